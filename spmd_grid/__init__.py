@@ -1,0 +1,89 @@
+"""spmd_grid: an MPI-backed SPMD execution engine for grids of devices.
+
+Every process runs the same program on its shard of each array; data moves only through operations that are defined on
+tensor dimensions and grid axes.  Importing the package loads neither MPI nor numba.
+"""
+
+from spmd_grid.array import ShardedArray, empty, from_function, full, zeros
+from spmd_grid.errors import (
+    AxisError,
+    DeadlockError,
+    DeviceError,
+    DTypeError,
+    GridError,
+    ImplicitGatherError,
+    MismatchError,
+    OutputError,
+    RankEndedError,
+    ReductionError,
+    RequestError,
+    ShapeError,
+    ShardingError,
+    SimulationError,
+    SpmdError,
+    TransportError,
+)
+from spmd_grid.exchange.paths import forced_path
+from spmd_grid.exchange.pending import Request
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.process_grid import ProcessGrid, init_grid
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.halo.update_halo import update_halo
+from spmd_grid.ops.all_gather import all_gather
+from spmd_grid.ops.all_reduce import all_reduce
+from spmd_grid.ops.all_slice import all_slice
+from spmd_grid.ops.all_to_all import all_to_all
+from spmd_grid.ops.broadcast import broadcast
+from spmd_grid.ops.gather import gather
+from spmd_grid.ops.reduce import reduce
+from spmd_grid.ops.reduce_scatter import reduce_scatter
+from spmd_grid.ops.scatter import scatter
+from spmd_grid.ops.send_recv import recv, send
+from spmd_grid.ops.shift import shift
+from spmd_grid.transport.launch import run_spmd
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AxisError",
+    "DTypeError",
+    "DeadlockError",
+    "DeviceError",
+    "Grid",
+    "GridError",
+    "ImplicitGatherError",
+    "MismatchError",
+    "OutputError",
+    "ProcessGrid",
+    "RankEndedError",
+    "ReductionError",
+    "Request",
+    "RequestError",
+    "ShapeError",
+    "ShardedArray",
+    "Sharding",
+    "ShardingError",
+    "SimulationError",
+    "SpmdError",
+    "TransportError",
+    "all_gather",
+    "all_reduce",
+    "all_slice",
+    "all_to_all",
+    "broadcast",
+    "empty",
+    "forced_path",
+    "from_function",
+    "full",
+    "gather",
+    "init_grid",
+    "recv",
+    "reduce",
+    "reduce_scatter",
+    "run_spmd",
+    "scatter",
+    "send",
+    "shift",
+    "update_halo",
+    "zeros",
+]

@@ -1,0 +1,5 @@
+import sys
+
+from spmd_grid.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,345 @@
+"""ShardedArray: a global array of which this process holds its shard; a wrapper, not a numpy subclass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError, GridError, ImplicitGatherError, OutputError, ShapeError
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.grid.box import Box
+from spmd_grid.grid.groups import in_group_device
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.halo.update_halo import update_halo
+from spmd_grid.ops.all_reduce import all_reduce
+from spmd_grid.ops.arguments import as_dtype, check_grid, hashable, root_index
+from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.signatures import equal_shapes, same_dtype
+from spmd_grid.reduction_kind import as_reduction, identity
+from spmd_grid.typing import Shape
+
+__all__ = ["ShardedArray", "empty", "from_function", "full", "zeros"]
+
+
+class ShardedArray:
+    """A global array spread over a grid: this process's local array, and the layout that gives it meaning.
+
+    ``local`` (halos included) and ``core`` (without) are writeable numpy views; compute on them.  ``shape`` and
+    ``dtype`` are those of the global array.  It is never gathered in silence: ``to_global`` does, when called.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((3,))
+    ...     s = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
+    ...     a = sg.ShardedArray.from_global(np.arange(7), s, grid)
+    ...     a.core[:] += 10
+    ...     return a.update_halo().local.tolist(), a.to_global().tolist()
+    >>> sg.run_spmd(body, ranks=3)[2]
+    ([15, 16, 0], [10, 11, 12, 13, 14, 15, 16])
+    """
+
+    __slots__ = ("_local", "_layout", "_grid")
+    __array_ufunc__ = None  # numpy must not treat it as an object scalar
+
+    def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid):
+        self._local = local
+        self._layout = layout
+        self._grid = grid
+
+    @classmethod
+    def from_global(cls, array, sharding: Sharding, grid: ProcessGrid) -> ShardedArray:
+        """The shards of ``array``, which every process passes alike; copies.
+
+        Collective over the grid (shape and dtype are compared, no data moves).  Halo cells in the domain are filled,
+        those outside are 0.  Along partial axes the first device holds the value, the others the identity.
+        Raises `ShardingError`, `ShapeError` and `DTypeError`, the same on every process.
+        """
+        _check_sharding("from_global", sharding, grid)
+        array = _compare_array._run(array, grid, _all_axes(grid), ())
+        layout = Layout(sharding, array.shape)
+        result = cls._allocate(layout, array.dtype, grid, np.zeros)
+        result._fill_domain(array[layout.local_box(grid.coords).intersect(layout.domain_box).slices()])
+        return result
+
+    @classmethod
+    def from_local(cls, local, sharding: Sharding, grid: ProcessGrid, global_shape: Sequence[int]) -> ShardedArray:
+        """Wraps this process's local array, halos included, without a copy.
+
+        Collective over the grid (dtypes are compared, no data moves).  Raises `ShardingError`, `ShapeError`,
+        `DTypeError` and `OutputError` (not writeable), the same on every process.
+        """
+        _check_sharding("from_local", sharding, grid)
+        layout = Layout(sharding, hashable(global_shape))
+        _adopt_local._run(local, grid, _all_axes(grid), (layout,))
+        return cls(local, layout, grid)
+
+    @classmethod
+    def _allocate(cls, layout: Layout, dtype, grid: ProcessGrid, make: Callable) -> ShardedArray:
+        return cls(make(layout.local_shape(grid.coords), dtype), layout, grid)
+
+    def _fill_domain(self, values) -> None:
+        """Writes the cells of the domain; off the first device of partial axes, the identity instead."""
+        sharding, coords = self.sharding, self._grid.coords
+        inside = self._local[self._layout.in_domain_local(coords).slices()]
+        if any(coords[axis] for axis in sharding.partial_axes):
+            inside[...] = identity(as_reduction(sharding.partial_kind), self.dtype)
+        else:
+            inside[...] = values
+
+    @property
+    def local(self) -> np.ndarray:
+        """This process's local array: low halo + core + high halo along every sharded dimension."""
+        return self._local
+
+    @property
+    def core(self) -> np.ndarray:
+        """This process's own cells, a view of ``local``."""
+        return self._local[self._layout.core_in_local(self._grid.coords).slices()]
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the global array."""
+        return self._layout.global_shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of tensor dimensions."""
+        return len(self._layout.global_shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Element type."""
+        return self._local.dtype
+
+    @property
+    def sharding(self) -> Sharding:
+        """How the global array is spread."""
+        return self._layout.sharding
+
+    @property
+    def layout(self) -> Layout:
+        """The sharding with the global shape: where every device's cells are."""
+        return self._layout
+
+    @property
+    def grid(self) -> ProcessGrid:
+        """The grid the array lives on."""
+        return self._grid
+
+    def update_halo(self, periodic=False) -> ShardedArray:
+        """Refreshes the halo cells from their owners, in place; gives the array itself.
+
+        Collective over the sharding's axes.  ``periodic``: one bool, or one per tensor dimension.
+        """
+        sharding = self.sharding
+        if sharding.halo_sizes is not None:
+            update_halo(
+                self._local,
+                self._grid,
+                sharding.split_axes,
+                sharding.halo_sizes,
+                periodic,
+                global_shape=self.shape,
+                blocks=sharding.blocks,
+                sharded_dims_offsets=sharding.sharded_dims_offsets,
+            )
+        return self
+
+    def to_global(self, root=None) -> np.ndarray | None:
+        """The global array, on every process; or on ``root`` (grid coordinates), and None elsewhere.
+
+        Collective over the grid.  Partial values are combined first.  Raises `DeviceError`.
+        """
+        core = self.core
+        if self.sharding.partial_axes:
+            core = all_reduce(core, self._grid, self.sharding.partial_axes, self.sharding.partial_kind)
+        return _assemble._run(core, self._grid, _all_axes(self._grid), (self._layout, hashable(root)))
+
+    def __array__(self, dtype=None, copy=None):
+        raise ImplicitGatherError(
+            "a ShardedArray is not a numpy array: use .local or .core for this process's cells, or .to_global() to"
+            " gather all of it (collective)"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"ShardedArray(shape={self.shape}, dtype={self.dtype}, sharding={self.sharding},"
+            f" local shape {self._local.shape} at {self._grid.coords})"
+        )
+
+
+def empty(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64") -> ShardedArray:
+    """A sharded array whose cells hold anything.  Local, called by every process."""
+    return _make("empty", np.empty, global_shape, sharding, grid, dtype)
+
+
+def zeros(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64") -> ShardedArray:
+    """A sharded array of zeros, halos included.  Local, called by every process.
+
+    >>> from spmd_grid import Sharding, init_grid, run_spmd
+    >>> def body():
+    ...     grid = init_grid((2, 2))
+    ...     return zeros((5, 4), Sharding(grid, [[0], [1]]), grid).local.shape
+    >>> run_spmd(body, ranks=4)
+    [(3, 2), (3, 2), (2, 2), (2, 2)]
+    """
+    return _make("zeros", np.zeros, global_shape, sharding, grid, dtype)
+
+
+def full(
+    global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, fill_value, dtype=None
+) -> ShardedArray:
+    """A sharded array filled with ``fill_value``; cells of halos outside the domain are 0.
+
+    Local, called by every process.  ``dtype``: by default that of ``fill_value``.
+    """
+    result = _make("full", np.zeros, global_shape, sharding, grid, np.asarray(fill_value).dtype if dtype is None else dtype)
+    result._fill_domain(fill_value)
+    return result
+
+
+def from_function(
+    f: Callable, global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype=None
+) -> ShardedArray:
+    """A sharded array of the values f(i, j, ...) at every global index.
+
+    Local, called by every process.  ``f`` gets one open index array per dimension, as ``numpy.ogrid`` makes them, and
+    gives values that broadcast to them.  Halo cells in the domain are filled, those outside are 0.
+
+    >>> from spmd_grid import Sharding, init_grid, run_spmd
+    >>> def body():
+    ...     grid = init_grid((3,))
+    ...     return from_function(lambda i, j: 10 * i + j, (3, 4), Sharding(grid, [[], [0]]), grid).local.tolist()
+    >>> run_spmd(body, ranks=3)[1]
+    [[2, 3], [12, 13], [22, 23]]
+    """
+    _check_sharding("from_function", sharding, grid)
+    layout = Layout(sharding, hashable(global_shape))
+    inside = layout.local_box(grid.coords).intersect(layout.domain_box)
+    values = np.asarray(f(*np.ogrid[inside.slices()])) if layout.ndim else np.asarray(f())
+    dtype = values.dtype if dtype is None else as_dtype("from_function", dtype)
+    try:
+        values = np.broadcast_to(values, inside.shape)
+    except ValueError:
+        raise ShapeError(
+            f"from_function: f gave shape {values.shape} for index arrays that span {inside.shape}; its values must"
+            " broadcast to that"
+        ) from None
+    result = ShardedArray._allocate(layout, _fixed_size("from_function", dtype), grid, np.zeros)
+    result._fill_domain(values)
+    return result
+
+
+def _make(op: str, make: Callable, global_shape, sharding, grid, dtype) -> ShardedArray:
+    _check_sharding(op, sharding, grid)
+    layout = Layout(sharding, hashable(global_shape))
+    return ShardedArray._allocate(layout, _fixed_size(op, as_dtype(op, dtype)), grid, make)
+
+
+def _fixed_size(op: str, dtype: np.dtype) -> np.dtype:
+    if dtype.hasobject:
+        raise DTypeError(f"{op}: dtype {dtype} holds Python objects; only fixed-size dtypes can be moved")
+    return dtype
+
+
+def _check_sharding(op: str, sharding, grid) -> None:
+    check_grid(op, grid)
+    if not isinstance(sharding, Sharding):
+        raise GridError(f"{op}: sharding is {sharding!r}; it must be a Sharding")
+    if sharding.grid != grid.grid:
+        raise GridError(f"{op}: the sharding is on {sharding.grid!r}, the array on {grid.grid!r}; they must be equal")
+
+
+def _all_axes(grid: ProcessGrid) -> tuple[int, ...]:
+    return tuple(range(grid.ndim))
+
+
+class _Compared:
+    """The outcome of a comparison that moved nothing: the caller's own array."""
+
+    @staticmethod
+    def run(x, out, frames):
+        return x
+
+
+class _CompareArray(Operation):
+    """All processes must pass arrays of one shape and dtype."""
+
+    name = "from_global"
+
+    def prepare(self, grid, axes) -> dict:
+        return {}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> _Compared:
+        equal_shapes(self.name, facts, call.label)
+        same_dtype(self.name, facts, call.label)
+        return _Compared()
+
+
+class _AdoptLocal(Operation):
+    """Every process must pass a writeable local array of its own layout's shape, all of one dtype."""
+
+    name = "from_local"
+
+    def prepare(self, grid, axes, layout) -> dict:
+        return {"layout": layout}
+
+    def convert(self, call: Call, x: np.ndarray) -> np.ndarray:
+        wanted = call.args.layout.local_shape(call.grid.coords)
+        if x.shape != wanted:
+            raise ShapeError(f"from_local: local has shape {x.shape}; the layout makes it {wanted}, halos included")
+        if not x.flags.writeable:
+            raise OutputError("from_local: local is read-only; it must be writeable")
+        return x
+
+    def resolve(self, call: Call, facts: list[Facts]) -> _Compared:
+        same_dtype(self.name, facts, call.label)
+        return _Compared()
+
+
+class _Assemble(Operation):
+    """Everybody's core at its place in the global array; the first copy of each is taken."""
+
+    name = "to_global"
+
+    def prepare(self, grid, axes, layout, root) -> dict:
+        return {"layout": layout, "root": None if root is None else root_index(self.name, grid, axes, root)}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+        comm, layout, root = call.comm, call.args.layout, call.args.root
+        dtype = same_dtype(self.name, facts, call.label)
+        receivers = range(comm.size) if root is None else [root]
+        receives = []
+        for member in range(comm.size):
+            coords = in_group_device(call.grid.grid, call.axes, member)
+            box = layout.core_box(coords)
+            if self._contributes(layout, coords) and not box.is_empty:
+                receives.append(Receive(member, Box.from_shape(box.shape), box))
+        own = Box.from_shape(facts[comm.rank].shape)
+        sends = self._contributes(layout, call.grid.coords) and not own.is_empty
+        mine = comm.rank in receivers
+        transfer = Transfer(
+            pattern="all_gather" if root is None else "gather",
+            rank=comm.rank,
+            size=comm.size,
+            source_shape=own.shape,
+            target_shape=layout.global_shape if mine else None,
+            sends=tuple(Send(peer, own) for peer in receivers) if sends else (),
+            receives=tuple(receives) if mine else (),
+            volume=layout.domain_box.size,
+            root=root,
+        )
+        return Movement(call, facts, transfer, layout.global_shape if mine else None, dtype)
+
+    def _contributes(self, layout: Layout, coords) -> bool:
+        return layout.is_owner(coords) and all(coords[axis] == 0 for axis in layout.sharding.partial_axes)
+
+
+_compare_array = _CompareArray()
+_adopt_local = _AdoptLocal()
+_assemble = _Assemble()

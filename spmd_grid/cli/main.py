@@ -1,0 +1,24 @@
+"""Entry point of the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from spmd_grid.cli import run
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parses ``arguments`` (default: those of the process) and runs the command; its exit code."""
+    parser = argparse.ArgumentParser(prog="spmd_grid", description="SPMD programs on grids of devices.")
+    commands = parser.add_subparsers(metavar="command", required=True)
+    run.add_parser(commands)
+    options = parser.parse_args(arguments)
+    return options.command(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The error families of spmd_grid.
+
+Every error raised on purpose derives from :class:`SpmdError`.  Errors about arguments derive from ``ValueError``
+or ``TypeError`` as well, so that code which catches the builtin keeps working.  A message names the operation,
+the value found, the value required and the rule.
+
+Two kinds of refusal exist.  What all processes know by SPMD (axes, roots, reductions) is checked before anything
+is sent, and every process raises.  What one process alone knows (its array's shape, its ``out``) travels with the
+operation's header, and every partner raises the same error.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AxisError",
+    "DeadlockError",
+    "DeviceError",
+    "DTypeError",
+    "GridError",
+    "ImplicitGatherError",
+    "MismatchError",
+    "OutputError",
+    "RankEndedError",
+    "ReductionError",
+    "RequestError",
+    "ShapeError",
+    "ShardingError",
+    "SimulationError",
+    "SpmdError",
+    "TransportError",
+]
+
+
+class SpmdError(Exception):
+    """Base of every error that spmd_grid raises on purpose; catch it to catch them all."""
+
+
+class GridError(SpmdError, ValueError):
+    """A grid is malformed, does not fit the processes, or is used where this process has no place in it.
+
+    Compare ``grid.shape`` with the number of processes the launcher started.
+    """
+
+
+class AxisError(SpmdError, ValueError):
+    """A grid axis or a tensor axis is unknown, negative, duplicated or out of range.
+
+    Axes count from 0; negative axes are not taken, since they are as often a mistake as a wish.
+    """
+
+
+class DeviceError(SpmdError, ValueError):
+    """A root, source or destination is not a device of the group.
+
+    It lists one coordinate per entry of ``grid_axes``, in that order.
+    """
+
+
+class ShardingError(SpmdError, ValueError):
+    """A sharding contradicts itself, its grid, or the array it is applied to."""
+
+
+class ShapeError(SpmdError, ValueError):
+    """An array's shape does not fit the operation or the shapes on the other devices of the group."""
+
+
+class DTypeError(SpmdError, TypeError):
+    """An element type cannot be moved, reduced or converted as asked, or differs between devices."""
+
+
+class ReductionError(SpmdError, ValueError):
+    """A reduction is unknown, or does not apply to the element type at hand."""
+
+
+class OutputError(SpmdError, ValueError):
+    """``out=`` cannot take the result: wrong shape or dtype, read-only, or overlapping the input."""
+
+
+class ImplicitGatherError(SpmdError, TypeError):
+    """A sharded array was used as if it were a numpy array, which would gather it behind the program's back."""
+
+
+class RequestError(SpmdError, RuntimeError):
+    """A started operation is used against its rules, for instance waited for twice."""
+
+
+class MismatchError(SpmdError, RuntimeError):
+    """Processes of one group are in different operations, or pass different arguments to the same one.
+
+    The message has a line per process; the program took different branches on different processes.
+    """
+
+
+class TransportError(SpmdError, RuntimeError):
+    """Processes cannot be reached: MPI is missing, or the wrong launcher started N programs of one process."""
+
+
+class SimulationError(SpmdError, ImportError):
+    """A program does something that simulated ranks cannot honour; the message says what and why."""
+
+
+class DeadlockError(SpmdError, RuntimeError):
+    """Every simulated rank waits and none can go on; the message says which rank waits where for whom."""
+
+
+class RankEndedError(SpmdError, RuntimeError):
+    """A rank returned or called ``sys.exit`` while others wait for it, or exited with a non-zero code.
+
+    ``rank`` is the rank that ended and ``code`` the exit code of the job.
+    """
+
+    def __init__(self, message: str, rank: int, code: int = 1):
+        super().__init__(message)
+        self.rank = rank
+        self.code = code

@@ -1,0 +1,74 @@
+"""The opening of every collective: all members learn all members' facts, or all raise the same error.
+
+After `agree` every member has seen the same headers and decides alike.  Three things end it with an error on every
+member: one of them cannot take part (its array or ``out`` will not do), they are in different operations, or they
+pass different arguments to the same one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spmd_grid import errors
+from spmd_grid.errors import MismatchError, SpmdError
+from spmd_grid.exchange.header import ERROR, LONG, PREFIX_BYTES, Facts, decode_facts, read_prefix
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
+
+__all__ = ["encode_error", "error_from", "learn_facts"]
+
+
+def learn_facts(comm: Communicator, frames: Frames, body: bytes, description: str) -> list[Facts]:
+    """The facts of all members, in member order.
+
+    ``body`` is what this member's header announced for a second round, ``description`` its call in words.
+    Collective over those who swapped ``frames``; raises the same error on all of them.
+    """
+    headers = [frames.headers[i * HEADER_BYTES : (i + 1) * HEADER_BYTES] for i in range(comm.size)]
+    prefixes = [read_prefix(header) for header in headers]
+    kinds = {kind for kind, _, _ in prefixes}
+    if len({call for _, _, call in prefixes}) > 1:
+        _raise_mismatch(comm, description)
+    bodies = [header[PREFIX_BYTES : PREFIX_BYTES + n] for header, (_, n, _) in zip(headers, prefixes)]
+    if LONG in kinds or ERROR in kinds:
+        lengths = [n if kind in (LONG, ERROR) else 0 for kind, n, _ in prefixes]
+        late = _all_gather_bytes(comm, body, lengths)
+        bodies = [text if kind in (LONG, ERROR) else early for text, early, (kind, _, _) in zip(late, bodies, prefixes)]
+    for text, (kind, _, _) in zip(bodies, prefixes):
+        if kind == ERROR:
+            raise error_from(text)
+    return [decode_facts(text) for text in bodies]
+
+
+def encode_error(error: SpmdError) -> bytes:
+    """An error as bytes that become the same error elsewhere."""
+    return f"{type(error).__name__}\n{error}".encode()
+
+
+def error_from(text: bytes) -> SpmdError:
+    """The error that `encode_error` made these bytes of."""
+    name, _, message = text.decode().partition("\n")
+    return getattr(errors, name)(message)
+
+
+def _raise_mismatch(comm: Communicator, description: str) -> None:
+    """Another round for what everybody is doing, in words; then the same table on every member."""
+    line = f"{comm.process.label()}: {description}".encode()
+    comm.frame[:8] = len(line).to_bytes(8, "little")
+    frames = comm.swap_frames()
+    data = frames.data
+    lengths = [int.from_bytes(data[i * FRAME_BYTES : i * FRAME_BYTES + 8], "little") for i in range(comm.size)]
+    lines = [text.decode() for text in _all_gather_bytes(comm, line, lengths)]
+    shown = "\n".join(f"  {text}" for text in lines[:64]) + ("\n  ..." if len(lines) > 64 else "")
+    raise MismatchError(
+        f"processes of one group are in different operations, or pass different arguments to one\n{shown}"
+    )
+
+
+def _all_gather_bytes(comm: Communicator, mine: bytes, lengths: list[int]) -> list[bytes]:
+    received = np.empty(sum(lengths), np.uint8)
+    comm.all_gather(np.frombuffer(mine, np.uint8), received, lengths)
+    whole, start, parts = received.tobytes(), 0, []
+    for n in lengths:
+        parts.append(whole[start : start + n])
+        start += n
+    return parts

@@ -1,0 +1,68 @@
+"""Boxes of one array as flat bytes and back: views where memory allows, one packing pass where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.grid.box import Box
+
+__all__ = ["copy_views", "flat_bytes", "land", "pack"]
+
+# Below this many bytes numpy's own assignment is faster than building a copy table.
+_KERNEL_BYTES = 1 << 15
+
+
+def copy_views(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Copies each source view onto its target view (equal shapes and dtypes).  Local."""
+    if sum(source.nbytes for source, _ in pairs) < _KERNEL_BYTES:
+        for source, target in pairs:
+            target[...] = source
+        return
+    rows = [
+        kernels.box_row(
+            source.shape,
+            source.itemsize,
+            source.strides,
+            kernels.address_of(source),
+            target.strides,
+            kernels.address_of(target),
+        )
+        for source, target in pairs
+    ]
+    kernels.copy_boxes(kernels.build_table(rows), 0, 0)
+
+
+def flat_bytes(x: np.ndarray) -> np.ndarray:
+    """A C-contiguous array as flat uint8, without a copy."""
+    return x.reshape(-1).view(np.uint8) if x.itemsize else np.empty(0, np.uint8)
+
+
+def pack(x: np.ndarray, boxes: Sequence[Box], run: tuple[int, int] | None) -> np.ndarray:
+    """The boxes of ``x`` one after the other as flat bytes: a view of ``x`` if they are a ``run`` of it.  Local."""
+    if run is not None and x.flags.c_contiguous:
+        return flat_bytes(x)[run[0] * x.itemsize : run[1] * x.itemsize]
+    staging = np.empty(sum(box.size for box in boxes), x.dtype)
+    copy_views([(x[box.slices()], part) for box, part in zip(boxes, _parts(staging, boxes))])
+    return flat_bytes(staging)
+
+
+def land(
+    x: np.ndarray, boxes: Sequence[Box], run: tuple[int, int] | None
+) -> tuple[np.ndarray, Callable[[], None] | None]:
+    """Flat bytes that become the boxes of ``x``, and what to call once they are filled (None: nothing).  Local."""
+    if run is not None and x.flags.c_contiguous:
+        return flat_bytes(x)[run[0] * x.itemsize : run[1] * x.itemsize], None
+    staging = np.empty(sum(box.size for box in boxes), x.dtype)
+    pairs = [(part, x[box.slices()]) for box, part in zip(boxes, _parts(staging, boxes))]
+    return flat_bytes(staging), lambda: copy_views(pairs)
+
+
+def _parts(staging: np.ndarray, boxes: Sequence[Box]) -> list[np.ndarray]:
+    parts, start = [], 0
+    for box in boxes:
+        parts.append(staging[start : start + box.size].reshape(box.shape))
+        start += box.size
+    return parts

@@ -1,0 +1,56 @@
+"""Which way bytes go, and how to force it.
+
+``auto``: *direct* where the members can read one another's arrays, else *inline* (small arrays inside the frames that
+open an operation) and *message* for the rest.  ``SPMD_GRID_PATH`` or `forced_path` force one; a forced *direct* falls
+back to *message* where memory is not shared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from spmd_grid.errors import TransportError
+from spmd_grid.transport.communicator import Communicator
+
+__all__ = ["DIRECT", "INLINE", "MESSAGE", "chosen_path", "forced_path", "path_for"]
+
+DIRECT, INLINE, MESSAGE = "direct", "inline", "message"
+_NAMES = ("auto", DIRECT, INLINE, MESSAGE)
+
+
+def _checked(name: str, where: str) -> str:
+    if name not in _NAMES:
+        raise TransportError(f"{where} is {name!r}; it must be one of {', '.join(_NAMES)}")
+    return name
+
+
+_forced: str | None = None
+
+
+def chosen_path() -> str:
+    """The forced path, or ``auto``.  Local."""
+    global _forced
+    if _forced is None:
+        _forced = _checked(os.environ.get("SPMD_GRID_PATH", "auto"), "SPMD_GRID_PATH")
+    return _forced
+
+
+@contextmanager
+def forced_path(name: str) -> Iterator[None]:
+    """Forces a path within the ``with``, alike on all processes; simulated ranks share the setting.  Local."""
+    global _forced
+    previous, _forced = chosen_path(), _checked(name, "the forced path")
+    try:
+        yield
+    finally:
+        _forced = previous
+
+
+def path_for(comm: Communicator) -> str:
+    """The path that a group takes, small arrays aside.  Local, alike on all members."""
+    name = chosen_path()
+    if name == "auto":
+        return DIRECT if comm.shares_memory else INLINE
+    return MESSAGE if name == DIRECT and not comm.shares_memory else name

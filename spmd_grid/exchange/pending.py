@@ -1,0 +1,90 @@
+"""Started operations: iterators that yield the requests they wait for, and who moves them on.
+
+A process that waits for one started operation moves all of them, so the order of the ``wait`` calls may differ
+between processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spmd_grid.errors import RequestError
+from spmd_grid.transport.communicator import Communicator
+
+__all__ = ["Request", "drive"]
+
+
+def drive(comm: Communicator, steps: Iterator[list], peer: int | None = None):
+    """Runs ``steps`` to the end, waiting where they wait; their result.  ``peer``: whom they wait for, if one."""
+    while True:
+        try:
+            requests = next(steps)
+        except StopIteration as end:
+            return end.value
+        comm.wait_all(requests, peer)
+
+
+class Request:
+    """A started operation.  ``wait()`` gives its result; until then its arrays must not be touched.
+
+    Every request must be waited for, by each process, in any order.
+    """
+
+    __slots__ = ("requests", "_comm", "_steps", "_done", "_taken", "_result", "_error", "_activity")
+
+    def __init__(self, comm: Communicator, steps: Iterator[list], activity=None):
+        self.requests: list = []
+        self._comm = comm
+        self._steps = steps
+        self._activity = activity
+        self._done = self._taken = False
+        self._result = self._error = None
+        comm.process.pending.append(self)
+        self._step()
+        self.advance()
+
+    @classmethod
+    def completed(cls, result) -> Request:
+        """A request of an operation that needs nobody else."""
+        request = cls.__new__(cls)
+        request.requests, request._comm, request._activity = [], None, None
+        request._done, request._taken, request._result, request._error = True, False, result, None
+        return request
+
+    def advance(self) -> None:
+        """Goes on as far as possible without waiting."""
+        while not self._done and self._comm.test_all(self.requests):
+            self._step()
+
+    def _step(self) -> None:
+        try:
+            self.requests = next(self._steps)
+        except StopIteration as end:
+            self._end(end.value, None)
+        except Exception as error:
+            self._end(None, error)
+
+    def _end(self, result, error) -> None:
+        self._done, self._result, self._error = True, result, error
+        self.requests = []
+        self._comm.process.pending.remove(self)
+
+    @property
+    def done(self) -> bool:
+        """Whether ``wait()`` would return at once; makes progress.  Local."""
+        if not self._done:
+            self._comm.process.progress()
+        return self._done
+
+    def wait(self):
+        """Waits for the end; the result of the operation, or its error."""
+        if self._taken:
+            raise RequestError("wait() on a request whose result has been taken; a request is waited for once")
+        while not self._done:
+            self._comm.process.activity = self._activity
+            self._comm.wait_all(self.requests)
+            self.advance()
+        self._taken = True
+        if self._error is not None:
+            raise self._error
+        return self._result

@@ -1,0 +1,169 @@
+"""The block rule: which cells of an extent belong to which block.  Nothing else in the package knows it.
+
+One axis of ``size`` parts cuts an extent into consecutive intervals; several axes nest, each cutting the block that
+the axis before it left.  A block's *position* is the row-major index of its coordinates, so that blocks lie in the
+order of their positions.  7 cells over (2, 3):
+
+    policy      first cut     nested cut
+    ceil        |0123|456|    |01|23||4|5|6|     extents 2, 2, 0, 1, 1, 1
+    balanced    |0123|456|    |01|2|3|4|5|6|     extents 2, 1, 1, 1, 1, 1
+
+Explicit offsets (the start of every position, and the end) override both.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+
+from spmd_grid.errors import ShardingError
+from spmd_grid.grid.box import as_ints, row_major
+
+__all__ = [
+    "POLICIES",
+    "block_extent",
+    "block_interval",
+    "block_position",
+    "block_starts",
+    "check_offsets",
+    "check_policy",
+]
+
+POLICIES = ("ceil", "balanced")
+
+
+def block_interval(
+    extent: int,
+    sizes: Sequence[int],
+    coords: Sequence[int],
+    blocks: str = "ceil",
+    offsets: Sequence[int] | None = None,
+) -> tuple[int, int]:
+    """``(start, stop)`` of the block at ``coords`` when axes of ``sizes``, major to minor, cut ``extent`` cells.
+
+    Local.  In closed form: the cost is that of ``len(sizes)`` divisions.
+
+    >>> block_interval(7, (2, 3), (1, 0)), block_interval(7, (2, 3), (0, 2), "balanced")
+    ((4, 5), (3, 4))
+    """
+    if offsets is not None:
+        position = row_major(coords, sizes)
+        return offsets[position], offsets[position + 1]
+    start, stop = 0, extent
+    for size, coord in zip(sizes, coords, strict=True):
+        low, high = _cut(stop - start, size, coord, blocks)
+        start, stop = start + low, start + high
+    return start, stop
+
+
+def block_extent(
+    extent: int,
+    sizes: Sequence[int],
+    coords: Sequence[int],
+    blocks: str = "ceil",
+    offsets: Sequence[int] | None = None,
+) -> int:
+    """The number of cells of the block at ``coords``; arguments as for :func:`block_interval`.
+
+    Local.
+
+    >>> [block_extent(7, (2, 3), (a, b)) for a in range(2) for b in range(3)]
+    [2, 2, 0, 1, 1, 1]
+    """
+    start, stop = block_interval(extent, sizes, coords, blocks, offsets)
+    return stop - start
+
+
+def block_starts(extent: int, sizes: Sequence[int], blocks: str = "ceil") -> tuple[int, ...]:
+    """The start of every block by position, then the end: what explicit offsets would say.
+
+    Local.
+
+    >>> block_starts(7, (2, 3))
+    (0, 2, 4, 4, 5, 6, 7)
+    """
+    starts = [0, extent]
+    for size in sizes:
+        starts = [
+            start + _cut(stop - start, size, part, blocks)[0]
+            for start, stop in pairwise(starts)
+            for part in range(size)
+        ]
+        starts.append(extent)
+    return tuple(starts)
+
+
+def block_position(
+    extent: int, sizes: Sequence[int], cell: int, blocks: str = "ceil", offsets: Sequence[int] | None = None
+) -> int:
+    """The position of the block that holds ``cell``, with ``0 <= cell < extent``; the inverse of the block rule.
+
+    Local.  The blocks that meet cells ``[a, b)`` are those from the position of a to that of ``b - 1``, of which
+    those in between may be empty.
+
+    >>> [block_position(7, (2, 3), cell) for cell in range(7)]
+    [0, 0, 1, 1, 3, 4, 5]
+    """
+    assert 0 <= cell < extent, (cell, extent)
+    if offsets is not None:
+        return bisect_right(offsets, cell) - 1
+    position = 0
+    for size in sizes:
+        part = _part_of(extent, size, cell, blocks)
+        start, stop = _cut(extent, size, part, blocks)
+        extent, cell, position = stop - start, cell - start, position * size + part
+    return position
+
+
+def check_policy(blocks: str) -> str:
+    """``blocks`` itself where it names a policy; raises ShardingError where it does not."""
+    if not isinstance(blocks, str) or blocks not in POLICIES:
+        raise ShardingError(f"blocks is {blocks!r}; it must be one of {', '.join(map(repr, POLICIES))}")
+    return blocks
+
+
+def check_offsets(offsets, sizes: Sequence[int], what: str = "sharded_dims_offsets") -> tuple[int, ...]:
+    """``offsets`` as a tuple, where they can be the starts and the end of the blocks of axes of ``sizes``.
+
+    Local.  Raises ShardingError.  That they end at the extent is for whoever knows the extent to check.
+
+    >>> check_offsets([0, 2, 2, 5], (3,))
+    (0, 2, 2, 5)
+    """
+    checked, count = as_ints(offsets), math.prod(sizes)
+    if checked is None:
+        raise ShardingError(f"{what} is {offsets!r}; it must be a list of integers")
+    if len(checked) != count + 1:
+        raise ShardingError(
+            f"{what} has {len(checked)} entries; it must have {count + 1}: the start of {count} shards, and the end"
+        )
+    if checked[0] != 0:
+        raise ShardingError(f"{what} begins with {checked[0]}; the first shard must start at 0")
+    for position, (start, stop) in enumerate(pairwise(checked)):
+        if stop < start:
+            raise ShardingError(
+                f"{what} decreases from {start} to {stop} at entry {position + 1}; it must not decrease"
+            )
+    return checked
+
+
+def _cut(extent: int, parts: int, part: int, blocks: str) -> tuple[int, int]:
+    """The interval of one part when a single axis cuts ``extent`` cells."""
+    if blocks == "ceil":
+        chunk = -(-extent // parts)
+        return min(part * chunk, extent), min((part + 1) * chunk, extent)
+    assert blocks == "balanced", blocks
+    small, larger = divmod(extent, parts)
+    start = part * small + min(part, larger)
+    return start, start + small + (part < larger)
+
+
+def _part_of(extent: int, parts: int, cell: int, blocks: str) -> int:
+    """The part that holds ``cell`` when a single axis cuts ``extent`` cells."""
+    if blocks == "ceil":
+        return cell // -(-extent // parts)
+    small, larger = divmod(extent, parts)
+    edge = larger * (small + 1)
+    return cell // (small + 1) if cell < edge else larger + (cell - edge) // small

@@ -1,0 +1,248 @@
+"""The grid of devices as a value: shape, names, and which process each device is; no process behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from spmd_grid.errors import AxisError, DeviceError, GridError
+from spmd_grid.grid.box import as_ints, multi_index, row_major
+from spmd_grid.typing import Axis, GridAxes, MultiIndex, Shape
+
+__all__ = ["Grid", "resolve_shape"]
+
+
+@dataclass(frozen=True, repr=False)
+class Grid:
+    """An N-d array of devices, numbered row-major by their *linear index*.
+
+    Local.  ``axis_names``: one per axis, or None.  ``ranks``: the process of each device by linear index; None
+    where device i is process i.  Nothing here enumerates devices, so that grids of millions cost nothing.  Raises
+    GridError.
+
+    >>> grid = Grid((2, 3), axis_names=("x", "y"))
+    >>> grid
+    Grid((2, 3), axis_names=('x', 'y'))
+    >>> grid.axes(["y", 0]), grid.linear_index((1, 2)), grid.multi_index(5)
+    ((1, 0), 5, (1, 2))
+    """
+
+    shape: Shape
+    axis_names: tuple[str, ...] | None = None
+    ranks: tuple[int, ...] | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "shape", _check_shape(self.shape))
+        if self.axis_names is not None:
+            object.__setattr__(self, "axis_names", self._check_axis_names(self.axis_names))
+        if self.ranks is not None:
+            object.__setattr__(self, "ranks", self._check_ranks(self.ranks))
+
+    def _check_axis_names(self, axis_names) -> tuple[str, ...]:
+        names = tuple(axis_names) if isinstance(axis_names, list | tuple) else ()
+        if len(names) != self.ndim or not all(isinstance(name, str) and name for name in names):
+            raise GridError(
+                f"axis_names is {axis_names!r}; it must list {self.ndim} names, one per axis of {self.shape}"
+            )
+        if len(set(names)) != len(names):
+            raise GridError(f"axis_names is {axis_names!r}; names must differ from each other")
+        return names
+
+    def _check_ranks(self, ranks) -> tuple[int, ...] | None:
+        checked = as_ints(ranks)
+        if checked is None or min(checked, default=0) < 0:
+            raise GridError(f"ranks is {ranks!r}; it must list process numbers, integers from 0")
+        if len(checked) != self.size:
+            raise GridError(f"ranks lists {len(checked)} processes; a grid of {_by(self.shape)} needs {self.size}")
+        if len(set(checked)) != len(checked):
+            raise GridError(f"ranks is {ranks!r}; a process must not be two devices of a grid")
+        return None if all(rank == device for device, rank in enumerate(checked)) else checked
+
+    @property
+    def grid(self) -> Grid:
+        """This grid; a ProcessGrid has a property of the same name."""
+        return self
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of devices."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """By axis, how far apart the linear indices of neighbours along it are."""
+        return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(self.ndim))
+
+    def axes(self, grid_axes: GridAxes, what: str = "grid_axes") -> tuple[int, ...]:
+        """The numbers of axes given by number or name, in the order given.
+
+        Local.  ``what`` is how messages call the argument.  Raises AxisError for an axis that is unknown, negative,
+        out of range or listed twice, and for a single axis in place of a list.
+        """
+        if not isinstance(grid_axes, Sequence) or isinstance(grid_axes, str | bytes):
+            listed = as_ints(grid_axes)  # numpy arrays are sequences in all but name
+            if listed is None:
+                raise AxisError(f"{what} is {grid_axes!r}; it must be a list of axes of the grid {self}, such as [0]")
+            grid_axes = listed
+        axes = tuple([self._axis_number(axis, grid_axes, what) for axis in grid_axes])
+        if len(set(axes)) != len(axes):
+            raise AxisError(f"{what} is {list(grid_axes)}; an axis must not be listed twice")
+        for axis in axes:
+            if not 0 <= axis < self.ndim:
+                raise AxisError(f"{what} is {list(grid_axes)}; axes of the grid {self} go from 0 to {self.ndim - 1}")
+        return axes
+
+    def _axis_number(self, axis: Axis, grid_axes: GridAxes, what: str) -> int:
+        if isinstance(axis, str):
+            if axis in (self.axis_names or ()):
+                return self.axis_names.index(axis)
+            known = f"its axes are {', '.join(self.axis_names)}" if self.axis_names else "its axes have no names"
+            raise AxisError(f"{what} is {list(grid_axes)}; the grid {self} has no axis {axis!r}: {known}")
+        number = as_ints((axis,))
+        if number is None:
+            raise AxisError(f"{what} is {list(grid_axes)}; {axis!r} is neither the number nor the name of a grid axis")
+        return number[0]
+
+    def grid_shape(self, axes: GridAxes | None = None) -> Shape:
+        """The sizes of ``axes`` in the order asked; of all axes for None or an empty list.
+
+        Local.  Raises AxisError.
+
+        >>> Grid((3, 4, 5)).grid_shape([2, 0])
+        (5, 3)
+        """
+        return tuple([self.shape[axis] for axis in self._axes_or_all(axes)])
+
+    def linear_index(self, coords: MultiIndex) -> int:
+        """The row-major index of the device at ``coords``.  Local.  Raises DeviceError."""
+        return row_major(self.check_coords(coords), self.shape)
+
+    def multi_index(self, linear: int, axes: GridAxes | None = None) -> MultiIndex:
+        """The coordinates of device ``linear`` on ``axes`` in the order asked; on all axes for None or an empty list.
+
+        Local.  Raises DeviceError and AxisError.
+
+        >>> Grid((3, 4, 5)).multi_index(24), Grid((3, 4, 5)).multi_index(24, [2, 0])
+        ((1, 0, 4), (4, 1))
+        """
+        coords = multi_index(self._check_linear(linear), self.shape)
+        return tuple([coords[axis] for axis in self._axes_or_all(axes)])
+
+    def process(self, linear: int) -> int:
+        """The process that is device ``linear``.  Local.  Raises DeviceError."""
+        linear = self._check_linear(linear)
+        return linear if self.ranks is None else self.ranks[linear]
+
+    def device_of_process(self, process: int) -> int | None:
+        """The linear index of the device that ``process`` is, or None where it is none of this grid.  Local."""
+        if self.ranks is None:
+            return process if 0 <= process < self.size else None
+        return self._device_by_process.get(process)
+
+    @cached_property
+    def _device_by_process(self) -> dict[int, int]:
+        return {process: device for device, process in enumerate(self.ranks)}
+
+    def neighbors_linear_indices(self, coords: MultiIndex, split_axes: GridAxes) -> tuple[int, int]:
+        """``(down, up)``: the devices before and after in the row-major order of ``split_axes``; -1 where none.
+
+        Local.  The order never wraps around.  Raises DeviceError and AxisError.
+
+        >>> Grid((3, 4, 5)).neighbors_linear_indices((1, 0, 4), [1])
+        (-1, 29)
+        """
+        coords, axes = self.check_coords(coords), self.axes(split_axes, "split_axes")
+        sizes = [self.shape[axis] for axis in axes]
+        here = row_major([coords[axis] for axis in axes], sizes)
+
+        def device(position: int) -> int:
+            if not 0 <= position < math.prod(sizes):
+                return -1
+            moved = list(coords)
+            for axis, digit in zip(axes, multi_index(position, sizes), strict=True):
+                moved[axis] = digit
+            return row_major(moved, self.shape)
+
+        return device(here - 1), device(here + 1)
+
+    def check_coords(self, coords: MultiIndex) -> MultiIndex:
+        """``coords`` as a tuple of ints, where a device is there; raises DeviceError where none is.  Local."""
+        checked = as_ints(coords)
+        if (
+            checked is None
+            or len(checked) != self.ndim
+            or not all(0 <= coord < size for coord, size in zip(checked, self.shape, strict=True))
+        ):
+            raise DeviceError(
+                f"coords is {coords!r}; a device of the grid {self} has {self.ndim} integer coordinates, "
+                f"each from 0 to below the size of its axis in {self.shape}"
+            )
+        return checked
+
+    def _check_linear(self, linear: int) -> int:
+        checked = as_ints((linear,))
+        if checked is None or not 0 <= checked[0] < self.size:
+            raise DeviceError(f"linear index is {linear!r}; devices of the grid {self} go from 0 to {self.size - 1}")
+        return checked[0]
+
+    def _axes_or_all(self, axes: GridAxes | None) -> Sequence[int]:
+        checked = () if axes is None else self.axes(axes, "axes")
+        return checked or range(self.ndim)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.shape, self.axis_names, self.ranks))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self):  # the hash of names differs between processes: it must not travel
+        return Grid, (self.shape, self.axis_names, self.ranks)
+
+    def __str__(self) -> str:
+        return _by(self.shape) + (f" ({', '.join(self.axis_names)})" if self.axis_names else "")
+
+    def __repr__(self) -> str:
+        names = f", axis_names={self.axis_names}" if self.axis_names else ""
+        return f"Grid({self.shape}{names}{f', ranks={self.ranks}' if self.ranks else ''})"
+
+
+def resolve_shape(shape: Sequence[int], n_processes: int) -> Shape:
+    """The grid shape for ``n_processes``, where one entry of ``shape`` may be -1 for "as many as there are".
+
+    Local.  A grid may have fewer devices than there are processes, unless it has a -1.  Raises GridError.
+
+    >>> resolve_shape((2, -1), 6), resolve_shape((2, 2), 6)
+    ((2, 3), (2, 2))
+    """
+    entries = as_ints(shape) or ()
+    if entries.count(-1) > 1:
+        raise GridError(f"grid shape is {shape!r}; at most one entry may be -1")
+    if -1 in entries:
+        others = [entry for entry in entries if entry != -1]
+        known = math.prod(_check_shape(others, shape)) if others else 1
+        if n_processes < 1 or n_processes % known:
+            raise GridError(f"grid shape is {shape!r}; {known} devices per -1 do not divide {n_processes} processes")
+        return tuple([n_processes // known if entry == -1 else entry for entry in entries])
+    checked = _check_shape(shape)
+    if math.prod(checked) > n_processes:
+        raise GridError(f"a grid of {_by(checked)} needs {math.prod(checked)} processes; there are {n_processes}")
+    return checked
+
+
+def _check_shape(shape, found=None) -> Shape:
+    checked = as_ints(shape)
+    if not checked or min(checked) < 1:
+        found = shape if found is None else found
+        raise GridError(f"grid shape is {found!r}; it must list at least one size, each an integer of at least 1")
+    return checked
+
+
+def _by(shape: Shape) -> str:
+    return "x".join(map(str, shape))

@@ -1,0 +1,155 @@
+"""A grid bound to running processes: the only file of this room that knows of communicators."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from spmd_grid.errors import GridError
+from spmd_grid.grid.device_grid import Grid, resolve_shape
+from spmd_grid.grid.groups import group_members
+from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.launch import as_communicator, current_world, is_simulated, refuse_grid_during_import
+from spmd_grid.typing import GridAxes, MultiIndex, Shape
+
+__all__ = ["ProcessGrid", "init_grid"]
+
+
+class ProcessGrid:
+    """A device grid whose devices are the running processes, as this process sees it.
+
+    ``grid`` is the pure geometry, ``rank`` the number of this process and ``coords`` its device's coordinates, or
+    None for a process that is not in the grid.  Sub-communicators come from one cache per program and are shared
+    between grids, so grids may be made and dropped freely.  A context manager; ``close`` only makes further use an
+    error.
+    """
+
+    __slots__ = ("grid", "rank", "coords", "calls", "_world", "_groups", "_closed", "__weakref__")
+
+    def __init__(self, grid: Grid, world: Communicator):
+        device = grid.device_of_process(world.rank)
+        self.grid = grid
+        self.rank = world.rank
+        self.coords: MultiIndex | None = None if device is None else grid.multi_index(device)
+        self.calls: dict = {}  # operations keep here what they have prepared for this grid
+        self._world = world
+        self._groups: dict[tuple[int, ...], Communicator] = {}
+        self._closed = False
+
+    @property
+    def shape(self) -> Shape:
+        """Devices along each grid axis."""
+        return self.grid.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of grid axes."""
+        return self.grid.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of devices."""
+        return self.grid.size
+
+    @property
+    def axis_names(self) -> tuple[str, ...] | None:
+        """Names of the grid axes, if they have any."""
+        return self.grid.axis_names
+
+    def grid_shape(self, axes: GridAxes | None = None) -> Shape:
+        """Sizes of ``axes`` in the order asked, of all axes by default.  Local."""
+        return self.grid.grid_shape(axes)
+
+    def process_linear_index(self) -> int | None:
+        """Row-major index of this process's device; None outside the grid.  Local."""
+        return None if self.coords is None else self.grid.linear_index(self.coords)
+
+    def process_multi_index(self, axes: GridAxes | None = None) -> MultiIndex | None:
+        """Coordinates of this process's device along ``axes``, in the order asked; None outside the grid.  Local."""
+        device = self.process_linear_index()
+        return None if device is None else self.grid.multi_index(device, axes)
+
+    def neighbors_linear_indices(self, coords: Sequence[int], split_axes: GridAxes) -> tuple[int, int]:
+        """Linear indices of the devices (down, up) of ``coords`` along ``split_axes``; -1 where none.  Local."""
+        return self.grid.neighbors_linear_indices(coords, split_axes)
+
+    def group(self, axes: tuple[int, ...]) -> Communicator:
+        """The communicator of this device's group over ``axes`` (numbers), in group order.
+
+        Collective over the group the first time, when the communicator is made.
+        """
+        found = self._groups.get(axes)
+        if found is None:
+            self.check_use("a group of devices")
+            members = group_members(self.grid, self.coords, axes)
+            found = self._world.subgroup([self.grid.process(device) for device in members])
+            self._groups[axes] = found
+        return found
+
+    def check_use(self, operation: str) -> None:
+        """Refuses a closed grid, and a process that has no place in it."""
+        if self._closed:
+            raise GridError(f"{operation}: the {self.grid} grid has been closed")
+        if self.coords is None:
+            raise GridError(
+                f"{operation}: process {self.rank} is not in the {self.grid} grid; only processes with"
+                " grid.coords other than None take part in its operations"
+            )
+
+    def close(self) -> None:
+        """Ends the use of this grid by this process.  Local; may be called again."""
+        self._closed = True
+        self.calls.clear()
+        self._groups.clear()
+
+    def __enter__(self) -> ProcessGrid:
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self.close()
+
+    def __reduce__(self):
+        raise TypeError("a ProcessGrid is bound to running processes and cannot be pickled; pickle its .grid")
+
+    def __repr__(self) -> str:
+        return f"ProcessGrid({self.grid}, rank={self.rank}, coords={self.coords})"
+
+
+def init_grid(
+    shape: Sequence[int],
+    axis_names: Sequence[str] | None = None,
+    ranks: Sequence[int] | None = None,
+    comm=None,
+) -> ProcessGrid:
+    """Binds a grid of ``shape`` to the processes of the running program.
+
+    Every process calls it with the same arguments; nothing is sent, except that MPI is initialised the first time.
+    One entry of ``shape`` may be -1.  ``ranks`` lists the process of each device by linear index (default 0, 1, ...);
+    a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py intracommunicator to use in
+    place of all processes.  Raises `GridError` when the shape does not fit the processes.
+
+    >>> from spmd_grid import run_spmd
+    >>> run_spmd(lambda: init_grid((2, -1)).coords, ranks=6)
+    [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    """
+    if is_simulated():
+        refuse_grid_during_import(sys._getframe(1))
+    world = current_world() if comm is None else as_communicator(comm)
+    ranks = None if ranks is None else tuple(ranks)
+    n_devices = world.size if ranks is None else len(ranks)
+    grid = Grid(resolve_shape(shape, n_devices), axis_names, ranks)
+    if grid.size != n_devices:
+        raise GridError(
+            f"init_grid: a grid of shape {grid.shape} has {grid.size} devices, but"
+            + (f" the program runs on {world.size} processes" if ranks is None else f" ranks lists {n_devices}")
+            + "; every device needs one process of its own"
+            + ("" if ranks is not None or grid.size > world.size else " (give ranks= to cover a part of them)")
+        )
+    if ranks is not None and max(ranks, default=0) >= world.size:
+        raise GridError(
+            f"init_grid: ranks names process {max(ranks)}, but the program runs on {world.size} processes, 0 to"
+            f" {world.size - 1}"
+        )
+    bound = ProcessGrid(grid, world)
+    world.process.coords = bound.coords
+    return bound

@@ -1,0 +1,241 @@
+"""How a tensor is spread over a grid: the frozen value that annotates arrays and drives plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
+from itertools import chain
+
+from spmd_grid.errors import AxisError, GridError, ReductionError, ShardingError
+from spmd_grid.grid.blocks import block_interval, block_position, check_offsets, check_policy
+from spmd_grid.grid.box import Box, as_ints
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.reduction_kind import KINDS, as_reduction
+from spmd_grid.typing import GridAxes, MultiIndex, Shape, SplitAxes
+
+__all__ = ["Sharding"]
+
+
+@dataclass(frozen=True, repr=False)
+class Sharding:
+    """Per tensor dimension the grid axes that split it, major to minor; axes that occur nowhere replicate.
+
+    Local.  A dimension is *sharded* when its list is not empty.  ``halo_sizes`` gives (low, high) cells per sharded
+    dimension, ``sharded_dims_offsets`` the start of every shard and the end; both as one flat list or as a list per
+    sharded dimension.  Along ``partial_axes`` devices hold partial results, to be combined by ``partial_kind``.
+    Spellings that mean the same are equal: axes by name, trailing empty lists, halos of 0, the block policy beside
+    offsets, an empty list for None.  Raises AxisError, ShardingError, ReductionError, GridError.
+
+    >>> s = Sharding(Grid((2, 3)), [[0], [1]], halo_sizes=[1, 1, 0, 2])
+    >>> print(s)
+    [[0],[1]] on 2x3, halo [(1, 1), (0, 2)]
+    >>> s.core_shape((5, 7), (1, 2)), s.shard_shape((5, 7), (1, 2)), s.shard_slices((5, 7), (1, 2))
+    ((2, 1), (4, 3), (slice(3, 5, None), slice(6, 7, None)))
+    """
+
+    grid: Grid
+    split_axes: tuple[tuple[int, ...], ...]
+    _: KW_ONLY
+    blocks: str = "ceil"
+    halo_sizes: tuple[tuple[int, int], ...] | None = None
+    sharded_dims_offsets: tuple[tuple[int, ...], ...] | None = None
+    partial_axes: tuple[int, ...] = ()
+    partial_kind: str = "sum"
+
+    def __post_init__(self):
+        def store(name, value):
+            object.__setattr__(self, name, value)
+
+        store("grid", _pure_grid(self.grid))
+        store("split_axes", _check_split_axes(self.grid, self.split_axes))
+        store("partial_axes", tuple(sorted(self.grid.axes(self.partial_axes, "partial_axes"))))
+        self._refuse_axis_used_twice()
+        partial_kind = _check_partial_kind(self.partial_kind)
+        store("partial_kind", partial_kind if self.partial_axes else "sum")
+        store("halo_sizes", _check_halo_sizes(self.halo_sizes, len(self.sharded_dims)))
+        sizes = [self.sizes_of(dim) for dim in self.sharded_dims]
+        store("sharded_dims_offsets", _check_all_offsets(self.sharded_dims_offsets, sizes))
+        policy = check_policy(self.blocks)
+        store("blocks", policy if self.sharded_dims and self.sharded_dims_offsets is None else "ceil")
+
+    def _refuse_axis_used_twice(self):
+        used = [*chain.from_iterable(self.split_axes), *self.partial_axes]
+        for axis in used:
+            if used.count(axis) > 1:
+                partial = f" and partial_axes {list(self.partial_axes)}" if self.partial_axes else ""
+                raise AxisError(
+                    f"split_axes {_lists(self.split_axes)}{partial} use grid axis {axis} twice; "
+                    "an axis occurs at most once in a sharding"
+                )
+
+    @cached_property
+    def sharded_dims(self) -> tuple[int, ...]:
+        """The tensor dimensions that are split, also where by axes of size 1."""
+        return tuple(dim for dim, axes in enumerate(self.split_axes) if axes)
+
+    @cached_property
+    def replicated_axes(self) -> tuple[int, ...]:
+        """The grid axes that neither split nor are partial."""
+        used = {*chain.from_iterable(self.split_axes), *self.partial_axes}
+        return tuple(axis for axis in range(self.grid.ndim) if axis not in used)
+
+    def axes_of(self, dim: int) -> tuple[int, ...]:
+        """The grid axes that split tensor dimension ``dim``; empty where none do.  Local."""
+        return self.split_axes[dim] if 0 <= dim < len(self.split_axes) else ()
+
+    def sizes_of(self, dim: int) -> tuple[int, ...]:
+        """The sizes of :meth:`axes_of` ``dim``.  Local."""
+        return tuple([self.grid.shape[axis] for axis in self.axes_of(dim)])
+
+    def halo_of(self, dim: int) -> tuple[int, int]:
+        """(low, high) halo cells of tensor dimension ``dim``.  Local."""
+        return self.halo_sizes[self.sharded_dims.index(dim)] if self.halo_sizes and self.axes_of(dim) else (0, 0)
+
+    def offsets_of(self, dim: int) -> tuple[int, ...] | None:
+        """The explicit offsets of tensor dimension ``dim``, or None where a block policy rules.  Local."""
+        offsets = self.sharded_dims_offsets
+        return offsets[self.sharded_dims.index(dim)] if offsets and self.axes_of(dim) else None
+
+    def shard_shape(self, global_shape: Shape, coords: MultiIndex) -> Shape:
+        """The shape of the local array of the device at ``coords``: its core and its halos.
+
+        Local.  Raises ShardingError where the global shape does not fit, DeviceError where no device is at ``coords``.
+        """
+        core = self.core_shape(global_shape, coords)
+        return tuple([extent + sum(self.halo_of(dim)) for dim, extent in enumerate(core)])
+
+    def core_shape(self, global_shape: Shape, coords: MultiIndex) -> Shape:
+        """The shape of the block that the device at ``coords`` owns.  Local.  Raises as :meth:`shard_shape`."""
+        return self.core_box(self.check_global_shape(global_shape), coords).shape
+
+    def shard_slices(self, global_shape: Shape, coords: MultiIndex) -> tuple[slice, ...]:
+        """Where in the global array the core of device ``coords`` is.  Local.  Raises as :meth:`shard_shape`."""
+        return self.core_box(self.check_global_shape(global_shape), coords).slices()
+
+    def core_box(self, global_shape: Shape, coords: MultiIndex) -> Box:
+        """The cells that the device at ``coords`` owns, of a global shape that has been checked.  Local."""
+        coords = self.grid.check_coords(coords)
+        digits = [[coords[axis] for axis in self.axes_of(dim)] for dim in range(len(global_shape))]
+        intervals = [self.block(dim, extent, digits[dim]) for dim, extent in enumerate(global_shape)]
+        return Box(tuple([start for start, _ in intervals]), tuple([stop for _, stop in intervals]))
+
+    def block(self, dim: int, extent: int, digits: MultiIndex) -> tuple[int, int]:
+        """(start, stop) of the block whose coordinates on :meth:`axes_of` ``dim`` are ``digits``, of ``extent`` cells.
+
+        Local.
+        """
+        return block_interval(extent, self.sizes_of(dim), digits, self.blocks, self.offsets_of(dim))
+
+    def position(self, dim: int, extent: int, cell: int) -> int:
+        """The row-major index over :meth:`axes_of` of the block that holds ``cell`` of ``extent`` cells.  Local."""
+        return block_position(extent, self.sizes_of(dim), cell, self.blocks, self.offsets_of(dim))
+
+    def check_global_shape(self, global_shape: Shape) -> Shape:
+        """``global_shape`` as a tuple of ints where this sharding can cut it; raises ShardingError.  Local."""
+        shape = as_ints(global_shape)
+        if shape is None or min(shape, default=0) < 0:
+            raise ShardingError(f"global_shape is {global_shape!r}; it must list extents, integers from 0")
+        if len(self.split_axes) > len(shape):
+            raise ShardingError(
+                f"sharding {self} splits dimension {len(self.split_axes) - 1}, but global_shape {shape} "
+                f"has {len(shape)} dimensions"
+            )
+        for dim in self.sharded_dims if self.sharded_dims_offsets else ():
+            if self.offsets_of(dim)[-1] != shape[dim]:
+                raise ShardingError(
+                    f"sharded_dims_offsets of dimension {dim} end at {self.offsets_of(dim)[-1]}; "
+                    f"they must cover its extent {shape[dim]} in global_shape {shape}"
+                )
+        return shape
+
+    def __str__(self) -> str:
+        names = self.grid.axis_names or range(self.grid.ndim)
+        parts = [f"{_lists(self.split_axes, names)} on {self.grid}"]
+        if self.blocks != "ceil":
+            parts.append(f"{self.blocks} blocks")
+        if self.halo_sizes:
+            parts.append(f"halo {list(self.halo_sizes)}")
+        if self.sharded_dims_offsets:
+            parts.append(f"offsets {_lists(self.sharded_dims_offsets)}")
+        if self.partial_axes:
+            parts.append(f"partial {self.partial_kind} over {_lists([self.partial_axes], names)[1:-1]}")
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        """The call that makes this value, without the defaults."""
+        options = [
+            f", {name}={value!r}"
+            for name, default in ((field.name, field.default) for field in fields(self) if field.kw_only)
+            if (value := getattr(self, name)) != default
+        ]
+        return f"Sharding({self.grid!r}, {_lists(self.split_axes)}{''.join(options)})"
+
+
+def _lists(rows: Sequence[Sequence[int]], names: Sequence | None = None) -> str:
+    """Rows as the dialect writes them: [[0],[1, 2]]."""
+    texts = (", ".join(str(entry if names is None else names[entry]) for entry in row) for row in rows)
+    return f"[{','.join(f'[{text}]' for text in texts)}]"
+
+
+def _pure_grid(grid) -> Grid:
+    pure = getattr(grid, "grid", None)
+    if not isinstance(pure, Grid):
+        raise GridError(f"grid is {grid!r}; a sharding needs a Grid or a ProcessGrid")
+    return pure
+
+
+def _check_split_axes(grid: Grid, split_axes: SplitAxes) -> tuple[tuple[int, ...], ...]:
+    if not isinstance(split_axes, list | tuple):
+        raise AxisError(
+            f"split_axes is {split_axes!r}; it must be a list per tensor dimension of grid axes, such as [[0], []]"
+        )
+    split: list[GridAxes] = [grid.axes(axes, f"split_axes[{dim}]") for dim, axes in enumerate(split_axes)]
+    while split and not split[-1]:
+        split.pop()
+    return tuple(split)
+
+
+def _check_partial_kind(partial_kind) -> str:
+    kind = as_reduction(partial_kind)
+    if kind.is_average or kind.name not in KINDS:
+        raise ReductionError(
+            f"partial_kind is {kind.name!r}, which has no identity; a partial value needs a kind that has one"
+        )
+    return kind.name
+
+
+def _rows(values, lengths: Sequence[int], what: str, rule: str) -> list[tuple[int, ...]]:
+    """``values`` as one row per entry of ``lengths``; a flat list is cut into rows of these lengths."""
+    try:
+        flat, nested = as_ints(values), [as_ints(row) for row in values]
+    except TypeError:
+        raise ShardingError(f"{what} is {values!r}; {rule}") from None
+    if flat is None:
+        if None in nested or len(nested) != len(lengths):
+            raise ShardingError(f"{what} is {values!r}; {rule}")
+        return nested
+    if len(flat) != sum(lengths):
+        raise ShardingError(f"{what} has {len(flat)} entries; it must have {sum(lengths)}: {rule}")
+    entries = iter(flat)
+    return [tuple([next(entries) for _ in range(length)]) for length in lengths]
+
+
+def _check_halo_sizes(halo_sizes, n_sharded: int) -> tuple[tuple[int, int], ...] | None:
+    if halo_sizes is None or as_ints(halo_sizes) == ():
+        return None
+    rule = f"(low, high) for each of the {n_sharded} sharded dimensions, as pairs or one flat list of integers from 0"
+    rows = _rows(halo_sizes, [2] * n_sharded, "halo_sizes", rule)
+    if any(len(row) != 2 or min(row) < 0 for row in rows):
+        raise ShardingError(f"halo_sizes is {halo_sizes!r}; {rule}")
+    return tuple(rows) if any(map(any, rows)) else None
+
+
+def _check_all_offsets(offsets, sizes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...] | None:
+    if offsets is None or as_ints(offsets) == ():
+        return None
+    lengths = [math.prod(row) + 1 for row in sizes]
+    rule = f"the start of every shard, and the end, for each of the {len(sizes)} sharded dimensions"
+    rows = _rows(offsets, lengths, "sharded_dims_offsets", rule)
+    return tuple(check_offsets(row, size) for row, size in zip(rows, sizes, strict=True))

@@ -1,0 +1,1 @@
+"""Halos: copies of neighbours' cells around a device's own."""

@@ -1,0 +1,272 @@
+"""update_halo: refreshes the halo cells of a local array from the devices that own them.
+
+Sharded dimensions are exchanged one after the other, each along its own line of devices; a dimension carries along
+the halos of those done before it, which fills the corners without messages to diagonal neighbours.  Cells outside
+the domain are left out of every message, so nobody overwrites anybody's boundary values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+import numpy as np
+
+from spmd_grid.errors import MismatchError, OutputError, ShapeError, SpmdError
+from spmd_grid.exchange.execute import next_tag, run_direct, send_and_receive
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.paths import DIRECT
+from spmd_grid.exchange.pending import Request, drive
+from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.grid.blocks import block_starts
+from spmd_grid.grid.box import Box
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.halo.pattern import halo_pieces, in_domain
+from spmd_grid.ops.arguments import check_grid, hashable
+from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.signatures import same_dtype
+
+__all__ = ["update_halo"]
+
+
+class _Line:
+    """What one dimension's exchange needs to know: the line's blocks, and what this device sends and receives."""
+
+    def __init__(self, call: Call, facts: list[Facts]):
+        self.comm = call.comm
+        self.path = call.path
+        self.dim, self.low, self.high = call.args.dim, call.args.low, call.args.high
+        self.periodic = call.args.periodic
+        cores = [fact.shape[self.dim] - self.low - self.high for fact in facts]
+        self.starts = [0, *accumulate(cores)]
+        self.extent = in_domain(self.starts, self.comm.rank, self.low, self.high, self.periodic)
+
+    def transfer(self, shape: tuple[int, ...], across: list[tuple[int, int]]) -> Transfer:
+        """The movement along this line; ``across``: the part of every dimension that strips extend over."""
+        me = self.comm.rank
+        origin = self.starts[me] - self.low
+
+        def strip(start: int, stop: int) -> Box:
+            sides = [*across]
+            sides[self.dim] = (start, stop)
+            return Box(tuple(a for a, _ in sides), tuple(b for _, b in sides))
+
+        receives = []
+        for piece in halo_pieces(self.starts, me, self.low, self.high, self.periodic):
+            theirs = self.starts[piece.owner] - self.low
+            receives.append(
+                Receive(
+                    piece.owner,
+                    strip(piece.start - theirs, piece.stop - theirs),
+                    strip(piece.at, piece.at + piece.stop - piece.start),
+                )
+            )
+        sends = []
+        if self.starts[me] < self.starts[me + 1]:
+            for peer in range(self.comm.size):
+                for piece in halo_pieces(self.starts, peer, self.low, self.high, self.periodic):
+                    if piece.owner == me:
+                        sends.append(Send(peer, strip(piece.start - origin, piece.stop - origin)))
+        return Transfer(
+            pattern="pairwise",
+            rank=me,
+            size=self.comm.size,
+            source_shape=shape,
+            target_shape=shape,
+            sends=tuple(send for send in sends if not send.box.is_empty),
+            receives=tuple(receive for receive in receives if not receive.box.is_empty),
+            volume=0,
+        )
+
+
+class UpdateHalo(Operation):
+    """Refreshes the halo of the local array ``x`` in place, corners included, and returns it.
+
+    Collective over all axes of ``split_axes``.  ``x``: this device's local array, low halo + core + high halo along
+    every sharded dimension, on border devices too; any strides.  ``split_axes``: per tensor dimension the grid axes
+    that split it.  ``halo_sizes``: (low, high) per sharded dimension, flat or in pairs, alike on all devices.
+    ``periodic``: one bool, or one per tensor dimension.  Blocks may be uneven, empty, or thinner than a halo.
+    Cells outside the domain stay untouched.
+
+    The blocks are learnt from the local arrays.  ``global_shape`` (with ``blocks`` or ``sharded_dims_offsets``) says
+    what they must be.
+
+    One message of about the halo's size to each neighbour, dimension after dimension.
+
+    Raises `AxisError`, `ShardingError`, `ShapeError`, `DTypeError` and `OutputError`, the same on every device.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((3,))
+    ...     x = np.zeros(4, int)
+    ...     x[1:3] = [2 * grid.rank + 1, 2 * grid.rank + 2]
+    ...     return sg.update_halo(x, grid, [[0]], halo_sizes=[1, 1]).tolist()
+    >>> sg.run_spmd(body, ranks=3)
+    [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 0]]
+    """
+
+    name = "update_halo"
+
+    def __call__(
+        self,
+        x,
+        grid,
+        split_axes,
+        halo_sizes,
+        periodic=False,
+        *,
+        global_shape=None,
+        blocks="ceil",
+        sharded_dims_offsets=None,
+    ):
+        lines = self._agree(x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
+        for line, transfer in _transfers(x.shape, lines):
+            if line.path is DIRECT:
+                run_direct(line.comm, transfer, line.comm.share(x), x)
+            else:
+                drive(line.comm, send_and_receive(line.comm, transfer, x, x, next_tag(line.comm)))
+        return x
+
+    def start(
+        self,
+        x,
+        grid,
+        split_axes,
+        halo_sizes,
+        periodic=False,
+        *,
+        global_shape=None,
+        blocks="ceil",
+        sharded_dims_offsets=None,
+    ) -> Request:
+        """Begins the update; ``wait()`` gives x, which nobody may touch until then."""
+        lines = self._agree(x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
+        if not lines:
+            return Request.completed(x)
+        return Request(lines[0].comm, _steps(x, lines), lines[0].comm.process.activity)
+
+    def prepare(self, grid, axes, dim, low, high, periodic, starts) -> dict:
+        return {"dim": dim, "low": low, "high": high, "periodic": periodic, "starts": starts}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> _Line:
+        dim, low, high = call.args.dim, call.args.low, call.args.high
+        same_dtype(self.name, facts, call.label)
+        for i, fact in enumerate(facts):
+            others = [(d, n) for d, n in enumerate(fact.shape) if d != dim]
+            if others != [(d, n) for d, n in enumerate(facts[0].shape) if d != dim]:
+                raise ShapeError(
+                    f"update_halo: {call.label(0)} has shape {facts[0].shape}, {call.label(i)} has {fact.shape};"
+                    f" along grid axes {list(call.axes)} they must be equal but for dimension {dim}"
+                )
+            if fact.shape[dim] < low + high:
+                raise ShapeError(
+                    f"update_halo: {call.label(i)} has extent {fact.shape[dim]} along dimension {dim}; it must hold"
+                    f" the halos of {low} + {high} cells"
+                )
+        line = _Line(call, facts)
+        if call.args.starts is not None and tuple(line.starts) != call.args.starts:
+            raise ShapeError(
+                f"update_halo: along dimension {dim} the local arrays make blocks that start at {line.starts}, but"
+                f" global_shape makes {list(call.args.starts)}"
+            )
+        return line
+
+    def _agree(
+        self, x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
+    ) -> list[_Line]:
+        """The lines this device lies on, last dimension first, agreed by all devices of all lines.
+
+        Each line agrees on its arrays; a second round tells every device what any line has refused.
+        """
+        check_grid(self.name, grid)
+        sharding = Sharding(
+            grid, split_axes, halo_sizes=halo_sizes, blocks=blocks, sharded_dims_offsets=sharded_dims_offsets
+        )
+        wraps = _periodic_by_dim(periodic, sharding)
+        starts = _known_starts(sharding, global_shape)
+        calls = []
+        for dim in reversed(sharding.sharded_dims):
+            args = (dim, *sharding.halo_of(dim), wraps(dim), starts.get(dim))
+            calls.append(self._find(grid, sharding.axes_of(dim), args))
+        problem, facts = None, None
+        try:
+            check_local(x, sharding)
+            facts = Facts(x.shape, x.dtype)
+        except SpmdError as error:
+            if not calls:
+                raise
+            problem = calls[0].blame(error)
+        lines = []
+        for n_round in range(2 if len(calls) > 1 else 1):
+            for call in calls:
+                opening = call.opening(facts) if problem is None else call.refusal(problem)
+                try:
+                    line, _ = call.open(opening, None)
+                except MismatchError:
+                    raise
+                except SpmdError as error:
+                    problem = error
+                else:
+                    lines.append(line)
+        if problem is not None:
+            raise problem
+        return lines[: len(calls)]
+
+
+def check_local(x, sharding: Sharding) -> None:
+    """The local array must be one that can be updated in place.  Local; the caller agrees on the error."""
+    if not isinstance(x, np.ndarray):
+        raise OutputError(f"update_halo: x is {type(x).__name__}; it is updated in place and must be a numpy array")
+    if not x.flags.writeable:
+        raise OutputError("update_halo: x is read-only; it is updated in place and must be writeable")
+    if x.dtype.hasobject:
+        raise OutputError(f"update_halo: dtype {x.dtype} holds Python objects; only fixed-size dtypes can be moved")
+    if x.ndim < len(sharding.split_axes):
+        raise ShapeError(
+            f"update_halo: split_axes speaks of {len(sharding.split_axes)} dimensions, but x has {x.ndim}"
+        )
+
+
+def _periodic_by_dim(periodic, sharding: Sharding):
+    """Whether each dimension is periodic, from one bool or one per dimension."""
+    if isinstance(periodic, (bool, np.bool_)):
+        return lambda dim: bool(periodic)
+    flags = hashable(periodic)
+    if not isinstance(flags, tuple) or len(flags) < len(sharding.split_axes) or not all(
+        isinstance(flag, (bool, np.bool_)) for flag in flags
+    ):
+        raise ShapeError(
+            f"update_halo: periodic={periodic!r}; it must be one bool, or one per tensor dimension"
+        )
+    return lambda dim: bool(flags[dim])
+
+
+def _known_starts(sharding: Sharding, global_shape) -> dict[int, tuple[int, ...]]:
+    """The starts of the blocks of each sharded dimension, where the caller said what they must be."""
+    if global_shape is None:
+        return {d: sharding.offsets_of(d) for d in sharding.sharded_dims if sharding.offsets_of(d) is not None}
+    shape = sharding.check_global_shape(global_shape)
+    return {
+        dim: sharding.offsets_of(dim) or block_starts(shape[dim], sharding.sizes_of(dim), sharding.blocks)
+        for dim in sharding.sharded_dims
+    }
+
+
+def _transfers(shape: tuple[int, ...], lines: list[_Line]) -> Iterator[tuple[_Line, Transfer]]:
+    """The movements in order: strips cover the core of dimensions still to come, and all of those done."""
+    across = [(0, n) for n in shape]
+    for line in lines:
+        across[line.dim] = (line.low, shape[line.dim] - line.high)
+    for line in lines:
+        yield line, line.transfer(shape, across)
+        across[line.dim] = line.extent
+
+
+def _steps(x: np.ndarray, lines: list[_Line]) -> Iterator[list]:
+    tags = [next_tag(line.comm) for line in lines]
+    for tag, (line, transfer) in zip(tags, _transfers(x.shape, lines)):
+        yield from send_and_receive(line.comm, transfer, x, x, tag)
+    return x
+
+
+update_halo = UpdateHalo()

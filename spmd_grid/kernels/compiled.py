@@ -1,0 +1,40 @@
+"""How this room compiles: without the GIL, without inner threads, cached on disk where a disk will have it.
+
+A module of this room says ``import numba`` before it imports anything inside numba.  Where two threads load numba at
+the same time, ``from numba.core import types`` takes the lock of ``numba.core`` and then waits for ``numba``, whose
+loading waits for ``numba.core``: Python (3.11) breaks the cycle by handing out a half-initialised module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numba
+from llvmlite.binding import get_host_cpu_name
+
+# For functions that only kernels call: nothing Python could call is generated, which saves a fifth of the compile time.
+inner = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def kernel(signature: str, name: str = "") -> Callable[[Callable], Callable]:
+    """Decorate a function to be compiled for exactly ``signature``, at once, or loaded from the cache.
+
+    Local.  ``name`` tells variants of one function apart.  It and the processor go into the names of the cache's
+    files: numba numbers the entries of one file without a lock, so that two processes which save different entries at
+    the same time can mix them up; with one entry per file both write the same.  Where no cache folder can be written
+    (a read-only home on a compute node) the function is compiled without one.
+    """
+
+    def compile_now(function: Callable) -> Callable:
+        function.__qualname__ = "_".join(filter(None, (function.__name__, name, numba.config.CPU_NAME or _CPU)))
+        try:
+            return numba.njit(signature, nogil=True, cache=True)(function)
+        except RuntimeError as error:
+            if "cannot cache" not in str(error):
+                raise
+            return numba.njit(signature, nogil=True)(function)
+
+    return compile_now
+
+
+_CPU = get_host_cpu_name()

@@ -1,0 +1,87 @@
+"""all_gather: the group's arrays one after the other, on every device."""
+
+from __future__ import annotations
+
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.pending import Request
+from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.grid.box import Box
+from spmd_grid.grid.groups import group_size
+from spmd_grid.ops.arguments import as_extents, as_tensor_axis, hashable
+from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.signatures import check_extents, check_out, concatenated_shape, same_dtype
+
+__all__ = ["all_gather", "resolve_gather"]
+
+
+class AllGather(Operation):
+    """Concatenates the group's arrays along ``gather_axis``, in group order, on every device.
+
+    Collective over ``grid_axes``.  ``x``: shape (..., n_i along gather_axis, ...); the extents n_i may differ by
+    device, the others must not.  ``extents`` lists them by group order where they are known; they are checked.
+    Result: a new array of shape (..., sum of n_i, ...), or ``out``.
+
+    One message of ``x.nbytes`` per device to each other device of its group, by one native collective; small arrays
+    travel with the header.
+
+    Raises `AxisError`, `ShapeError`, `DTypeError` and `OutputError`, the same on every device of the group.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((4,))
+    ...     return sg.all_gather(np.array([10 * grid.rank, 10 * grid.rank + 1]), grid, [0], gather_axis=0)
+    >>> sg.run_spmd(body, ranks=4)[2]
+    array([ 0,  1, 10, 11, 20, 21, 30, 31])
+    """
+
+    name = "all_gather"
+
+    def __call__(self, x, grid, grid_axes, gather_axis, *, extents=None, out=None):
+        return self._run(x, grid, grid_axes, (gather_axis, hashable(extents)), out)
+
+    def start(self, x, grid, grid_axes, gather_axis, *, extents=None, out=None) -> Request:
+        """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
+        return self._start(x, grid, grid_axes, (gather_axis, hashable(extents)), out)
+
+    def prepare(self, grid, axes, gather_axis, extents) -> dict:
+        return {
+            "gather_axis": as_tensor_axis(self.name, "gather_axis", gather_axis),
+            "extents": as_extents(self.name, extents, group_size(grid.grid, axes)),
+        }
+
+    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+        return resolve_gather(self.name, call, facts, None)
+
+
+def resolve_gather(name: str, call: Call, facts: list[Facts], root: int | None) -> Movement:
+    """Everybody's array at its place in the concatenation, on ``root`` or (None) on all."""
+    comm, axis = call.comm, call.args.gather_axis
+    dtype = same_dtype(name, facts, call.label)
+    shape = concatenated_shape(name, facts, axis, "gather_axis", call.label)
+    check_extents(name, facts, axis, call.args.extents, call.label)
+    receivers = range(comm.size) if root is None else [root]
+    check_out(name, facts, [shape if i in receivers else None for i in range(comm.size)], dtype, call.label)
+    mine = comm.rank in receivers
+    receives, start = [], 0
+    for peer, fact in enumerate(facts if mine else ()):
+        source = Box.from_shape(fact.shape)
+        if not source.is_empty:
+            receives.append(Receive(peer, source, source.shift([start if d == axis else 0 for d in range(len(shape))])))
+        start += fact.shape[axis]
+    source = Box.from_shape(facts[comm.rank].shape)
+    transfer = Transfer(
+        pattern="all_gather" if root is None else "gather",
+        rank=comm.rank,
+        size=comm.size,
+        source_shape=source.shape,
+        target_shape=shape if mine else None,
+        sends=() if source.is_empty else tuple(Send(peer, source) for peer in receivers),
+        receives=tuple(receives),
+        volume=Box.from_shape(shape).size,
+        root=root,
+    )
+    return Movement(call, facts, transfer, shape if mine else None, dtype)
+
+
+all_gather = AllGather()

@@ -1,0 +1,70 @@
+"""broadcast: one device's array to its whole group."""
+
+from __future__ import annotations
+
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.pending import Request
+from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.grid.box import Box
+from spmd_grid.ops.arguments import hashable, root_index
+from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.signatures import check_out
+
+__all__ = ["broadcast"]
+
+
+
+class Broadcast(Operation):
+    """Gives the array of ``root`` to every device of its group.
+
+    Collective over ``grid_axes``.  ``root`` lists the root's coordinates along ``grid_axes``.  Off the root ``x`` is
+    ignored (None or anything); shape and dtype travel with the message.  Result: a new array, on the root as well,
+    or ``out``.
+
+    Raises `DeviceError`, `AxisError`, `DTypeError` and `OutputError`, the same on every device of the group.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((2, 2))
+    ...     return sg.broadcast(np.array([grid.rank, 7]) if grid.coords[0] == 1 else None, grid, [0], root=[1]).tolist()
+    >>> sg.run_spmd(body, ranks=4)
+    [[2, 7], [3, 7], [2, 7], [3, 7]]
+    """
+
+    name = "broadcast"
+
+    def __call__(self, x, grid, grid_axes, root, *, out=None):
+        return self._run(x, grid, grid_axes, (hashable(root),), out)
+
+    def start(self, x, grid, grid_axes, root, *, out=None) -> Request:
+        """Begins the operation; ``wait()`` gives its result, and root's x must hold still until then."""
+        return self._start(x, grid, grid_axes, (hashable(root),), out)
+
+    def prepare(self, grid, axes, root) -> dict:
+        return {"root": root_index(self.name, grid, axes, root)}
+
+    def takes_array(self, call: Call) -> bool:
+        return call.comm.rank == call.args.root
+
+    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+        comm, root = call.comm, call.args.root
+        shape, dtype = facts[root].shape, facts[root].dtype
+        check_out(self.name, facts, [shape] * comm.size, dtype, call.label)
+        whole = Box.from_shape(shape)
+        is_root = comm.rank == root
+        transfer = Transfer(
+            pattern="broadcast",
+            rank=comm.rank,
+            size=comm.size,
+            source_shape=shape if is_root else None,
+            target_shape=shape,
+            sends=tuple(Send(peer, whole) for peer in range(comm.size)) if is_root and not whole.is_empty else (),
+            receives=() if whole.is_empty else (Receive(root, whole, whole),),
+            volume=whole.size,
+            root=root,
+        )
+        return Movement(call, facts, transfer, shape, dtype)
+
+
+broadcast = Broadcast()

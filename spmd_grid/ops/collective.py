@@ -1,0 +1,194 @@
+"""The course that every collective operation takes, so that each operation states only its rule.
+
+1. `Operation.prepare` checks the arguments that all processes know alike and finds the group (a `Call`, kept by the
+   grid for the next time);
+2. each member describes its own arrays in a header (`Call.open`), or the error that keeps it from taking part;
+3. with everybody's facts known, `Operation.resolve` states the result shapes and the boxes to move, or refuses, alike
+   on all members; the headers of the whole group are the key under which this is kept;
+4. the boxes move (`exchange`).
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from spmd_grid.errors import SpmdError
+from spmd_grid.exchange.agreement import encode_error, learn_facts
+from spmd_grid.exchange.header import ERROR, PLAIN, Facts, encode, encode_facts, fingerprint
+from spmd_grid.exchange.paths import INLINE, chosen_path, path_for
+from spmd_grid.exchange.pending import Request
+from spmd_grid.grid.groups import group_members, in_group_device
+from spmd_grid.ops.arguments import as_array, check_grid, check_output, hashable
+from spmd_grid.reduction_kind import ReductionKind
+from spmd_grid.transport.communicator import HEADER_BYTES, Frames
+
+__all__ = ["Call", "Operation"]
+
+# How many calls a grid keeps prepared, and how many headers and resolutions each call keeps.
+_MOST_CALLS = 512
+_MOST_KEPT = 64
+
+
+class Call:
+    """An operation with checked arguments on one group: everything that does not depend on the arrays."""
+
+    __slots__ = ("op", "grid", "comm", "axes", "sizes", "args", "path", "openings", "_fingerprint", "_text")
+
+    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict):
+        self.op = op
+        self.grid = grid
+        self.axes = axes
+        self.sizes = grid.grid.grid_shape(axes) if axes else ()
+        self.comm = grid.group(axes)
+        self.args = SimpleNamespace(**args)
+        self.path = path_for(self.comm)
+        self.openings: dict = {}
+        shown = ", ".join(f"{name}={self._shown(name, value)}" for name, value in args.items() if value is not None)
+        self._text = f"{op.name}(grid_axes={list(axes)}{', ' if shown else ''}{shown})"
+        self._fingerprint = fingerprint(f"{self._text} on {grid.grid} by {self.path}")
+
+    def describe(self) -> str:
+        """The call in words, for reports."""
+        return self._text
+
+    def _shown(self, name: str, value) -> str:
+        if isinstance(value, ReductionKind):
+            return repr(value.name if value.elementwise else getattr(value.combine, "__name__", "callable"))
+        if name == "root":
+            return repr(list(in_group_device(self.grid.grid, self.axes, value)))
+        return repr(list(value)) if type(value) is tuple else str(value)
+
+    def label(self, member: int) -> str:
+        """``rank 3 (1, 0)``: a member in the words of the user."""
+        device = group_members(self.grid.grid, self.grid.coords, self.axes)[member]
+        return f"rank {self.grid.grid.process(device)} {self.grid.grid.multi_index(device)}"
+
+    def opening(self, facts: Facts) -> Opening:
+        found = self.openings.get(facts)
+        if found is None:
+            if len(self.openings) >= _MOST_KEPT:
+                self.openings.clear()
+            found = self.openings[facts] = Opening(PLAIN, self._fingerprint, encode_facts(facts), facts)
+        return found
+
+    def blame(self, error: SpmdError) -> SpmdError:
+        """An error of this member alone, naming it."""
+        return type(error)(f"{error} (on {self.label(self.comm.rank)})")
+
+    def refusal(self, error: SpmdError) -> Opening:
+        """The opening of a member that cannot take part; every member will raise ``error``."""
+        return Opening(ERROR, self._fingerprint, encode_error(error), None)
+
+    def open(self, opening: Opening, x: np.ndarray | None):
+        """Swaps headers; what the whole group has agreed to do, and the frames it came in.  Collective."""
+        comm = self.comm
+        comm.process.activity = self
+        comm.frame[:HEADER_BYTES] = opening.header
+        if opening.inline_bytes and self.path is INLINE:
+            comm.frame[HEADER_BYTES : HEADER_BYTES + opening.inline_bytes] = x.tobytes()
+        frames = comm.swap_frames(x)
+        agreed = opening.agreed.get(frames.headers)
+        if agreed is None:
+            agreed = self._resolve(opening, frames)
+        return agreed, frames
+
+    def _resolve(self, opening: Opening, frames: Frames):
+        facts = learn_facts(self.comm, frames, opening.body, self._text)
+        agreed = self.op.resolve(self, facts)
+        if len(opening.agreed) >= _MOST_KEPT:
+            opening.agreed.clear()
+        if not opening.body:  # a header that announced more does not name all facts by itself
+            opening.agreed[frames.headers] = agreed
+        return agreed
+
+
+class Opening:
+    """A header ready to be posted, and what was agreed the last times it met certain others."""
+
+    __slots__ = ("header", "body", "inline_bytes", "agreed")
+
+    def __init__(self, kind: int, call: bytes, body: bytes, facts: Facts | None):
+        self.header, self.body = encode(kind, call, body)
+        self.inline_bytes = facts.nbytes if facts is not None and facts.fits_inline else 0
+        self.agreed: dict = {}
+
+
+class Operation:
+    """A collective operation; an instance is called like a function.
+
+    Subclasses give ``name``, ``prepare`` (arguments known to all), ``takes_array`` and ``resolve``.
+    """
+
+    name: str
+
+    def prepare(self, grid, axes: tuple[int, ...], *args) -> dict:
+        """Checks the arguments that all processes know alike; the normalised ones by name."""
+        raise NotImplementedError
+
+    def group_axes(self, grid, axes: tuple[int, ...], *args) -> tuple[int, ...]:
+        """The axes over which this operation's groups extend: ``grid_axes``, or a part of them that suffices."""
+        return axes
+
+    def resolve(self, call: Call, facts: list[Facts]):
+        """What this member does, given everybody's facts: an object with ``run`` and ``steps``; or refuses."""
+        raise NotImplementedError
+
+    def takes_array(self, call: Call) -> bool:
+        """Whether this member's array matters (off the root it may not)."""
+        return True
+
+    def convert(self, call: Call, x: np.ndarray) -> np.ndarray:
+        """The array that takes part, made from the one that was passed."""
+        return x
+
+    def _run(self, x, grid, grid_axes, args: tuple, out=None):
+        call, opening, x = self._enter(x, grid, grid_axes, args, out)
+        agreed, frames = call.open(opening, x)
+        result = agreed.run(x, out, frames)
+        call.comm.process.activity = None
+        return result
+
+    def _start(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
+        call, opening, x = self._enter(x, grid, grid_axes, args, out)
+        agreed, frames = call.open(opening, x)
+        return Request(call.comm, agreed.steps(x, out, frames), call)
+
+    def _enter(self, x, grid, grid_axes, args: tuple, out) -> tuple[Call, Opening, np.ndarray | None]:
+        call = self._find(grid, grid_axes, args)
+        try:
+            if not self.takes_array(call):
+                x = None
+                facts = Facts(None, None)
+            else:
+                if type(x) is not np.ndarray or x.dtype.hasobject:
+                    x = as_array(self.name, x)
+                x = self.convert(call, x)
+                facts = Facts(x.shape, x.dtype)
+            if out is not None:
+                check_output(self.name, out, x)
+                facts = Facts(facts.shape, facts.dtype, out.shape, out.dtype)
+        except SpmdError as error:
+            if call.comm.size == 1:
+                raise
+            return call, call.refusal(call.blame(error)), None
+        return call, call.opening(facts), x
+
+    def _find(self, grid, grid_axes, args: tuple) -> Call:
+        """The prepared call; arguments that all processes know alike are refused here, before anything is sent."""
+        key = self.name, grid_axes if type(grid_axes) is tuple else hashable(grid_axes), args, chosen_path()
+        try:
+            return grid.calls[key]
+        except (KeyError, TypeError, AttributeError):
+            pass
+        check_grid(self.name, grid)
+        axes = self.group_axes(grid, grid.grid.axes(grid_axes), *args)
+        call = Call(self, grid, axes, self.prepare(grid, axes, *args))
+        if len(grid.calls) >= _MOST_CALLS:
+            grid.calls.clear()
+        try:
+            grid.calls[key] = call
+        except TypeError:  # arguments that cannot be looked up, such as an unhashable callable
+            pass
+        return call

@@ -1,0 +1,50 @@
+"""reduce: the group's arrays combined element by element, on one device."""
+
+from __future__ import annotations
+
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.pending import Request
+from spmd_grid.ops.all_reduce import Reducing
+from spmd_grid.ops.arguments import hashable, root_index
+from spmd_grid.ops.collective import Call
+from spmd_grid.ops.reduction import Reduction
+from spmd_grid.ops.signatures import check_out
+
+__all__ = ["reduce"]
+
+
+class Reduce(Reducing):
+    """Combines the group's arrays element by element and gives the result to ``root``; None elsewhere.
+
+    Collective over ``grid_axes``.  ``root`` lists the root's coordinates along ``grid_axes``.  Otherwise as
+    `all_reduce`, with the same bits; ``out`` matters on the root only, and a callable runs there only.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((3,))
+    ...     return sg.reduce(np.int8(100), grid, [0], "sum", root=[2], dtype="int16")
+    >>> sg.run_spmd(body, ranks=3)
+    [None, None, array(300, dtype=int16)]
+    """
+
+    name = "reduce"
+
+    def __call__(self, x, grid, grid_axes, reduction="sum", root=None, dtype=None, *, out=None):
+        return self._run(x, grid, grid_axes, (reduction, hashable(root), dtype), out)
+
+    def start(self, x, grid, grid_axes, reduction="sum", root=None, dtype=None, *, out=None) -> Request:
+        """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
+        return self._start(x, grid, grid_axes, (reduction, hashable(root), dtype), out)
+
+    def prepare(self, grid, axes, reduction, root, dtype) -> dict:
+        return {"root": root_index(self.name, grid, axes, root), **self.prepare_reduction(reduction, dtype)}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> Reduction:
+        self.check(call, facts)
+        root = call.args.root
+        shapes = [facts[0].shape if i == root else None for i in range(len(facts))]
+        check_out(self.name, facts, shapes, facts[0].dtype, call.label)
+        return Reduction(call, facts, call.args.reduction, root=root)
+
+
+reduce = Reduce()

@@ -1,0 +1,250 @@
+"""Operations that combine values: collect parts, fold them in group order, spread the result.
+
+The order of combination is the group's, whatever the path, so all members get equal bits, and the meaning is that of
+numpy's ufuncs rather than MPI's operators (which lose NaNs, differ between ranks, and lack bool and complex).  A
+large array is cut into one slice per member, each folded by its member, as in the reduce-scatter and all-gather
+algorithm of R. Rabenseifner, "Optimization of Collective Reduction Operations" (ICCS 2004); a small one, and one
+that a callable combines, is collected whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.errors import ReductionError
+from spmd_grid.exchange.execute import next_tag, run_direct, run_message, send_and_receive
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.paths import DIRECT, INLINE
+from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.grid.blocks import block_interval
+from spmd_grid.grid.box import Box
+from spmd_grid.ops.movement import FrameArrays, way_of
+from spmd_grid.reduction_kind import ReductionKind
+from spmd_grid.transport.communicator import Frames
+from spmd_grid.typing import Shape
+
+__all__ = ["Reduction"]
+
+# Up to this many bytes over all members, one round that collects everything beats two rounds of slices.
+_SMALL_BYTES = 1 << 14
+
+
+class Reduction:
+    """Folds the members' arrays of one shape and dtype; ``cut`` is the box of the result that this member keeps.
+
+    ``root``: only this member has a result.  ``blocks``: the boxes of all members, where each keeps its own.
+    """
+
+    def __init__(
+        self,
+        call,
+        facts: list[Facts],
+        kind: ReductionKind,
+        root: int | None = None,
+        blocks: Sequence[Box] | None = None,
+    ):
+        comm = call.comm
+        shape, dtype = facts[0].shape, facts[0].dtype
+        self.comm = comm
+        self.kind = kind
+        self.dtype = dtype
+        self.source_shape = shape
+        self.way = way_of(call.path, facts)
+        self.has_result = root is None or root == comm.rank
+        self.cut = Box.from_shape(shape) if blocks is None else blocks[comm.rank]
+        self._frame_arrays = FrameArrays(facts)
+        n = int(np.prod(shape, dtype=np.int64))
+        whole = not kind.elementwise or (blocks is None and n * dtype.itemsize * comm.size <= _SMALL_BYTES)
+        self.spread: Transfer | None = None
+        if whole:
+            self.collect = _collect_whole(comm, n, root)
+        elif blocks is not None:
+            self.collect = _collect_parts(comm, shape, blocks)
+        else:
+            slices = [Box((a,), (b,)) for a, b in (block_interval(n, (comm.size,), (i,)) for i in range(comm.size))]
+            self.collect = _collect_parts(comm, (n,), slices)
+            self.spread = _spread_slices(comm, n, slices, root)
+
+    def run(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
+        target = self._target(out)
+        if self.way is INLINE:
+            return self._fold_arrays(self._frame_arrays.of(frames), target)
+        exposed = frames.exposed
+        if self.way is DIRECT:
+            exposed = [array.reshape(self.collect.source_shape) for array in exposed]
+        stack = self._stack()
+        self._move(self.collect, x.reshape(self.collect.source_shape), stack, exposed)
+        if self.spread is None:
+            return None if stack is None else self._fold_stack(stack, target)
+        part = np.empty(self.spread.source_shape, self.dtype)
+        self._fold(stack, part)
+        flat, finish = _flat_target(target)
+        self._move(self.spread, part, flat, None)
+        if finish is not None:
+            finish()
+        return target
+
+    def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
+        """As ``run``, in steps that do not wait."""
+        target = self._target(out)
+        if self.way is INLINE:
+            return self._fold_arrays(self._frame_arrays.of(frames), target)
+        tags = next_tag(self.comm), next_tag(self.comm)
+        stack = self._stack()
+        source = x.reshape(self.collect.source_shape)
+        yield from send_and_receive(self.comm, self.collect, source, stack, tags[0])
+        if self.spread is None:
+            return None if stack is None else self._fold_stack(stack, target)
+        part = np.empty(self.spread.source_shape, self.dtype)
+        self._fold(stack, part)
+        flat, finish = _flat_target(target)
+        yield from send_and_receive(self.comm, self.spread, part, flat, tags[1])
+        if finish is not None:
+            finish()
+        return target
+
+    def _target(self, out: np.ndarray | None) -> np.ndarray | None:
+        if not self.has_result:
+            return None
+        return np.empty(self.cut.shape, self.dtype) if out is None else out
+
+    def _stack(self) -> np.ndarray | None:
+        shape = self.collect.target_shape
+        return None if shape is None else np.empty(shape, self.dtype)
+
+    def _move(self, transfer: Transfer, source, target, exposed: list | None) -> None:
+        if self.way is DIRECT:
+            run_direct(self.comm, transfer, self.comm.share(source) if exposed is None else exposed, target)
+        else:
+            run_message(self.comm, transfer, source, target)
+
+    def _fold_stack(self, stack: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Folds a stack of whole arrays, or of this member's blocks, into the target."""
+        if not self.kind.elementwise:
+            return self._fold_arrays(stack.reshape(self.comm.size, *self.source_shape), target)
+        flat, finish = _flat_target(target)
+        self._fold(stack, flat)
+        if finish is not None:
+            finish()
+        return target
+
+    def _fold(self, stack: np.ndarray, flat: np.ndarray) -> None:
+        size = self.comm.size
+        kernels.fold("sum" if self.kind.is_average else self.kind.name, stack.reshape(size, flat.size), flat)
+        if self.kind.is_average:
+            self._divide(flat)
+
+    def _fold_arrays(self, arrays: Sequence[np.ndarray], target: np.ndarray | None) -> np.ndarray | None:
+        """Folds whole arrays one after the other and keeps this member's cut."""
+        if target is None:
+            return None
+        if not self.kind.elementwise:
+            target[...] = self._fold_by_callable(arrays)[self.cut.slices()]
+            return target
+        combine = self.kind.combine
+        if self.cut.shape != self.source_shape:
+            arrays = [array[self.cut.slices()] for array in arrays]
+        with np.errstate(all="ignore"):  # one member's warning, turned into an error, would strand the others
+            if len(arrays) == 1:
+                target[...] = arrays[0]
+            else:
+                combine(arrays[0], arrays[1], out=target)
+                for array in arrays[2:]:
+                    combine(target, array, out=target)
+        if self.kind.is_average:
+            self._divide(target)
+        return target
+
+    def _divide(self, target: np.ndarray) -> None:
+        with np.errstate(all="ignore"):
+            np.true_divide(target, self.comm.size, out=target)
+
+    def _fold_by_callable(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        result = arrays[0].copy()
+        for array in arrays[1:]:
+            result = np.asarray(self.kind.combine(result, array.copy()))
+            if result.shape != self.source_shape or not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise ReductionError(
+                    f"the callable {self.kind.combine!r} turned two arrays of shape {self.source_shape} and dtype"
+                    f" {self.dtype} into shape {result.shape} and dtype {result.dtype}; it must keep both"
+                )
+        return result.astype(self.dtype, copy=False)
+
+
+def _flat_target(target: np.ndarray | None):
+    """A flat array that becomes ``target``, and what to call once it is filled."""
+    if target is None:
+        return None, None
+    if target.flags.c_contiguous:
+        return target.reshape(-1), None
+    flat = np.empty(target.size, target.dtype)
+
+    def finish() -> None:
+        target[...] = flat.reshape(target.shape)
+
+    return flat, finish
+
+
+def _row(box: Box, row: int) -> Box:
+    """``box`` in row ``row`` of a stack."""
+    return Box((row, *box.starts), (row + 1, *box.stops))
+
+
+def _collect_whole(comm, n: int, root: int | None) -> Transfer:
+    """Everybody's n elements as rows of a stack, on root or on all."""
+    whole = Box((0,), (n,))
+    receivers = range(comm.size) if root is None else [root]
+    mine = comm.rank in receivers
+    return Transfer(
+        pattern="all_gather" if root is None else "gather",
+        rank=comm.rank,
+        size=comm.size,
+        source_shape=(1, n),
+        target_shape=(comm.size, n) if mine else None,
+        sends=tuple(Send(peer, _row(whole, 0)) for peer in receivers) if n else (),
+        receives=tuple(Receive(i, _row(whole, 0), _row(whole, i)) for i in range(comm.size)) if mine and n else (),
+        volume=n * comm.size,
+        root=root,
+    )
+
+
+def _collect_parts(comm, shape: Shape, parts: Sequence[Box]) -> Transfer:
+    """This member's part of everybody's array as rows of a stack."""
+    mine = parts[comm.rank]
+    place = Box.from_shape(mine.shape)
+    return Transfer(
+        pattern="all_to_all",
+        rank=comm.rank,
+        size=comm.size,
+        source_shape=(1, *shape),
+        target_shape=(comm.size, *mine.shape),
+        sends=tuple(Send(peer, _row(part, 0)) for peer, part in enumerate(parts) if not part.is_empty),
+        receives=()
+        if mine.is_empty
+        else tuple(Receive(i, _row(mine, 0), _row(place, i)) for i in range(comm.size)),
+        volume=max(part.size for part in parts) * comm.size,
+    )
+
+
+def _spread_slices(comm, n: int, slices: Sequence[Box], root: int | None) -> Transfer:
+    """Everybody's folded slice at its place in the result, on root or on all."""
+    mine = slices[comm.rank]
+    source = Box((0,), mine.shape)
+    receivers = range(comm.size) if root is None else [root]
+    receives = tuple(
+        Receive(peer, Box((0,), part.shape), part) for peer, part in enumerate(slices) if not part.is_empty
+    )
+    return Transfer(
+        pattern="all_gather" if root is None else "gather",
+        rank=comm.rank,
+        size=comm.size,
+        source_shape=mine.shape,
+        target_shape=(n,) if comm.rank in receivers else None,
+        sends=() if mine.is_empty else tuple(Send(peer, source) for peer in receivers),
+        receives=receives if comm.rank in receivers else (),
+        volume=n,
+        root=root,
+    )

@@ -1,0 +1,73 @@
+"""scatter: one device's array in pieces to its group."""
+
+from __future__ import annotations
+
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.pending import Request
+from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.grid.box import Box
+from spmd_grid.ops.arguments import as_scatter_axis, hashable, root_index
+from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.signatures import check_out, cut_boxes
+
+__all__ = ["scatter"]
+
+
+class Scatter(Operation):
+    """Cuts the array of ``root`` along ``scatter_axis`` and gives device i of the group block i.
+
+    Collective over ``grid_axes``.  ``root`` lists the root's coordinates along ``grid_axes``.  Off the root ``x`` is
+    ignored.  Blocks follow the block rule.  ``scatter_dim`` is another name of ``scatter_axis``.  Result: a new array
+    of shape (..., own block's extent along scatter_axis, ...), or ``out``.
+
+    Raises `DeviceError`, `AxisError`, `DTypeError` and `OutputError`, the same on every device of the group.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((3,))
+    ...     return sg.scatter(np.arange(7) if grid.rank == 1 else None, grid, [0], scatter_axis=0, root=[1]).tolist()
+    >>> sg.run_spmd(body, ranks=3)
+    [[0, 1, 2], [3, 4, 5], [6]]
+    """
+
+    name = "scatter"
+
+    def __call__(self, x, grid, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None, out=None):
+        return self._run(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
+
+    def start(self, x, grid, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None, out=None) -> Request:
+        """Begins the operation; ``wait()`` gives its result, and root's x must hold still until then."""
+        return self._start(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
+
+    def prepare(self, grid, axes, scatter_axis, scatter_dim, root) -> dict:
+        return {
+            "scatter_axis": as_scatter_axis(self.name, scatter_axis, scatter_dim),
+            "root": root_index(self.name, grid, axes, root),
+        }
+
+    def takes_array(self, call: Call) -> bool:
+        return call.comm.rank == call.args.root
+
+    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+        comm, axis, root = call.comm, call.args.scatter_axis, call.args.root
+        shape, dtype = facts[root].shape, facts[root].dtype
+        blocks = cut_boxes(self.name, shape, axis, "scatter_axis", call.sizes, call.label(root))
+        check_out(self.name, facts, [block.shape for block in blocks], dtype, call.label)
+        mine = blocks[comm.rank]
+        is_root = comm.rank == root
+        transfer = Transfer(
+            pattern="scatter",
+            rank=comm.rank,
+            size=comm.size,
+            source_shape=shape if is_root else None,
+            target_shape=mine.shape,
+            sends=tuple(Send(i, b) for i, b in enumerate(blocks) if not b.is_empty) if is_root else (),
+            receives=() if mine.is_empty else (Receive(root, mine, Box.from_shape(mine.shape)),),
+            volume=Box.from_shape(shape).size,
+            root=root,
+        )
+        return Movement(call, facts, transfer, mine.shape, dtype)
+
+
+scatter = Scatter()

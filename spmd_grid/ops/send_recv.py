@@ -1,0 +1,199 @@
+"""send and recv: one array from one device of a group to another.
+
+A message is a frame (shape, dtype, and small arrays whole) and, for larger arrays, the bytes under a tag of their
+own that the frame names; so messages that are on their way at once cannot be confused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spmd_grid.errors import OutputError, SpmdError
+from spmd_grid.exchange.agreement import encode_error, error_from
+from spmd_grid.exchange.header import ERROR, PLAIN, PREFIX_BYTES, Facts, decode_facts, encode, encode_facts, read_prefix
+from spmd_grid.exchange.memory import land, pack
+from spmd_grid.exchange.pending import Request, drive
+from spmd_grid.grid.box import Box
+from spmd_grid.grid.groups import in_group_device
+from spmd_grid.ops.arguments import as_array, check_grid, check_output, hashable, root_index
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator
+
+__all__ = ["recv", "send"]
+
+_FRAME_TAG = 1
+_FIRST_BODY_TAG, _N_BODY_TAGS = 16384, 8000
+
+
+class _Message:
+    """A point-to-point operation in words, for reports."""
+
+    def __init__(self, text: str):
+        self._text = text
+
+    def describe(self) -> str:
+        return self._text
+
+
+class Send:
+    """Sends ``x`` to the device ``destination`` of the own group, which must call `recv`.
+
+    Collective between the two devices.  ``destination`` lists coordinates along ``grid_axes``.  Shape and dtype
+    travel with the message.  Returns None when ``x`` may be used again; whether that is before the other device
+    receives is not promised, except that a message to oneself is always buffered.
+
+    Raises `AxisError`, `DeviceError`, and `DTypeError`; the latter on both devices.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((3,))
+    ...     if grid.rank == 0:
+    ...         sg.send(np.arange(4), grid, [0], destination=[2])
+    ...     return sg.recv(grid, [0], source=[0]) if grid.rank == 2 else None
+    >>> sg.run_spmd(body, ranks=3)
+    [None, None, array([0, 1, 2, 3])]
+    """
+
+    name = "send"
+
+    def __call__(self, x, grid, grid_axes, destination) -> None:
+        comm, place, steps = self._prepare(x, grid, grid_axes, destination)
+        if place == comm.rank:
+            Request(comm, steps, comm.process.activity)  # completes when this process receives it
+        else:
+            drive(comm, steps, place)
+        comm.process.activity = None
+
+    def start(self, x, grid, grid_axes, destination) -> Request:
+        """Begins to send; x must hold still until ``wait()``."""
+        comm, _, steps = self._prepare(x, grid, grid_axes, destination)
+        return Request(comm, steps, comm.process.activity)
+
+    def _prepare(self, x, grid, grid_axes, destination) -> tuple[Communicator, int, Iterator[list]]:
+        check_grid(self.name, grid)
+        axes = grid.grid.axes(grid_axes)
+        place = root_index(self.name, grid, axes, hashable(destination), "destination")
+        comm = grid.group(axes)
+        shown = list(in_group_device(grid.grid, axes, place))
+        comm.process.activity = _Message(f"send(grid_axes={list(axes)}, destination={shown})")
+        try:
+            x = as_array(self.name, x)
+        except SpmdError as error:
+            culprit = type(error)(f"{error} (on rank {grid.rank} {grid.coords})")
+            return comm, place, _send_error(comm, place, culprit)
+        if place == comm.rank:
+            x = x.copy()
+        return comm, place, _send_array(comm, place, x)
+
+
+class Recv:
+    """Receives an array that a device of the own group sends with `send`.
+
+    Collective between the two devices.  ``source`` lists the sender's coordinates along ``grid_axes``; without it,
+    the message of any sender is taken.  Messages of one sender arrive in the order in which they were sent.  Result:
+    a new array, or ``out``, which must have the message's shape and dtype.
+
+    Raises `AxisError`, `DeviceError`, `OutputError` (on this device; the message is used up), and what the sender
+    raised.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((2,))
+    ...     sent = sg.send.start(10 * grid.rank + np.arange(2), grid, [0], destination=[1 - grid.rank])
+    ...     received = sg.recv(grid, [0])
+    ...     sent.wait()
+    ...     return received
+    >>> sg.run_spmd(body, ranks=2)
+    [array([10, 11]), array([0, 1])]
+    """
+
+    name = "recv"
+
+    def __call__(self, grid, grid_axes, source=None, *, out=None) -> np.ndarray:
+        comm, steps = self._prepare(grid, grid_axes, source, out)
+        result = drive(comm, steps)
+        comm.process.activity = None
+        return result
+
+    def start(self, grid, grid_axes, source=None, *, out=None) -> Request:
+        """Begins to receive; ``wait()`` gives the array."""
+        comm, steps = self._prepare(grid, grid_axes, source, out)
+        return Request(comm, steps, comm.process.activity)
+
+    def _prepare(self, grid, grid_axes, source, out) -> tuple[Communicator, Iterator[list]]:
+        check_grid(self.name, grid)
+        axes = grid.grid.axes(grid_axes)
+        place = None if source is None else root_index(self.name, grid, axes, hashable(source), "source")
+        if out is not None:
+            check_output(self.name, out, None)
+        comm = grid.group(axes)
+        shown = "any" if place is None else list(in_group_device(grid.grid, axes, place))
+        comm.process.activity = _Message(f"recv(grid_axes={list(axes)}, source={shown})")
+        return comm, _receive_array(comm, place, out)
+
+
+def _send_array(comm: Communicator, place: int, x: np.ndarray) -> Iterator[list]:
+    facts = Facts(x.shape, x.dtype)
+    frame, body, tag = _frame(comm, PLAIN, encode_facts(facts))
+    if facts.fits_inline:
+        frame[HEADER_BYTES : HEADER_BYTES + facts.nbytes] = x.tobytes()
+    requests = comm.isend_frame(frame, place, _FRAME_TAG)
+    if body:
+        requests += comm.isend(np.frombuffer(body, np.uint8), place, tag)
+    if not facts.fits_inline:
+        whole = Box.from_shape(x.shape)
+        requests += comm.isend(pack(x, [whole], (0, x.size)), place, tag)
+    yield requests
+
+
+def _send_error(comm: Communicator, place: int, error: SpmdError) -> Iterator[list]:
+    """Tells the receiver, which waits for an array, why there is none; then raises here too."""
+    frame, body, tag = _frame(comm, ERROR, encode_error(error))
+    yield comm.isend_frame(frame, place, _FRAME_TAG) + comm.isend(np.frombuffer(body, np.uint8), place, tag)
+    raise error
+
+
+def _frame(comm: Communicator, kind: int, body: bytes) -> tuple[bytearray, bytes, int]:
+    """A frame that announces ``body``, what of the body must follow, and under which tag."""
+    comm.process.messages += 1
+    tag = _FIRST_BODY_TAG + comm.process.messages % _N_BODY_TAGS
+    header, late = encode(kind, tag.to_bytes(8, "little"), body)
+    return bytearray(header.ljust(FRAME_BYTES, b"\0")), late, tag
+
+
+def _receive_array(comm: Communicator, source: int | None, out: np.ndarray | None) -> Iterator[list]:
+    frame = bytearray(FRAME_BYTES)
+    request = comm.irecv_frame(frame, source, _FRAME_TAG)
+    yield [request]
+    sender = comm.source_of(request)
+    kind, length, tag_bytes = read_prefix(frame)
+    tag = int.from_bytes(tag_bytes, "little")
+    body = bytes(frame[PREFIX_BYTES : PREFIX_BYTES + length])
+    if kind != PLAIN:
+        late = np.empty(length, np.uint8)
+        yield comm.irecv(late, sender, tag)
+        body = late.tobytes()
+    if kind == ERROR:
+        raise error_from(body)
+    facts = decode_facts(body)
+    fits = out is None or (out.shape == facts.shape and out.dtype == facts.dtype)
+    target = out if fits and out is not None else np.empty(facts.shape, facts.dtype)
+    whole = Box.from_shape(facts.shape)
+    incoming, finish = land(target, [whole], (0, whole.size))
+    if facts.fits_inline:
+        incoming[:] = np.frombuffer(frame, np.uint8, facts.nbytes, HEADER_BYTES)
+    else:
+        yield comm.irecv(incoming, sender, tag)
+    if finish is not None:
+        finish()
+    if not fits:
+        raise OutputError(
+            f"recv: out has shape {out.shape} and dtype {out.dtype}; the message has shape {facts.shape} and dtype"
+            f" {facts.dtype}"
+        )
+    return target
+
+
+send = Send()
+recv = Recv()

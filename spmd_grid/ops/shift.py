@@ -1,0 +1,103 @@
+"""shift: every device's array to the device ``offset`` further along one grid axis."""
+
+from __future__ import annotations
+
+from operator import index
+
+import numpy as np
+
+from spmd_grid.errors import AxisError
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.pending import Request
+from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.grid.box import Box
+from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.signatures import check_out
+
+__all__ = ["shift"]
+
+
+class Shift(Operation):
+    """Sends each device's array from coordinate i to i + ``offset`` along ``shift_axis``, one of ``grid_axes``.
+
+    Collective over ``grid_axes``.  ``offset`` may be negative.  With ``rotate`` the axis closes to a ring; without, a
+    device that nobody sends to gets an array of x's own shape and dtype filled with ``fill``, or None where no fill
+    is given.  Shapes and dtypes travel with the message and may differ by device.  Result: a new array, or ``out``.
+
+    One message of ``x.nbytes`` per device.
+
+    Raises `AxisError`, `DTypeError` and `OutputError`, the same on all devices of a line along ``shift_axis``.
+
+    >>> import spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((3,))
+    ...     ring = sg.shift(10 * grid.rank, grid, [0], shift_axis=0, offset=1, rotate=True)
+    ...     return int(ring), sg.shift(10 * grid.rank, grid, [0], shift_axis=0, offset=-1)
+    >>> sg.run_spmd(body, ranks=3)
+    [(20, array(10)), (0, array(20)), (10, None)]
+    """
+
+    name = "shift"
+
+    def __call__(self, x, grid, grid_axes, shift_axis, offset, rotate=False, fill=None, *, out=None):
+        return self._run(x, grid, grid_axes, (shift_axis, offset, rotate, fill), out)
+
+    def start(self, x, grid, grid_axes, shift_axis, offset, rotate=False, fill=None, *, out=None) -> Request:
+        """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
+        return self._start(x, grid, grid_axes, (shift_axis, offset, rotate, fill), out)
+
+    def group_axes(self, grid, axes, shift_axis, *rest) -> tuple[int, ...]:
+        """Data moves along ``shift_axis`` only, so its lines are the groups that matter."""
+        (axis,) = grid.grid.axes([shift_axis], "shift_axis")
+        if axis not in axes:
+            raise AxisError(f"shift: shift_axis={shift_axis!r} is not among grid_axes={list(axes)}; it must be")
+        return (axis,)
+
+    def prepare(self, grid, axes, shift_axis, offset, rotate, fill) -> dict:
+        try:
+            number = None if isinstance(offset, (bool, np.bool_)) else index(offset)
+        except TypeError:
+            number = None
+        if number is None:
+            raise AxisError(f"shift: offset={offset!r}; it must be a whole number of devices")
+        return {"shift_axis": axes[0], "offset": number, "rotate": bool(rotate), "fill": fill}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+        comm = call.comm
+        sources = [self._neighbor(call, member, -call.args.offset) for member in range(comm.size)]
+        incoming = [_incoming(facts, member, source, call.args.fill) for member, source in enumerate(sources)]
+        for member, (shape, dtype) in enumerate(incoming):
+            check_out(self.name, facts[member : member + 1], [shape], dtype, lambda _, member=member: call.label(member))
+        target = self._neighbor(call, comm.rank, call.args.offset)
+        own = Box.from_shape(facts[comm.rank].shape)
+        shape, dtype = incoming[comm.rank]
+        source = sources[comm.rank]
+        whole = None if source is None else Box.from_shape(shape)
+        transfer = Transfer(
+            pattern="pairwise",
+            rank=comm.rank,
+            size=comm.size,
+            source_shape=own.shape,
+            target_shape=shape,
+            sends=() if target is None or own.is_empty else (Send(target, own),),
+            receives=() if whole is None or whole.is_empty else (Receive(source, whole, whole),),
+            volume=0,
+        )
+        return Movement(call, facts, transfer, shape, dtype, fill=call.args.fill if source is None else None)
+
+    def _neighbor(self, call: Call, member: int, offset: int) -> int | None:
+        place = member + offset
+        if call.args.rotate:
+            return place % call.comm.size
+        return place if 0 <= place < call.comm.size else None
+
+
+def _incoming(facts: list[Facts], member: int, source: int | None, fill):
+    """Shape (None: no result) and dtype of what a member gets."""
+    if source is not None:
+        return facts[source].shape, facts[source].dtype
+    return (None if fill is None else facts[member].shape), facts[member].dtype
+
+
+shift = Shift()

@@ -1,0 +1,130 @@
+"""The reduction kinds of the dialect and what they mean element by element (numpy's ufuncs)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError, ReductionError
+
+__all__ = ["ReductionKind", "KINDS", "as_reduction", "identity", "result_dtype"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionKind:
+    """One way to combine values of a group.
+
+    ``combine`` takes two arrays and gives one; it is a numpy ufunc for the dialect's kinds.  ``elementwise`` tells
+    that combining a part of the arrays gives the same part of the result, so that arrays may be cut into slices.
+    """
+
+    name: str
+    combine: Callable
+    elementwise: bool
+
+    @property
+    def is_average(self) -> bool:
+        return self.name == "average"
+
+
+KINDS = MappingProxyType(
+    {
+        name: ReductionKind(name, ufunc, True)
+        for name, ufunc in (
+            ("sum", np.add),
+            ("max", np.maximum),
+            ("min", np.minimum),
+            ("product", np.multiply),
+            ("average", np.add),
+            ("bitwise_and", np.bitwise_and),
+            ("bitwise_or", np.bitwise_or),
+            ("bitwise_xor", np.bitwise_xor),
+        )
+    }
+)
+
+
+def as_reduction(reduction) -> ReductionKind:
+    """The kind named by ``reduction``, or a ``generic`` one for a callable of two arrays.
+
+    Local.  A callable must be associative; it is applied in group order and need not commute.
+
+    >>> as_reduction("max").combine(2, 3)
+    np.int64(3)
+    """
+    if isinstance(reduction, ReductionKind):
+        return reduction
+    if isinstance(reduction, str) and reduction in KINDS:
+        return KINDS[reduction]
+    if callable(reduction):
+        return ReductionKind("generic", reduction, False)
+    raise ReductionError(
+        f"reduction is {reduction!r}; it must be one of {', '.join(KINDS)}, or a callable of two arrays"
+    )
+
+
+def result_dtype(kind: ReductionKind, dtype: np.dtype, requested: np.dtype | None) -> np.dtype:
+    """The dtype in which ``kind`` reduces arrays of ``dtype``, and which its result has.
+
+    Local.  ``requested`` wins; else it is ``dtype`` itself, except that an average of integers or bool is float64.
+
+    >>> result_dtype(KINDS["average"], np.dtype("int32"), None)
+    dtype('float64')
+    """
+    if not is_numeric(dtype):
+        raise DTypeError(f"reduction {kind.name!r} of dtype {dtype}; reductions take numeric and bool dtypes")
+    if requested is None:
+        result = np.dtype("float64") if kind.is_average and dtype.kind in "biu" else dtype
+    else:
+        result = requested
+        if not is_numeric(result):
+            raise DTypeError(f"dtype={result} for reduction {kind.name!r}; reductions take numeric and bool dtypes")
+        if dtype.kind == "c" and result.kind != "c":
+            raise DTypeError(f"dtype={result} for values of dtype {dtype}; a conversion must not drop imaginary parts")
+    if kind.is_average and result.kind in "biu":
+        raise DTypeError(f"dtype={result} for reduction 'average'; an average needs a floating-point or complex dtype")
+    if kind.name.startswith("bitwise") and result.kind not in "biu":
+        raise DTypeError(f"reduction {kind.name!r} of dtype {result}; bitwise reductions take integers and bool")
+    return result
+
+
+def is_numeric(dtype: np.dtype) -> bool:
+    """Whether ``dtype`` is bool, integer, floating-point or complex (extension floats such as bfloat16 included)."""
+    if dtype.kind in "biufc":
+        return True
+    return dtype.kind == "V" and dtype.names is None and dtype.subdtype is None and dtype.type is not np.void
+
+
+def identity(kind: ReductionKind, dtype: np.dtype):
+    """The value e of ``dtype`` with ``combine(e, v) == v`` for every v; refuses kinds that have none.
+
+    Local.
+
+    >>> identity(KINDS["min"], np.dtype("int8"))
+    np.int8(127)
+    """
+    name = kind.name
+    if name in ("sum", "bitwise_or", "bitwise_xor"):
+        value = 0
+    elif name == "product":
+        value = 1
+    elif name == "bitwise_and":
+        value = True if dtype.kind == "b" else np.invert(np.zeros((), dtype))[()]
+    elif name in ("max", "min"):
+        value = _extreme(dtype, lowest=name == "max")
+    else:
+        raise ReductionError(f"reduction {name!r} has no identity; a partial value needs one")
+    return np.asarray(value).astype(dtype)[()]
+
+
+def _extreme(dtype: np.dtype, lowest: bool):
+    if dtype.kind == "b":
+        return not lowest
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return info.min if lowest else info.max
+    infinite = -np.inf if lowest else np.inf
+    return complex(infinite, infinite) if dtype.kind == "c" else infinite

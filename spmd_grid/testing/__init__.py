@@ -1,0 +1,1 @@
+"""Tests of SPMD code: one body on simulated ranks and under ``mpiexec``."""

@@ -1,0 +1,143 @@
+"""What every transport offers: the small protocol over which all of spmd_grid moves bytes.
+
+A communicator is an ordered group of processes.  It knows nothing of grids, arrays or dtypes: buffers are flat,
+contiguous bytes.  `MpiCommunicator` and `ThreadCommunicator` honour every method; `tests/transport` holds the suite
+that both pass.
+
+Every collective operation of the package opens with ``swap_frames``: each member posts a frame of ``FRAME_BYTES``,
+whose first ``HEADER_BYTES`` describe its call and whose rest may carry a small array.  One round trip thus agrees on
+the call, carries errors that one process alone can know, and, for small arrays, moves the data too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+__all__ = ["FRAME_BYTES", "HEADER_BYTES", "INLINE_BYTES", "Activity", "Communicator", "Frames", "Process"]
+
+HEADER_BYTES = 128
+INLINE_BYTES = 128
+FRAME_BYTES = HEADER_BYTES + INLINE_BYTES
+
+# Messages are cut into pieces of at most this many bytes: some MPI libraries count in 32-bit integers.
+LARGEST_MESSAGE = 1 << 30
+
+
+class Activity(Protocol):
+    """Something that can say in words what a process is doing; reports ask it, hot calls only store it."""
+
+    def describe(self) -> str: ...
+
+
+class Process:
+    """The calling process as all its communicators see it: which one it is and what it is doing.
+
+    ``pending`` lists the started operations; while this process waits for anything, ``progress`` moves all of them.
+    """
+
+    __slots__ = ("rank", "size", "activity", "pending", "coords", "messages")
+
+    def __init__(self, rank: int, size: int):
+        self.rank = rank
+        self.size = size
+        self.activity: Activity | None = None
+        self.pending: list = []
+        self.coords: tuple[int, ...] | None = None
+        self.messages = 0  # point-to-point messages sent so far
+
+    def progress(self) -> None:
+        """Moves every started operation as far as it goes without waiting."""
+        for pending in tuple(self.pending):
+            pending.advance()
+
+    def label(self) -> str:
+        """``rank 3``, with its grid coordinates once it has made a grid."""
+        return f"rank {self.rank}" + ("" if self.coords is None else f" {self.coords}")
+
+
+class Frames:
+    """The frames of all members after a swap.
+
+    ``headers``: the members' headers one after the other (hashable bytes); ``data``: all frames, member after
+    member, valid until the next swap on the same communicator; ``exposed``: what each member exposed, where memory
+    is shared, else None.
+    """
+
+    __slots__ = ("headers", "data", "exposed")
+
+    def __init__(self, headers: bytes, data, exposed: list | None):
+        self.headers = headers
+        self.data = data
+        self.exposed = exposed
+
+
+@runtime_checkable
+class Communicator(Protocol):
+    """An ordered group of processes; ``rank`` is this process's place in it.
+
+    Buffers are flat uint8 arrays.  Counts and displacements are bytes.  Within one pair of processes and one tag,
+    messages do not overtake each other.  Requests are opaque and completed by ``wait_all`` or ``test_all``.
+    """
+
+    rank: int
+    size: int
+    processes: tuple[int, ...]
+    process: Process
+    shares_memory: bool
+    frame: bytearray
+    started: int  # how many operations this process has started here; members count alike
+
+    def subgroup(self, processes: Sequence[int]) -> Communicator:
+        """The communicator of these processes (numbers in the world), in this order.  Collective over them."""
+
+    def swap_frames(self, exposed: Any = None) -> Frames:
+        """Posts ``self.frame`` and, where memory is shared, ``exposed``; returns everybody's.  Collective."""
+
+    def share(self, value: Any) -> list:
+        """Everybody's value by reference; only where ``shares_memory``.  Collective."""
+
+    def arrive(self) -> Any:
+        """Reports this process at a meeting point without waiting; ``wait_all([request])`` waits for the others."""
+
+    def isend(self, buffer, destination: int, tag: int) -> list:
+        """Starts sending; a list of requests (large messages go in pieces)."""
+
+    def irecv(self, buffer, source: int, tag: int) -> list:
+        """Starts receiving exactly ``len(buffer)`` bytes; a list of requests."""
+
+    def isend_frame(self, frame: bytearray, destination: int, tag: int) -> list:
+        """Starts sending one frame to a process that takes it with ``irecv_frame``."""
+
+    def irecv_frame(self, frame: bytearray, source: int | None, tag: int) -> Any:
+        """Starts receiving one frame, from anybody if ``source`` is None; ``source_of`` names the sender."""
+
+    def source_of(self, request: Any) -> int:
+        """The sender of the completed frame."""
+
+    def wait_all(self, requests: Sequence, peer: int | None = None) -> None:
+        """Waits for all requests; ``peer`` is the member that completes them, where it is one."""
+
+    def test_all(self, requests: Sequence) -> bool:
+        """Whether all requests are complete; makes progress."""
+
+    def barrier(self) -> None:
+        """Waits until every member has come.  Collective."""
+
+    def broadcast(self, buffer, root: int) -> None:
+        """Root's bytes into everybody's buffer.  Collective, as the four below."""
+
+    def all_gather(self, send, receive, counts: Sequence[int]) -> None:
+        """Everybody's ``send``, in member order, into ``receive``."""
+
+    def gather(self, send, receive, counts: Sequence[int], root: int) -> None:
+        """Everybody's ``send`` into root's ``receive``."""
+
+    def scatter(self, send, receive, counts: Sequence[int], root: int) -> None:
+        """Root's ``send``, cut by ``counts``, one part into each ``receive``."""
+
+    def all_to_all(self, send, send_counts: Sequence[int], receive, receive_counts: Sequence[int]) -> None:
+        """Part i of ``send`` to member i; part j of ``receive`` from member j."""
+
+    def abort(self, message: str) -> None:
+        """Ends the job on all processes after printing ``message``."""

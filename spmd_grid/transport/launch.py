@@ -1,0 +1,169 @@
+"""Where a program runs: on MPI's processes, or on simulated ranks made here."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from spmd_grid.errors import GridError, SimulationError
+from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.import_guard import refuse_mpi4py
+from spmd_grid.transport.scheduler import RankStopped
+from spmd_grid.transport.threads import ThreadWorld
+
+__all__ = ["as_communicator", "current_world", "is_simulated", "run_spmd", "use_world"]
+
+_here = threading.local()
+
+# After a rank failed the others get this long to unwind by themselves, and again after being interrupted.
+_GRACE_SECONDS = 0.5
+
+
+def current_world() -> Communicator:
+    """The communicator over all processes of the running program.
+
+    Collective the first time, when MPI is initialised; Local afterwards.  Inside ``run_spmd`` these are the
+    simulated ranks.
+    """
+    world = getattr(_here, "world", None)
+    if world is None:
+        from spmd_grid.transport import mpi
+
+        world = mpi.open_world()
+    return world
+
+
+def as_communicator(comm) -> Communicator:
+    """The communicator for the ``comm`` argument of ``init_grid``: one of ours, or one of mpi4py's."""
+    if isinstance(comm, Communicator):
+        return comm
+    if type(comm).__module__.startswith("mpi4py"):
+        from spmd_grid.transport import mpi
+
+        if mpi.is_communicator(comm):
+            return mpi.open_world(comm)
+    raise GridError(f"comm is {comm!r}; it must be an intracommunicator of mpi4py, or None for all processes")
+
+
+def is_simulated() -> bool:
+    """Whether the calling thread is a simulated rank."""
+    return getattr(_here, "simulated", False)
+
+
+@contextmanager
+def use_world(world: Communicator) -> Iterator[None]:
+    """Makes ``world`` all processes there are, for code of this thread within the ``with``."""
+    previous = getattr(_here, "world", None)
+    _here.world = world
+    try:
+        yield
+    finally:
+        _here.world = previous
+
+
+def run_spmd(fn: Callable, *args, ranks: int, seed: int | None = None) -> list:
+    """Runs ``fn(*args)`` on simulated ranks, one thread each, and gives the results by rank.
+
+    Local; needs no MPI.  Inside ``fn``, ``init_grid`` finds the simulated ranks, and each gets the same ``args``
+    objects.  The first exception of a rank ends the others and is raised here with a note that names the rank.  A
+    rank that returns while others wait for it, and ranks that wait for one another in a circle, are errors too
+    (`RankEndedError`, `DeadlockError`), reported at once.
+
+    With a ``seed`` the run is deterministic: one rank runs at a time, and the seed decides who goes on at each
+    communication.
+
+    Ranks must communicate through spmd_grid only.  They share the globals of imported modules.
+
+    >>> def fn():
+    ...     import spmd_grid as sg
+    ...     grid = sg.init_grid((3,))
+    ...     return int(sg.all_reduce(grid.rank, grid, [0], "sum"))
+    >>> run_spmd(fn, ranks=3)
+    [3, 3, 3]
+    """
+    if not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1:
+        raise GridError(f"ranks={ranks!r} in run_spmd; it must be a whole number of simulated ranks, at least 1")
+    return run_programs([lambda: fn(*args)] * ranks, seed)
+
+
+def run_programs(programs: Sequence[Callable[[], object]], seed: int | None = None) -> list:
+    """Runs one program per simulated rank; the results by rank."""
+    size = len(programs)
+    world = ThreadWorld(size, seed)
+    results: list = [None] * size
+
+    def run(rank: int) -> None:
+        _here.world = world.communicator(rank)
+        _here.simulated = True
+        scheduler = world.scheduler
+        try:
+            scheduler.begin(rank)
+            results[rank] = programs[rank]()
+        except RankStopped:
+            scheduler.end(rank)
+        except SystemExit as exit_:
+            scheduler.end(rank, _exit_code(exit_))
+        except BaseException as error:
+            scheduler.fail(rank, error)
+        else:
+            scheduler.end(rank)
+
+    threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
+    with refuse_mpi4py(is_simulated):
+        for thread in threads:
+            thread.start()
+        try:
+            _join(threads, world.scheduler)
+        except BaseException as error:  # Ctrl-C in the main thread
+            world.scheduler.stop(error)
+            _join(threads, world.scheduler)
+            raise
+    failure = world.scheduler.failure
+    if failure is not None:
+        rank = world.scheduler.failed_rank
+        if rank is not None:
+            failure.add_note(f"raised on simulated {world.processes[rank].label()} of {size}")
+        raise failure
+    return results
+
+
+def _join(threads: Sequence[threading.Thread], scheduler) -> None:
+    for thread in threads:
+        while thread.is_alive() and scheduler.failure is None:
+            thread.join(0.05)
+    if scheduler.failure is None:
+        return
+    for interrupt in (False, True):
+        deadline = time.monotonic() + _GRACE_SECONDS
+        for thread in threads:
+            if interrupt and thread.is_alive():
+                # Reaches ranks that compute in Python; one inside C code unwinds when it comes back.
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident), ctypes.py_object(RankStopped)
+                )
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _exit_code(exit_: SystemExit) -> int | None:
+    """What ``sys.exit`` would make the process return."""
+    if exit_.code is None:
+        return 0
+    return exit_.code if isinstance(exit_.code, int) else 1
+
+
+def refuse_grid_during_import(frame) -> None:
+    """Refuses a grid made while a module is being imported by a simulated rank.
+
+    An import runs once per process, hence on one of the ranks only: the others would never make the grid.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            raise SimulationError(
+                "init_grid while a module is being imported; simulated ranks share modules, so only one of them would"
+                " make the grid: make it inside a function, or run the program with mpiexec"
+            )
+        frame = frame.f_back

@@ -1,0 +1,188 @@
+"""Who runs among simulated ranks: waiting, waking, deadlocks and the end of a run.
+
+Ranks are threads.  In the free mode they run side by side (compiled kernels release the GIL).  With a seed exactly
+one runs at a time, and the seed alone decides who goes on at each communication, so a run can be repeated.  All
+bookkeeping happens under one lock, hence "every rank waits" is known at the moment it becomes true.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+
+from spmd_grid.errors import DeadlockError, RankEndedError
+
+__all__ = ["RankStopped", "Scheduler", "Wait"]
+
+RUNNING, READY, WAITING, ENDED = "running", "ready", "waiting", "ended"
+
+
+class RankStopped(BaseException):
+    """Unwinds a rank after another one failed; a BaseException, so that programs do not swallow it."""
+
+
+@dataclass(slots=True)
+class Wait:
+    """What a rank waits for: when it may go on, in words, and the ranks that could let it.
+
+    ``needs_all``: it needs every one of ``awaited()``, rather than any one of them.
+    """
+
+    ready: Callable[[], bool]
+    describe: Callable[[], str]
+    awaited: Callable[[], Sequence[int]]
+    needs_all: bool = True
+
+
+class Scheduler:
+    """Lets ``size`` rank threads wait for one another.
+
+    ``lock`` guards everything that ranks share.  ``wait`` and ``wake`` are called with it held, the others without.
+    ``failure`` is the first error of the run and ``failed_rank`` the rank it came from (None: from all of them).
+    """
+
+    def __init__(self, size: int, seed: int | None):
+        self.size = size
+        self.lock = threading.Lock()
+        self.failure: BaseException | None = None
+        self.failed_rank: int | None = None
+        self._random = None if seed is None else random.Random(seed)
+        self._state = [RUNNING if seed is None else READY] * size
+        self._waits: list[Wait | None] = [None] * size
+        self._active = size
+        self._ended: dict[int, int | None] = {}
+        # A rank that may not run waits at its gate, a lock that whoever lets it run releases.
+        self._gates = [threading.Lock() for _ in range(size)]
+        for gate in self._gates:
+            gate.acquire()
+        self._hand_over()
+
+    def begin(self, rank: int) -> None:
+        """The first act of a rank: with a seed it waits for its turn."""
+        if self._random is not None:
+            self._gates[rank].acquire()
+        self._check()
+
+    def switch(self, rank: int) -> None:
+        """A point where, with a seed, another rank may go on; every communication passes one."""
+        self._check()
+        if self._random is None:
+            return
+        with self.lock:
+            self._check()
+            self._state[rank] = READY
+            self._hand_over()
+        self._gates[rank].acquire()
+        self._check()
+
+    def wait(self, rank: int, wait: Wait) -> None:
+        """Waits until ``wait.ready()``; the lock is held on entry and on return, and free meanwhile."""
+        self._check()
+        while not wait.ready():
+            self._waits[rank] = wait
+            self._state[rank] = WAITING
+            self._active -= 1
+            if self._ended:
+                self._fail_if_hopeless(rank)
+            if self._active == 0:
+                self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
+            self._hand_over()
+            self.lock.release()
+            self._gates[rank].acquire()
+            self.lock.acquire()
+            self._check()
+
+    def wake(self, rank: int) -> None:
+        """Lets a waiting rank look again whether it may go on."""
+        if self._state[rank] is WAITING:
+            self._active += 1
+            if self._random is None:
+                self._state[rank] = RUNNING
+                self._gates[rank].release()
+            else:
+                self._state[rank] = READY
+
+    def end(self, rank: int, code: int | None = None) -> None:
+        """A rank's program is over; ``code`` is what it gave to ``sys.exit``, None for a plain return."""
+        with self.lock:
+            self._leave(rank)
+            self._ended[rank] = code
+            if code:
+                self._fail(rank, RankEndedError(f"rank {rank} of {self.size} called sys.exit({code})", rank, code))
+            for other in range(self.size):
+                if self._state[other] is WAITING:
+                    self._fail_if_hopeless(other)
+            if self._active == 0 and WAITING in self._state:
+                self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
+            self._hand_over()
+
+    def fail(self, rank: int, failure: BaseException) -> None:
+        """A rank's program raised: the first failure ends the run, and every waiting rank unwinds."""
+        with self.lock:
+            self._leave(rank)
+            self._fail(rank, failure)
+            self._hand_over()
+
+    def stop(self, failure: BaseException) -> None:
+        """Ends the run from outside, as for Ctrl-C."""
+        with self.lock:
+            self._fail(None, failure)
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise RankStopped
+
+    def _leave(self, rank: int) -> None:
+        if self._state[rank] is not WAITING:
+            self._active -= 1
+        self._state[rank] = ENDED
+
+    def _hand_over(self) -> None:
+        """With a seed: lets one of the ready ranks run, if none does."""
+        if self._random is None or RUNNING in self._state:
+            return
+        ready = [rank for rank, state in enumerate(self._state) if state is READY]
+        if ready:
+            chosen = self._random.choice(ready)
+            self._state[chosen] = RUNNING
+            self._gates[chosen].release()
+
+    def _fail(self, rank: int | None, failure: BaseException) -> None:
+        if self.failure is not None:
+            return
+        self.failure, self.failed_rank = failure, rank
+        self._random = None  # order matters no more: all unwind at once
+        for other in range(self.size):
+            if self._state[other] is READY:
+                self._state[other] = RUNNING
+                self._gates[other].release()
+            self.wake(other)
+
+    def _fail_if_hopeless(self, rank: int) -> None:
+        wait = self._waits[rank]
+        awaited = wait.awaited()
+        gone = [other for other in awaited if other in self._ended]
+        if not gone or (len(gone) < len(awaited) and not wait.needs_all):
+            return
+        code = self._ended[gone[0]]
+        how = "returned from the program" if code is None else f"called sys.exit({code})"
+        text = f"rank {gone[0]} of {self.size} {how} while rank {rank} waits for it\n{self._report()}"
+        self._fail(gone[0], RankEndedError(text, gone[0]))
+
+    def _report(self) -> str:
+        """One line per rank; of many ranks, the first of each kind."""
+        lines = [self._line(rank) for rank in range(self.size)]
+        return "\n".join(lines[:64] + [f"  ... and {len(lines) - 64} more ranks"] * (len(lines) > 64))
+
+    def _line(self, rank: int) -> str:
+        if self._state[rank] is ENDED:
+            return f"  rank {rank} has ended"
+        if self._state[rank] is not WAITING:
+            return f"  rank {rank} runs"
+        awaited = [str(other) for other in self._waits[rank].awaited()]
+        whom = ", ".join(awaited[:8]) + (", ..." if len(awaited) > 8 else "")
+        link = " and " if self._waits[rank].needs_all else " or "
+        whom = link.join(awaited) if len(awaited) == 2 else whom
+        return f"  rank {rank} waits in {self._waits[rank].describe()} for rank{'s' * (len(awaited) != 1)} {whom}"

@@ -1,0 +1,334 @@
+"""Simulated ranks: the communicator over threads of one process.
+
+A meeting point (`_Meeting`) serves every collective, a mailbox every message.  Collectives that move bytes share the
+buffers by reference, copy, and meet again, so that a buffer is never touched after its owner has gone on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from spmd_grid.errors import TransportError
+from spmd_grid.transport.call_site import call_site
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, Process
+from spmd_grid.transport.scheduler import Scheduler, Wait
+
+__all__ = ["ThreadCommunicator", "ThreadWorld"]
+
+
+class ThreadWorld:
+    """All that the simulated ranks of one run share; nothing of it outlives the run."""
+
+    def __init__(self, size: int, seed: int | None):
+        self.size = size
+        self.scheduler = Scheduler(size, seed)
+        self.processes = [Process(rank, size) for rank in range(size)]
+        self._groups: dict[tuple[int, ...], _Group] = {}
+
+    def communicator(self, rank: int) -> ThreadCommunicator:
+        """The communicator of all ranks, as ``rank`` sees it."""
+        process = self.processes[rank]
+        return ThreadCommunicator(self, self.group(tuple(range(self.size))), rank, process, {})
+
+    def group(self, processes: tuple[int, ...]) -> _Group:
+        with self.scheduler.lock:
+            if processes not in self._groups:
+                self._groups[processes] = _Group(processes)
+            return self._groups[processes]
+
+
+class _Group:
+    """What the members of one ordered group share."""
+
+    __slots__ = ("processes", "meetings", "boxes")
+
+    def __init__(self, processes: tuple[int, ...]):
+        self.processes = processes
+        self.meetings: dict[int, _Meeting] = {}
+        self.boxes = [_Mailbox() for _ in processes]
+
+
+class _Meeting:
+    """One meeting of a group: what each member brought, and who is still missing."""
+
+    __slots__ = ("values", "missing", "waiting", "result")
+
+    def __init__(self, size: int):
+        self.values: list = [None] * size
+        self.missing = set(range(size))
+        self.waiting: list[int] = []
+        self.result = None
+
+
+class _Mailbox:
+    """Messages to one member: sent and not yet asked for, or asked for and not yet sent."""
+
+    __slots__ = ("arrived", "posted", "clock")
+
+    def __init__(self):
+        self.arrived: dict[tuple[int, int], deque] = {}
+        self.posted: dict[tuple[int | None, int], deque] = {}
+        self.clock = 0
+
+
+class _Receive:
+    """A receive that somebody will complete; ``waiter`` is the rank to wake then."""
+
+    __slots__ = ("target", "source", "waiter", "done", "stamp")
+
+    def __init__(self, target: np.ndarray, source: int | None, stamp: int):
+        self.target = target
+        self.source = source
+        self.waiter: int | None = None
+        self.done = False
+        self.stamp = stamp
+
+    def complete(self, data: np.ndarray, source: int) -> None:
+        if len(data) != len(self.target):
+            raise TransportError(f"message of {len(data)} bytes for a receive of {len(self.target)} bytes")
+        self.target[:] = data
+        self.source = source
+        self.done = True
+
+
+class ThreadCommunicator:
+    """A group of simulated ranks, as one of them sees it (the protocol is `communicator.Communicator`)."""
+
+    shares_memory = True
+
+    def __init__(self, world: ThreadWorld, group: _Group, rank: int, process: Process, cache: dict):
+        self.rank = rank
+        self.size = len(group.processes)
+        self.processes = group.processes
+        self.process = process
+        self.frame = bytearray(FRAME_BYTES)
+        self.started = 0
+        self._world = world
+        self._scheduler = world.scheduler
+        self._group = group
+        self._met = 0
+        self._cache = cache
+        cache[group.processes] = self
+
+    def subgroup(self, processes: Sequence[int]) -> ThreadCommunicator:
+        processes = tuple(processes)
+        found = self._cache.get(processes)
+        if found is None:
+            place = processes.index(self.process.rank)
+            group = self._world.group(processes)
+            found = ThreadCommunicator(self._world, group, place, self.process, self._cache)
+        return found
+
+    # -- meetings --------------------------------------------------------------------------------------------
+
+    def swap_frames(self, exposed=None) -> Frames:
+        return self._meet((bytes(self.frame), exposed), _join_frames).result
+
+    def share(self, value) -> list:
+        return self._meet(value).values
+
+    def arrive(self) -> _Meeting:
+        self._scheduler.switch(self.process.rank)
+        with self._scheduler.lock:
+            return self._join(None, None)
+
+    def barrier(self) -> None:
+        self._meet(None)
+
+    def _meet(self, value, combine: Callable[[list], object] | None = None) -> _Meeting:
+        self._scheduler.switch(self.process.rank)
+        with self._scheduler.lock:
+            meeting = self._join(value, combine)
+        if meeting.missing:
+            self._wait([meeting])
+        return meeting
+
+    def _join(self, value, combine) -> _Meeting:
+        number = self._met
+        self._met += 1
+        meeting = self._group.meetings.get(number)
+        if meeting is None:
+            meeting = self._group.meetings[number] = _Meeting(self.size)
+        meeting.values[self.rank] = value
+        meeting.missing.discard(self.rank)
+        if not meeting.missing:
+            del self._group.meetings[number]
+            if combine is not None:
+                meeting.result = combine(meeting.values)
+            for rank in meeting.waiting:
+                self._scheduler.wake(rank)
+        return meeting
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def isend(self, buffer, destination: int, tag: int) -> list:
+        data = np.frombuffer(buffer, np.uint8)
+        self._scheduler.switch(self.process.rank)
+        with self._scheduler.lock:
+            box = self._group.boxes[destination]
+            receive = _first_posted(box, self.rank, tag)
+            if receive is None:
+                box.clock += 1
+                box.arrived.setdefault((self.rank, tag), deque()).append((box.clock, data.copy()))
+            else:
+                receive.complete(data, self.rank)
+                if receive.waiter is not None:
+                    self._scheduler.wake(receive.waiter)
+        return []
+
+    def isend_frame(self, frame: bytearray, destination: int, tag: int) -> list:
+        return self.isend(frame, destination, tag)
+
+    def irecv(self, buffer, source: int, tag: int) -> list:
+        return [self._post(np.frombuffer(buffer, np.uint8), source, tag)]
+
+    def irecv_frame(self, frame: bytearray, source: int | None, tag: int) -> _Receive:
+        return self._post(np.frombuffer(frame, np.uint8), source, tag)
+
+    def source_of(self, request: _Receive) -> int:
+        return request.source
+
+    def _post(self, target: np.ndarray, source: int | None, tag: int) -> _Receive:
+        self._scheduler.switch(self.process.rank)
+        with self._scheduler.lock:
+            box = self._group.boxes[self.rank]
+            box.clock += 1
+            receive = _Receive(target, source, box.clock)
+            sender = _first_arrived(box, source, tag)
+            if sender is None:
+                box.posted.setdefault((source, tag), deque()).append(receive)
+            else:
+                queue = box.arrived[sender, tag]
+                receive.complete(queue.popleft()[1], sender)
+                if not queue:
+                    del box.arrived[sender, tag]
+            return receive
+
+    # -- waiting ---------------------------------------------------------------------------------------------
+
+    def wait_all(self, requests: Sequence, peer: int | None = None) -> None:
+        self._scheduler.switch(self.process.rank)
+        if not self.test_all(requests):
+            self._wait(requests)
+
+    def test_all(self, requests: Sequence) -> bool:
+        return all(map(_is_done, requests))
+
+    def _wait(self, requests: Sequence) -> None:
+        """Waits for all requests while started operations go on; the lock is not held."""
+        while True:
+            self.process.progress()
+            groups = [requests, *(pending.requests for pending in self.process.pending)]
+            with self._scheduler.lock:
+                self._wait_for_any(groups)
+            if self.test_all(requests):
+                return
+
+    def _wait_for_any(self, groups: Sequence[Sequence]) -> None:
+        """Waits until all requests of one group are complete; the first group is what reports speak of."""
+        me = self.process.rank
+        for request in (request for group in groups for request in group):
+            if isinstance(request, _Meeting):
+                request.waiting.append(me)
+            else:
+                request.waiter = me
+        site = call_site()
+        self._scheduler.wait(
+            me,
+            Wait(
+                ready=lambda: any(all(map(_is_done, group)) for group in groups),
+                describe=lambda: self._describe(site),
+                awaited=lambda: self._awaited(groups[0]),
+                needs_all=not any(isinstance(r, _Receive) and r.source is None for r in groups[0]),
+            ),
+        )
+
+    def _describe(self, site: str) -> str:
+        activity = self.process.activity
+        return ("a collective" if activity is None else activity.describe()) + f" at {site}"
+
+    def _awaited(self, requests: Sequence) -> list[int]:
+        places: dict[int, None] = {}
+        for request in requests:
+            if _is_done(request):
+                continue
+            if isinstance(request, _Meeting):
+                places.update(dict.fromkeys(sorted(request.missing)))
+            elif request.source is None:
+                places.update(dict.fromkeys(p for p in range(self.size) if p != self.rank))
+            else:
+                places[request.source] = None
+        return [self.processes[place] for place in places]
+
+    # -- collectives that move bytes -------------------------------------------------------------------------
+
+    def broadcast(self, buffer, root: int) -> None:
+        buffers = self.share(buffer)
+        if self.rank != root:
+            buffer[:] = buffers[root]
+        self.barrier()
+
+    def all_gather(self, send, receive, counts: Sequence[int]) -> None:
+        self._collect(self.share(send), receive, counts)
+        self.barrier()
+
+    def gather(self, send, receive, counts: Sequence[int], root: int) -> None:
+        parts = self.share(send)
+        if self.rank == root:
+            self._collect(parts, receive, counts)
+        self.barrier()
+
+    def scatter(self, send, receive, counts: Sequence[int], root: int) -> None:
+        whole, counts = self.share((send, counts))[root]
+        start = sum(counts[: self.rank])
+        receive[:] = whole[start : start + counts[self.rank]]
+        self.barrier()
+
+    def all_to_all(self, send, send_counts: Sequence[int], receive, receive_counts: Sequence[int]) -> None:
+        starts = [0, *accumulate(send_counts)]
+        everybody = self.share((send, starts))
+        parts = [data[at[self.rank] : at[self.rank + 1]] for data, at in everybody]
+        self._collect(parts, receive, receive_counts)
+        self.barrier()
+
+    def _collect(self, parts: Sequence, receive, counts: Sequence[int]) -> None:
+        start = 0
+        for part, count in zip(parts, counts, strict=True):
+            receive[start : start + count] = part
+            start += count
+
+    def abort(self, message: str) -> None:
+        raise TransportError(message)
+
+
+def _is_done(request: _Meeting | _Receive) -> bool:
+    return not request.missing if isinstance(request, _Meeting) else request.done
+
+
+def _join_frames(values: list) -> Frames:
+    frames = [frame for frame, _ in values]
+    return Frames(b"".join(frame[:HEADER_BYTES] for frame in frames), b"".join(frames), [array for _, array in values])
+
+
+def _first_posted(box: _Mailbox, source: int, tag: int) -> _Receive | None:
+    """Takes the earliest receive that a message from ``source`` completes."""
+    keys = [key for key in ((source, tag), (None, tag)) if box.posted.get(key)]
+    if not keys:
+        return None
+    key = min(keys, key=lambda key: box.posted[key][0].stamp)
+    receive = box.posted[key].popleft()
+    if not box.posted[key]:
+        del box.posted[key]
+    return receive
+
+
+def _first_arrived(box: _Mailbox, source: int | None, tag: int) -> int | None:
+    """The sender of the earliest message that a receive from ``source`` takes."""
+    if source is not None:
+        return source if (source, tag) in box.arrived else None
+    senders = [sender for sender, its_tag in box.arrived if its_tag == tag]
+    return min(senders, key=lambda sender: box.arrived[sender, tag][0][0], default=None)

@@ -1,0 +1,12 @@
+"""Names for the shapes of arguments; no logic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+Axis: TypeAlias = int | str
+GridAxes: TypeAlias = Sequence[Axis]
+SplitAxes: TypeAlias = Sequence[GridAxes]
+Shape: TypeAlias = tuple[int, ...]
+MultiIndex: TypeAlias = tuple[int, ...]

@@ -1,0 +1,49 @@
+"""How the suite runs: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``."""
+
+import faulthandler
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from spmd_grid.transport.launch import current_world
+
+pytest_plugins = ["spmd_grid.testing.plugin"]
+
+COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+settings.register_profile("simulated", max_examples=100, **COMMON)
+settings.register_profile("full", max_examples=500, **COMMON)
+# Under mpiexec all processes must draw the same examples.
+settings.register_profile("mpi", max_examples=30, derandomize=True, database=None, **COMMON)
+settings.register_profile("mpi-full", max_examples=100, derandomize=True, database=None, **COMMON)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="run exhaustive sweeps, of which the default takes a sample")
+
+
+def pytest_configure(config):
+    with_mpi = config.getoption("with_mpi", default=False)
+    full = config.getoption("full")
+    settings.load_profile(("mpi-full" if full else "mpi") if with_mpi else ("full" if full else "simulated"))
+    if with_mpi:
+        faulthandler.enable()
+
+
+def pytest_sessionstart(session):
+    if session.config.getoption("with_mpi", default=False) and current_world().rank > 0:
+        # Every process reaches the same verdict; the first one says so.
+        silent = open(os.devnull, "w")
+        session.config.add_cleanup(silent.close)
+        session.config.pluginmanager.getplugin("terminalreporter")._tw._file = silent
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("with_mpi", default=False):
+        spread = [item for item in items if "spmd" in item.fixturenames]
+        config.hook.pytest_deselected(items=[item for item in items if item not in spread])
+        items[:] = spread
+    elif not config.getoption("full"):
+        for item in items:
+            if item.get_closest_marker("full"):
+                item.add_marker(pytest.mark.skip(reason="an exhaustive sweep; runs with --full"))

@@ -1,0 +1,82 @@
+"""When numba is loaded, and what happens when many threads and processes ask for a kernel at once."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+
+LAZY = """
+import sys
+import numpy as np
+from spmd_grid import kernels
+kernels.fold("sum", np.ones((3, 5)), np.empty(5))
+kernels.build_table([kernels.box_row((5,), 8, (8,), 0, (8,), 0)])
+assert "numba" not in sys.modules and "llvmlite" not in sys.modules
+first = kernels.copy_boxes
+assert "numba" in sys.modules and vars(kernels)["copy_boxes"] is first
+assert len(first.signatures) == len(kernels.copy_boxes_between.signatures) == 1
+"""
+
+MANY_THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+import numpy as np
+from spmd_grid import kernels
+
+barrier = Barrier(8)
+
+def work(i):
+    source, target = np.arange(60.0).reshape(6, 10) + i, np.zeros((10, 6))
+    stack, out = np.arange(80000.0).reshape(4, 20000) + i, np.empty(20000)
+    table = kernels.build_table([kernels.box_row((10, 6), 8, source.T.strides, 0, target.strides, 0)])
+    barrier.wait()
+    if i % 2:
+        kernels.fold(("sum", "max")[i // 2 % 2], stack, out)
+    kernels.copy_boxes(table, kernels.address_of(source), kernels.address_of(target))
+    assert (target == source.T).all()
+    if not i % 2:
+        kernels.fold(("sum", "max")[i // 2 % 2], stack, out)
+    assert (out == (stack.sum(axis=0), stack.max(axis=0))[i // 2 % 2]).all()
+
+with ThreadPoolExecutor(8) as pool:
+    list(pool.map(work, range(8)))
+"""
+
+
+def start(program, **environment):
+    command = [sys.executable, "-W", "error", "-c", program]
+    return subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process):
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+
+
+def test_import_loads_no_numba():
+    with start(LAZY) as process:
+        finish(process)
+
+
+def test_first_use_by_threads_of_processes_with_an_empty_cache(tmp_path):
+    with (
+        start(MANY_THREADS, NUMBA_CACHE_DIR=str(tmp_path)) as one,
+        start(MANY_THREADS, NUMBA_CACHE_DIR=str(tmp_path)) as two,
+    ):
+        finish(one)
+        finish(two)
+    assert list(tmp_path.rglob("*.nbc"))
+
+
+def test_where_nothing_can_be_cached_kernels_compile_all_the_same():
+    from spmd_grid.kernels.compiled import kernel
+
+    namespace = {}
+    exec("def twice(x):\n    x[0] *= 2\n", namespace)  # noqa: S102  (a function without a file)
+    x = np.array([21])
+    kernel("void(int64[::1])")(namespace["twice"])(x)
+    assert x[0] == 42
