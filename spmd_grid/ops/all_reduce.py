@@ -18,6 +18,8 @@ __all__ = ["Reducing", "all_reduce"]
 class Reducing(Operation):
     """What the reducing operations share: the reduction, the result's dtype, equal arrays on all devices."""
 
+    wants_contiguous = True
+
     def prepare_reduction(self, reduction, dtype) -> dict:
         return {"reduction": as_reduction(reduction), "dtype": as_dtype(self.name, dtype)}
 

@@ -34,7 +34,9 @@ _MOST_KEPT = 64
 class Call:
     """An operation with checked arguments on one group: everything that does not depend on the arrays."""
 
-    __slots__ = ("op", "grid", "comm", "axes", "sizes", "args", "path", "openings", "_fingerprint", "_text")
+    __slots__ = (
+        "op", "grid", "comm", "axes", "sizes", "args", "path", "takes_array", "_openings", "_fingerprint", "_text"
+    )
 
     def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict):
         self.op = op
@@ -44,7 +46,8 @@ class Call:
         self.comm = grid.group(axes)
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm)
-        self.openings: dict = {}
+        self.takes_array = op.takes_array(self)
+        self._openings: dict = {}
         shown = ", ".join(f"{name}={self._shown(name, value)}" for name, value in args.items() if value is not None)
         self._text = f"{op.name}(grid_axes={list(axes)}{', ' if shown else ''}{shown})"
         self._fingerprint = fingerprint(f"{self._text} on {grid.grid} by {self.path}")
@@ -65,12 +68,40 @@ class Call:
         device = group_members(self.grid.grid, self.grid.coords, self.axes)[member]
         return f"rank {self.grid.grid.process(device)} {self.grid.grid.multi_index(device)}"
 
+    def bring(self, x, out) -> tuple[Opening, np.ndarray | None]:
+        """The opening that describes this member's arrays, and its array as it takes part.  Local, never raises for
+        what the others must learn of."""
+        if not self.takes_array:
+            x = None
+        # A hot call passes arrays such as were described before: nothing is left but to look that up.
+        found = self._openings.get(_key_of(x, out))
+        if found is not None and (out is None or (out.flags.writeable and not _may_overlap(x, out))):
+            if not self.op.wants_contiguous or x.flags.c_contiguous:
+                return found, x
+        try:
+            given, x = x, None if x is None and not self.takes_array else self._converted(x)
+            facts = Facts(None, None) if x is None else Facts(x.shape, x.dtype)
+            if out is not None:
+                check_output(self.op.name, out, x)
+                facts = Facts(facts.shape, facts.dtype, out.shape, out.dtype)
+        except SpmdError as error:
+            if self.comm.size == 1:
+                raise
+            return self.refusal(self.blame(error)), None
+        opening = self.opening(facts)
+        if x is given and type(x) in (np.ndarray, type(None)):
+            _keep(self._openings, _key_of(x, out), opening)
+        return opening, x
+
+    def _converted(self, x) -> np.ndarray:
+        return self.op.convert(self, as_array(self.op.name, x))
+
     def opening(self, facts: Facts) -> Opening:
-        found = self.openings.get(facts)
+        """The opening that states ``facts``."""
+        found = self._openings.get(facts)
         if found is None:
-            if len(self.openings) >= _MOST_KEPT:
-                self.openings.clear()
-            found = self.openings[facts] = Opening(PLAIN, self._fingerprint, encode_facts(facts), facts)
+            found = Opening(PLAIN, self._fingerprint, encode_facts(facts), facts)
+            _keep(self._openings, facts, found)
         return found
 
     def blame(self, error: SpmdError) -> SpmdError:
@@ -85,9 +116,10 @@ class Call:
         """Swaps headers; what the whole group has agreed to do, and the frames it came in.  Collective."""
         comm = self.comm
         comm.process.activity = self
-        comm.frame[:HEADER_BYTES] = opening.header
-        if opening.inline_bytes and self.path is INLINE:
-            comm.frame[HEADER_BYTES : HEADER_BYTES + opening.inline_bytes] = x.tobytes()
+        if self.path is INLINE and opening.inline_stop:
+            comm.frame[: opening.inline_stop] = opening.header + x.tobytes()
+        else:
+            comm.frame[:HEADER_BYTES] = opening.header
         frames = comm.swap_frames(x)
         agreed = opening.agreed.get(frames.headers)
         if agreed is None:
@@ -97,21 +129,20 @@ class Call:
     def _resolve(self, opening: Opening, frames: Frames):
         facts = learn_facts(self.comm, frames, opening.body, self._text)
         agreed = self.op.resolve(self, facts)
-        if len(opening.agreed) >= _MOST_KEPT:
-            opening.agreed.clear()
         if not opening.body:  # a header that announced more does not name all facts by itself
-            opening.agreed[frames.headers] = agreed
+            _keep(opening.agreed, frames.headers, agreed)
         return agreed
 
 
 class Opening:
     """A header ready to be posted, and what was agreed the last times it met certain others."""
 
-    __slots__ = ("header", "body", "inline_bytes", "agreed")
+    __slots__ = ("header", "body", "inline_stop", "agreed")
 
     def __init__(self, kind: int, call: bytes, body: bytes, facts: Facts | None):
         self.header, self.body = encode(kind, call, body)
-        self.inline_bytes = facts.nbytes if facts is not None and facts.fits_inline else 0
+        carries = facts is not None and facts.shape is not None and facts.fits_inline
+        self.inline_stop = HEADER_BYTES + facts.nbytes if carries else 0
         self.agreed: dict = {}
 
 
@@ -122,6 +153,7 @@ class Operation:
     """
 
     name: str
+    wants_contiguous = False  # whether ``convert`` makes arrays C-contiguous
 
     def prepare(self, grid, axes: tuple[int, ...], *args) -> dict:
         """Checks the arguments that all processes know alike; the normalised ones by name."""
@@ -144,36 +176,16 @@ class Operation:
         return x
 
     def _run(self, x, grid, grid_axes, args: tuple, out=None):
-        call, opening, x = self._enter(x, grid, grid_axes, args, out)
+        call = self._find(grid, grid_axes, args)
+        opening, x = call.bring(x, out)
         agreed, frames = call.open(opening, x)
-        result = agreed.run(x, out, frames)
-        call.comm.process.activity = None
-        return result
+        return agreed.run(x, out, frames)
 
     def _start(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
-        call, opening, x = self._enter(x, grid, grid_axes, args, out)
+        call = self._find(grid, grid_axes, args)
+        opening, x = call.bring(x, out)
         agreed, frames = call.open(opening, x)
         return Request(call.comm, agreed.steps(x, out, frames), call)
-
-    def _enter(self, x, grid, grid_axes, args: tuple, out) -> tuple[Call, Opening, np.ndarray | None]:
-        call = self._find(grid, grid_axes, args)
-        try:
-            if not self.takes_array(call):
-                x = None
-                facts = Facts(None, None)
-            else:
-                if type(x) is not np.ndarray or x.dtype.hasobject:
-                    x = as_array(self.name, x)
-                x = self.convert(call, x)
-                facts = Facts(x.shape, x.dtype)
-            if out is not None:
-                check_output(self.name, out, x)
-                facts = Facts(facts.shape, facts.dtype, out.shape, out.dtype)
-        except SpmdError as error:
-            if call.comm.size == 1:
-                raise
-            return call, call.refusal(call.blame(error)), None
-        return call, call.opening(facts), x
 
     def _find(self, grid, grid_axes, args: tuple) -> Call:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent."""
@@ -185,10 +197,30 @@ class Operation:
         check_grid(self.name, grid)
         axes = self.group_axes(grid, grid.grid.axes(grid_axes), *args)
         call = Call(self, grid, axes, self.prepare(grid, axes, *args))
-        if len(grid.calls) >= _MOST_CALLS:
-            grid.calls.clear()
         try:
-            grid.calls[key] = call
+            _keep(grid.calls, key, call, _MOST_CALLS)
         except TypeError:  # arguments that cannot be looked up, such as an unhashable callable
             pass
         return call
+
+
+def _key_of(x, out):
+    """What a kept opening depends on; None for things that are not plain arrays."""
+    if type(x) is np.ndarray:
+        if out is None:
+            return x.shape, x.dtype
+        return (x.shape, x.dtype, out.shape, out.dtype) if type(out) is np.ndarray else None
+    if x is None:
+        return () if out is None else (out.shape, out.dtype, None) if type(out) is np.ndarray else None
+    return None
+
+
+def _may_overlap(x: np.ndarray | None, out: np.ndarray) -> bool:
+    return x is not None and np.may_share_memory(x, out)
+
+
+def _keep(kept: dict, key, value, most: int = _MOST_KEPT) -> None:
+    """Adds to a bounded cache; a full one starts anew."""
+    if len(kept) >= most:
+        kept.clear()
+    kept[key] = value

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spmd_grid.exchange.execute import copy_from, next_tag, run_direct, run_message, send_and_receive
+from spmd_grid.exchange.execute import next_tag, run_direct, run_message, send_and_receive
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE
 from spmd_grid.exchange.transfer import Transfer
@@ -57,7 +57,7 @@ class Movement:
     ``fill``: what cells that nobody sends hold.
     """
 
-    __slots__ = ("comm", "transfer", "shape", "dtype", "fill", "way", "_frame_arrays")
+    __slots__ = ("comm", "transfer", "shape", "dtype", "fill", "way", "_frame_arrays", "_inline")
 
     def __init__(self, call, facts: list[Facts], transfer: Transfer, shape: Shape | None, dtype: np.dtype, fill=None):
         self.comm = call.comm
@@ -67,13 +67,14 @@ class Movement:
         self.fill = fill
         self.way = way_of(call.path, facts)
         self._frame_arrays = FrameArrays(facts)
+        self._inline: tuple = (None, ())
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         target = self._target(out)
         if self.way is DIRECT:
             run_direct(self.comm, self.transfer, frames.exposed, target)
         elif self.way is INLINE:
-            copy_from(self.transfer, self._frame_arrays.of(frames), target)
+            self._copy_inline(frames, target)
         else:
             run_message(self.comm, self.transfer, x, target)
         return target
@@ -82,10 +83,21 @@ class Movement:
         """As ``run``, in steps that do not wait."""
         target = self._target(out)
         if self.way is INLINE:
-            copy_from(self.transfer, self._frame_arrays.of(frames), target)
+            self._copy_inline(frames, target)
         else:
             yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
         return target
+
+    def _copy_inline(self, frames: Frames, target: np.ndarray | None) -> None:
+        """Copies the receives out of the frames; where in them they lie is worked out once."""
+        if target is None:
+            return
+        arrays = self._frame_arrays.of(frames)
+        if self._inline[0] is not arrays:
+            views = [(arrays[r.peer][r.source_box.slices()], r.box.slices()) for r in self.transfer.receives]
+            self._inline = arrays, views
+        for view, place in self._inline[1]:
+            target[place] = view
 
     def _target(self, out: np.ndarray | None) -> np.ndarray | None:
         if self.shape is None:

@@ -119,8 +119,11 @@ class MpiCommunicator:
         self._lifeline = world.lifeline
         self._polite = world.polite
         self._frames = bytearray(FRAME_BYTES * self.size)
-        self._headers = np.frombuffer(self._frames, np.uint8).reshape(self.size, FRAME_BYTES)[:, :HEADER_BYTES]
+        frames = memoryview(self._frames)
+        self._headers = [frames[i * FRAME_BYTES : i * FRAME_BYTES + HEADER_BYTES] for i in range(self.size)]
+        self._swapped = Frames(b"", self._frames, None)
         self._swap = None
+        self._swap_done = None
         # Counted for the lifeline, which compares them between processes.
         self.entered = 0
         self.sent = [0] * self.size
@@ -156,20 +159,18 @@ class MpiCommunicator:
         self.entered += 1
         if self._swap is None:
             self._swap = self._make_swap()
-        lifeline = self._lifeline
-        if lifeline is not None:
-            lifeline.waiting = self
-        swap = self._swap
-        swap.Start()
-        self._finish(swap)
-        if lifeline is not None:
-            lifeline.waiting = None
-        frames = self._frames
-        if self.size == 2:
-            headers = bytes(frames[:HEADER_BYTES] + frames[FRAME_BYTES : FRAME_BYTES + HEADER_BYTES])
-        else:
-            headers = self._headers.tobytes()
-        return Frames(headers, frames, None)
+            self._swap_done = self._swap.Test
+        self._swap.Start()
+        if not self._swap_done():
+            lifeline = self._lifeline
+            if lifeline is not None:
+                lifeline.waiting = self
+            self._finish(self._swap)
+            if lifeline is not None:
+                lifeline.waiting = None
+        swapped = self._swapped
+        swapped.headers = b"".join(self._headers)
+        return swapped
 
     def _make_swap(self):
         send, receive = [self.frame, FRAME_BYTES, MPI.BYTE], [self._frames, FRAME_BYTES, MPI.BYTE]
