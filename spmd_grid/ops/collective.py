@@ -129,7 +129,8 @@ class Call:
     def _resolve(self, opening: Opening, frames: Frames):
         facts = learn_facts(self.comm, frames, opening.body, self._text)
         agreed = self.op.resolve(self, facts)
-        if not opening.body:  # a header that announced more does not name all facts by itself
+        kinds = frames.headers[::HEADER_BYTES]  # the first byte of each header
+        if kinds.count(PLAIN) == self.comm.size:  # headers that announce more do not name all facts by themselves
             _keep(opening.agreed, frames.headers, agreed)
         return agreed
 

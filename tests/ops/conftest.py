@@ -1,0 +1,18 @@
+"""Runs the tests that take ``path`` once over every way that bytes can go."""
+
+import spmd_grid as sg
+
+import pytest
+
+
+def pytest_generate_tests(metafunc):
+    # "auto" is the direct path where ranks share memory, and the inline path where they do not.
+    if "path" in metafunc.fixturenames:
+        with_mpi = metafunc.config.getoption("with_mpi", default=False)
+        metafunc.parametrize("path", ["auto", "message"] if with_mpi else ["auto", "inline", "message"], indirect=True)
+
+
+@pytest.fixture
+def path(request):
+    with sg.forced_path(request.param):
+        yield request.param
