@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import time
+from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
@@ -81,6 +82,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--json", metavar="PATH", help="write the figures here")
+    parser.add_argument("--markdown", metavar="PATH", help="write the README's table here")
     options = parser.parse_args()
     grid = sg.init_grid((comm.size,))
     rows = []
@@ -98,9 +100,33 @@ def main():
                 spread = f"({low:.2f}-{high:.2f})"
                 print(f"{label:28s}{mine:9.2f}{spread:>17s}{theirs:9.2f}{mine - theirs:10.2f}{mine / theirs:8.2f}")
     if comm.rank == 0 and options.json:
-        machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-        with open(options.json, "w") as file:
-            json.dump({"machine": machine, "ranks": comm.size, "rows": rows}, file, indent=1)
+        Path(options.json).write_text(json.dumps({"machine": machine(), "ranks": comm.size, "rows": rows}, indent=1))
+    if comm.rank == 0 and options.markdown:
+        Path(options.markdown).write_text(markdown(rows))
+
+
+def machine():
+    processor = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.machine(),
+    )
+    return f"{os.cpu_count()} cores of {processor}, {MPI.Get_library_version().splitlines()[0].strip()}"
+
+
+def markdown(rows):
+    lines = [
+        f"Microseconds per call into a preallocated `out`, {comm.size} ranks on {machine()}; medians, interleaved with"
+        " raw mpi4py in one run of `mpiexec -n 2 python scripts/bench_ops.py`.",
+        "",
+        "| operation | spmd_grid | 10-90 % | raw mpi4py | ratio |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['case']} | {row['ours_us']:.1f} | {row['low_us']:.1f}-{row['high_us']:.1f} | {row['raw_us']:.1f} |"
+            f" {row['ours_us'] / row['raw_us']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

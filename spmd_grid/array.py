@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from spmd_grid.errors import DTypeError, GridError, ImplicitGatherError, OutputError, ShapeError
+from spmd_grid.errors import DTypeError, GridError, ImplicitGatherError, OutputError, ShapeError, SpmdError
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
@@ -16,11 +16,11 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.ops.all_reduce import all_reduce
-from spmd_grid.ops.arguments import as_dtype, check_grid, hashable, root_index
+from spmd_grid.ops.arguments import as_array, as_dtype, check_grid, hashable, root_index
 from spmd_grid.ops.collective import Call, Operation
 from spmd_grid.ops.movement import Movement
 from spmd_grid.ops.signatures import equal_shapes, same_dtype
-from spmd_grid.reduction_kind import as_reduction, identity
+from spmd_grid.reduction_kind import as_reduction, identity, result_dtype
 from spmd_grid.typing import Shape
 
 __all__ = ["ShardedArray", "empty", "from_function", "full", "zeros"]
@@ -44,7 +44,6 @@ class ShardedArray:
     """
 
     __slots__ = ("_local", "_layout", "_grid")
-    __array_ufunc__ = None  # numpy must not treat it as an object scalar
 
     def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid):
         self._local = local
@@ -60,9 +59,9 @@ class ShardedArray:
         Raises `ShardingError`, `ShapeError` and `DTypeError`, the same on every process.
         """
         _check_sharding("from_global", sharding, grid)
-        array = _compare_array._run(array, grid, _all_axes(grid), ())
+        array = _compare_array._run(array, grid, _all_axes(grid), (sharding,))
         layout = Layout(sharding, array.shape)
-        result = cls._allocate(layout, array.dtype, grid, np.zeros)
+        result = cls._allocate("from_global", layout, array.dtype, grid, np.zeros)
         result._fill_domain(array[layout.local_box(grid.coords).intersect(layout.domain_box).slices()])
         return result
 
@@ -71,15 +70,31 @@ class ShardedArray:
         """Wraps this process's local array, halos included, without a copy.
 
         Collective over the grid (dtypes are compared, no data moves).  Raises `ShardingError`, `ShapeError`,
-        `DTypeError` and `OutputError` (not writeable), the same on every process.
+        `DTypeError` and `OutputError` (not a writeable array), the same on every process.
         """
         _check_sharding("from_local", sharding, grid)
         layout = Layout(sharding, hashable(global_shape))
-        _adopt_local._run(local, grid, _all_axes(grid), (layout,))
+
+        def check() -> np.ndarray:
+            wanted = layout.local_shape(grid.coords)
+            if not isinstance(local, np.ndarray) or not local.flags.writeable:
+                found = "read-only" if isinstance(local, np.ndarray) else type(local).__name__
+                raise OutputError(f"from_local: local is {found}; it must be a writeable numpy array")
+            if local.shape != wanted:
+                raise ShapeError(
+                    f"from_local: local has shape {local.shape}; the layout makes it {wanted}, halos included"
+                )
+            return as_array("from_local", local)
+
+        local = _agree_dtype("from_local", check, grid, layout)
+        _check_partial("from_local", sharding, local.dtype)
         return cls(local, layout, grid)
 
     @classmethod
-    def _allocate(cls, layout: Layout, dtype, grid: ProcessGrid, make: Callable) -> ShardedArray:
+    def _allocate(cls, op: str, layout: Layout, dtype: np.dtype, grid: ProcessGrid, make: Callable) -> ShardedArray:
+        if dtype.hasobject:
+            raise DTypeError(f"{op}: dtype {dtype} holds Python objects; only fixed-size dtypes can be moved")
+        _check_partial(op, layout.sharding, dtype)
         return cls(make(layout.local_shape(grid.coords), dtype), layout, grid)
 
     def _fill_domain(self, values) -> None:
@@ -166,6 +181,9 @@ class ShardedArray:
             " gather all of it (collective)"
         )
 
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        self.__array__()
+
     def __repr__(self) -> str:
         return (
             f"ShardedArray(shape={self.shape}, dtype={self.dtype}, sharding={self.sharding},"
@@ -194,12 +212,15 @@ def zeros(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dt
 def full(
     global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, fill_value, dtype=None
 ) -> ShardedArray:
-    """A sharded array filled with ``fill_value``; cells of halos outside the domain are 0.
+    """A sharded array filled with the scalar ``fill_value``; cells of halos outside the domain are 0.
 
     Local, called by every process.  ``dtype``: by default that of ``fill_value``.
     """
-    result = _make("full", np.zeros, global_shape, sharding, grid, np.asarray(fill_value).dtype if dtype is None else dtype)
-    result._fill_domain(fill_value)
+    value = np.asarray(fill_value)
+    if value.ndim:
+        raise ShapeError(f"full: fill_value has shape {value.shape}; it must be a scalar")
+    result = _make("full", np.zeros, global_shape, sharding, grid, value.dtype if dtype is None else dtype)
+    result._fill_domain(value)
     return result
 
 
@@ -208,8 +229,9 @@ def from_function(
 ) -> ShardedArray:
     """A sharded array of the values f(i, j, ...) at every global index.
 
-    Local, called by every process.  ``f`` gets one open index array per dimension, as ``numpy.ogrid`` makes them, and
-    gives values that broadcast to them.  Halo cells in the domain are filled, those outside are 0.
+    Collective over the grid (dtypes are compared, no data moves).  ``f`` gets one open index array per dimension, as
+    ``numpy.ogrid`` makes them, and gives values that broadcast to them.  Halo cells in the domain are filled, those
+    outside are 0.  Raises `ShardingError`, `ShapeError` and `DTypeError`, the same on every process.
 
     >>> from spmd_grid import Sharding, init_grid, run_spmd
     >>> def body():
@@ -220,17 +242,22 @@ def from_function(
     """
     _check_sharding("from_function", sharding, grid)
     layout = Layout(sharding, hashable(global_shape))
+    wanted = as_dtype("from_function", dtype)
     inside = layout.local_box(grid.coords).intersect(layout.domain_box)
-    values = np.asarray(f(*np.ogrid[inside.slices()])) if layout.ndim else np.asarray(f())
-    dtype = values.dtype if dtype is None else as_dtype("from_function", dtype)
-    try:
-        values = np.broadcast_to(values, inside.shape)
-    except ValueError:
-        raise ShapeError(
-            f"from_function: f gave shape {values.shape} for index arrays that span {inside.shape}; its values must"
-            " broadcast to that"
-        ) from None
-    result = ShardedArray._allocate(layout, _fixed_size("from_function", dtype), grid, np.zeros)
+
+    def evaluate() -> np.ndarray:
+        values = as_array("from_function", f(*np.ogrid[inside.slices()]) if layout.ndim else f())
+        try:
+            values = np.broadcast_to(values, inside.shape)
+            return values if wanted is None else values.astype(wanted)
+        except (TypeError, ValueError) as error:
+            raise ShapeError(
+                f"from_function: f gave dtype {values.dtype} and shape {values.shape} for index arrays that span"
+                f" {inside.shape}; {error}"
+            ) from None
+
+    values = _agree_dtype("from_function", evaluate, grid, layout)
+    result = ShardedArray._allocate("from_function", layout, values.dtype, grid, np.zeros)
     result._fill_domain(values)
     return result
 
@@ -238,13 +265,29 @@ def from_function(
 def _make(op: str, make: Callable, global_shape, sharding, grid, dtype) -> ShardedArray:
     _check_sharding(op, sharding, grid)
     layout = Layout(sharding, hashable(global_shape))
-    return ShardedArray._allocate(layout, _fixed_size(op, as_dtype(op, dtype)), grid, make)
+    return ShardedArray._allocate(op, layout, as_dtype(op, dtype), grid, make)
 
 
-def _fixed_size(op: str, dtype: np.dtype) -> np.dtype:
-    if dtype.hasobject:
-        raise DTypeError(f"{op}: dtype {dtype} holds Python objects; only fixed-size dtypes can be moved")
-    return dtype
+def _agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layout: Layout) -> np.ndarray:
+    """The array that ``make`` gives on this process, once all processes have one, of one dtype.  Collective."""
+    call = _agreements[op]._find(grid, _all_axes(grid), (layout,))
+    array = None
+    try:
+        array = make()
+        opening = call.opening(Facts(array.shape, array.dtype))
+    except SpmdError as error:
+        opening = call.refusal(call.blame(error))
+    call.open(opening, None)
+    return array
+
+
+def _check_partial(op: str, sharding: Sharding, dtype: np.dtype) -> None:
+    """Partial values must be of a dtype that their reduction takes."""
+    if sharding.partial_axes:
+        try:
+            result_dtype(as_reduction(sharding.partial_kind), dtype, None)
+        except DTypeError as error:
+            raise DTypeError(f"{op}: {error}") from None
 
 
 def _check_sharding(op: str, sharding, grid) -> None:
@@ -272,8 +315,8 @@ class _CompareArray(Operation):
 
     name = "from_global"
 
-    def prepare(self, grid, axes) -> dict:
-        return {}
+    def prepare(self, grid, axes, sharding) -> dict:
+        return {"sharding": sharding}
 
     def resolve(self, call: Call, facts: list[Facts]) -> _Compared:
         equal_shapes(self.name, facts, call.label)
@@ -281,25 +324,17 @@ class _CompareArray(Operation):
         return _Compared()
 
 
-class _AdoptLocal(Operation):
-    """Every process must pass a writeable local array of its own layout's shape, all of one dtype."""
+class _AgreeDtype(Operation):
+    """Every process has an array that fits its place in a layout; all must be of one dtype."""
 
-    name = "from_local"
+    def __init__(self, name: str):
+        self.name = name
 
     def prepare(self, grid, axes, layout) -> dict:
         return {"layout": layout}
 
-    def convert(self, call: Call, x: np.ndarray) -> np.ndarray:
-        wanted = call.args.layout.local_shape(call.grid.coords)
-        if x.shape != wanted:
-            raise ShapeError(f"from_local: local has shape {x.shape}; the layout makes it {wanted}, halos included")
-        if not x.flags.writeable:
-            raise OutputError("from_local: local is read-only; it must be writeable")
-        return x
-
-    def resolve(self, call: Call, facts: list[Facts]) -> _Compared:
-        same_dtype(self.name, facts, call.label)
-        return _Compared()
+    def resolve(self, call: Call, facts: list[Facts]) -> np.dtype:
+        return same_dtype(self.name, facts, call.label)
 
 
 class _Assemble(Operation):
@@ -341,5 +376,5 @@ class _Assemble(Operation):
 
 
 _compare_array = _CompareArray()
-_adopt_local = _AdoptLocal()
+_agreements = {name: _AgreeDtype(name) for name in ("from_local", "from_function")}
 _assemble = _Assemble()

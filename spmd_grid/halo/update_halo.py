@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from spmd_grid.errors import MismatchError, OutputError, ShapeError, SpmdError
+from spmd_grid.errors import DTypeError, OutputError, ShapeError, SpmdError
 from spmd_grid.exchange.execute import next_tag, run_direct, send_and_receive
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.paths import DIRECT
@@ -120,11 +120,12 @@ class UpdateHalo(Operation):
         sharded_dims_offsets=None,
     ):
         lines = self._agree(x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
-        for line, transfer in _transfers(x.shape, lines):
+        cells = np.asarray(x)
+        for line, transfer in _transfers(cells.shape, lines):
             if line.path is DIRECT:
-                run_direct(line.comm, transfer, line.comm.share(x), x)
+                run_direct(line.comm, transfer, line.comm.share(cells), cells)
             else:
-                drive(line.comm, send_and_receive(line.comm, transfer, x, x, next_tag(line.comm)))
+                drive(line.comm, send_and_receive(line.comm, transfer, cells, cells, next_tag(line.comm)))
         return x
 
     def start(
@@ -182,48 +183,51 @@ class UpdateHalo(Operation):
         sharding = Sharding(
             grid, split_axes, halo_sizes=halo_sizes, blocks=blocks, sharded_dims_offsets=sharded_dims_offsets
         )
+        shape = None if global_shape is None else sharding.check_global_shape(global_shape)
         wraps = _periodic_by_dim(periodic, sharding)
-        starts = _known_starts(sharding, global_shape)
         calls = []
         for dim in reversed(sharding.sharded_dims):
-            args = (dim, *sharding.halo_of(dim), wraps(dim), starts.get(dim))
+            args = (dim, *sharding.halo_of(dim), wraps(dim), _known_starts(sharding, dim, shape))
             calls.append(self._find(grid, sharding.axes_of(dim), args))
         problem, facts = None, None
         try:
-            check_local(x, sharding)
+            _check_local(x, sharding, shape)
             facts = Facts(x.shape, x.dtype)
         except SpmdError as error:
             if not calls:
                 raise
             problem = calls[0].blame(error)
-        lines = []
-        for n_round in range(2 if len(calls) > 1 else 1):
-            for call in calls:
-                opening = call.opening(facts) if problem is None else call.refusal(problem)
-                try:
-                    line, _ = call.open(opening, None)
-                except MismatchError:
-                    raise
-                except SpmdError as error:
-                    problem = error
-                else:
-                    lines.append(line)
+        lines = {}
+        for call in calls * min(len(calls), 2):
+            opening = call.opening(facts) if problem is None else call.refusal(problem)
+            try:
+                lines[call], _ = call.open(opening, None)
+            except SpmdError as error:
+                problem = error
         if problem is not None:
             raise problem
-        return lines[: len(calls)]
+        return list(lines.values())
 
 
-def check_local(x, sharding: Sharding) -> None:
+def _check_local(x, sharding: Sharding, global_shape: tuple[int, ...] | None) -> None:
     """The local array must be one that can be updated in place.  Local; the caller agrees on the error."""
-    if not isinstance(x, np.ndarray):
+    if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
         raise OutputError(f"update_halo: x is {type(x).__name__}; it is updated in place and must be a numpy array")
     if not x.flags.writeable:
         raise OutputError("update_halo: x is read-only; it is updated in place and must be writeable")
     if x.dtype.hasobject:
-        raise OutputError(f"update_halo: dtype {x.dtype} holds Python objects; only fixed-size dtypes can be moved")
+        raise DTypeError(f"update_halo: dtype {x.dtype} holds Python objects; only fixed-size dtypes can be moved")
     if x.ndim < len(sharding.split_axes):
         raise ShapeError(
             f"update_halo: split_axes speaks of {len(sharding.split_axes)} dimensions, but x has {x.ndim}"
+        )
+    if global_shape is not None and (
+        x.ndim != len(global_shape)
+        or any(n != x.shape[dim] for dim, n in enumerate(global_shape) if not sharding.axes_of(dim))
+    ):
+        raise ShapeError(
+            f"update_halo: x has shape {x.shape}, but global_shape is {global_shape}; dimensions that are not split"
+            " must be equal"
         )
 
 
@@ -241,15 +245,12 @@ def _periodic_by_dim(periodic, sharding: Sharding):
     return lambda dim: bool(flags[dim])
 
 
-def _known_starts(sharding: Sharding, global_shape) -> dict[int, tuple[int, ...]]:
-    """The starts of the blocks of each sharded dimension, where the caller said what they must be."""
-    if global_shape is None:
-        return {d: sharding.offsets_of(d) for d in sharding.sharded_dims if sharding.offsets_of(d) is not None}
-    shape = sharding.check_global_shape(global_shape)
-    return {
-        dim: sharding.offsets_of(dim) or block_starts(shape[dim], sharding.sizes_of(dim), sharding.blocks)
-        for dim in sharding.sharded_dims
-    }
+def _known_starts(sharding: Sharding, dim: int, global_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The starts of the blocks of dimension ``dim``, where the caller said what they must be."""
+    offsets = sharding.offsets_of(dim)
+    if offsets is not None or global_shape is None:
+        return offsets
+    return block_starts(global_shape[dim], sharding.sizes_of(dim), sharding.blocks)
 
 
 def _transfers(shape: tuple[int, ...], lines: list[_Line]) -> Iterator[tuple[_Line, Transfer]]:
@@ -263,9 +264,10 @@ def _transfers(shape: tuple[int, ...], lines: list[_Line]) -> Iterator[tuple[_Li
 
 
 def _steps(x: np.ndarray, lines: list[_Line]) -> Iterator[list]:
+    cells = np.asarray(x)
     tags = [next_tag(line.comm) for line in lines]
-    for tag, (line, transfer) in zip(tags, _transfers(x.shape, lines)):
-        yield from send_and_receive(line.comm, transfer, x, x, tag)
+    for tag, (line, transfer) in zip(tags, _transfers(cells.shape, lines)):
+        yield from send_and_receive(line.comm, transfer, cells, cells, tag)
     return x
 
 

@@ -27,6 +27,10 @@ def refuse_mpi4py(applies: Callable[[], bool]) -> Iterator[None]:
                 "this program imports mpi4py, but simulated ranks are threads of one process, which MPI takes for a"
                 " single rank; communicate through spmd_grid only, or run the program with mpiexec"
             )
+        if "." in name and not kwargs.get("level", args[3] if len(args) > 3 else 0) and applies():
+            # Python gives a.b to a rank as soon as a.b is complete, also while another rank is still loading a.
+            # Asked for a first, it waits until that is complete too.
+            _real_import(name.partition(".")[0])
         return _real_import(name, *args, **kwargs)
 
     with _lock:

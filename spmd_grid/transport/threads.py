@@ -55,11 +55,12 @@ class _Group:
 class _Meeting:
     """One meeting of a group: what each member brought, and who is still missing."""
 
-    __slots__ = ("values", "missing", "waiting", "result")
+    __slots__ = ("processes", "values", "missing", "waiting", "result")
 
-    def __init__(self, size: int):
-        self.values: list = [None] * size
-        self.missing = set(range(size))
+    def __init__(self, processes: tuple[int, ...]):
+        self.processes = processes
+        self.values: list = [None] * len(processes)
+        self.missing = set(range(len(processes)))
         self.waiting: list[int] = []
         self.result = None
 
@@ -78,9 +79,10 @@ class _Mailbox:
 class _Receive:
     """A receive that somebody will complete; ``waiter`` is the rank to wake then."""
 
-    __slots__ = ("target", "source", "waiter", "done", "stamp")
+    __slots__ = ("processes", "target", "source", "waiter", "done", "stamp")
 
-    def __init__(self, target: np.ndarray, source: int | None, stamp: int):
+    def __init__(self, processes: tuple[int, ...], target: np.ndarray, source: int | None, stamp: int):
+        self.processes = processes
         self.target = target
         self.source = source
         self.waiter: int | None = None
@@ -152,7 +154,7 @@ class ThreadCommunicator:
         self._met += 1
         meeting = self._group.meetings.get(number)
         if meeting is None:
-            meeting = self._group.meetings[number] = _Meeting(self.size)
+            meeting = self._group.meetings[number] = _Meeting(self.processes)
         meeting.values[self.rank] = value
         meeting.missing.discard(self.rank)
         if not meeting.missing:
@@ -197,7 +199,7 @@ class ThreadCommunicator:
         with self._scheduler.lock:
             box = self._group.boxes[self.rank]
             box.clock += 1
-            receive = _Receive(target, source, box.clock)
+            receive = _Receive(self.processes, target, source, box.clock)
             sender = _first_arrived(box, source, tag)
             if sender is None:
                 box.posted.setdefault((source, tag), deque()).append(receive)
@@ -252,17 +254,19 @@ class ThreadCommunicator:
         return ("a collective" if activity is None else activity.describe()) + f" at {site}"
 
     def _awaited(self, requests: Sequence) -> list[int]:
-        places: dict[int, None] = {}
+        """The processes that could complete ``requests``, which may be of several groups."""
+        awaited: dict[int, None] = {}
         for request in requests:
             if _is_done(request):
                 continue
             if isinstance(request, _Meeting):
-                places.update(dict.fromkeys(sorted(request.missing)))
+                places = sorted(request.missing)
             elif request.source is None:
-                places.update(dict.fromkeys(p for p in range(self.size) if p != self.rank))
+                places = [place for place in range(self.size) if place != self.rank]
             else:
-                places[request.source] = None
-        return [self.processes[place] for place in places]
+                places = [request.source]
+            awaited.update(dict.fromkeys(request.processes[place] for place in places))
+        return list(awaited)
 
     # -- collectives that move bytes -------------------------------------------------------------------------
 

@@ -4,9 +4,9 @@
 package: groups come from a transposed index array, blocks from ``numpy.split``, reductions from folding with ufuncs.
 """
 
+import functools
 import itertools
 import math
-from functools import reduce
 
 import numpy as np
 
@@ -63,10 +63,18 @@ def fold(arrays, reduction, dtype=None):
         dtype = "float64"
     arrays = [array.astype(array.dtype if dtype is None else dtype) for array in arrays]
     with np.errstate(all="ignore"):
-        total = np.asarray(reduce(KINDS.get(reduction, reduction), arrays))
+        total = np.asarray(functools.reduce(KINDS.get(reduction, reduction), arrays))
         if average:
             total = np.true_divide(total, len(arrays), dtype=total.dtype)
     return total.astype(arrays[0].dtype)
+
+
+RULES = {}
+
+
+def _rule(function):
+    RULES[function.__name__] = function
+    return function
 
 
 def _place(root, sizes):
@@ -77,44 +85,54 @@ def _at(place, value, n):
     return [value if member == place else None for member in range(n)]
 
 
-def _all_gather(group, sizes, gather_axis):
+@_rule
+def all_gather(group, sizes, gather_axis):
     return [np.concatenate(group, gather_axis)] * len(group)
 
 
-def _gather(group, sizes, gather_axis, root):
+@_rule
+def gather(group, sizes, gather_axis, root):
     return _at(_place(root, sizes), np.concatenate(group, gather_axis), len(group))
 
 
-def _all_slice(group, sizes, slice_axis):
+@_rule
+def all_slice(group, sizes, slice_axis):
     return [cut(x, slice_axis, sizes)[member] for member, x in enumerate(group)]
 
 
-def _all_to_all(group, sizes, split_axis, concat_axis):
+@_rule
+def all_to_all(group, sizes, split_axis, concat_axis):
     pieces = [cut(x, split_axis, sizes) for x in group]
     return [np.concatenate(column, concat_axis) for column in zip(*pieces)]
 
 
-def _broadcast(group, sizes, root):
+@_rule
+def broadcast(group, sizes, root):
     return [group[_place(root, sizes)]] * len(group)
 
 
-def _scatter(group, sizes, scatter_axis, root):
+@_rule
+def scatter(group, sizes, scatter_axis, root):
     return cut(group[_place(root, sizes)], scatter_axis, sizes)
 
 
-def _all_reduce(group, sizes, reduction, dtype=None):
+@_rule
+def all_reduce(group, sizes, reduction, dtype=None):
     return [fold(group, reduction, dtype)] * len(group)
 
 
-def _reduce(group, sizes, reduction, root, dtype=None):
+@_rule
+def reduce(group, sizes, reduction, root, dtype=None):
     return _at(_place(root, sizes), fold(group, reduction, dtype), len(group))
 
 
-def _reduce_scatter(group, sizes, reduction, scatter_axis, dtype=None):
+@_rule
+def reduce_scatter(group, sizes, reduction, scatter_axis, dtype=None):
     return cut(fold(group, reduction, dtype), scatter_axis, sizes)
 
 
-def _shift(group, sizes, shift_axis, offset, rotate=False, fill=None):
+@_rule
+def shift(group, sizes, shift_axis, offset, rotate=False, fill=None):
     size, results = len(group), []
     for member, x in enumerate(group):
         source = (member - offset) % size if rotate else member - offset
@@ -123,12 +141,6 @@ def _shift(group, sizes, shift_axis, offset, rotate=False, fill=None):
         else:
             results.append(None if fill is None else np.full(x.shape, fill, x.dtype))
     return results
-
-
-RULES = {name[1:]: rule for name, rule in list(globals().items()) if name[1:] in (
-    "all_gather", "gather", "all_slice", "all_to_all", "broadcast", "scatter", "all_reduce", "reduce",
-    "reduce_scatter", "shift",
-)}  # fmt: skip
 
 
 def same(a, b):
@@ -185,10 +197,14 @@ def _strided(x):
     return view
 
 
+def _backwards(x):
+    return x[(slice(None, None, -1),) * x.ndim]
+
+
 LAYOUTS = {  # the same values, lying differently
-    "C": np.ascontiguousarray,
-    "fortran": np.asfortranarray,
-    "transposed": lambda x: np.ascontiguousarray(x.transpose(list(reversed(range(x.ndim))))).T,
+    "C": lambda x: x.copy("C"),
+    "fortran": lambda x: x.copy("F"),
+    "transposed": lambda x: np.moveaxis(np.moveaxis(x, 0, -1).copy("C"), -1, 0) if x.ndim else x.copy(),
     "strided": _strided,
-    "reversed": lambda x: np.ascontiguousarray(x[(slice(None, None, -1),) * x.ndim])[(slice(None, None, -1),) * x.ndim],
+    "reversed": lambda x: _backwards(_backwards(x).copy("C")),
 }

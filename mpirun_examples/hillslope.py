@@ -1,0 +1,265 @@
+"""Terrain smoothed by millions of years of soil creep: hillslope diffusion dz/dt = div(kappa grad z), sharded.
+
+    mpiexec -n 4 python mpirun_examples/hillslope.py
+    python -m spmd_grid run -n 4 mpirun_examples/hillslope.py
+
+Any number of ranks.  The terrain is a real elevation model, matplotlib's sample data; the border keeps its elevation.
+The result is compared, bit for bit, with whole-array numpy on one rank; the exit code says whether they are equal.
+"""
+
+import argparse
+import math
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+import spmd_grid as sg
+from spmd_grid.transport.launch import is_simulated
+
+DEM = "jacksboro_fault_dem.npz"
+METRES_PER_DEGREE = 111_195.0  # of latitude, on a sphere of the Earth's mean radius
+SAFETY = 0.9  # of the longest stable step
+
+
+class Terrain(NamedTuple):
+    """Elevation in metres (row 0 in the north), size of a cell in metres, (west, east, south, north) in degrees."""
+
+    elevation: np.ndarray
+    dy: float
+    dx: float
+    extent: tuple[float, float, float, float]
+
+
+def read_terrain() -> Terrain:
+    from matplotlib.cbook import get_sample_data
+
+    with get_sample_data(DEM) as data:
+        south, north = sorted((float(data["ymin"]), float(data["ymax"])))  # the file has them swapped
+        west, east = float(data["xmin"]), float(data["xmax"])
+        dy = METRES_PER_DEGREE * float(data["dy"])
+        dx = METRES_PER_DEGREE * float(data["dx"]) * math.cos(math.radians((south + north) / 2))
+        return Terrain(data["elevation"].astype(np.float64), dy, dx, (west, east, south, north))
+
+
+def refined(coarse: np.ndarray, factor: int, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    """Cells (i, j) of ``coarse`` interpolated bilinearly to ``factor`` times the resolution; i, j as numpy.ogrid's."""
+
+    def neighbours(index, extent):
+        position = np.clip((index + 0.5) / factor - 0.5, 0, extent - 1)
+        low = np.minimum(position.astype(np.int64), extent - 2)
+        return low, position - low
+
+    (row, down), (column, right) = neighbours(i, coarse.shape[0]), neighbours(j, coarse.shape[1])
+    upper = coarse[row, column] * (1 - right) + coarse[row, column + 1] * right
+    lower = coarse[row + 1, column] * (1 - right) + coarse[row + 1, column + 1] * right
+    return upper * (1 - down) + lower * down
+
+
+def diffusivity(elevation: np.ndarray, kappa: float) -> np.ndarray:
+    """kappa up to 450 m; falling to a quarter of it at 750 m, where hard sandstone caps the ridges."""
+    hardness = np.clip((elevation - 450) / 300, 0, 1)
+    return kappa * (1 - 0.75 * hardness)
+
+
+@numba.njit("void(f8[:, ::1], f8[:, ::1], f8[:, ::1], i8, i8, i8, i8, f8, f8)", nogil=True, cache=True)
+def diffuse(z, new, kappa, top, bottom, left, right, cy, cx):
+    """One step for rows top to bottom and columns left to right of a local array."""
+    for i in range(top, bottom):
+        # Rows as slices: with signed indices into the whole array LLVM does not vectorise.
+        z_here, z_west, z_east = z[i, left:right], z[i, left - 1 : right - 1], z[i, left + 1 : right + 1]
+        k_here, k_west, k_east = kappa[i, left:right], kappa[i, left - 1 : right - 1], kappa[i, left + 1 : right + 1]
+        z_north, z_south = z[i - 1, left:right], z[i + 1, left:right]
+        k_north, k_south = kappa[i - 1, left:right], kappa[i + 1, left:right]
+        result = new[i, left:right]
+        for j in range(result.size):
+            west = (k_west[j] + k_here[j]) * (z_here[j] - z_west[j])
+            east = (k_here[j] + k_east[j]) * (z_east[j] - z_here[j])
+            north = (k_north[j] + k_here[j]) * (z_here[j] - z_north[j])
+            south = (k_here[j] + k_south[j]) * (z_south[j] - z_here[j])
+            result[j] = z_here[j] + (cy * (south - north) + cx * (east - west))
+
+
+def serial_diffusion(z: np.ndarray, kappa: np.ndarray, steps: int, cy: float, cx: float) -> np.ndarray:
+    """The same model on the whole array: numpy, and nothing of the sharded version."""
+    z = z.copy()
+    ky, kx = kappa[:-1, 1:-1] + kappa[1:, 1:-1], kappa[1:-1, :-1] + kappa[1:-1, 1:]
+    for _ in range(steps):
+        flux_y, flux_x = ky * np.diff(z[:, 1:-1], axis=0), kx * np.diff(z[1:-1], axis=1)
+        z[1:-1, 1:-1] += cy * np.diff(flux_y, axis=0) + cx * np.diff(flux_x, axis=1)
+    return z
+
+
+def difference(result: np.ndarray, expected: np.ndarray) -> str | None:
+    """How two arrays of float64 differ; None where they are equal bit for bit."""
+    if result.shape != expected.shape or result.dtype != expected.dtype:
+        return f"{result.dtype} of shape {result.shape} instead of {expected.dtype} of shape {expected.shape}"
+    different = np.count_nonzero(result.view(np.uint64) != expected.view(np.uint64))
+    if not different:
+        return None
+    return f"{different:,} of {result.size:,} cells differ, by up to {np.max(np.abs(result - expected)):.3g} m"
+
+
+def near_square(n: int) -> tuple[int, int]:
+    """The factors of n that are closest to each other, the smaller one first."""
+    rows = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0)
+    return rows, n // rows
+
+
+class Progress:
+    """A bar that grows by appending, so that it needs no terminal and passes through mpiexec's pipe."""
+
+    WIDTH = 50
+
+    def __init__(self, shown: bool):
+        self.shown, self.drawn = shown, 0
+        self._write("  [")
+
+    def show(self, fraction: float) -> None:
+        ticks = int(self.WIDTH * fraction)
+        if ticks > self.drawn:
+            self._write("#" * (ticks - self.drawn) + ("] 100 %\n" if ticks == self.WIDTH else ""))
+            self.drawn = ticks
+
+    def _write(self, text: str) -> None:
+        if self.shown:
+            print(text, end="", flush=True)
+
+
+def draw(path: Path, before: np.ndarray, after: np.ndarray, terrain: Terrain, layout, title: str, years: float) -> None:
+    """Shaded relief before and after, with the border of every shard."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LightSource, Normalize
+    from matplotlib.figure import Figure
+
+    west, east, south, north = terrain.extent
+    rows, columns = before.shape
+    norm = Normalize(before.min(), before.max())
+    figure = Figure(figsize=(13, 6.4), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    for ax, z, when in zip(axes, (before, after), ("today", f"after {years:,.0f} years of soil creep"), strict=True):
+        colours = ScalarMappable(norm, "gist_earth")
+        shade = LightSource(azdeg=315, altdeg=45).hillshade(
+            z, vert_exag=3, dy=terrain.dy * terrain.elevation.shape[0] / rows,
+            dx=terrain.dx * terrain.elevation.shape[1] / columns,
+        )  # fmt: skip
+        relief = colours.to_rgba(z)[..., :3] * (0.35 + 0.65 * shade[..., None])
+        ax.imshow(relief, extent=terrain.extent, aspect=terrain.dy / terrain.dx, interpolation="antialiased")
+        for device in range(layout.grid.size):
+            box = layout.core_box(layout.grid.multi_index(device))
+            (top, left), (bottom, right) = box.starts, box.stops
+            x = [west + (east - west) * column / columns for column in (left, right)]
+            y = [north - (north - south) * row / rows for row in (top, bottom)]
+            ax.plot([x[0], x[1], x[1], x[0], x[0]], [y[0], y[0], y[1], y[1], y[0]], color="white", linewidth=1.2)
+            ax.annotate(
+                f"rank {device}", (x[0], y[0]), (5, -5), textcoords="offset points", va="top", color="white",
+                fontsize=9, bbox={"facecolor": "black", "alpha": 0.55, "edgecolor": "none", "pad": 2},
+            )  # fmt: skip
+        ax.set(title=when, xlim=(west, east), ylim=(south, north), xlabel="longitude (degrees)")
+    axes[0].set_ylabel("latitude (degrees)")
+    figure.colorbar(colours, ax=axes, shrink=0.85, pad=0.01, label="elevation (m)")
+    figure.suptitle(title, fontsize=11)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def whole_number(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return int(text)
+
+
+def positive(text: str) -> float:
+    if not 0 < float(text) < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return float(text)
+
+
+def parse(arguments) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--years", type=positive, default=2e6, help="length of the run (default: 2,000,000)")
+    length.add_argument("--steps", type=whole_number, help="length of the run in steps, of 0.9 the longest stable one")
+    parser.add_argument("--refine", type=whole_number, default=3, help="times the resolution of the data (default: 3)")
+    parser.add_argument("--kappa", type=positive, default=0.02, help="diffusivity in m2 per year (default: 0.02)")
+    parser.add_argument("--picture", type=Path, default=Path("hillslope.png"), help="default: hillslope.png")
+    parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None) -> int:
+    options = parse(arguments)
+    grid = sg.init_grid(near_square(sg.init_grid((-1,)).size), axis_names=("y", "x"))
+    every_axis = ["y", "x"]
+    is_first = grid.rank == 0
+
+    def say(text: str) -> None:
+        if is_first:
+            print(text, flush=True)
+
+    terrain = read_terrain()
+    shape = tuple(extent * options.refine for extent in terrain.elevation.shape)
+    dy, dx = terrain.dy / options.refine, terrain.dx / options.refine
+    longest = SAFETY / (2 * options.kappa * (1 / dy**2 + 1 / dx**2))
+    steps = options.steps or math.ceil(options.years / longest)
+    step = longest if options.steps else options.years / steps
+    years = steps * step
+    cy, cx = step / (2 * dy**2), step / (2 * dx**2)  # halved: the kernel adds the diffusivities of two cells
+
+    ranks = f"{grid.size} {'simulated' if is_simulated() else 'MPI'} rank{'s' if grid.size > 1 else ''}"
+    cells = f"{shape[0]} x {shape[1]} cells of {dy:.1f} m x {dx:.1f} m"
+    say(f"Hillslope diffusion of {DEM}: {cells}")
+    say(f"  on {ranks}, a {grid.shape[0]} x {grid.shape[1]} grid; {years:,.0f} years in {steps:,} steps")
+
+    def initial(i, j):
+        return refined(terrain.elevation, options.refine, i, j)
+
+    sharding = sg.Sharding(grid, [["y"], ["x"]], blocks="balanced", halo_sizes=[1, 1, 1, 1])
+    u = sg.from_function(initial, shape, sharding, grid)
+    new = sg.ShardedArray.from_local(u.local.copy(), sharding, grid, shape)
+    kappa = diffusivity(u.local, options.kappa)
+    # The core without the border of the domain, which stays as it is.
+    inside = []
+    for part, extent in zip(sharding.shard_slices(shape, grid.coords), shape, strict=True):
+        first, last = max(part.start, 1), min(part.stop, extent - 1)
+        inside += [first - part.start + 1, last - part.start + 1]
+
+    u.update_halo()  # the first call loads the engine's kernels
+    progress = Progress(is_first)
+    sg.all_reduce(0, grid, every_axis)  # all start the clock together
+    start = time.perf_counter()
+    for done in range(1, steps + 1):
+        u.update_halo()
+        diffuse(u.local, new.local, kappa, *inside, cy, cx)
+        u, new = new, u
+        progress.show(done / steps)
+    seconds = float(sg.all_reduce(time.perf_counter() - start, grid, every_axis, "max"))
+    say(f"  took {seconds:.2f} s: {steps * math.prod(shape) / seconds / 1e6:,.0f} million cells per second")
+
+    result = u.to_global(root=(0, 0))
+    equal = None
+    if is_first:
+        before = initial(*np.ogrid[: shape[0], : shape[1]])
+        start = time.perf_counter()
+        expected = serial_diffusion(before, diffusivity(before, options.kappa), steps, cy, cx)
+        seconds = time.perf_counter() - start
+        problem = difference(result, expected)
+        if problem is None:
+            say(f"  equal to the serial result, bit for bit (numpy on one rank, {seconds:.1f} s)")
+        else:
+            say(f"  NOT equal to the serial result: {problem}")
+        if options.picture:
+            title = f"Jacksboro fault, Tennessee: {cells}; diffused on {ranks}"
+            draw(options.picture, before, result, terrain, u.layout, title, years)
+            say(f"  picture: {options.picture.resolve()}")
+        equal = problem is None
+    return 0 if sg.broadcast(equal, grid, every_axis, root=(0, 0)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
