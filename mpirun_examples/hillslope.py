@@ -131,19 +131,20 @@ class Progress:
 
 def draw(path: Path, before: np.ndarray, after: np.ndarray, terrain: Terrain, layout, title: str, years: float) -> None:
     """Shaded relief before and after, with the border of every shard."""
+    from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LightSource, Normalize
+    from matplotlib.colors import LightSource, ListedColormap, Normalize
     from matplotlib.figure import Figure
 
     west, east, south, north = terrain.extent
     rows, columns = before.shape
-    norm = Normalize(before.min(), before.max())
-    figure = Figure(figsize=(13, 6.4), dpi=120, layout="constrained")
+    land = ListedColormap(colormaps["gist_earth"](np.linspace(0.3, 1, 256)))  # without the blues of water
+    colours = ScalarMappable(Normalize(before.min(), before.max()), land)
+    figure = Figure(figsize=(13, 7), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     for ax, z, when in zip(axes, (before, after), ("today", f"after {years:,.0f} years of soil creep"), strict=True):
-        colours = ScalarMappable(norm, "gist_earth")
         shade = LightSource(azdeg=315, altdeg=45).hillshade(
             z, vert_exag=3, dy=terrain.dy * terrain.elevation.shape[0] / rows,
             dx=terrain.dx * terrain.elevation.shape[1] / columns,
@@ -163,7 +164,7 @@ def draw(path: Path, before: np.ndarray, after: np.ndarray, terrain: Terrain, la
         ax.set(title=when, xlim=(west, east), ylim=(south, north), xlabel="longitude (degrees)")
     axes[0].set_ylabel("latitude (degrees)")
     figure.colorbar(colours, ax=axes, shrink=0.85, pad=0.01, label="elevation (m)")
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(title)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
@@ -185,7 +186,7 @@ def parse(arguments) -> argparse.Namespace:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--years", type=positive, default=2e6, help="length of the run (default: 2,000,000)")
     length.add_argument("--steps", type=whole_number, help="length of the run in steps, of 0.9 the longest stable one")
-    parser.add_argument("--refine", type=whole_number, default=3, help="times the resolution of the data (default: 3)")
+    parser.add_argument("--refine", type=whole_number, default=4, help="times the resolution of the data (default: 4)")
     parser.add_argument("--kappa", type=positive, default=0.02, help="diffusivity in m2 per year (default: 0.02)")
     parser.add_argument("--picture", type=Path, default=Path("hillslope.png"), help="default: hillslope.png")
     parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)

@@ -69,32 +69,39 @@ class Call:
         return f"rank {self.grid.grid.process(device)} {self.grid.grid.multi_index(device)}"
 
     def bring(self, x, out) -> tuple[Opening, np.ndarray | None]:
-        """The opening that describes this member's arrays, and its array as it takes part.  Local, never raises for
-        what the others must learn of."""
+        """The opening that describes this member's arrays, and its array as it takes part.
+
+        Local.  Does not raise for what the others must learn of: then the opening says so.
+        """
         if not self.takes_array:
             x = None
-        # A hot call passes arrays such as were described before: nothing is left but to look that up.
-        found = self._openings.get(_key_of(x, out))
-        if found is not None and (out is None or (out.flags.writeable and not _may_overlap(x, out))):
-            if not self.op.wants_contiguous or x.flags.c_contiguous:
-                return found, x
+        key = _key_of(x, out)
+        found = self._openings.get(key)
+        if found is not None and self._as_kept(x, out):
+            return found, x
         try:
-            given, x = x, None if x is None and not self.takes_array else self._converted(x)
-            facts = Facts(None, None) if x is None else Facts(x.shape, x.dtype)
+            taken = self.op.convert(self, as_array(self.op.name, x)) if self.takes_array else None
+            facts = Facts(None, None) if taken is None else Facts(taken.shape, taken.dtype)
             if out is not None:
-                check_output(self.op.name, out, x)
+                check_output(self.op.name, out, taken)
                 facts = Facts(facts.shape, facts.dtype, out.shape, out.dtype)
         except SpmdError as error:
             if self.comm.size == 1:
                 raise
             return self.refusal(self.blame(error)), None
         opening = self.opening(facts)
-        if x is given and type(x) in (np.ndarray, type(None)):
-            _keep(self._openings, _key_of(x, out), opening)
-        return opening, x
+        if key is not None and taken is x:
+            _keep(self._openings, key, opening)
+        return opening, taken
 
-    def _converted(self, x) -> np.ndarray:
-        return self.op.convert(self, as_array(self.op.name, x))
+    def _as_kept(self, x: np.ndarray | None, out: np.ndarray | None) -> bool:
+        """Whether arrays whose shapes and dtypes have been seen before can take part as they are."""
+        if x is not None:
+            if self.op.wants_contiguous and not x.flags.c_contiguous:
+                return False
+            if out is not None and np.may_share_memory(x, out):
+                return False
+        return out is None or out.flags.writeable
 
     def opening(self, facts: Facts) -> Opening:
         """The opening that states ``facts``."""
@@ -205,19 +212,15 @@ class Operation:
         return call
 
 
-def _key_of(x, out):
-    """What a kept opening depends on; None for things that are not plain arrays."""
+def _key_of(x, out) -> tuple | None:
+    """What a kept opening depends on; None for things that are not plain arrays and have to be looked at anew."""
     if type(x) is np.ndarray:
         if out is None:
             return x.shape, x.dtype
         return (x.shape, x.dtype, out.shape, out.dtype) if type(out) is np.ndarray else None
-    if x is None:
-        return () if out is None else (out.shape, out.dtype, None) if type(out) is np.ndarray else None
-    return None
-
-
-def _may_overlap(x: np.ndarray | None, out: np.ndarray) -> bool:
-    return x is not None and np.may_share_memory(x, out)
+    if x is None and type(out) is np.ndarray:
+        return None, None, out.shape, out.dtype
+    return (None, None) if x is None and out is None else None
 
 
 def _keep(kept: dict, key, value, most: int = _MOST_KEPT) -> None:
