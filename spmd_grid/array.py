@@ -8,6 +8,7 @@ import numpy as np
 
 from spmd_grid.errors import DTypeError, GridError, ImplicitGatherError, OutputError, ShapeError, SpmdError
 from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.memory import view_of
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
@@ -62,7 +63,7 @@ class ShardedArray:
         array = _compare_array._run(array, grid, _all_axes(grid), (sharding,))
         layout = Layout(sharding, array.shape)
         result = cls._allocate("from_global", layout, array.dtype, grid, np.zeros)
-        result._fill_domain(array[layout.local_box(grid.coords).intersect(layout.domain_box).slices()])
+        result._fill_domain(view_of(array, layout.local_box(grid.coords).intersect(layout.domain_box)))
         return result
 
     @classmethod
@@ -100,7 +101,7 @@ class ShardedArray:
     def _fill_domain(self, values) -> None:
         """Writes the cells of the domain; off the first device of partial axes, the identity instead."""
         sharding, coords = self.sharding, self._grid.coords
-        inside = self._local[self._layout.in_domain_local(coords).slices()]
+        inside = view_of(self._local, self._layout.in_domain_local(coords))
         if any(coords[axis] for axis in sharding.partial_axes):
             inside[...] = identity(as_reduction(sharding.partial_kind), self.dtype)
         else:
@@ -114,7 +115,7 @@ class ShardedArray:
     @property
     def core(self) -> np.ndarray:
         """This process's own cells, a view of ``local``."""
-        return self._local[self._layout.core_in_local(self._grid.coords).slices()]
+        return view_of(self._local, self._layout.core_in_local(self._grid.coords))
 
     @property
     def shape(self) -> Shape:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from spmd_grid.exchange.memory import copy_views, land, pack
+from spmd_grid.exchange.memory import copy_views, land, pack, view_of
 from spmd_grid.exchange.pending import drive
 from spmd_grid.exchange.transfer import Transfer, run_of
 from spmd_grid.transport.communicator import Communicator
@@ -36,9 +36,7 @@ def next_tag(comm: Communicator) -> int:
 def copy_from(transfer: Transfer, sources: Sequence[np.ndarray | None], target: np.ndarray | None) -> None:
     """Copies all receives straight from the members' arrays.  Local; the arrays must hold still meanwhile."""
     if target is not None:
-        copy_views(
-            [(sources[r.peer][r.source_box.slices()], target[r.box.slices()]) for r in transfer.receives]
-        )
+        copy_views([(view_of(sources[r.peer], r.source_box), view_of(target, r.box)) for r in transfer.receives])
 
 
 def run_direct(
@@ -101,7 +99,7 @@ def send_and_receive(
     requests, finishes, own = [], [], []
     for receive in transfer.receives:
         if receive.peer == transfer.rank:
-            own.append((source[receive.source_box.slices()], target[receive.box.slices()]))
+            own.append((view_of(source, receive.source_box), view_of(target, receive.box)))
             continue
         incoming, finish = land(target, [receive.box], run_of(target.shape, [receive.box]))
         requests += comm.irecv(incoming, receive.peer, tag)

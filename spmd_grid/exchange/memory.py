@@ -9,7 +9,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.grid.box import Box
 
-__all__ = ["copy_views", "flat_bytes", "land", "pack"]
+__all__ = ["copy_views", "flat_bytes", "land", "pack", "view_of"]
 
 # Below this many bytes numpy's own assignment is faster than building a copy table.
 _KERNEL_BYTES = 1 << 15
@@ -35,6 +35,11 @@ def copy_views(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
     kernels.copy_boxes(kernels.build_table(rows), 0, 0)
 
 
+def view_of(x: np.ndarray, box: Box) -> np.ndarray:
+    """The cells of ``box``; a view also where x is 0-d, of which plain indexing would make a scalar.  Local."""
+    return x[..., *box.slices()]
+
+
 def flat_bytes(x: np.ndarray) -> np.ndarray:
     """A C-contiguous array as flat uint8, without a copy."""
     return x.reshape(-1).view(np.uint8) if x.itemsize else np.empty(0, np.uint8)
@@ -45,7 +50,7 @@ def pack(x: np.ndarray, boxes: Sequence[Box], run: tuple[int, int] | None) -> np
     if run is not None and x.flags.c_contiguous:
         return flat_bytes(x)[run[0] * x.itemsize : run[1] * x.itemsize]
     staging = np.empty(sum(box.size for box in boxes), x.dtype)
-    copy_views([(x[box.slices()], part) for box, part in zip(boxes, _parts(staging, boxes))])
+    copy_views([(view_of(x, box), part) for box, part in zip(boxes, _parts(staging, boxes))])
     return flat_bytes(staging)
 
 
@@ -56,7 +61,7 @@ def land(
     if run is not None and x.flags.c_contiguous:
         return flat_bytes(x)[run[0] * x.itemsize : run[1] * x.itemsize], None
     staging = np.empty(sum(box.size for box in boxes), x.dtype)
-    pairs = [(part, x[box.slices()]) for box, part in zip(boxes, _parts(staging, boxes))]
+    pairs = [(part, view_of(x, box)) for box, part in zip(boxes, _parts(staging, boxes))]
     return flat_bytes(staging), lambda: copy_views(pairs)
 
 

@@ -135,21 +135,30 @@ def init_grid(
     if is_simulated():
         refuse_grid_during_import(sys._getframe(1))
     world = current_world() if comm is None else as_communicator(comm)
-    ranks = None if ranks is None else tuple(ranks)
-    n_devices = world.size if ranks is None else len(ranks)
-    grid = Grid(resolve_shape(shape, n_devices), axis_names, ranks)
-    if grid.size != n_devices:
-        raise GridError(
-            f"init_grid: a grid of shape {grid.shape} has {grid.size} devices, but"
-            + (f" the program runs on {world.size} processes" if ranks is None else f" ranks lists {n_devices}")
-            + "; every device needs one process of its own"
-            + ("" if ranks is not None or grid.size > world.size else " (give ranks= to cover a part of them)")
-        )
-    if ranks is not None and max(ranks, default=0) >= world.size:
-        raise GridError(
-            f"init_grid: ranks names process {max(ranks)}, but the program runs on {world.size} processes, 0 to"
-            f" {world.size - 1}"
-        )
+    try:
+        grid = _fitting_grid(shape, axis_names, None if ranks is None else tuple(ranks), world.size)
+    except GridError as error:
+        alone = "; this is the only process: start the program with 'mpirun -n N python app.py', or on simulated ranks"
+        alone += " with 'python -m spmd_grid run -n N app.py'"
+        raise GridError(f"init_grid: {error}{alone if world.size == 1 else ''}") from None
     bound = ProcessGrid(grid, world)
     world.process.coords = bound.coords
     return bound
+
+
+def _fitting_grid(shape, axis_names, ranks: tuple[int, ...] | None, n_processes: int) -> Grid:
+    """The grid, if every device has a process of its own and, unless ``ranks`` says otherwise, every process one."""
+    n_devices = n_processes if ranks is None else len(ranks)
+    grid = Grid(resolve_shape(shape, n_devices), axis_names, ranks)
+    if grid.size != n_devices:
+        raise GridError(
+            f"a grid of shape {grid.shape} has {grid.size} devices, but "
+            + (
+                f"there are {n_processes} processes (ranks= may name those to use)"
+                if ranks is None
+                else f"ranks lists {n_devices} processes; every device needs one"
+            )
+        )
+    if ranks is not None and max(ranks) >= n_processes:
+        raise GridError(f"ranks names process {max(ranks)}; there are processes 0 to {n_processes - 1}")
+    return grid

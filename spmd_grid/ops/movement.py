@@ -8,6 +8,7 @@ import numpy as np
 
 from spmd_grid.exchange.execute import next_tag, run_direct, run_message, send_and_receive
 from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.memory import view_of
 from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE
 from spmd_grid.exchange.transfer import Transfer
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames
@@ -94,7 +95,7 @@ class Movement:
             return
         arrays = self._frame_arrays.of(frames)
         if self._inline[0] is not arrays:
-            views = [(arrays[r.peer][r.source_box.slices()], r.box.slices()) for r in self.transfer.receives]
+            views = [(view_of(arrays[r.peer], r.source_box), r.box.slices()) for r in self.transfer.receives]
             self._inline = arrays, views
         for view, place in self._inline[1]:
             target[place] = view

@@ -18,6 +18,7 @@ from spmd_grid import kernels
 from spmd_grid.errors import ReductionError
 from spmd_grid.exchange.execute import next_tag, run_direct, run_message, send_and_receive
 from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.memory import view_of
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
 from spmd_grid.grid.blocks import block_interval
@@ -144,11 +145,11 @@ class Reduction:
         if target is None:
             return None
         if not self.kind.elementwise:
-            target[...] = self._fold_by_callable(arrays)[self.cut.slices()]
+            target[...] = view_of(self._fold_by_callable(arrays), self.cut)
             return target
         combine = self.kind.combine
         if self.cut.shape != self.source_shape:
-            arrays = [array[self.cut.slices()] for array in arrays]
+            arrays = [view_of(array, self.cut) for array in arrays]
         if len(arrays) == 1:
             target[...] = arrays[0]
         else:
