@@ -143,7 +143,7 @@ class Box:
     def slices(self) -> tuple[slice, ...]:
         """The index that selects these cells in an array whose first cell is the origin."""
         assert all(start >= 0 for start in self.starts), f"{self} is not in array coordinates"
-        return tuple(map(slice, self.starts, self.stops)) or (...,)  # a view also of a 0-d array
+        return tuple(map(slice, self.starts, self.stops))
 
     def __str__(self) -> str:
         return f"[{', '.join(f'{start}:{stop}' for start, stop in zip(self.starts, self.stops, strict=True))}]"

@@ -192,13 +192,13 @@ def sample(shape, dtype, device, layout="C"):
 
 def _strided(x):
     wide = np.zeros([2 * n + 1 for n in x.shape], x.dtype)
-    view = wide[tuple(slice(1, 2 * n + 1, 2) for n in x.shape)]
+    view = wide[(..., *(slice(1, 2 * n + 1, 2) for n in x.shape))]
     view[...] = x
     return view
 
 
 def _backwards(x):
-    return x[(slice(None, None, -1),) * x.ndim]
+    return x[(..., *(slice(None, None, -1),) * x.ndim)]
 
 
 LAYOUTS = {  # the same values, lying differently

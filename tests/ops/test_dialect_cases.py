@@ -38,7 +38,7 @@ USUAL = {  # what a refused case leaves out because it is refused for something 
 }
 
 # A result type that the dialect refuses to have declared is refused here as ``out=``.
-DECLARED = dict.fromkeys(("shape_mismatch", "result_dim", "element_type_mismatch"), "out ")
+DECLARED = dict.fromkeys(("shape_mismatch", "result_dim", "element_type_mismatch"), "OutputError: ")
 REFUSALS = {
     "grid_axis_out_of_bounds": "go from 0 to 1",
     "grid_axes_duplicate": "must not be listed twice",
@@ -154,7 +154,7 @@ def run_verify_error(case, spmd):
             else:
                 getattr(sg, case["op"])(x, grid, axes, **args)
         except sg.SpmdError as error:
-            return str(error)
+            return f"{type(error).__name__}: {error}"
 
     for message in spmd(math.prod(grid_shape(case)), body):
         assert REFUSALS[case["error"]] in message
