@@ -20,7 +20,7 @@ from spmd_grid.exchange.header import ERROR, PLAIN, Facts, encode, encode_facts,
 from spmd_grid.exchange.paths import INLINE, chosen_path, path_for
 from spmd_grid.exchange.pending import Request
 from spmd_grid.grid.groups import group_members, in_group_device
-from spmd_grid.ops.arguments import as_array, check_grid, check_output, hashable
+from spmd_grid.ops.arguments import as_array, check_grid, check_output
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 
@@ -197,8 +197,8 @@ class Operation:
 
     def _find(self, grid, grid_axes, args: tuple) -> Call:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent."""
-        key = self.name, grid_axes if type(grid_axes) is tuple else hashable(grid_axes), args, chosen_path()
         try:
+            key = self.name, tuple(grid_axes) if type(grid_axes) is list else grid_axes, args, chosen_path()
             return grid.calls[key]
         except (KeyError, TypeError, AttributeError):
             pass

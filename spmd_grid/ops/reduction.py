@@ -59,6 +59,8 @@ class Reduction:
         self.cut = Box.from_shape(shape) if blocks is None else blocks[comm.rank]
         self._frame_arrays = FrameArrays(facts)
         self._quiet = _quiet_context()
+        self._is_cut = self.cut.shape != shape
+        self._is_average = kind.is_average
         n = int(np.prod(shape, dtype=np.int64))
         whole = not kind.elementwise or (blocks is None and n * dtype.itemsize * comm.size <= _SMALL_BYTES)
         self.spread: Transfer | None = None
@@ -137,31 +139,31 @@ class Reduction:
     def _fold(self, stack: np.ndarray, flat: np.ndarray) -> None:
         size = self.comm.size
         kernels.fold("sum" if self.kind.is_average else self.kind.name, stack.reshape(size, flat.size), flat)
-        if self.kind.is_average:
+        if self._is_average:
             self._divide(flat)
 
     def _fold_arrays(self, arrays: Sequence[np.ndarray], target: np.ndarray | None) -> np.ndarray | None:
         """Folds whole arrays one after the other and keeps this member's cut."""
         if target is None:
             return None
+        combine = self.kind.combine
         if not self.kind.elementwise:
             target[...] = view_of(self._fold_by_callable(arrays), self.cut)
             return target
-        combine = self.kind.combine
-        if self.cut.shape != self.source_shape:
+        if self._is_cut:
             arrays = [view_of(array, self.cut) for array in arrays]
         if len(arrays) == 1:
             target[...] = arrays[0]
         else:
-            self._quiet.run(combine, arrays[0], arrays[1], target)
+            self._quiet.run(combine, arrays[0], arrays[1], out=target)
             for array in arrays[2:]:
-                self._quiet.run(combine, target, array, target)
-        if self.kind.is_average:
+                self._quiet.run(combine, target, array, out=target)
+        if self._is_average:
             self._divide(target)
         return target
 
     def _divide(self, target: np.ndarray) -> None:
-        self._quiet.run(np.true_divide, target, self.comm.size, target)
+        self._quiet.run(np.true_divide, target, self.comm.size, out=target)
 
     def _fold_by_callable(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         result = arrays[0].copy()

@@ -77,6 +77,10 @@ def _rule(function):
     return function
 
 
+def _join(arrays, axis):
+    return np.concatenate(arrays, axis, dtype=arrays[0].dtype)  # by default the byte order would become native
+
+
 def _place(root, sizes):
     return int(np.ravel_multi_index(root, sizes)) if sizes else 0
 
@@ -87,12 +91,12 @@ def _at(place, value, n):
 
 @_rule
 def all_gather(group, sizes, gather_axis):
-    return [np.concatenate(group, gather_axis)] * len(group)
+    return [_join(group, gather_axis)] * len(group)
 
 
 @_rule
 def gather(group, sizes, gather_axis, root):
-    return _at(_place(root, sizes), np.concatenate(group, gather_axis), len(group))
+    return _at(_place(root, sizes), _join(group, gather_axis), len(group))
 
 
 @_rule
@@ -103,7 +107,7 @@ def all_slice(group, sizes, slice_axis):
 @_rule
 def all_to_all(group, sizes, split_axis, concat_axis):
     pieces = [cut(x, split_axis, sizes) for x in group]
-    return [np.concatenate(column, concat_axis) for column in zip(*pieces)]
+    return [_join(column, concat_axis) for column in zip(*pieces)]
 
 
 @_rule
