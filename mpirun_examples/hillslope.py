@@ -186,7 +186,7 @@ def parse(arguments) -> argparse.Namespace:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--years", type=positive, default=2e6, help="length of the run (default: 2,000,000)")
     length.add_argument("--steps", type=whole_number, help="length of the run in steps, of 0.9 the longest stable one")
-    parser.add_argument("--refine", type=whole_number, default=4, help="times the resolution of the data (default: 4)")
+    parser.add_argument("--refine", type=whole_number, default=3, help="times the resolution of the data (default: 3)")
     parser.add_argument("--kappa", type=positive, default=0.02, help="diffusivity in m2 per year (default: 0.02)")
     parser.add_argument("--picture", type=Path, default=Path("hillslope.png"), help="default: hillslope.png")
     parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)
@@ -240,7 +240,7 @@ def main(arguments=None) -> int:
         u, new = new, u
         progress.show(done / steps)
     seconds = float(sg.all_reduce(time.perf_counter() - start, grid, every_axis, "max"))
-    say(f"  took {seconds:.2f} s: {steps * math.prod(shape) / seconds / 1e6:,.0f} million cells per second")
+    say(f"  took {seconds:.2f} s: {steps * math.prod(shape) / seconds / 1e6:,.1f} million cells per second")
 
     result = u.to_global(root=(0, 0))
     equal = None

@@ -278,7 +278,7 @@ def _agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, lay
         opening = call.opening(Facts(array.shape, array.dtype))
     except SpmdError as error:
         opening = call.refusal(call.blame(error))
-    call.open(opening, None)
+    call.open(opening, array)
     return array
 
 

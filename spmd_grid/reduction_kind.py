@@ -29,6 +29,11 @@ class ReductionKind:
     def is_average(self) -> bool:
         return self.name == "average"
 
+    @property
+    def shown(self) -> str:
+        """The kind, or the callable's name, in words that are alike on all processes."""
+        return self.name if self.elementwise else getattr(self.combine, "__name__", "callable")
+
 
 KINDS = MappingProxyType(
     {

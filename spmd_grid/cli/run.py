@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -11,6 +12,8 @@ from spmd_grid.errors import RankEndedError
 from spmd_grid.transport.program import run_program
 
 __all__ = ["add_parser"]
+
+_PACKAGE = str(Path(__file__).parent.parent) + os.sep
 
 
 def add_parser(commands) -> None:
@@ -42,9 +45,16 @@ def run(options) -> int:
         print("spmd_grid run: interrupted", file=sys.stderr)
         return 130
     except BaseException as error:
-        traceback.print_exception(error)
+        traceback.print_exception(error.with_traceback(_from_the_program_on(error.__traceback__)))
         return 1
     return 0
+
+
+def _from_the_program_on(trace):
+    """A traceback without the calls by which this package starts the program."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        trace = trace.tb_next
+    return trace
 
 
 def _positive(text: str) -> int:

@@ -14,14 +14,14 @@ from spmd_grid.transport.communicator import Communicator
 __all__ = ["Request", "drive"]
 
 
-def drive(comm: Communicator, steps: Iterator[list], peer: int | None = None):
-    """Runs ``steps`` to the end, waiting where they wait; their result.  ``peer``: whom they wait for, if one."""
+def drive(comm: Communicator, steps: Iterator[list]):
+    """Runs ``steps`` to the end, waiting where they wait; their result."""
     while True:
         try:
             requests = next(steps)
         except StopIteration as end:
             return end.value
-        comm.wait_all(requests, peer)
+        comm.wait_all(requests)
 
 
 class Request:

@@ -180,10 +180,13 @@ class UpdateHalo(Operation):
         Each line agrees on its arrays; a second round tells every device what any line has refused.
         """
         check_grid(self.name, grid)
-        sharding = Sharding(
-            grid, split_axes, halo_sizes=halo_sizes, blocks=blocks, sharded_dims_offsets=sharded_dims_offsets
-        )
-        shape = None if global_shape is None else sharding.check_global_shape(global_shape)
+        try:
+            sharding = Sharding(
+                grid, split_axes, halo_sizes=halo_sizes, blocks=blocks, sharded_dims_offsets=sharded_dims_offsets
+            )
+            shape = None if global_shape is None else sharding.check_global_shape(global_shape)
+        except SpmdError as error:
+            raise type(error)(f"{self.name}: {error}") from None
         wraps = _periodic_by_dim(periodic, sharding)
         calls = []
         for dim in reversed(sharding.sharded_dims):
@@ -201,7 +204,7 @@ class UpdateHalo(Operation):
         for call in calls * min(len(calls), 2):
             opening = call.opening(facts) if problem is None else call.refusal(problem)
             try:
-                lines[call], _ = call.open(opening, None)
+                lines[call], _ = call.open(opening, x)
             except SpmdError as error:
                 problem = error
         if problem is not None:

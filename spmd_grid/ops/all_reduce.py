@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from spmd_grid.errors import DTypeError, ReductionError
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.pending import Request
 from spmd_grid.ops.arguments import as_dtype
@@ -21,12 +22,21 @@ class Reducing(Operation):
     wants_contiguous = True
 
     def prepare_reduction(self, reduction, dtype) -> dict:
-        return {"reduction": as_reduction(reduction), "dtype": as_dtype(self.name, dtype)}
+        try:
+            return {"reduction": as_reduction(reduction), "dtype": as_dtype(self.name, dtype)}
+        except ReductionError as error:
+            raise ReductionError(f"{self.name}: {error}") from None
 
     def convert(self, call: Call, x: np.ndarray) -> np.ndarray:
         """x in the dtype of the result, C-contiguous; converted before anything is combined."""
-        dtype = result_dtype(call.args.reduction, x.dtype, call.args.dtype)
-        return x if x.dtype == dtype and x.flags.c_contiguous else x.astype(dtype, order="C")
+        try:
+            dtype = result_dtype(call.args.reduction, x.dtype, call.args.dtype)
+        except DTypeError as error:
+            raise DTypeError(f"{self.name}: {error}") from None
+        if x.dtype == dtype:
+            return x if x.flags.c_contiguous else x.copy("C")
+        with np.errstate(all="ignore"):  # a warning on one member, made an error, would strand the others
+            return x.astype(dtype, order="C")
 
     def check(self, call: Call, facts: list[Facts]) -> None:
         equal_shapes(self.name, facts, call.label)

@@ -33,7 +33,7 @@ class AllSlice:
 
     def __call__(self, x, grid, grid_axes, slice_axis, *, out=None) -> np.ndarray:
         check_grid(self.name, grid)
-        axes = grid.grid.axes(grid_axes)
+        axes = grid.grid.axes(grid_axes, "all_slice: grid_axes")
         axis = as_tensor_axis(self.name, "slice_axis", slice_axis)
         x = as_array(self.name, x)
         check_axis(self.name, "slice_axis", axis, x.ndim, f"rank {grid.rank} {grid.coords}")

@@ -58,7 +58,7 @@ class Call:
 
     def _shown(self, name: str, value) -> str:
         if isinstance(value, ReductionKind):
-            return repr(value.name if value.elementwise else getattr(value.combine, "__name__", "callable"))
+            return repr(value.shown)
         if name == "root":
             return repr(list(in_group_device(self.grid.grid, self.axes, value)))
         return repr(list(value)) if type(value) is tuple else str(value)
@@ -203,7 +203,7 @@ class Operation:
         except (KeyError, TypeError, AttributeError):
             pass
         check_grid(self.name, grid)
-        axes = self.group_axes(grid, grid.grid.axes(grid_axes), *args)
+        axes = self.group_axes(grid, grid.grid.axes(grid_axes, f"{self.name}: grid_axes"), *args)
         call = Call(self, grid, axes, self.prepare(grid, axes, *args))
         try:
             _keep(grid.calls, key, call, _MOST_CALLS)

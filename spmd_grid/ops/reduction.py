@@ -50,6 +50,7 @@ class Reduction:
     ):
         comm = call.comm
         shape, dtype = facts[0].shape, facts[0].dtype
+        self.op = call.op.name
         self.comm = comm
         self.kind = kind
         self.dtype = dtype
@@ -171,7 +172,7 @@ class Reduction:
             result = np.asarray(self.kind.combine(result, array.copy()))
             if result.shape != self.source_shape or not np.can_cast(result.dtype, self.dtype, "same_kind"):
                 raise ReductionError(
-                    f"the callable {self.kind.combine!r} turned two arrays of shape {self.source_shape} and dtype"
+                    f"{self.op}: the callable {self.kind.shown} turned two arrays of shape {self.source_shape} and dtype"
                     f" {self.dtype} into shape {result.shape} and dtype {result.dtype}; it must keep both"
                 )
         return result.astype(self.dtype, copy=False)

@@ -62,7 +62,7 @@ class Send:
         if place == comm.rank:
             Request(comm, steps, comm.process.activity)  # completes when this process receives it
         else:
-            drive(comm, steps, place)
+            drive(comm, steps)
         comm.process.activity = None
 
     def start(self, x, grid, grid_axes, destination) -> Request:
@@ -72,7 +72,7 @@ class Send:
 
     def _prepare(self, x, grid, grid_axes, destination) -> tuple[Communicator, int, Iterator[list]]:
         check_grid(self.name, grid)
-        axes = grid.grid.axes(grid_axes)
+        axes = grid.grid.axes(grid_axes, f"{self.name}: grid_axes")
         place = root_index(self.name, grid, axes, hashable(destination), "destination")
         comm = grid.group(axes)
         shown = list(in_group_device(grid.grid, axes, place))
@@ -123,7 +123,7 @@ class Recv:
 
     def _prepare(self, grid, grid_axes, source, out) -> tuple[Communicator, Iterator[list]]:
         check_grid(self.name, grid)
-        axes = grid.grid.axes(grid_axes)
+        axes = grid.grid.axes(grid_axes, f"{self.name}: grid_axes")
         place = None if source is None else root_index(self.name, grid, axes, hashable(source), "source")
         if out is not None:
             check_output(self.name, out, None)

@@ -6,7 +6,7 @@ from operator import index
 
 import numpy as np
 
-from spmd_grid.errors import AxisError
+from spmd_grid.errors import AxisError, DTypeError
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.pending import Request
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
@@ -41,20 +41,20 @@ class Shift(Operation):
     name = "shift"
 
     def __call__(self, x, grid, grid_axes, shift_axis, offset, rotate=False, fill=None, *, out=None):
-        return self._run(x, grid, grid_axes, (shift_axis, offset, rotate, fill), out)
+        return self._run(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
 
     def start(self, x, grid, grid_axes, shift_axis, offset, rotate=False, fill=None, *, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
-        return self._start(x, grid, grid_axes, (shift_axis, offset, rotate, fill), out)
+        return self._start(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
 
     def group_axes(self, grid, axes, shift_axis, *rest) -> tuple[int, ...]:
         """Data moves along ``shift_axis`` only, so its lines are the groups that matter."""
-        (axis,) = grid.grid.axes([shift_axis], "shift_axis")
+        (axis,) = grid.grid.axes([shift_axis], "shift: shift_axis")
         if axis not in axes:
             raise AxisError(f"shift: shift_axis={shift_axis!r} is not among grid_axes={list(axes)}; it must be")
         return (axis,)
 
-    def prepare(self, grid, axes, shift_axis, offset, rotate, fill) -> dict:
+    def prepare(self, grid, axes, shift_axis, offset, rotate, fill, sign) -> dict:
         try:
             number = None if isinstance(offset, (bool, np.bool_)) else index(offset)
         except TypeError:
@@ -68,6 +68,8 @@ class Shift(Operation):
         sources = [self._neighbor(call, member, -call.args.offset) for member in range(comm.size)]
         incoming = [_incoming(facts, member, source, call.args.fill) for member, source in enumerate(sources)]
         for member, (shape, dtype) in enumerate(incoming):
+            if sources[member] is None and call.args.fill is not None:
+                _check_fill(call.args.fill, dtype, call.label(member))
             check_out(self.name, facts[member : member + 1], [shape], dtype, lambda _, member=member: call.label(member))
         target = self._neighbor(call, comm.rank, call.args.offset)
         own = Box.from_shape(facts[comm.rank].shape)
@@ -93,11 +95,24 @@ class Shift(Operation):
         return place if 0 <= place < call.comm.size else None
 
 
+def _sign(fill) -> str | None:
+    """What tells a fill of -0.0 from the equal 0.0, so that prepared calls are not mixed up."""
+    return None if fill is None else str(fill)
+
+
 def _incoming(facts: list[Facts], member: int, source: int | None, fill):
     """Shape (None: no result) and dtype of what a member gets."""
     if source is not None:
         return facts[source].shape, facts[source].dtype
     return (None if fill is None else facts[member].shape), facts[member].dtype
+
+
+def _check_fill(fill, dtype: np.dtype, who: str) -> None:
+    """``fill`` must be a value of the dtype of whoever nobody sends to."""
+    try:
+        np.empty((), dtype)[...] = fill
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DTypeError(f"shift: fill={fill!r} for the array of {who}, of dtype {dtype}; {error}") from None
 
 
 shift = Shift()

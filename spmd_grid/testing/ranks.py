@@ -10,12 +10,15 @@ from collections.abc import Callable
 import numpy as np
 
 from spmd_grid.transport.communicator import FRAME_BYTES, Communicator
-from spmd_grid.transport.launch import current_world, use_world
+from spmd_grid.transport.launch import as_communicator, current_world, use_world
 
 __all__ = ["gather_objects", "run_on_mpi", "world_size"]
 
 # How long a failed process waits for the others before it ends the job: they may wait for it in the body.
 _PATIENCE_SECONDS = 20.0
+
+# Protocol 4, the default of older Pythons, loses the byte order of arrays.
+_PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 
 def world_size() -> int:
@@ -26,34 +29,51 @@ def world_size() -> int:
 def run_on_mpi(ranks: int, body: Callable, *args) -> list:
     """The results of ``body(*args)`` by rank, on the first ``ranks`` processes; known to all processes.
 
-    Collective over the world.  If the body fails on one process, this raises on all.
+    Collective over the world.  If the body fails on one process, its exception is raised on all.
     """
     world = current_world()
-    outcome = True, None
+    # A channel of its own: after a failure the body's may be in disorder.
+    verdicts = as_communicator(world.comm)
+    outcome = None, None, None
     if world.rank < ranks:
         with use_world(world.subgroup(range(ranks))):
-            try:
-                outcome = True, body(*args)
-            except Exception as error:
-                text = traceback.format_exc()
-                outcome = False, (type(error), f"on process {world.rank} of {ranks}:\n{text}")
+            outcome = _outcome(body, args)
     impatience = None
-    if not outcome[0]:
-        impatience = threading.Timer(_PATIENCE_SECONDS, world.abort, [f"a test failed {outcome[1][1]}"])
+    if outcome[2] is not None:
+        text = f"a test failed on process {world.rank}, and the others do not come to hear of it\n{outcome[2]}"
+        impatience = threading.Timer(_PATIENCE_SECONDS, world.abort, [text])
         impatience.daemon = True
         impatience.start()
-    outcomes = gather_objects(world, outcome)
+    outcomes = gather_objects(verdicts, outcome)
     if impatience is not None:
         impatience.cancel()
-    for fine, result in outcomes:
-        if not fine:
-            raise AssertionError(f"the body failed with {result[0].__name__} {result[1]}")
-    return [result for _, result in outcomes[:ranks]]
+    for rank, (_, error, text) in enumerate(outcomes):
+        if text is not None:
+            error = AssertionError("the body failed") if error is None else pickle.loads(error)
+            error.add_note(f"raised on process {rank} of {ranks}:\n{text}")
+            raise error
+    return [pickle.loads(result) for result, _, _ in outcomes[:ranks]]
+
+
+def _outcome(body: Callable, args: tuple) -> tuple[bytes | None, bytes | None, str | None]:
+    """What the body returned or raised, pickled, and the traceback if it raised."""
+    try:
+        return pickle.dumps(body(*args), _PROTOCOL), None, None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # pytest's own, with which a test fails or skips, are no Exceptions
+        text = traceback.format_exc()
+        try:
+            pickled = pickle.dumps(error)
+            pickle.loads(pickled)
+        except Exception:
+            pickled = None
+        return None, pickled, text
 
 
 def gather_objects(comm: Communicator, value) -> list:
     """Everybody's value, pickled on the way.  Collective."""
-    mine = pickle.dumps(value)
+    mine = pickle.dumps(value, _PROTOCOL)
     comm.frame[:8] = len(mine).to_bytes(8, "little")
     data = comm.swap_frames().data
     lengths = [int.from_bytes(data[i * FRAME_BYTES : i * FRAME_BYTES + 8], "little") for i in range(comm.size)]

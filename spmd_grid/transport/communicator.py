@@ -77,7 +77,9 @@ class Communicator(Protocol):
     """An ordered group of processes; ``rank`` is this process's place in it.
 
     Buffers are flat uint8 arrays.  Counts and displacements are bytes.  Within one pair of processes and one tag,
-    messages do not overtake each other.  Requests are opaque and completed by ``wait_all`` or ``test_all``.
+    messages do not overtake each other.  Requests are opaque and completed by ``wait_all`` or ``test_all``.  Sender
+    and receiver know the size of a message beforehand; where they differ, simulated ranks raise `TransportError`, and
+    MPI does what it does.
     """
 
     rank: int
@@ -115,8 +117,8 @@ class Communicator(Protocol):
     def source_of(self, request: Any) -> int:
         """The sender of the completed frame."""
 
-    def wait_all(self, requests: Sequence, peer: int | None = None) -> None:
-        """Waits for all requests; ``peer`` is the member that completes them, where it is one."""
+    def wait_all(self, requests: Sequence) -> None:
+        """Waits for all requests, and moves the started operations meanwhile."""
 
     def test_all(self, requests: Sequence) -> bool:
         """Whether all requests are complete; makes progress."""

@@ -6,17 +6,21 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from spmd_grid.errors import GridError, SimulationError
 from spmd_grid.transport.communicator import Communicator
-from spmd_grid.transport.import_guard import refuse_mpi4py
+from spmd_grid.transport.import_guard import guard_imports
 from spmd_grid.transport.scheduler import RankStopped
 from spmd_grid.transport.threads import ThreadWorld
 
 __all__ = ["as_communicator", "current_world", "is_simulated", "run_spmd", "use_world"]
 
 _here = threading.local()
+
+# How many calls of run_spmd are under way.
+_n_simulations = 0
+_count_lock = threading.Lock()
 
 # After a rank failed the others get this long to unwind by themselves, and again after being interrupted.
 _GRACE_SECONDS = 0.5
@@ -30,6 +34,11 @@ def current_world() -> Communicator:
     """
     world = getattr(_here, "world", None)
     if world is None:
+        if _n_simulations:
+            raise SimulationError(
+                "a grid is made in a thread that is not a simulated rank while simulated ranks run in this process;"
+                " make it in the rank's own thread and hand it over"
+            )
         from spmd_grid.transport import mpi
 
         world = mpi.open_world()
@@ -40,17 +49,25 @@ def as_communicator(comm) -> Communicator:
     """The communicator for the ``comm`` argument of ``init_grid``: one of ours, or one of mpi4py's."""
     if isinstance(comm, Communicator):
         return comm
-    if type(comm).__module__.startswith("mpi4py"):
+    if type(comm).__module__.startswith("mpi4py") and not is_simulated():
         from spmd_grid.transport import mpi
 
         if mpi.is_communicator(comm):
             return mpi.open_world(comm)
-    raise GridError(f"comm is {comm!r}; it must be an intracommunicator of mpi4py, or None for all processes")
+    raise GridError(
+        f"comm is {comm!r}; it must be an intracommunicator of mpi4py that this process is in (under MPI only), or None"
+        " for all processes"
+    )
 
 
 def is_simulated() -> bool:
     """Whether the calling thread is a simulated rank."""
-    return getattr(_here, "simulated", False)
+    return _import_lock() is not None
+
+
+def _import_lock() -> threading.RLock | None:
+    """Under which the simulated ranks of one run import modules one after the other."""
+    return getattr(_here, "import_lock", None)
 
 
 @contextmanager
@@ -75,7 +92,8 @@ def run_spmd(fn: Callable, *args, ranks: int, seed: int | None = None) -> list:
     With a ``seed`` the run is deterministic: one rank runs at a time, and the seed decides who goes on at each
     communication.
 
-    Ranks must communicate through spmd_grid only.  They share the globals of imported modules.
+    Ranks must communicate through spmd_grid only.  They share the globals of imported modules.  A rank may itself call
+    ``run_spmd``.  After a failure, a rank that neither communicates nor returns to Python is left behind.
 
     >>> def fn():
     ...     import spmd_grid as sg
@@ -93,11 +111,12 @@ def run_programs(programs: Sequence[Callable[[], object]], seed: int | None = No
     """Runs one program per simulated rank; the results by rank."""
     size = len(programs)
     world = ThreadWorld(size, seed)
+    import_lock = threading.RLock()
     results: list = [None] * size
 
     def run(rank: int) -> None:
         _here.world = world.communicator(rank)
-        _here.simulated = True
+        _here.import_lock = import_lock
         scheduler = world.scheduler
         try:
             scheduler.begin(rank)
@@ -105,19 +124,25 @@ def run_programs(programs: Sequence[Callable[[], object]], seed: int | None = No
         except RankStopped:
             scheduler.end(rank)
         except SystemExit as exit_:
-            scheduler.end(rank, _exit_code(exit_))
+            scheduler.end(rank, exit_)
         except BaseException as error:
             scheduler.fail(rank, error)
         else:
             scheduler.end(rank)
 
-    threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
-    with refuse_mpi4py(is_simulated):
-        for thread in threads:
-            thread.start()
+    def run_quietly(rank: int) -> None:
+        with suppress(RankStopped):  # which may come late, when the rank is through already
+            run(rank)
+
+    threads = []
+    with guard_imports(_import_lock), _counted_simulation():
         try:
+            for rank in range(size):
+                thread = threading.Thread(target=run_quietly, args=(rank,), name=f"rank {rank}", daemon=True)
+                thread.start()
+                threads.append(thread)
             _join(threads, world.scheduler)
-        except BaseException as error:  # Ctrl-C in the main thread
+        except BaseException as error:  # Ctrl-C in the main thread, or too many threads
             world.scheduler.stop(error)
             _join(threads, world.scheduler)
             raise
@@ -128,6 +153,18 @@ def run_programs(programs: Sequence[Callable[[], object]], seed: int | None = No
             failure.add_note(f"raised on simulated {world.processes[rank].label()} of {size}")
         raise failure
     return results
+
+
+@contextmanager
+def _counted_simulation() -> Iterator[None]:
+    global _n_simulations
+    with _count_lock:
+        _n_simulations += 1
+    try:
+        yield
+    finally:
+        with _count_lock:
+            _n_simulations -= 1
 
 
 def _join(threads: Sequence[threading.Thread], scheduler) -> None:
@@ -146,13 +183,6 @@ def _join(threads: Sequence[threading.Thread], scheduler) -> None:
                 )
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-
-
-def _exit_code(exit_: SystemExit) -> int | None:
-    """What ``sys.exit`` would make the process return."""
-    if exit_.code is None:
-        return 0
-    return exit_.code if isinstance(exit_.code, int) else 1
 
 
 def refuse_grid_during_import(frame) -> None:

@@ -37,10 +37,11 @@ class Lifeline:
     """Watches the ends of the other processes of a job, and reports our own.
 
     ``control`` has ``post_all``, ``poll``, ``all_sent`` and ``abort``.  The main thread keeps in ``waiting`` what it
-    waits for: an object whose ``hopeless(departed)`` names the process that will never come, or None.
+    waits for: an object whose ``hopeless(departed)`` names the process that will never come, or None.  ``watch``:
+    whether MPI lets a second thread look; without it a process that leaves early is noticed by nobody.
     """
 
-    def __init__(self, process: Process, control, take_stock: Callable[[Departure], None]):
+    def __init__(self, process: Process, control, take_stock: Callable[[Departure], None], watch: bool):
         self.waiting = None
         self.departed: dict[int, Departure] = {}
         self._process = process
@@ -50,12 +51,14 @@ class Lifeline:
         self._previous_hook = sys.excepthook
         sys.excepthook = self._on_exception
         self._thread = threading.Thread(target=self._watch, name="spmd_grid lifeline", daemon=True)
-        self._thread.start()
+        if watch:
+            self._thread.start()
 
     def close(self) -> None:
         """Tells the others that this process ends, and waits for their ends; the last act before MPI is left."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         departure = Departure(self._process.label())
         self._take_stock(departure)
         self._control.post_all(pickle.dumps(departure))
@@ -63,6 +66,7 @@ class Lifeline:
         nap = 1e-5
         while len(self.departed) < self._process.size - 1 or not self._control.all_sent():
             self._collect()
+            self._process.progress()  # operations that were started and not waited for: others may wait for their part
             time.sleep(nap)
             nap = min(2 * nap, 0.02)
         sys.excepthook = self._previous_hook
@@ -72,14 +76,15 @@ class Lifeline:
             self.departed[source] = pickle.loads(message)
 
     def _watch(self) -> None:
+        suspect = None
         while not self._stop.wait(_WATCH_SECONDS):
             self._collect()
             waiting = self.waiting
-            if waiting is None or not self.departed:
-                continue
-            gone = waiting.hopeless(self.departed)
-            if gone is not None and self.waiting is waiting:
+            gone = None if waiting is None or not self.departed else waiting.hopeless(self.departed)
+            # Only a wait that was in vain at the last look too: MPI may yet buffer what nobody will take.
+            if gone is not None and waiting is suspect and self.waiting is waiting:
                 self._end_job(self.departed[gone].label)
+            suspect = None if gone is None else waiting
 
     def _end_job(self, who: str) -> None:
         activity = self._process.activity

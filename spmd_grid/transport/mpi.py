@@ -55,8 +55,9 @@ class _World:
         self.groups: dict[tuple[int, ...], MpiCommunicator] = {}
         self.polite = _more_ranks_than_cores(self.comm)
         self.lifeline: Lifeline | None = None
-        if self.comm.size > 1 and MPI.Query_thread() >= MPI.THREAD_MULTIPLE:
-            self.lifeline = Lifeline(self.process, _Control(self.comm.Dup()), self._take_stock)
+        if self.comm.size > 1:
+            watch = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
+            self.lifeline = Lifeline(self.process, _Control(self.comm.Dup()), self._take_stock, watch)
 
     def _take_stock(self, departure: Departure) -> None:
         for processes, group in self.groups.items():
@@ -140,13 +141,22 @@ class MpiCommunicator:
             elif len(processes) == 1:
                 comm = self._world.alone
             else:
-                group = world.Get_group()
-                members = group.Incl(processes)
-                comm = world.Create_group(members)
-                members.Free()
-                group.Free()
+                comm = self._create(processes)
             found = groups[processes] = MpiCommunicator(self._world, comm, processes)
         return found
+
+    def _create(self, processes: tuple[int, ...]):
+        world = self._world.comm
+        group = world.Get_group()
+        members = group.Incl(processes)
+        if self._lifeline is not None:
+            self._lifeline.waiting = _Creation(processes)
+        comm = world.Create_group(members)
+        if self._lifeline is not None:
+            self._lifeline.waiting = None
+        members.Free()
+        group.Free()
+        return comm
 
     def release(self) -> None:
         if self._swap is not None:
@@ -182,11 +192,15 @@ class MpiCommunicator:
     def share(self, value) -> list:
         raise TransportError("MPI processes share no Python objects")
 
-    def arrive(self):
-        return self.comm.Ibarrier()
+    def arrive(self) -> _Arrival:
+        self.entered += 1
+        return _Arrival(self, self.comm.Ibarrier())
 
     def barrier(self) -> None:
-        self._finish(self.comm.Ibarrier())
+        self.wait_all([self.arrive()])
+
+    def hopeless(self, departed: dict[int, Departure]) -> int | None:
+        return _absent(self.processes, self.entered, departed)
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -196,7 +210,7 @@ class MpiCommunicator:
 
     def isend_frame(self, frame: bytearray, destination: int, tag: int) -> list:
         self.sent[destination] += 1
-        return self.isend(frame, destination, tag)
+        return [_FrameSend(self, self.comm.Isend([frame, len(frame), MPI.BYTE], destination, tag), destination)]
 
     def irecv(self, buffer, source: int, tag: int) -> list:
         comm = self.comm
@@ -210,24 +224,14 @@ class MpiCommunicator:
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
-    def wait_all(self, requests: Sequence, peer: int | None = None) -> None:
+    def wait_all(self, requests: Sequence) -> None:
         lifeline = self._lifeline
-        if lifeline is not None:
-            if peer is not None:
-                lifeline.waiting = _Delivery(self, peer)
-            elif requests and isinstance(requests[0], _FrameReceive):
-                lifeline.waiting = requests[0]
+        if lifeline is not None and requests and isinstance(requests[0], _Watched):
+            lifeline.waiting = requests[0]
         for request in requests:
             self._finish(request)
         if lifeline is not None:
             lifeline.waiting = None
-
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        """The member that ended without coming to the meeting this process waits in."""
-        for process in self.processes:
-            if process in departed and departed[process].entered.get(self.processes, 0) < self.entered:
-                return process
-        return None
 
     def test_all(self, requests: Sequence) -> bool:
         return all([request.Test() for request in requests])
@@ -292,8 +296,54 @@ class MpiCommunicator:
         MPI.COMM_WORLD.Abort(1)
 
 
-class _FrameReceive:
+class _Watched:
+    """A request whose wait the lifeline can tell to be in vain."""
+
+    __slots__ = ("Test", "Wait")
+
+    def __init__(self, request):
+        self.Test = request.Test
+        self.Wait = request.Wait
+
+
+class _Arrival(_Watched):
+    """This process's arrival at a meeting point."""
+
+    __slots__ = ("_processes", "_number")
+
+    def __init__(self, group: MpiCommunicator, request):
+        super().__init__(request)
+        self._processes = group.processes
+        self._number = group.entered
+
+    def hopeless(self, departed: dict[int, Departure]) -> int | None:
+        return _absent(self._processes, self._number, departed)
+
+
+class _FrameSend(_Watched):
+    """A frame on its way to one member, and all that follows it."""
+
+    __slots__ = ("_group", "_peer", "_number")
+
+    def __init__(self, group: MpiCommunicator, request, peer: int):
+        super().__init__(request)
+        self._group = group
+        self._peer = peer
+        self._number = group.sent[peer]
+
+    def hopeless(self, departed: dict[int, Departure]) -> int | None:
+        """The receiver, if it ended without taking the frame."""
+        group, process = self._group, self._group.processes[self._peer]
+        if process not in departed:
+            return None
+        received = departed[process].received.get(group.processes)
+        return process if received is None or received[group.rank] < self._number else None
+
+
+class _FrameReceive(_Watched):
     """A started receive of one frame that remembers its sender."""
+
+    __slots__ = ("source", "_group", "_status", "_request", "_done")
 
     def __init__(self, group: MpiCommunicator, frame: bytearray, source: int | None, tag: int):
         self.source = source
@@ -331,24 +381,27 @@ class _FrameReceive:
             if process not in departed or (sent is not None and sent[group.rank] > group.received[place]):
                 return None
         others = [group.processes[place] for place in senders if place != group.rank]
-        return others[0] if others else None
+        # The frame may have come while we looked; it is done before it is counted as received.
+        return None if self._done or not others else others[0]
 
 
-class _Delivery:
-    """A message on its way to one member."""
+class _Creation:
+    """The making of a communicator, in which all its members take part."""
 
-    def __init__(self, group: MpiCommunicator, peer: int):
-        self._group = group
-        self._peer = peer
+    def __init__(self, processes: tuple[int, ...]):
+        self._processes = processes
 
     def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        """The receiver, if it ended without taking the message."""
-        group, process = self._group, self._group.processes[self._peer]
-        if process not in departed:
-            return None
-        received = departed[process].received.get(group.processes)
-        taken = 0 if received is None else received[group.rank]
-        return process if taken < group.sent[self._peer] else None
+        gone = [p for p in self._processes if p in departed and self._processes not in departed[p].entered]
+        return gone[0] if gone else None
+
+
+def _absent(processes: Sequence[int], meeting: int, departed: dict[int, Departure]) -> int | None:
+    """The member that ended before it came to a meeting of the group, counted from 1."""
+    for process in processes:
+        if process in departed and departed[process].entered.get(processes, 0) < meeting:
+            return process
+    return None
 
 
 class _RepeatedSwap:
@@ -413,10 +466,12 @@ def open_world(user_comm=None) -> MpiCommunicator:
     global _keyval
     if user_comm is None:
         user_comm = MPI.COMM_WORLD
+    if MPI.Is_finalized():
+        raise TransportError("MPI has been finalized; grids must be made before that")
     if _keyval is None:
         _refuse_lonely_start(MPI.COMM_WORLD)
         _keyval = MPI.Comm.Create_keyval()
-        atexit.register(_close_worlds)
+        _close_before_the_end()
     world = user_comm.Get_attr(_keyval)
     if world is None:
         world = _World(user_comm)
@@ -434,8 +489,15 @@ def _communicator_of_all(world: _World) -> MpiCommunicator:
 
 
 def is_communicator(comm) -> bool:
-    """Whether ``comm`` is one of mpi4py's communicators."""
-    return isinstance(comm, MPI.Intracomm)
+    """Whether ``comm`` is an intracommunicator of mpi4py that this process is in."""
+    return isinstance(comm, MPI.Intracomm) and comm != MPI.COMM_NULL
+
+
+def _close_before_the_end() -> None:
+    """Closes all worlds when the program ends, or before that if it finalizes MPI itself."""
+    keyval = MPI.Comm.Create_keyval(delete_fn=lambda *_: _close_worlds())
+    MPI.COMM_SELF.Set_attr(keyval, True)  # the first act of MPI_Finalize is to delete this
+    atexit.register(lambda: MPI.Is_finalized() or MPI.COMM_SELF.Delete_attr(keyval))
 
 
 def _close_worlds() -> None:

@@ -1,10 +1,13 @@
 """Whole programs on simulated ranks: the file that ``mpirun -n N python app.py`` runs, unchanged.
 
-Every rank executes the file in a ``__main__`` of its own.  What it imports is shared, as threads share modules.
+Every rank executes the file in a ``__main__`` of its own, and what it prints comes in whole lines.  What it imports is
+shared, as threads share modules.
 """
 
 from __future__ import annotations
 
+import builtins
+import io
 import sys
 import threading
 from collections.abc import Sequence
@@ -24,18 +27,46 @@ def run_program(path: str, args: Sequence[str], ranks: int, seed: int | None = N
     def execute() -> None:
         module = ModuleType("__main__")
         module.__file__ = path
-        module.__builtins__ = __builtins__
+        module.__builtins__ = builtins
         mains.enter(module)
-        exec(code, module.__dict__)
+        try:
+            exec(code, module.__dict__)
+        finally:
+            lines.flush()
 
-    previous = sys.argv, sys.path[0], sys.modules["__main__"]
+    previous = sys.argv, sys.path, sys.modules["__main__"], sys.stdout
+    lines = _Lines(sys.stdout)
     sys.argv = [path, *args]
-    sys.path[0] = str(Path(path).resolve().parent)
+    sys.path = [str(Path(path).resolve().parent), *sys.path[1:]]
     sys.modules["__main__"] = mains
+    sys.stdout = lines
     try:
         run_programs([execute] * ranks, seed)
     finally:
-        sys.argv, sys.path[0], sys.modules["__main__"] = previous
+        sys.argv, sys.path, sys.modules["__main__"], sys.stdout = previous
+
+
+class _Lines(io.TextIOBase):
+    """Standard output shared by threads: passes on what each writes in whole lines, or when it flushes."""
+
+    def __init__(self, stream):
+        self._stream = stream
+        self._local = threading.local()
+
+    def write(self, text: str) -> int:
+        whole, newline, rest = (getattr(self._local, "text", "") + text).rpartition("\n")
+        self._local.text = rest
+        if newline:
+            self._stream.write(whole + newline)
+        return len(text)
+
+    def flush(self) -> None:
+        text, self._local.text = getattr(self._local, "text", ""), ""
+        self._stream.write(text)
+        self._stream.flush()
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
 
 
 class _Mains(ModuleType):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 import threading
-from dataclasses import dataclass
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from spmd_grid.errors import DeadlockError, RankEndedError
 
@@ -52,7 +52,7 @@ class Scheduler:
         self._state = [RUNNING if seed is None else READY] * size
         self._waits: list[Wait | None] = [None] * size
         self._active = size
-        self._ended: dict[int, int | None] = {}
+        self._ended: dict[int, SystemExit | None] = {}
         # A rank that may not run waits at its gate, a lock that whoever lets it run releases.
         self._gates = [threading.Lock() for _ in range(size)]
         for gate in self._gates:
@@ -104,13 +104,15 @@ class Scheduler:
             else:
                 self._state[rank] = READY
 
-    def end(self, rank: int, code: int | None = None) -> None:
-        """A rank's program is over; ``code`` is what it gave to ``sys.exit``, None for a plain return."""
+    def end(self, rank: int, exit_: SystemExit | None = None) -> None:
+        """A rank's program is over: by ``sys.exit`` if ``exit_`` is given, else by a plain return."""
         with self.lock:
             self._leave(rank)
-            self._ended[rank] = code
-            if code:
-                self._fail(rank, RankEndedError(f"rank {rank} of {self.size} called sys.exit({code})", rank, code))
+            self._ended[rank] = exit_
+            code = 0 if exit_ is None or exit_.code is None else exit_.code
+            if code != 0:
+                code = code if isinstance(code, int) else 1
+                self._fail(rank, RankEndedError(f"rank {rank} of {self.size} {_how(exit_)}", rank, code))
             for other in range(self.size):
                 if self._state[other] is WAITING:
                     self._fail_if_hopeless(other)
@@ -166,13 +168,11 @@ class Scheduler:
         gone = [other for other in awaited if other in self._ended]
         if not gone or (len(gone) < len(awaited) and not wait.needs_all):
             return
-        code = self._ended[gone[0]]
-        how = "returned from the program" if code is None else f"called sys.exit({code})"
-        text = f"rank {gone[0]} of {self.size} {how} while rank {rank} waits for it\n{self._report()}"
+        text = f"rank {gone[0]} of {self.size} {_how(self._ended[gone[0]])} while rank {rank} waits for it\n{self._report()}"
         self._fail(gone[0], RankEndedError(text, gone[0]))
 
     def _report(self) -> str:
-        """One line per rank; of many ranks, the first of each kind."""
+        """One line per rank; of many ranks, the first."""
         lines = [self._line(rank) for rank in range(self.size)]
         return "\n".join(lines[:64] + [f"  ... and {len(lines) - 64} more ranks"] * (len(lines) > 64))
 
@@ -185,4 +185,12 @@ class Scheduler:
         whom = ", ".join(awaited[:8]) + (", ..." if len(awaited) > 8 else "")
         link = " and " if self._waits[rank].needs_all else " or "
         whom = link.join(awaited) if len(awaited) == 2 else whom
-        return f"  rank {rank} waits in {self._waits[rank].describe()} for rank{'s' * (len(awaited) != 1)} {whom}"
+        whom = f"rank{'s' * (len(awaited) > 1)} {whom}" if awaited else "nobody"
+        return f"  rank {rank} waits in {self._waits[rank].describe()} for {whom}"
+
+
+def _how(exit_: SystemExit | None) -> str:
+    """How a rank ended, in words."""
+    if exit_ is None:
+        return "returned from the program"
+    return f"called sys.exit({'' if exit_.code is None else repr(exit_.code)})"

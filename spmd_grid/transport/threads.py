@@ -90,9 +90,7 @@ class _Receive:
         self.stamp = stamp
 
     def complete(self, data: np.ndarray, source: int) -> None:
-        if len(data) != len(self.target):
-            raise TransportError(f"message of {len(data)} bytes for a receive of {len(self.target)} bytes")
-        self.target[:] = data
+        _copy(data, self.target)
         self.source = source
         self.done = True
 
@@ -212,7 +210,7 @@ class ThreadCommunicator:
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
-    def wait_all(self, requests: Sequence, peer: int | None = None) -> None:
+    def wait_all(self, requests: Sequence) -> None:
         self._scheduler.switch(self.process.rank)
         if not self.test_all(requests):
             self._wait(requests)
@@ -273,7 +271,7 @@ class ThreadCommunicator:
     def broadcast(self, buffer, root: int) -> None:
         buffers = self.share(buffer)
         if self.rank != root:
-            buffer[:] = buffers[root]
+            _copy(buffers[root], buffer)
         self.barrier()
 
     def all_gather(self, send, receive, counts: Sequence[int]) -> None:
@@ -289,7 +287,7 @@ class ThreadCommunicator:
     def scatter(self, send, receive, counts: Sequence[int], root: int) -> None:
         whole, counts = self.share((send, counts))[root]
         start = sum(counts[: self.rank])
-        receive[:] = whole[start : start + counts[self.rank]]
+        _copy(whole[start : start + counts[self.rank]], receive)
         self.barrier()
 
     def all_to_all(self, send, send_counts: Sequence[int], receive, receive_counts: Sequence[int]) -> None:
@@ -302,11 +300,17 @@ class ThreadCommunicator:
     def _collect(self, parts: Sequence, receive, counts: Sequence[int]) -> None:
         start = 0
         for part, count in zip(parts, counts, strict=True):
-            receive[start : start + count] = part
+            _copy(part, receive[start : start + count])
             start += count
 
     def abort(self, message: str) -> None:
         raise TransportError(message)
+
+
+def _copy(data, target) -> None:
+    if len(data) != len(target):
+        raise TransportError(f"a message of {len(data)} bytes meets a buffer of {len(target)} bytes")
+    target[:] = data
 
 
 def _is_done(request: _Meeting | _Receive) -> bool:

@@ -178,10 +178,10 @@ def sample(shape, dtype, device, layout="C"):
     """An array of arbitrary values that differ by device, in the given layout of memory."""
     shape, dtype = tuple(shape), np.dtype(dtype)
     random = np.random.default_rng([device, *shape])
-    values = random.integers(0, 100, shape)
+    values = np.asarray(random.integers(0, 100, shape))
     if dtype == PADDED:
         x = np.zeros(shape, dtype)
-        x["a"], x["b"], x["c"] = values, values / 7, (values % 10).astype("S3")[..., None]
+        x["a"], x["b"], x["c"] = values, values / 7, values.astype("S3")[..., None]
     elif dtype.kind == "S":
         x = values.astype("S3")
     elif dtype.kind == "M":

@@ -1,0 +1,165 @@
+"""The example programs, run as a user runs them: as programs, on simulated ranks and under the MPI launcher."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "mpirun_examples"
+OPTIONS = {
+    "hillslope": ["--refine", "1", "--steps", "7", "--no-picture"],
+    "ring_shift": [],
+    "pencil_fft": [],
+    "mlp": [],
+    "dot_cg": [],
+}
+needs_terrain = pytest.mark.skipif(find_spec("matplotlib") is None, reason="the terrain is matplotlib's sample data")
+NAMES = [pytest.param(name, marks=needs_terrain if name == "hillslope" else ()) for name in OPTIONS]
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+LAUNCHER_VARIABLES = ("PMI", "MPI", "OMPI", "PRTE", "HYDI", "HYDRA")
+
+# hillslope.py with a reference that is off by the last bit of one cell.
+WRONG_REFERENCE = """
+import sys
+import numpy as np
+import hillslope
+
+right = hillslope.serial_diffusion
+
+def wrong(*args):
+    z = right(*args)
+    z[100, 100] = np.nextafter(z[100, 100], np.inf)
+    return z
+
+hillslope.serial_diffusion = wrong
+sys.exit(hillslope.main())
+"""
+
+
+def run(command, cwd):
+    """The finished process, in an environment that no launcher has touched."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHER_VARIABLES)}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(EXAMPLES)])
+    env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = [str(part) for part in command]
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+
+def simulated(ranks, program, *args, cwd):
+    return run([sys.executable, "-m", "spmd_grid", "run", "-n", ranks, program, *args], cwd)
+
+
+def under_mpi(ranks, program, *args, cwd):
+    if not MPIEXEC.exists():
+        pytest.skip(f"there is no {MPIEXEC}")
+    flags = ["--oversubscribe"] if "Open" in run([MPIEXEC, "--version"], cwd).stdout else []
+    return run([MPIEXEC, *flags, "-n", ranks, sys.executable, program, *args], cwd)
+
+
+def check(name, done):
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = "equal to the serial result, bit for bit" if name == "hillslope" else f"{name}: "
+    assert done.stdout.count(verdict) == 1, done.stdout
+
+
+@pytest.fixture
+def hillslope(monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import hillslope
+
+    return hillslope
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_on_simulated_ranks(name, ranks, tmp_path):
+    done = simulated(ranks, EXAMPLES / f"{name}.py", *OPTIONS[name], cwd=tmp_path)
+    check(name, done)
+    assert done.stderr == ""
+    if name == "hillslope":
+        assert f"on {ranks} simulated rank{'s' if ranks > 1 else ''}, " in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_under_mpi(name, tmp_path):
+    done = under_mpi(2, EXAMPLES / f"{name}.py", *OPTIONS[name], cwd=tmp_path)
+    check(name, done)
+    if name == "hillslope":
+        assert "on 2 MPI ranks, a 1 x 2 grid" in done.stdout
+
+
+@needs_terrain
+def test_hillslope_picture(tmp_path):
+    picture = tmp_path / "new folder" / "picture.png"
+    args = ["--refine", "2", "--years", "1e6", "--picture", picture.relative_to(tmp_path)]
+    done = simulated(6, EXAMPLES / "hillslope.py", *args, cwd=tmp_path)
+    check("hillslope", done)
+    assert f"picture: {picture}\n" in done.stdout
+    assert "688 x 806 cells" in done.stdout and "1,000,000 years" in done.stdout
+    from matplotlib.image import imread
+
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n")
+    assert imread(picture).std() > 0.1
+
+
+@needs_terrain
+@pytest.mark.parametrize("launch", [simulated, under_mpi])
+def test_hillslope_notices_one_wrong_bit(launch, tmp_path):
+    program = tmp_path / "wrong_reference.py"
+    program.write_text(WRONG_REFERENCE)
+    done = launch(2, program, *OPTIONS["hillslope"], cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "NOT equal to the serial result: 1 of 138,632 cells differ, by up to" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_difference_is_one_of_bits(hillslope):
+    z = np.array([[1.0, np.nan], [0.0, -2.0]])
+    assert hillslope.difference(z.copy(), z) is None
+    for cell, value in [((0, 0), np.nextafter(1, 2)), ((0, 1), 0.0), ((1, 0), -0.0)]:
+        other = z.copy()
+        other[cell] = value
+        assert hillslope.difference(other, z).startswith("1 of 4 cells differ")
+    assert "shape (2, 1) instead of" in hillslope.difference(z[:, :1].copy(), z)
+    assert "float32" in hillslope.difference(z.astype(np.float32), z)
+
+
+def test_terrain_lies_in_tennessee(hillslope):
+    terrain = hillslope.read_terrain()
+    west, east, south, north = terrain.extent
+    assert terrain.elevation.shape == (344, 403)
+    assert west < -84.2 < east and south < 36.6 < north
+    assert terrain.dy == pytest.approx((north - south) * hillslope.METRES_PER_DEGREE / 344)
+    assert terrain.dx / terrain.dy == pytest.approx(np.cos(np.radians(36.59)), rel=1e-4)
+
+
+def test_model_is_the_divergence_of_the_flux(hillslope):
+    """With kappa = z = x + 2 y, div(kappa grad z) = |grad z|^2 = 5 everywhere; the border stays."""
+    y, x = np.ogrid[0:6, 0:9:0.5]
+    z = x + 2 * y
+    dy, dx, step = 1.0, 0.5, 0.01
+    raised = hillslope.serial_diffusion(z, z, 1, step / (2 * dy**2), step / (2 * dx**2)) - z
+    expected = np.zeros(z.shape)
+    expected[1:-1, 1:-1] = 5 * step
+    np.testing.assert_allclose(raised, expected, atol=1e-13)
+
+
+def test_refinement_keeps_linear_slopes(hillslope):
+    i, j = np.ogrid[0:5, 0:7]
+    coarse = 3.0 * i - j
+    assert np.array_equal(hillslope.refined(coarse, 1, i, j), coarse)
+    i, j = np.ogrid[0:15, 0:21]
+    fine = hillslope.refined(coarse, 3, i, j)
+    expected = 3 * np.clip((i + 0.5) / 3 - 0.5, 0, 4) - np.clip((j + 0.5) / 3 - 0.5, 0, 6)
+    np.testing.assert_allclose(fine, expected, atol=1e-13)
+
+
+def test_near_square_grids(hillslope):
+    assert [hillslope.near_square(n) for n in (1, 2, 6, 7, 12, 36)] == [(1, 1), (1, 2), (2, 3), (1, 7), (3, 4), (6, 6)]
