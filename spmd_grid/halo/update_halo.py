@@ -93,7 +93,8 @@ class UpdateHalo(Operation):
 
     One message of about the halo's size to each neighbour, dimension after dimension.
 
-    Raises `AxisError`, `ShardingError`, `ShapeError`, `DTypeError` and `OutputError`, the same on every device.
+    Raises `AxisError`, `ShardingError`, `ShapeError`, `DTypeError` and `OutputError`, the same on every device of the
+    group over all axes of ``split_axes``.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -130,22 +129,16 @@ def run_programs(programs: Sequence[Callable[[], object]], seed: int | None = No
         else:
             scheduler.end(rank)
 
-    def run_quietly(rank: int) -> None:
-        with suppress(RankStopped):  # which may come late, when the rank is through already
-            run(rank)
-
-    threads = []
+    crew = _Crew(run)
     with guard_imports(_import_lock), _counted_simulation():
         try:
-            for rank in range(size):
-                thread = threading.Thread(target=run_quietly, args=(rank,), name=f"rank {rank}", daemon=True)
-                thread.start()
-                threads.append(thread)
-            _join(threads, world.scheduler)
+            crew.start(size)
+            crew.wait(lambda: world.scheduler.failure is not None)
         except BaseException as error:  # Ctrl-C in the main thread, or too many threads
             world.scheduler.stop(error)
-            _join(threads, world.scheduler)
             raise
+        finally:
+            crew.dismiss()
     failure = world.scheduler.failure
     if failure is not None:
         rank = world.scheduler.failed_rank
@@ -167,22 +160,46 @@ def _counted_simulation() -> Iterator[None]:
             _n_simulations -= 1
 
 
-def _join(threads: Sequence[threading.Thread], scheduler) -> None:
-    for thread in threads:
-        while thread.is_alive() and scheduler.failure is None:
-            thread.join(0.05)
-    if scheduler.failure is None:
-        return
-    for interrupt in (False, True):
-        deadline = time.monotonic() + _GRACE_SECONDS
+class _Crew:
+    """The threads of one run.
+
+    Not waited for by ``Thread.join``: interrupted (by Ctrl-C), that takes a running thread for an ended one.
+    """
+
+    def __init__(self, run: Callable[[int], None]):
+        self._run = run
+        self._threads: dict[int, threading.Thread] = {}  # by rank, of those that still run
+        self._empty = threading.Event()
+
+    def start(self, size: int) -> None:
+        threads = [threading.Thread(target=self._main, args=(r,), name=f"rank {r}", daemon=True) for r in range(size)]
+        self._threads = dict(enumerate(threads))
         for thread in threads:
-            if interrupt and thread.is_alive():
+            thread.start()
+
+    def _main(self, rank: int) -> None:
+        with suppress(RankStopped):  # which may come late, when the rank is through already
+            self._run(rank)
+        del self._threads[rank]
+        if not self._threads:
+            self._empty.set()
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Until all threads have ended, or ``is_over()``."""
+        while not is_over() and not self._empty.wait(0.05):
+            pass
+
+    def dismiss(self) -> None:
+        """Makes the threads end that still run, as far as that can be done."""
+        if self._empty.wait(_GRACE_SECONDS):
+            return
+        for thread in list(self._threads.values()):
+            if thread.ident is not None:
                 # Reaches ranks that compute in Python; one inside C code unwinds when it comes back.
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(thread.ident), ctypes.py_object(RankStopped)
                 )
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        self._empty.wait(_GRACE_SECONDS)
 
 
 def refuse_grid_during_import(frame) -> None:

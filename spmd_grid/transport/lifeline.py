@@ -96,10 +96,10 @@ class Lifeline:
             file=sys.stderr,
             flush=True,
         )
-        self._control.abort(1)
+        self._control.abort()
 
     def _on_exception(self, kind, error, trace) -> None:
         sys.stdout.flush()
         text = "".join(traceback.format_exception(kind, error, trace))
         print(f"spmd_grid: {self._process.label()} of {self._process.size} failed\n{text}", file=sys.stderr, flush=True)
-        self._control.abort(1)
+        self._control.abort()

@@ -42,6 +42,9 @@ _EAGER_POLLS = 4000
 _POLITE_POLLS = 20
 _LONGEST_NAP = 1e-3
 
+# Launchers may drop what a process prints in the moment before it ends the job.
+_LAST_WORDS_SECONDS = 0.2
+
 _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 
 
@@ -99,8 +102,8 @@ class _Control:
     def all_sent(self) -> bool:
         return MPI.Request.Testall(self._sent)
 
-    def abort(self, code: int) -> None:
-        MPI.COMM_WORLD.Abort(code)
+    def abort(self) -> None:
+        _abort()
 
 
 class MpiCommunicator:
@@ -278,11 +281,8 @@ class MpiCommunicator:
         self._finish_call("scatterv", source, [receive, len(receive), MPI.BYTE], root)
 
     def all_to_all(self, send, send_counts: Sequence[int], receive, receive_counts: Sequence[int]) -> None:
-        if _all_equal([*send_counts, *receive_counts]):
-            count = send_counts[0]
-            self._finish_call("alltoall", [send, count, MPI.BYTE], [receive, count, MPI.BYTE])
-        else:
-            self._finish_call("alltoallv", _by_counts(send, send_counts), _by_counts(receive, receive_counts))
+        # Never plain Alltoall: counts that are equal here need not be equal on other members, who would call the other.
+        self._finish_call("alltoallv", _by_counts(send, send_counts), _by_counts(receive, receive_counts))
 
     def _finish_call(self, name: str, *args) -> None:
         if self._polite or self.process.pending:
@@ -293,7 +293,7 @@ class MpiCommunicator:
     def abort(self, message: str) -> None:
         sys.stdout.flush()
         print(message, file=sys.stderr, flush=True)
-        MPI.COMM_WORLD.Abort(1)
+        _abort()
 
 
 class _Watched:
@@ -421,6 +421,12 @@ class _RepeatedSwap:
 
     def Free(self) -> None:
         self._start = None
+
+
+def _abort() -> None:
+    """Ends the job on all processes, what they have printed first."""
+    time.sleep(_LAST_WORDS_SECONDS)
+    MPI.COMM_WORLD.Abort(1)
 
 
 def _pieces(buffer) -> list:

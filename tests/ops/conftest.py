@@ -1,8 +1,8 @@
 """Runs the tests that take ``path`` once over every way that bytes can go."""
 
-import spmd_grid as sg
-
 import pytest
+
+import spmd_grid as sg
 
 
 def pytest_generate_tests(metafunc):

@@ -16,7 +16,13 @@ NOT_HERE = {
     "shift_unknown_grid": "a grid is a value, not a symbol that may be unknown",
     "send_elem_type": "a send has no declared result type; here dtype and shape travel with the message",
     **dict.fromkeys(
-        ("gather_dynamic", "all_slice_dynamic", "reduce_scatter_dynamic", "scatter_dynamic", "all_to_all_dynamic_group"),
+        (
+            "gather_dynamic",
+            "all_slice_dynamic",
+            "reduce_scatter_dynamic",
+            "scatter_dynamic",
+            "all_to_all_dynamic_group",
+        ),
         "sizes are numbers at run time: there are no dynamic sizes, and no declared result types",
     ),
 }
@@ -79,7 +85,9 @@ def run_op_data(case, spmd):
     assert all(map(ops_oracle.same, results, outputs))
     args["scatter_axis"] = args.pop("scatter_dim", None)
     args = {name: value for name, value in args.items() if value is not None}
-    assert all(map(ops_oracle.same, ops_oracle.expected(case["op"], inputs, case["grid"], case["grid_axes"], **args), outputs))
+    assert all(
+        map(ops_oracle.same, ops_oracle.expected(case["op"], inputs, case["grid"], case["grid_axes"], **args), outputs)
+    )
 
 
 def run_op_data_by_rule(case, spmd):
@@ -110,7 +118,9 @@ def run_op_shape(case, spmd):
     results = [result for result in spmd(math.prod(grid_shape(case)), body) if result is not None]
     assert results
     for result in results:
-        assert all(open_size is None or size == open_size for size, open_size in zip(result.shape, case["out"], strict=True))
+        assert all(
+            open_size is None or size == open_size for size, open_size in zip(result.shape, case["out"], strict=True)
+        )
         assert result.dtype == DTYPES[case.get("out_dtype", "f64")]
 
 

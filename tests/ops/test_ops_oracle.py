@@ -90,7 +90,7 @@ class Case:
     axes: list
     args: dict
     shape_of: object
-    dtype: np.dtype = np.dtype("f8")
+    dtype: object = "f8"
     layout: str = "C"
     by_name: bool = False
     arrays: list = field(init=False)
@@ -235,7 +235,9 @@ def test_scatter_dim_is_another_name_of_scatter_axis(spmd, path, op):
 
 
 @pytest.mark.parametrize(
-    "x", [3, 2.5, True, 1j, [1, 2, 3], (4, 5), [[1.5], [2.5]], [], np.float32(2), np.arange(3).view(np.matrix)], ids=repr
+    "x",
+    [3, 2.5, True, 1j, [1, 2, 3], (4, 5), [[1.5], [2.5]], [], np.float32(2), np.arange(3).view(np.matrix)],
+    ids=repr,
 )
 def test_what_is_not_an_array_yet(spmd, path, x):
     """Scalars, lists and tuples are taken as ``numpy.asarray`` takes them; a subclass comes back as an array."""
@@ -260,7 +262,14 @@ def test_what_is_not_an_array_yet(spmd, path, x):
 
 def test_off_the_root_x_is_ignored(spmd, path):
     """None, an array that no operation takes, another shape and dtype: all alike off the root."""
-    ignored = [None, object(), np.array([None]), "text", np.ma.masked_array([1, 2], [True, False]), np.zeros((2, 9), "c8")]
+    ignored = [
+        None,
+        object(),
+        np.array([None]),
+        "text",
+        np.ma.masked_array([1, 2], [True, False]),
+        np.zeros((2, 9), "c8"),
+    ]
 
     def body(other):
         grid = sg.init_grid((3,))

@@ -55,9 +55,7 @@ def run(spmd, grid_shape, op, how, arrays, axes=(0,), **more):
 
 
 def check(results, op, how, arrays, grid_shape, axes=(0,), **more):
-    wanted = [
-        expected(op, list(x), grid_shape, list(axes), reduction=how, **EXTRA[op], **more) for x in arrays
-    ]
+    wanted = [expected(op, list(x), grid_shape, list(axes), reduction=how, **EXTRA[op], **more) for x in arrays]
     for number, by_device in enumerate(wanted):
         for device, result in enumerate(by_device):
             assert same(results[device][number], result), (op, how, number, device, results[device][number], result)

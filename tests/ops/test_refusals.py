@@ -36,10 +36,10 @@ def call(op, grid, x=X, grid_axes=(0,), **args):
     return getattr(sg, op)(x, grid, grid_axes, **args)
 
 
-def caught(function):
-    """The error's type, builtin families and message; None without one."""
+def caught(function, *args, **named):
+    """The type, builtin families and message of the error that the call raises; None without one."""
     try:
-        function()
+        function(*args, **named)
     except sg.SpmdError as error:
         families = {family.__name__ for family in (ValueError, TypeError, RuntimeError) if isinstance(error, family)}
         return type(error).__name__, families, str(error)
@@ -47,7 +47,14 @@ def caught(function):
 
 # -- (i) what all processes know alike -----------------------------------------------------------------------------
 
-GRID_AXES = [([2], "go from 0 to 1"), ([-1], "go from 0 to 1"), ([0, 0], "twice"), (["z"], "z"), (0, "list"), ([0.5], "0.5")]
+GRID_AXES = [
+    ([2], "go from 0 to 1"),
+    ([-1], "go from 0 to 1"),
+    ([0, 0], "twice"),
+    (["z"], "z"),
+    (0, "list"),
+    ([0.5], "0.5"),
+]
 TENSOR_AXES = [(-1, "negative"), (1.0, "whole number"), ("0", "whole number"), (None, "None"), (True, "True")]
 DEVICES = [
     ([2], "go from 0 to 1"),
@@ -124,9 +131,9 @@ def test_bad_arguments(spmd, path):
         grid = sg.init_grid((2, 1), axis_names=("x", "y"))
         errors = []
         for op, bad, *_ in ALIKE:
-            errors.append(caught(lambda: call(op, grid, **bad)))
+            errors.append(caught(call, op, grid, **bad))
             if grid.rank == 0 and op != "recv":
-                caught(lambda: call(op, grid, **bad))
+                caught(call, op, grid, **bad)
             assert sg.all_reduce(1, grid, [0]) == 2
         return errors
 
@@ -157,7 +164,7 @@ def test_tensor_axis_beyond_the_array(spmd, path, op, bad, x, has):
 
     def body():
         grid = sg.init_grid((2, 1))
-        return caught(lambda: call(op, grid, x, **bad)), int(sg.all_reduce(1, grid, [0]))
+        return caught(call, op, grid, x, **bad), int(sg.all_reduce(1, grid, [0]))
 
     for (kind, families, message), total in spmd(2, body):
         assert kind == "AxisError" and families == {"ValueError"} and total == 2
@@ -167,15 +174,15 @@ def test_tensor_axis_beyond_the_array(spmd, path, op, bad, x, has):
 def test_grids_that_do_not_fit(spmd):
     def body():
         errors = [
-            caught(lambda: sg.init_grid((3,))),
-            caught(lambda: sg.init_grid((-1, -1))),
-            caught(lambda: sg.init_grid((0,))),
-            caught(lambda: sg.init_grid(())),
-            caught(lambda: sg.init_grid((3, -1))),
-            caught(lambda: sg.init_grid((2,), ranks=[0, 2])),
-            caught(lambda: sg.init_grid((2,), ranks=[1, 1])),
-            caught(lambda: sg.all_reduce(1, sg.Grid((2,)), [0])),
-            caught(lambda: sg.all_reduce(1, None, [0])),
+            caught(sg.init_grid, (3,)),
+            caught(sg.init_grid, (-1, -1)),
+            caught(sg.init_grid, (0,)),
+            caught(sg.init_grid, ()),
+            caught(sg.init_grid, (3, -1)),
+            caught(sg.init_grid, (2,), ranks=[0, 2]),
+            caught(sg.init_grid, (2,), ranks=[1, 1]),
+            caught(sg.all_reduce, 1, sg.Grid((2,)), [0]),
+            caught(sg.all_reduce, 1, None, [0]),
         ]
         return errors, int(sg.all_reduce(1, sg.init_grid((2,)), [0]))
 
@@ -186,10 +193,10 @@ def test_grids_that_do_not_fit(spmd):
 def test_a_closed_grid_and_a_process_outside(spmd):
     def body():
         part = sg.init_grid((1,), ranks=[1])
-        outside = caught(lambda: sg.all_reduce(1, part, [0]))
+        outside = caught(sg.all_reduce, 1, part, [0])
         with sg.init_grid((2,)) as grid:
             sg.all_reduce(1, grid, [0])
-        return outside, [caught(lambda: call(op, grid)) for op in GOOD]
+        return outside, [caught(call, op, grid) for op in GOOD]
 
     (outside, closed), (inside, _) = spmd(2, body)
     assert inside is None and outside[0] == "GridError" and "process 0 is not in the 1 grid" in outside[2]
@@ -278,7 +285,7 @@ def test_one_process_alone(spmd, path, name):
         if started:
             error = caught(lambda: function.start(args[1], grid, [0], **given).wait())
         else:
-            error = caught(lambda: function(args[1], grid, [0], **given))
+            error = caught(function, args[1], grid, [0], **given)
         untouched = before is None or np.array_equal(args[2], before)
         return error, untouched, int(sg.all_reduce(1, grid, [0]))
 
@@ -301,7 +308,7 @@ def test_extents_that_are_not_true(spmd, path, op):
     def body():
         grid = sg.init_grid((2, 1))
         x = np.zeros((2, 2 + grid.rank)) if op == "all_to_all" else np.zeros((2 + grid.rank, 2))
-        return caught(lambda: call(op, grid, x, extents=[2, 4])), int(sg.all_reduce(1, grid, [0]))
+        return caught(call, op, grid, x, extents=[2, 4]), int(sg.all_reduce(1, grid, [0]))
 
     first, second = spmd(2, body)
     assert first == second and first[0][0] == "ShapeError" and first[1] == 2
@@ -314,7 +321,7 @@ def test_a_fill_that_the_dtype_cannot_hold(spmd, path, fill, dtype):
 
     def body():
         grid = sg.init_grid((2, 1))
-        return caught(lambda: call("shift", grid, X.astype(dtype), fill=fill)), int(sg.all_reduce(1, grid, [0]))
+        return caught(call, "shift", grid, X.astype(dtype), fill=fill), int(sg.all_reduce(1, grid, [0]))
 
     first, second = spmd(2, body)
     assert first == second and first[0][0] == "DTypeError" and first[1] == 2
@@ -327,7 +334,7 @@ def test_other_groups_go_on(spmd, path):
     def body():
         grid = sg.init_grid((2, 2))
         x = None if grid.rank == 3 else np.ones(2)
-        return caught(lambda: sg.all_reduce(x, grid, [1])), int(sg.all_reduce(1, grid, [0, 1]))
+        return caught(sg.all_reduce, x, grid, [1]), int(sg.all_reduce(1, grid, [0, 1]))
 
     results = spmd(4, body)
     assert [error and error[0] for error, _ in results] == [None, None, "DTypeError", "DTypeError"]
@@ -341,9 +348,11 @@ def test_alone_in_a_group(spmd, path):
     def body():
         grid = sg.init_grid((2, 1))
         x = None if grid.rank == 1 else X
-        return [caught(lambda: getattr(sg, op)(x, grid, axes, **args)) for op, axes, args in [
-            ("all_reduce", [], {}), ("all_gather", [1], {"gather_axis": 0}), ("all_slice", [0], {"slice_axis": 0}),
-        ]]  # fmt: skip
+        return [
+            caught(sg.all_reduce, x, grid, []),
+            caught(sg.all_gather, x, grid, [1], 0),
+            caught(sg.all_slice, x, grid, [0], 0),
+        ]
 
     good, bad = spmd(2, body)
     assert good == [None] * 3 and [error[0] for error in bad] == ["DTypeError"] * 3
@@ -366,7 +375,7 @@ def test_all_slice_raises_where_it_is(spmd, name, x, out, text):
     def body():
         grid = sg.init_grid((2, 1))
         if grid.rank == 0:
-            return caught(lambda: sg.all_slice(x, grid, [0], 0, out=out))
+            return caught(sg.all_slice, x, grid, [0], 0, out=out)
         return sg.all_slice(X, grid, [0], 0).tolist()
 
     error, other = spmd(2, body)
@@ -394,7 +403,7 @@ def test_update_halo_of_one_bad_array(spmd, path, name, x, kind, text):
     def body():
         grid = sg.init_grid((2, 2))
         local = np.zeros((2, 3)) if grid.rank else x
-        error = caught(lambda: sg.update_halo(local, grid, [[0], [1]], [1, 1, 0, 1]))
+        error = caught(sg.update_halo, local, grid, [[0], [1]], [1, 1, 0, 1])
         return error, int(sg.all_reduce(1, grid, [0, 1]))
 
     results = spmd(4, body)
@@ -408,7 +417,7 @@ def test_update_halo_of_one_bad_array(spmd, path, name, x, kind, text):
 def test_update_halo_of_an_array_smaller_than_its_halo(spmd, path):
     def body():
         grid = sg.init_grid((2, 1))
-        return caught(lambda: sg.update_halo(np.zeros((2 - grid.rank, 3)), grid, [[0]], [1, 1]))
+        return caught(sg.update_halo, np.zeros((2 - grid.rank, 3)), grid, [[0]], [1, 1])
 
     first, second = spmd(2, body)
     assert first == second and first[0] == "ShapeError"
@@ -439,7 +448,7 @@ def test_mismatch(spmd, path, name):
     def body():
         grid = sg.init_grid((2, 1))
         op, args = calls[grid.rank]
-        return caught(lambda: call(op, grid, **args)), int(sg.all_reduce(1, grid, [0]))
+        return caught(call, op, grid, **args), int(sg.all_reduce(1, grid, [0]))
 
     first, second = spmd(2, body)
     assert first == second
@@ -448,9 +457,9 @@ def test_mismatch(spmd, path, name):
     lines = message.splitlines()[1:]
     for line, rank, (op, args) in zip(lines, range(2), calls, strict=True):
         assert line.strip().startswith(f"rank {rank} ({rank}, 0): {op}(grid_axes=[0]"), message
-        for argument, value in args.items():
+        for argument in args:
             assert argument == "x" or f"{argument}=" in line, message
-    assert len(set(line.partition(":")[2] for line in lines)) == 2, message
+    assert len({line.partition(":")[2] for line in lines}) == 2, message
 
 
 def test_mismatch_of_many(spmd, path):
@@ -461,7 +470,7 @@ def test_mismatch_of_many(spmd, path):
         if grid.rank == 1:
             error = caught(lambda: sg.broadcast.start(X, grid, [0], [0]).wait())
         else:
-            error = caught(lambda: sg.all_reduce(X, grid, [0]))
+            error = caught(sg.all_reduce, X, grid, [0])
         return error, int(sg.all_reduce(1, grid, [0]))
 
     results = spmd(3, body)

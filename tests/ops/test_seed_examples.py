@@ -234,7 +234,9 @@ def test_neighbors_linear_indices():
     grid = sg.Grid((10, 20, 30))
     assert grid.neighbors_linear_indices((1, 2, 3), split_axes=[1]) == (633, 693)
     assert [grid.multi_index(n) for n in (633, 693)] == [(1, 1, 3), (1, 3, 3)]
-    assert grid.neighbors_linear_indices((1, 0, 3), [1])[0] < 0 and grid.neighbors_linear_indices((1, 19, 3), [1])[1] < 0
+    assert (
+        grid.neighbors_linear_indices((1, 0, 3), [1])[0] < 0 and grid.neighbors_linear_indices((1, 19, 3), [1])[1] < 0
+    )
 
 
 def test_sharded_dims_offsets():

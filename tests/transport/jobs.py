@@ -1,0 +1,59 @@
+"""Starts whole programs as their users do: on simulated ranks, or with the mpiexec beside this Python."""
+
+import functools
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+# What a launcher tells its processes; a program started from one of them must not hear it.
+_LAUNCHER_PREFIXES = ("PMI", "OMPI_", "PRTE_", "HYDRA_", "HYDI_", "MPIR_CVAR", "MPI_LOCAL", "SLURM_")
+_PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
+
+
+def clean_environment(**more):
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHER_PREFIXES)}
+    paths = [_PACKAGE_FOLDER, *filter(None, [env.get("PYTHONPATH")])]
+    return {**env, "PYTHONPATH": os.pathsep.join(paths), **more}
+
+
+@functools.cache
+def mpi_command():
+    """The words before ``-n``, and what the environment needs; None without a launcher."""
+    if not MPIEXEC.exists():
+        return None
+    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, env=clean_environment()).stdout
+    if "Open MPI" in version or "prterun" in version or "OpenRTE" in version:
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return [str(MPIEXEC), "--oversubscribe"], root
+    return [str(MPIEXEC)], {}
+
+
+class Job:
+    """A program that has ended: its exit code, what it printed, and when it ended."""
+
+    def __init__(self, command, folder, **more):
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=clean_environment(**more), cwd=folder, timeout=120
+        )
+        self.ended = time.time()
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    def __repr__(self):
+        return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+def run_job(transport, n, program, *args, python=()):
+    """Runs the program file on n ranks of "simulated" or "mpi"."""
+    program = Path(program)
+    if transport == "simulated":
+        return Job([sys.executable, *python, "-m", "spmd_grid", "run", "-n", str(n), program, *args], program.parent)
+    found = mpi_command()
+    if found is None:
+        pytest.skip(f"no mpiexec beside {sys.executable}")
+    words, root = found
+    return Job([*words, "-n", str(n), sys.executable, *python, program, *args], program.parent, **root)
