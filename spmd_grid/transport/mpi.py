@@ -40,6 +40,8 @@ __all__ = ["MpiCommunicator", "open_world"]
 # Polls before a wait becomes blocking (or, with more ranks than cores, sleepy).
 _EAGER_POLLS = 4000
 _POLITE_POLLS = 20
+# A polite rank sleeps a part of what it has waited so far, so it oversleeps by no more than that part.
+_NAP_PER_WAIT = 1 / 16
 _LONGEST_NAP = 1e-3
 
 # Launchers may drop what a process prints in the moment before it ends the job.
@@ -253,13 +255,12 @@ class MpiCommunicator:
             request.Wait()
 
     def _poll(self, test) -> None:
-        nap = 1e-6
+        began = time.perf_counter()
         while not test():
             if self.process.pending:
                 self.process.progress()
             if self._polite:
-                time.sleep(nap)
-                nap = min(2 * nap, _LONGEST_NAP)
+                time.sleep(min(_LONGEST_NAP, (time.perf_counter() - began) * _NAP_PER_WAIT))
 
     # -- collectives that move bytes -------------------------------------------------------------------------
 
