@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(config, items):
         spread = [item for item in items if "spmd" in item.fixturenames]
         config.hook.pytest_deselected(items=[item for item in items if item not in spread])
         items[:] = spread
-    elif not config.getoption("full"):
+    if not config.getoption("full"):
         for item in items:
             if item.get_closest_marker("full"):
                 item.add_marker(pytest.mark.skip(reason="an exhaustive sweep; runs with --full"))

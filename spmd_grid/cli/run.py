@@ -24,9 +24,7 @@ def add_parser(commands) -> None:
         " of this process, each with a __main__ of its own. Modules that the program imports are shared.",
     )
     parser.add_argument("-n", "--ranks", type=_positive, required=True, metavar="N", help="number of simulated ranks")
-    parser.add_argument(
-        "--seed", type=int, help="run one rank at a time, in an order that this number alone decides"
-    )
+    parser.add_argument("--seed", type=int, help="run one rank at a time, in an order that this number alone decides")
     parser.add_argument("program", help="the Python file")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(command=run)
@@ -44,7 +42,7 @@ def run(options) -> int:
     except KeyboardInterrupt:
         print("spmd_grid run: interrupted", file=sys.stderr)
         return 130
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - whatever ended the program is shown
         traceback.print_exception(error.with_traceback(_from_the_program_on(error.__traceback__)))
         return 1
     return 0

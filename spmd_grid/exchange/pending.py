@@ -45,14 +45,14 @@ class Request:
 
     @classmethod
     def completed(cls, result) -> Request:
-        """A request of an operation that needs nobody else."""
+        """A request of an operation that needs nobody else.  Local."""
         request = cls.__new__(cls)
         request.requests, request._comm, request._activity = [], None, None
         request._done, request._taken, request._result, request._error = True, False, result, None
         return request
 
     def advance(self) -> None:
-        """Goes on as far as possible without waiting."""
+        """Goes on as far as possible without waiting.  Local."""
         while not self._done and self._comm.test_all(self.requests):
             self._step()
 
@@ -77,7 +77,7 @@ class Request:
         return self._done
 
     def wait(self):
-        """Waits for the end; the result of the operation, or its error."""
+        """Waits for the end; the result of the operation, or its error.  Collective, as the operation is."""
         if self._taken:
             raise RequestError("wait() on a request whose result has been taken; a request is waited for once")
         while not self._done:

@@ -87,7 +87,7 @@ class ProcessGrid:
         return found
 
     def check_use(self, operation: str) -> None:
-        """Refuses a closed grid, and a process that has no place in it."""
+        """Refuses a closed grid, and a process that has no place in it.  Local."""
         if self._closed:
             raise GridError(f"{operation}: the {self.grid} grid has been closed")
         if self.coords is None:
@@ -123,7 +123,8 @@ def init_grid(
 ) -> ProcessGrid:
     """Binds a grid of ``shape`` to the processes of the running program.
 
-    Every process calls it with the same arguments; nothing is sent, except that MPI is initialised the first time.
+    Collective over all processes (of ``comm``), with the same arguments; nothing is sent, except that MPI is
+    initialised the first time.
     One entry of ``shape`` may be -1.  ``ranks`` lists the process of each device by linear index (default 0, 1, ...);
     a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py intracommunicator to use in
     place of all processes.  Raises `GridError` when the shape does not fit the processes.

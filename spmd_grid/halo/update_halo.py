@@ -15,7 +15,7 @@ import numpy as np
 from spmd_grid.errors import DTypeError, OutputError, ShapeError, SpmdError
 from spmd_grid.exchange.execute import next_tag, run_direct, send_and_receive
 from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.paths import DIRECT
+from spmd_grid.exchange.paths import DIRECT, chosen_path
 from spmd_grid.exchange.pending import Request, drive
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
 from spmd_grid.grid.blocks import block_starts
@@ -23,7 +23,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.pattern import halo_pieces, in_domain
 from spmd_grid.ops.arguments import check_grid, hashable
-from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.collective import Call, Operation, keep, keep_call
 from spmd_grid.ops.signatures import same_dtype
 
 __all__ = ["update_halo"]
@@ -120,9 +120,9 @@ class UpdateHalo(Operation):
         blocks="ceil",
         sharded_dims_offsets=None,
     ):
-        lines = self._agree(x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
+        course = self._prepare(grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
         cells = np.asarray(x)
-        for line, transfer in _transfers(cells.shape, lines):
+        for line, transfer in course.agree(x):
             if line.path is DIRECT:
                 run_direct(line.comm, transfer, line.comm.share(cells), cells)
             else:
@@ -142,10 +142,12 @@ class UpdateHalo(Operation):
         sharded_dims_offsets=None,
     ) -> Request:
         """Begins the update; ``wait()`` gives x, which nobody may touch until then."""
-        lines = self._agree(x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
-        if not lines:
+        course = self._prepare(grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
+        movements = course.agree(x)
+        if not movements:
             return Request.completed(x)
-        return Request(lines[0].comm, _steps(x, lines), lines[0].comm.process.activity)
+        comm = movements[0][0].comm
+        return Request(comm, _steps(x, movements), comm.process.activity)
 
     def prepare(self, grid, axes, dim, low, high, periodic, starts) -> dict:
         return {"dim": dim, "low": low, "high": high, "periodic": periodic, "starts": starts}
@@ -173,13 +175,16 @@ class UpdateHalo(Operation):
             )
         return line
 
-    def _agree(
-        self, x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
-    ) -> list[_Line]:
-        """The lines this device lies on, last dimension first, agreed by all devices of all lines.
-
-        Each line agrees on its arrays; a second round tells every device what any line has refused.
-        """
+    def _prepare(
+        self, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
+    ) -> _Course:
+        """The checked arguments, as kept by the grid from the last time; refuses what all processes know alike."""
+        given = (split_axes, halo_sizes, periodic, global_shape, sharded_dims_offsets)
+        key = (self.name, blocks, chosen_path(), *map(hashable, given))
+        try:
+            return grid.calls[key]
+        except (KeyError, TypeError, AttributeError):
+            pass
         check_grid(self.name, grid)
         try:
             sharding = Sharding(
@@ -193,16 +198,35 @@ class UpdateHalo(Operation):
         for dim in reversed(sharding.sharded_dims):
             args = (dim, *sharding.halo_of(dim), wraps(dim), _known_starts(sharding, dim, shape))
             calls.append(self._find(grid, sharding.axes_of(dim), args))
+        course = _Course(sharding, shape, calls)
+        keep_call(grid, key, course)
+        return course
+
+
+class _Course:
+    """An update with checked arguments; ``calls`` are those of the lines, last dimension first."""
+
+    def __init__(self, sharding: Sharding, global_shape: tuple[int, ...] | None, calls: list[Call]):
+        self._sharding = sharding
+        self._global_shape = global_shape
+        self._calls = calls
+        self._movements: dict = {}
+
+    def agree(self, x) -> list[tuple[_Line, Transfer]]:
+        """The movements in order, agreed by all devices of all lines.  Collective.
+
+        Each line agrees on its arrays; a second round tells every device what any line has refused.
+        """
         problem, facts = None, None
         try:
-            _check_local(x, sharding, shape)
+            _check_local(x, self._sharding, self._global_shape)
             facts = Facts(x.shape, x.dtype)
         except SpmdError as error:
-            if not calls:
+            if not self._calls:
                 raise
-            problem = calls[0].blame(error)
+            problem = self._calls[0].blame(error)
         lines = {}
-        for call in calls * min(len(calls), 2):
+        for call in self._calls * min(len(self._calls), 2):
             opening = call.opening(facts) if problem is None else call.refusal(problem)
             try:
                 lines[call], _ = call.open(opening, x)
@@ -210,7 +234,12 @@ class UpdateHalo(Operation):
                 problem = error
         if problem is not None:
             raise problem
-        return list(lines.values())
+        key = x.shape, *lines.values()
+        movements = self._movements.get(key)
+        if movements is None:
+            movements = _movements(x.shape, list(lines.values()))
+            keep(self._movements, key, movements)
+        return movements
 
 
 def _check_local(x, sharding: Sharding, global_shape: tuple[int, ...] | None) -> None:
@@ -257,20 +286,22 @@ def _known_starts(sharding: Sharding, dim: int, global_shape: tuple[int, ...] | 
     return block_starts(global_shape[dim], sharding.sizes_of(dim), sharding.blocks)
 
 
-def _transfers(shape: tuple[int, ...], lines: list[_Line]) -> Iterator[tuple[_Line, Transfer]]:
+def _movements(shape: tuple[int, ...], lines: list[_Line]) -> list[tuple[_Line, Transfer]]:
     """The movements in order: strips cover the core of dimensions still to come, and all of those done."""
     across = [(0, n) for n in shape]
     for line in lines:
         across[line.dim] = (line.low, shape[line.dim] - line.high)
+    movements = []
     for line in lines:
-        yield line, line.transfer(shape, across)
+        movements.append((line, line.transfer(shape, across)))
         across[line.dim] = line.extent
+    return movements
 
 
-def _steps(x: np.ndarray, lines: list[_Line]) -> Iterator[list]:
+def _steps(x: np.ndarray, movements: list[tuple[_Line, Transfer]]) -> Iterator[list]:
     cells = np.asarray(x)
-    tags = [next_tag(line.comm) for line in lines]
-    for tag, (line, transfer) in zip(tags, _transfers(cells.shape, lines)):
+    tags = [next_tag(line.comm) for line, _ in movements]
+    for tag, (line, transfer) in zip(tags, movements):
         yield from send_and_receive(line.comm, transfer, cells, cells, tag)
     return x
 

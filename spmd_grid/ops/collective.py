@@ -24,7 +24,7 @@ from spmd_grid.ops.arguments import as_array, check_grid, check_output
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 
-__all__ = ["Call", "Operation"]
+__all__ = ["Call", "Operation", "keep", "keep_call"]
 
 # How many calls a grid keeps prepared, and how many headers and resolutions each call keeps.
 _MOST_CALLS = 512
@@ -91,7 +91,7 @@ class Call:
             return self.refusal(self.blame(error)), None
         opening = self.opening(facts)
         if key is not None and taken is x:
-            _keep(self._openings, key, opening)
+            keep(self._openings, key, opening)
         return opening, taken
 
     def _as_kept(self, x: np.ndarray | None, out: np.ndarray | None) -> bool:
@@ -108,7 +108,7 @@ class Call:
         found = self._openings.get(facts)
         if found is None:
             found = Opening(PLAIN, self._fingerprint, encode_facts(facts), facts)
-            _keep(self._openings, facts, found)
+            keep(self._openings, facts, found)
         return found
 
     def blame(self, error: SpmdError) -> SpmdError:
@@ -138,7 +138,7 @@ class Call:
         agreed = self.op.resolve(self, facts)
         kinds = frames.headers[::HEADER_BYTES]  # the first byte of each header
         if kinds.count(PLAIN) == self.comm.size:  # headers that announce more do not name all facts by themselves
-            _keep(opening.agreed, frames.headers, agreed)
+            keep(opening.agreed, frames.headers, agreed)
         return agreed
 
 
@@ -205,11 +205,16 @@ class Operation:
         check_grid(self.name, grid)
         axes = self.group_axes(grid, grid.grid.axes(grid_axes, f"{self.name}: grid_axes"), *args)
         call = Call(self, grid, axes, self.prepare(grid, axes, *args))
-        try:
-            _keep(grid.calls, key, call, _MOST_CALLS)
-        except TypeError:  # arguments that cannot be looked up, such as an unhashable callable
-            pass
+        keep_call(grid, key, call)
         return call
+
+
+def keep_call(grid, key: tuple, call) -> None:
+    """Keeps on ``grid`` what has been prepared for the arguments in ``key``, if they can be looked up."""
+    try:
+        keep(grid.calls, key, call, _MOST_CALLS)
+    except TypeError:  # an unhashable callable, say
+        pass
 
 
 def _key_of(x, out) -> tuple | None:
@@ -223,7 +228,7 @@ def _key_of(x, out) -> tuple | None:
     return (None, None) if x is None and out is None else None
 
 
-def _keep(kept: dict, key, value, most: int = _MOST_KEPT) -> None:
+def keep(kept: dict, key, value, most: int = _MOST_KEPT) -> None:
     """Adds to a bounded cache; a full one starts anew."""
     if len(kept) >= most:
         kept.clear()

@@ -36,7 +36,7 @@ class Process:
     ``pending`` lists the started operations; while this process waits for anything, ``progress`` moves all of them.
     """
 
-    __slots__ = ("rank", "size", "activity", "pending", "coords", "messages")
+    __slots__ = ("activity", "coords", "messages", "pending", "rank", "size")
 
     def __init__(self, rank: int, size: int):
         self.rank = rank
@@ -64,7 +64,7 @@ class Frames:
     is shared, else None.
     """
 
-    __slots__ = ("headers", "data", "exposed")
+    __slots__ = ("data", "exposed", "headers")
 
     def __init__(self, headers: bytes, data, exposed: list | None):
         self.headers = headers

@@ -124,7 +124,7 @@ def run_programs(programs: Sequence[Callable[[], object]], seed: int | None = No
             scheduler.end(rank)
         except SystemExit as exit_:
             scheduler.end(rank, exit_)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller
             scheduler.fail(rank, error)
         else:
             scheduler.end(rank)
@@ -196,9 +196,7 @@ class _Crew:
         for thread in list(self._threads.values()):
             if thread.ident is not None:
                 # Reaches ranks that compute in Python; one inside C code unwinds when it comes back.
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread.ident), ctypes.py_object(RankStopped)
-                )
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(RankStopped))
         self._empty.wait(_GRACE_SECONDS)
 
 

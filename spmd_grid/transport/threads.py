@@ -44,7 +44,7 @@ class ThreadWorld:
 class _Group:
     """What the members of one ordered group share."""
 
-    __slots__ = ("processes", "meetings", "boxes")
+    __slots__ = ("boxes", "meetings", "processes")
 
     def __init__(self, processes: tuple[int, ...]):
         self.processes = processes
@@ -55,7 +55,7 @@ class _Group:
 class _Meeting:
     """One meeting of a group: what each member brought, and who is still missing."""
 
-    __slots__ = ("processes", "values", "missing", "waiting", "result")
+    __slots__ = ("missing", "processes", "result", "values", "waiting")
 
     def __init__(self, processes: tuple[int, ...]):
         self.processes = processes
@@ -68,7 +68,7 @@ class _Meeting:
 class _Mailbox:
     """Messages to one member: sent and not yet asked for, or asked for and not yet sent."""
 
-    __slots__ = ("arrived", "posted", "clock")
+    __slots__ = ("arrived", "clock", "posted")
 
     def __init__(self):
         self.arrived: dict[tuple[int, int], deque] = {}
@@ -79,7 +79,7 @@ class _Mailbox:
 class _Receive:
     """A receive that somebody will complete; ``waiter`` is the rank to wake then."""
 
-    __slots__ = ("processes", "target", "source", "waiter", "done", "stamp")
+    __slots__ = ("done", "processes", "source", "stamp", "target", "waiter")
 
     def __init__(self, processes: tuple[int, ...], target: np.ndarray, source: int | None, stamp: int):
         self.processes = processes

@@ -67,17 +67,17 @@ def test_chosen_processes(spmd, ranks):
 
 
 REFUSALS = {
-    "too large": ((2, 2), None, "grid of shape .2, 2. has 4 devices, but"),
+    "too large": ((2, 2), None, "a grid of 2x2 needs 4 processes; there are 3"),
     "too small": ((2,), None, "has 2 devices, but there are 3 processes"),
-    "no fit": ((2, -1), None, "-1"),
-    "two unknown": ((-1, -1), None, "-1"),
-    "zero": ((0, 3), None, ""),
-    "ranks too few": ((3,), (0, 1), "ranks lists 2"),
-    "rank twice": ((2,), (1, 1), ""),
+    "no fit": ((2, -1), None, "2 devices per -1 do not divide 3 processes"),
+    "two unknown": ((-1, -1), None, "at most one entry may be -1"),
+    "zero": ((0, 3), None, "at least one size, each an integer of at least 1"),
+    "ranks too few": ((3,), (0, 1), "a grid of 3 needs 3 processes; there are 2"),
+    "rank twice": ((2,), (1, 1), "a process must not be two devices"),
     "rank beyond": ((2,), (0, 3), "process 3; there are processes 0 to 2"),
-    "rank negative": ((2,), (0, -1), ""),
-    "rank no number": ((2,), (0, 1.5), ""),
-    "no ranks": ((-1,), (), ""),
+    "rank negative": ((2,), (0, -1), "it must list process numbers"),
+    "rank no number": ((2,), (0, 1.5), "it must list process numbers"),
+    "no ranks": ((-1,), (), "do not divide 0 processes"),
 }
 
 
@@ -139,7 +139,7 @@ def test_ten_thousand_grids(spmd, n):
         return len(groups), len({group.processes for group in groups.values()})
 
     for made, different in spmd(n, body):
-        assert made == different <= 8
+        assert made == different <= 10
 
 
 def test_close(spmd):
@@ -198,7 +198,7 @@ def test_comm_of_mpi4py(spmd):
             return True
         from mpi4py import MPI
 
-        half = MPI.COMM_WORLD.Split(world.rank // 2 if world.rank < 4 else MPI.UNDEFINED, -world.rank)
+        half = world.comm.Split(world.rank // 2, -world.rank)
         assert half.size == 2
         grid = sg.init_grid((2,), comm=half)
         assert grid.rank == half.rank == 1 - world.rank % 2

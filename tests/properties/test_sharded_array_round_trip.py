@@ -33,6 +33,8 @@ def test_from_global_to_global(spmd, most_ranks, data):
     kinds = []
     if dtype.kind in "biufc" and dtype.names is None:
         kinds = PARTIAL_KINDS + BITWISE_KINDS * (dtype.kind in "biu")
+    if dtype.kind == "c":  # (inf+0j) * (1+0j) is inf+nanj: complex products have no identity for infinite values
+        kinds = ["sum", "max", "min"]
     sharding = draw(shardings(grid_shape, shape, kinds))
     array = make_array(shape, dtype, draw(st.sampled_from(MEMORY)), draw(st.integers(0, 99)))
     root = draw(st.one_of(st.none(), st.tuples(*(st.integers(0, n - 1) for n in grid_shape))))

@@ -26,8 +26,10 @@ def mpi_command():
     """The words before ``-n``, and what the environment needs; None without a launcher."""
     if not MPIEXEC.exists():
         return None
-    version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, env=clean_environment()).stdout
-    if "Open MPI" in version or "prterun" in version or "OpenRTE" in version:
+    version = subprocess.run(
+        [MPIEXEC, "--version"], capture_output=True, text=True, check=True, env=clean_environment()
+    )
+    if any(name in version.stdout for name in ("Open MPI", "OpenRTE", "prterun")):
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return [str(MPIEXEC), "--oversubscribe"], root
     return [str(MPIEXEC)], {}
@@ -38,7 +40,7 @@ class Job:
 
     def __init__(self, command, folder, **more):
         done = subprocess.run(
-            command, capture_output=True, text=True, env=clean_environment(**more), cwd=folder, timeout=120
+            command, capture_output=True, text=True, env=clean_environment(**more), cwd=folder, timeout=120, check=False
         )
         self.ended = time.time()
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr

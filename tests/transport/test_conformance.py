@@ -58,14 +58,14 @@ def test_swap_frames(spmd, n):
         seen = []
         for turn in range(5):
             comm.frame[:] = bytes([(comm.rank * 16 + turn) % 256]) * FRAME_BYTES
-            frames = comm.swap_frames("mine %d" % comm.rank)
+            frames = comm.swap_frames(f"mine {comm.rank}")
             for i in range(n):
                 mark = bytes([i * 16 + turn])
                 assert frames.headers[i * HEADER_BYTES : (i + 1) * HEADER_BYTES] == mark * HEADER_BYTES
                 assert bytes(frames.data[i * FRAME_BYTES : (i + 1) * FRAME_BYTES]) == mark * FRAME_BYTES
             assert len(frames.headers) == n * HEADER_BYTES and hash(frames.headers)
             if comm.shares_memory:
-                assert frames.exposed == ["mine %d" % i for i in range(n)]
+                assert frames.exposed == [f"mine {i}" for i in range(n)]
             else:
                 assert frames.exposed is None
             seen.append(frames.headers)
@@ -367,7 +367,7 @@ def test_subgroups_are_made_once(spmd, n):
 
     def body():
         comm = current_world()
-        halves = [range(0, n // 2), range(n // 2, n)]
+        halves = [range(n // 2), range(n // 2, n)]
         mine = halves[0] if comm.rank < n // 2 else halves[1]
         made = {id(comm.subgroup(mine if i % 2 else range(n)[::-1])) for i in range(5000)}
         comm.subgroup(mine).barrier()

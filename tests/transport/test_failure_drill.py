@@ -60,7 +60,13 @@ OPERATIONS = [
     "first use of a group",
 ]
 # What the report calls it: what the rank waits in.
-SHOWN = {"all_reduce of 1 MiB": "all_reduce", "recv.start": "recv", "send": "", "send.start": "", "first use of a group": ""}
+SHOWN = {
+    "all_reduce of 1 MiB": "all_reduce",
+    "recv.start": "recv",
+    "send": "",
+    "send.start": "",
+    "first use of a group": "",
+}
 
 
 CASES = [

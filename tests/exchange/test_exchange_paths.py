@@ -1,0 +1,92 @@
+"""Which way bytes go, and how to force it."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, chosen_path, path_for
+
+
+class Group:
+    def __init__(self, shares_memory):
+        self.shares_memory = shares_memory
+
+
+CHOICES = {
+    ("auto", True): DIRECT,
+    ("auto", False): INLINE,
+    ("direct", True): DIRECT,
+    ("direct", False): MESSAGE,
+    ("inline", True): INLINE,
+    ("inline", False): INLINE,
+    ("message", True): MESSAGE,
+    ("message", False): MESSAGE,
+}
+
+
+@pytest.mark.parametrize(("name", "shares_memory"), CHOICES)
+def test_the_path_of_a_group(name, shares_memory):
+    with sg.forced_path(name):
+        assert path_for(Group(shares_memory)) == CHOICES[name, shares_memory]
+
+
+def test_forcing_ends_with_the_block():
+    before = chosen_path()
+    with sg.forced_path("message"):
+        with sg.forced_path("inline"):
+            assert chosen_path() == "inline"
+        assert chosen_path() == "message"
+        with pytest.raises(ZeroDivisionError), sg.forced_path("direct"):
+            raise ZeroDivisionError
+        assert chosen_path() == "message"
+    assert chosen_path() == before
+
+
+@pytest.mark.parametrize("name", ["fast", "", None, "Direct"])
+def test_unknown_names(name):
+    before = chosen_path()
+    with pytest.raises(sg.TransportError, match="must be one of auto, direct, inline, message"), sg.forced_path(name):
+        pass
+    assert chosen_path() == before
+
+
+@pytest.mark.parametrize(("name", "said"), [("message", "message"), ("fast", "SPMD_GRID_PATH is 'fast'")])
+def test_environment(name, said):
+    code = "from spmd_grid.exchange.paths import chosen_path; print(chosen_path())"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"SPMD_GRID_PATH": name},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said in run.stdout + run.stderr
+    assert (run.returncode == 0) == (name == "message")
+
+
+def test_paths_may_change_from_call_to_call(spmd):
+    """Calls that were prepared for one path are not used for another."""
+
+    def body(value):
+        grid = sg.init_grid((2,))
+        return sg.all_reduce(np.full(300, value + grid.rank), grid, [0], "sum")[-1]
+
+    for path in ["auto", "direct", "inline", "message"]:
+        with sg.forced_path(path):
+            assert spmd(2, body, 10) == [21, 21]
+
+
+def test_paths_may_change_on_one_grid():
+    """Simulated ranks share the setting; here one of them alone runs, so it may change it."""
+
+    def body():
+        grid = sg.init_grid((1,))
+        for path in ["direct", "message", "inline", "direct"]:
+            with sg.forced_path(path):
+                assert sg.all_gather(np.arange(500), grid, [0], 0).sum() == 124750
+
+    sg.run_spmd(body, ranks=1)
