@@ -50,7 +50,7 @@ class Job:
 
 
 def run_job(transport, n, program, *args, python=()):
-    """Runs the program file on n ranks of "simulated" or "mpi"."""
+    """Runs the program file on n ranks of "simulated" or "mpiexec"."""
     program = Path(program)
     if transport == "simulated":
         return Job([sys.executable, *python, "-m", "spmd_grid", "run", "-n", str(n), program, *args], program.parent)

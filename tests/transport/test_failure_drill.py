@@ -71,8 +71,8 @@ SHOWN = {
 
 CASES = [
     *[("simulated", 4, op) for op in OPERATIONS],
-    *[("mpi", 2, op) for op in ("all_reduce", "recv", "send")],
-    *[("mpi", 4, op) for op in OPERATIONS],
+    *[("mpiexec", 2, op) for op in ("all_reduce", "recv", "send")],
+    *[("mpiexec", 4, op) for op in OPERATIONS],
 ]
 
 
@@ -108,7 +108,7 @@ if grid.rank == 0:
 """
 
 
-@pytest.mark.parametrize("transport", ["simulated", "mpi"])
+@pytest.mark.parametrize("transport", ["simulated", "mpiexec"])
 def test_a_rank_that_ends_late_is_no_error(tmp_path, transport):
     program = tmp_path / "quiet.py"
     program.write_text(QUIET)
@@ -120,7 +120,7 @@ def test_a_rank_that_ends_late_is_no_error(tmp_path, transport):
 def test_an_ordinary_end_is_quiet(tmp_path, n):
     program = tmp_path / "quiet.py"
     program.write_text(QUIET)
-    job = run_job("mpi", n, program, "0")
+    job = run_job("mpiexec", n, program, "0")
     assert (job.code, job.out, job.err) == (0, "", ""), job
 
 
@@ -134,7 +134,7 @@ if grid.rank == 1 or sys.argv[1] == "all":
 """
 
 
-@pytest.mark.parametrize("transport", ["simulated", "mpi"])
+@pytest.mark.parametrize("transport", ["simulated", "mpiexec"])
 @pytest.mark.parametrize(("who", "code"), [("one", 3), ("one", 0), ("all", 0), ("all", 3)])
 def test_exit_codes(tmp_path, transport, who, code):
     program = tmp_path / "exit.py"
@@ -191,7 +191,7 @@ def test_no_false_alarm(tmp_path, n, seed):
     """Ranks that end at all sorts of moments, some long after others have sent to them for the last time."""
     program = tmp_path / "stress.py"
     program.write_text(STRESS)
-    job = run_job("mpi", n, program, str(seed))
+    job = run_job("mpiexec", n, program, str(seed))
     assert (job.code, job.out, job.err) == (0, "", ""), job
 
 
@@ -229,7 +229,7 @@ def test_ends_of_mpi(tmp_path, case):
     """MPI finalized by the program, without threads in MPI, with freed communicators, with a forgotten ``wait``."""
     program = tmp_path / "finalize.py"
     program.write_text(FINALIZE)
-    job = run_job("mpi", 4, program, case)
+    job = run_job("mpiexec", 4, program, case)
     assert (job.code, job.out, job.err) == (0, "", ""), job
 
 
@@ -240,7 +240,7 @@ def test_without_threads_in_mpi_an_exception_still_ends_the_job(tmp_path):
         "if grid.rank == 1:\n    raise ValueError('on purpose')\nsg.all_reduce(1, grid, [0], 'sum')\n"
     )
     started = time.time()
-    job = run_job("mpi", 3, program)
+    job = run_job("mpiexec", 3, program)
     assert job.code != 0 and "rank 1 (1,) of 3 failed" in job.err and "on purpose" in job.err, job
     assert job.ended - started < 20
 
