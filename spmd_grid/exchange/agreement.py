@@ -11,7 +11,7 @@ import numpy as np
 
 from spmd_grid import errors
 from spmd_grid.errors import MismatchError, SpmdError
-from spmd_grid.exchange.header import ERROR, LONG, PREFIX_BYTES, Facts, decode_facts, read_prefix
+from spmd_grid.exchange.header import ERROR, LONG, PLAIN, PREFIX_BYTES, Facts, decode_facts, read_prefix
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
 
 __all__ = ["encode_error", "error_from", "learn_facts"]
@@ -24,19 +24,23 @@ def learn_facts(comm: Communicator, frames: Frames, body: bytes, description: st
     Collective over those who swapped ``frames``; raises the same error on all of them.
     """
     headers = [frames.headers[i * HEADER_BYTES : (i + 1) * HEADER_BYTES] for i in range(comm.size)]
-    prefixes = [read_prefix(header) for header in headers]
-    kinds = {kind for kind, _, _ in prefixes}
-    if len({call for _, _, call in prefixes}) > 1:
+    prefixes = {header: read_prefix(header) for header in set(headers)}  # most often all are equal
+    if len({call for _, _, call in prefixes.values()}) > 1:
         _raise_mismatch(comm, description)
-    bodies = [header[PREFIX_BYTES : PREFIX_BYTES + n] for header, (_, n, _) in zip(headers, prefixes)]
-    if LONG in kinds or ERROR in kinds:
-        lengths = [n if kind in (LONG, ERROR) else 0 for kind, n, _ in prefixes]
-        late = _all_gather_bytes(comm, body, lengths)
-        bodies = [text if kind in (LONG, ERROR) else early for text, early, (kind, _, _) in zip(late, bodies, prefixes)]
-    for text, (kind, _, _) in zip(bodies, prefixes):
+    if all(kind == PLAIN for kind, _, _ in prefixes.values()):
+        facts = {
+            header: decode_facts(header[PREFIX_BYTES : PREFIX_BYTES + n]) for header, (_, n, _) in prefixes.items()
+        }
+        return [facts[header] for header in headers]
+    members = [prefixes[header] for header in headers]
+    late = _all_gather_bytes(comm, body, [0 if kind == PLAIN else n for kind, n, _ in members])
+    for text, (kind, _, _) in zip(late, members):
         if kind == ERROR:
             raise error_from(text)
-    return [decode_facts(text) for text in bodies]
+    return [
+        decode_facts(text if kind == LONG else header[PREFIX_BYTES : PREFIX_BYTES + n])
+        for text, header, (kind, n, _) in zip(late, headers, members)
+    ]
 
 
 def encode_error(error: SpmdError) -> bytes:

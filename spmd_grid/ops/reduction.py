@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextvars import Context, copy_context
+from functools import cached_property
 
 import numpy as np
 
@@ -62,17 +63,32 @@ class Reduction:
         self._quiet = _quiet_context()
         self._is_cut = self.cut.shape != shape
         self._is_average = kind.is_average
-        n = int(np.prod(shape, dtype=np.int64))
-        whole = not kind.elementwise or (blocks is None and n * dtype.itemsize * comm.size <= _SMALL_BYTES)
-        self.spread: Transfer | None = None
-        if whole:
-            self.collect = _collect_whole(comm, n, root)
-        elif blocks is not None:
-            self.collect = _collect_parts(comm, shape, blocks)
-        else:
-            slices = [Box((a,), (b,)) for a, b in (block_interval(n, (comm.size,), (i,)) for i in range(comm.size))]
-            self.collect = _collect_parts(comm, (n,), slices)
-            self.spread = _spread_slices(comm, n, slices, root)
+        self._n = int(np.prod(shape, dtype=np.int64))
+        self._root = root
+        self._blocks = blocks
+        small = blocks is None and self._n * dtype.itemsize * comm.size <= _SMALL_BYTES
+        self._whole = small or not kind.elementwise
+
+    @cached_property
+    def collect(self) -> Transfer:
+        """What brings this member the parts that it folds, as rows of a stack."""
+        if self._whole:
+            return _collect_whole(self.comm, self._n, self._root)
+        if self._blocks is not None:
+            return _collect_parts(self.comm, self.source_shape, self._blocks)
+        return _collect_parts(self.comm, (self._n,), self._slices)
+
+    @cached_property
+    def spread(self) -> Transfer | None:
+        """What brings everybody's folded slice to its place; None where each folds what it keeps."""
+        if self._whole or self._blocks is not None:
+            return None
+        return _spread_slices(self.comm, self._n, self._slices, self._root)
+
+    @cached_property
+    def _slices(self) -> list[Box]:
+        size = self.comm.size
+        return [Box((a,), (b,)) for a, b in (block_interval(self._n, (size,), (i,)) for i in range(size))]
 
     def run(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         target = self._target(out)
@@ -80,6 +96,11 @@ class Reduction:
             return self._fold_arrays(self._frame_arrays.of(frames), target)
         exposed = frames.exposed
         if self.way is DIRECT:
+            if self._whole:  # what can be read where it lies need not be collected
+                try:
+                    return self._fold_arrays(exposed, target)
+                finally:
+                    self.comm.barrier()
             exposed = [array.reshape(self.collect.source_shape) for array in exposed]
         stack = self._stack()
         self._move(self.collect, x.reshape(self.collect.source_shape), stack, exposed)

@@ -6,11 +6,14 @@ import builtins
 import importlib
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from spmd_grid.errors import SimulationError
 
 __all__ = ["guard_imports"]
+
+# How long a rank lets another load modules before it goes ahead; each single module has a lock of Python's own.
+_PATIENCE_SECONDS = 5.0
 
 _lock = threading.Lock()
 _n_active = 0
@@ -18,7 +21,7 @@ _real_import = _real_find = None
 
 
 @contextmanager
-def guard_imports(lock_of_rank: Callable[[], AbstractContextManager | None]) -> Iterator[None]:
+def guard_imports(lock_of_rank: Callable[[], threading.RLock | None]) -> Iterator[None]:
     """Within the ``with``, ranks load modules one after the other, and ``import mpi4py`` raises in them.
 
     ``lock_of_rank()`` is the lock under which the calling thread imports; None where it is no simulated rank.
@@ -42,8 +45,13 @@ def guard_imports(lock_of_rank: Callable[[], AbstractContextManager | None]) -> 
         if lock is None:
             return _real_find(name, import_)
         _refuse_mpi4py(name)
-        with lock:
+        # The rank that loads may compile meanwhile, and wait for one that compiles and comes here: not for ever.
+        held = lock.acquire(timeout=_PATIENCE_SECONDS)
+        try:
             return _real_find(name, import_)
+        finally:
+            if held:
+                lock.release()
 
     # All ways to import (also importlib.import_module) come to _find_and_load for a module that is not there yet.
     with _lock:
