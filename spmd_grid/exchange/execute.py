@@ -17,10 +17,13 @@ from spmd_grid.exchange.pending import drive
 from spmd_grid.exchange.transfer import Transfer, run_of
 from spmd_grid.transport.communicator import Communicator
 
-__all__ = ["copy_from", "next_tag", "run_direct", "run_message", "send_and_receive"]
+__all__ = ["FEW_MEMBERS", "copy_from", "next_tag", "run_direct", "run_message", "send_and_receive"]
 
 # Native collectives count bytes in 32-bit integers in some MPI libraries; beyond that, messages go in pieces.
 _NATIVE_LIMIT = (1 << 31) - 1
+
+# In groups of up to this many, messages one by one beat MPI_Alltoallv: nothing is staged that stays on its member.
+FEW_MEMBERS = 8
 
 # Blocking movements share one tag; started ones may overtake one another and take turns with many.
 _BLOCKING_TAG = 0
@@ -56,7 +59,8 @@ def run_message(
     """Runs on the message path.  Collective."""
     array = target if source is None else source
     itemsize = 0 if array is None else array.itemsize
-    if transfer.pattern == "pairwise" or transfer.volume * itemsize > _NATIVE_LIMIT:
+    few = transfer.pattern == "all_to_all" and transfer.size <= FEW_MEMBERS
+    if transfer.pattern == "pairwise" or few or transfer.volume * itemsize > _NATIVE_LIMIT:
         drive(comm, send_and_receive(comm, transfer, source, target, _BLOCKING_TAG))
         return
     is_root = transfer.rank == transfer.root

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
 
 import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.grid.box import Box
+from spmd_grid.transport.communicator import Process
 
-__all__ = ["copy_views", "flat_bytes", "land", "pack", "view_of"]
+__all__ = ["copy_views", "flat_bytes", "land", "pack", "scratch", "view_of"]
 
 # Below this many bytes numpy's own assignment is faster than building a copy table.
 _KERNEL_BYTES = 1 << 15
+
+# Scratch memory beyond this is given back to the system after use.
+_MOST_KEPT_BYTES = 1 << 26
 
 
 def copy_views(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -33,6 +39,24 @@ def copy_views(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         for source, target in pairs
     ]
     kernels.copy_boxes(kernels.build_table(rows), 0, 0)
+
+
+@contextmanager
+def scratch(process: Process, shape: Sequence[int] | None, dtype: np.dtype) -> Iterator[np.ndarray | None]:
+    """An array to use within the ``with``, on memory that is kept: the first touch of fresh memory costs more than
+    the bytes that pass through it.  Local; None where there is no ``shape``."""
+    if shape is None:
+        yield None
+        return
+    nbytes = prod(shape) * dtype.itemsize
+    memory, process.scratch = process.scratch, None  # whoever comes meanwhile finds none and makes its own
+    if memory is None or memory.nbytes < nbytes:
+        memory = np.empty(nbytes, np.uint8)
+    try:
+        yield memory[:nbytes].view(dtype).reshape(shape)
+    finally:
+        if memory.nbytes <= _MOST_KEPT_BYTES:
+            process.scratch = memory
 
 
 def view_of(x: np.ndarray, box: Box) -> np.ndarray:

@@ -97,7 +97,7 @@ class Call:
     def _as_kept(self, x: np.ndarray | None, out: np.ndarray | None) -> bool:
         """Whether arrays whose shapes and dtypes have been seen before can take part as they are."""
         if x is not None:
-            if self.op.wants_contiguous and not x.flags.c_contiguous:
+            if self.op.wants_contiguous and not (x.flags.c_contiguous and x.flags.aligned):
                 return False
             if out is not None and np.may_share_memory(x, out):
                 return False
@@ -161,7 +161,7 @@ class Operation:
     """
 
     name: str
-    wants_contiguous = False  # whether ``convert`` makes arrays C-contiguous
+    wants_contiguous = False  # whether ``convert`` makes arrays C-contiguous and aligned
 
     def prepare(self, grid, axes: tuple[int, ...], *args) -> dict:
         """Checks the arguments that all processes know alike; the normalised ones by name."""

@@ -17,9 +17,9 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.errors import ReductionError
-from spmd_grid.exchange.execute import next_tag, run_direct, run_message, send_and_receive
+from spmd_grid.exchange.execute import FEW_MEMBERS, next_tag, run_direct, run_message, send_and_receive
 from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.memory import view_of
+from spmd_grid.exchange.memory import scratch, view_of
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
 from spmd_grid.grid.blocks import block_interval
@@ -63,6 +63,8 @@ class Reduction:
         self._quiet = _quiet_context()
         self._is_cut = self.cut.shape != shape
         self._is_average = kind.is_average
+        self._kind_name = "sum" if kind.is_average else kind.name
+        self._in_place = comm.size <= FEW_MEMBERS
         self._n = int(np.prod(shape, dtype=np.int64))
         self._root = root
         self._blocks = blocks
@@ -76,14 +78,20 @@ class Reduction:
             return _collect_whole(self.comm, self._n, self._root)
         if self._blocks is not None:
             return _collect_parts(self.comm, self.source_shape, self._blocks)
-        return _collect_parts(self.comm, (self._n,), self._slices)
+        return _collect_parts(self.comm, (self._n,), self._slices, own=False)
 
     @cached_property
     def spread(self) -> Transfer | None:
         """What brings everybody's folded slice to its place; None where each folds what it keeps."""
         if self._whole or self._blocks is not None:
             return None
-        return _spread_slices(self.comm, self._n, self._slices, self._root)
+        return _spread_slices(self.comm, self._n, self._slices, self._root, in_place=self._in_place)
+
+    @cached_property
+    def _own(self) -> slice:
+        """This member's slice of the flat array."""
+        box = self._slices[self.comm.rank]
+        return slice(box.starts[0], box.stops[0])
 
     @cached_property
     def _slices(self) -> list[Box]:
@@ -94,22 +102,30 @@ class Reduction:
         target = self._target(out)
         if self.way is INLINE:
             return self._fold_arrays(self._frame_arrays.of(frames), target)
-        exposed = frames.exposed
-        if self.way is DIRECT:
-            if self._whole:  # what can be read where it lies need not be collected
-                try:
-                    return self._fold_arrays(exposed, target)
-                finally:
-                    self.comm.barrier()
-            exposed = [array.reshape(self.collect.source_shape) for array in exposed]
-        stack = self._stack()
-        self._move(self.collect, x.reshape(self.collect.source_shape), stack, exposed)
-        if self.spread is None:
+        if self.way is DIRECT and self._whole:  # what can be read where it lies need not be collected
+            try:
+                return self._fold_arrays(frames.exposed, target)
+            finally:
+                self.comm.barrier()
+        with scratch(self.comm.process, self.collect.target_shape, self.dtype) as stack:
+            if self.spread is not None:
+                return self._run_by_slices(x, stack, target, frames.exposed)
+            source = x.reshape(self.collect.source_shape)
+            if self.way is DIRECT:
+                run_direct(self.comm, self.collect, [a.reshape(source.shape) for a in frames.exposed], stack)
+            else:
+                run_message(self.comm, self.collect, source, stack)
             return None if stack is None else self._fold_stack(stack, target)
-        part = np.empty(self.spread.source_shape, self.dtype)
-        self._fold(stack, part)
+
+    def _run_by_slices(self, x, stack: np.ndarray, target: np.ndarray | None, exposed: list | None):
         flat, finish = _flat_target(target)
-        self._move(self.spread, part, flat, None)
+        if self.way is DIRECT:
+            part = self._fold_slice([array.reshape(-1)[self._own] for array in exposed], stack, flat)
+            run_direct(self.comm, self.spread, self.comm.share(part), flat)
+        else:
+            run_message(self.comm, self.collect, x.reshape(self.collect.source_shape), stack)
+            part = self._fold_slice(self._rows(x, stack), stack, flat)
+            run_message(self.comm, self.spread, part, flat)
         if finish is not None:
             finish()
         return target
@@ -120,14 +136,14 @@ class Reduction:
         if self.way is INLINE:
             return self._fold_arrays(self._frame_arrays.of(frames), target)
         tags = next_tag(self.comm), next_tag(self.comm)
-        stack = self._stack()
+        shape = self.collect.target_shape
+        stack = None if shape is None else np.empty(shape, self.dtype)
         source = x.reshape(self.collect.source_shape)
         yield from send_and_receive(self.comm, self.collect, source, stack, tags[0])
         if self.spread is None:
             return None if stack is None else self._fold_stack(stack, target)
-        part = np.empty(self.spread.source_shape, self.dtype)
-        self._fold(stack, part)
         flat, finish = _flat_target(target)
+        part = self._fold_slice(self._rows(x, stack), stack, flat)
         yield from send_and_receive(self.comm, self.spread, part, flat, tags[1])
         if finish is not None:
             finish()
@@ -137,16 +153,6 @@ class Reduction:
         if not self.has_result:
             return None
         return np.empty(self.cut.shape, self.dtype) if out is None else out
-
-    def _stack(self) -> np.ndarray | None:
-        shape = self.collect.target_shape
-        return None if shape is None else np.empty(shape, self.dtype)
-
-    def _move(self, transfer: Transfer, source, target, exposed: list | None) -> None:
-        if self.way is DIRECT:
-            run_direct(self.comm, transfer, self.comm.share(source) if exposed is None else exposed, target)
-        else:
-            run_message(self.comm, transfer, source, target)
 
     def _fold_stack(self, stack: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Folds a stack of whole arrays, or of this member's blocks, into the target."""
@@ -158,9 +164,23 @@ class Reduction:
             finish()
         return target
 
+    def _rows(self, x: np.ndarray, stack: np.ndarray) -> list[np.ndarray]:
+        """Everybody's part of this member's slice: the others' as collected, the own one where it lies."""
+        rows = list(stack)
+        rows[self.comm.rank] = x.reshape(-1)[self._own]
+        return rows
+
+    def _fold_slice(self, rows: list[np.ndarray], stack: np.ndarray, flat: np.ndarray | None) -> np.ndarray:
+        """Folds the rows into this member's slice of the result, or into its free row of the stack."""
+        part = stack[self.comm.rank] if flat is None or not self._in_place else flat[self._own]
+        addresses = np.array([kernels.address_of(row) for row in rows], np.int64)
+        kernels.fold_addresses(self._kind_name, addresses, part.size, part)
+        if self._is_average:
+            self._divide(part)
+        return part
+
     def _fold(self, stack: np.ndarray, flat: np.ndarray) -> None:
-        size = self.comm.size
-        kernels.fold("sum" if self.kind.is_average else self.kind.name, stack.reshape(size, flat.size), flat)
+        kernels.fold(self._kind_name, stack.reshape(self.comm.size, flat.size), flat)
         if self._is_average:
             self._divide(flat)
 
@@ -245,39 +265,42 @@ def _collect_whole(comm, n: int, root: int | None) -> Transfer:
     )
 
 
-def _collect_parts(comm, shape: Shape, parts: Sequence[Box]) -> Transfer:
-    """This member's part of everybody's array as rows of a stack."""
+def _collect_parts(comm, shape: Shape, parts: Sequence[Box], own: bool = True) -> Transfer:
+    """This member's part of everybody's array as rows of a stack; ``own``: the own one as well."""
     mine = parts[comm.rank]
     place = Box.from_shape(mine.shape)
+    peers = [peer for peer in range(comm.size) if own or peer != comm.rank]
     return Transfer(
         pattern="all_to_all",
         rank=comm.rank,
         size=comm.size,
         source_shape=(1, *shape),
         target_shape=(comm.size, *mine.shape),
-        sends=tuple(Send(peer, _row(part, 0)) for peer, part in enumerate(parts) if not part.is_empty),
-        receives=()
-        if mine.is_empty
-        else tuple(Receive(i, _row(mine, 0), _row(place, i)) for i in range(comm.size)),
+        sends=tuple(Send(peer, _row(parts[peer], 0)) for peer in peers if not parts[peer].is_empty),
+        receives=() if mine.is_empty else tuple(Receive(i, _row(mine, 0), _row(place, i)) for i in peers),
         volume=max(part.size for part in parts) * comm.size,
     )
 
 
-def _spread_slices(comm, n: int, slices: Sequence[Box], root: int | None) -> Transfer:
-    """Everybody's folded slice at its place in the result, on root or on all."""
+def _spread_slices(comm, n: int, slices: Sequence[Box], root: int | None, in_place: bool) -> Transfer:
+    """Everybody's folded slice at its place in the result, on root or on all; ``in_place``: the own one is there."""
     mine = slices[comm.rank]
     source = Box((0,), mine.shape)
     receivers = range(comm.size) if root is None else [root]
+    left_out = comm.rank if in_place else None
     receives = tuple(
-        Receive(peer, Box((0,), part.shape), part) for peer, part in enumerate(slices) if not part.is_empty
+        Receive(peer, Box((0,), part.shape), part)
+        for peer, part in enumerate(slices)
+        if not part.is_empty and peer != left_out
     )
+    native = "all_gather" if root is None else "gather"
     return Transfer(
-        pattern="all_gather" if root is None else "gather",
+        pattern="pairwise" if in_place else native,
         rank=comm.rank,
         size=comm.size,
         source_shape=mine.shape,
         target_shape=(n,) if comm.rank in receivers else None,
-        sends=() if mine.is_empty else tuple(Send(peer, source) for peer in receivers),
+        sends=() if mine.is_empty else tuple(Send(peer, source) for peer in receivers if peer != left_out),
         receives=receives if comm.rank in receivers else (),
         volume=n,
         root=root,

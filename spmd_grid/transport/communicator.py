@@ -36,7 +36,7 @@ class Process:
     ``pending`` lists the started operations; while this process waits for anything, ``progress`` moves all of them.
     """
 
-    __slots__ = ("activity", "coords", "messages", "pending", "rank", "size")
+    __slots__ = ("activity", "coords", "messages", "pending", "rank", "scratch", "size")
 
     def __init__(self, rank: int, size: int):
         self.rank = rank
@@ -45,6 +45,7 @@ class Process:
         self.pending: list = []
         self.coords: tuple[int, ...] | None = None
         self.messages = 0  # point-to-point messages sent so far
+        self.scratch = None  # memory that operations use by turns
 
     def progress(self) -> None:
         """Moves every started operation as far as it goes without waiting."""
