@@ -18,7 +18,6 @@ import numba
 import numpy as np
 
 import spmd_grid as sg
-from spmd_grid.transport.launch import is_simulated
 
 DEM = "jacksboro_fault_dem.npz"
 METRES_PER_DEGREE = 111_195.0  # of latitude, on a sphere of the Earth's mean radius
@@ -212,7 +211,7 @@ def main(arguments=None) -> int:
     years = steps * step
     cy, cx = step / (2 * dy**2), step / (2 * dx**2)  # halved: the kernel adds the diffusivities of two cells
 
-    ranks = f"{grid.size} {'simulated' if is_simulated() else 'MPI'} rank{'s' if grid.size > 1 else ''}"
+    ranks = f"{grid.size} {'simulated' if sg.is_simulated() else 'MPI'} rank{'s' if grid.size > 1 else ''}"
     cells = f"{shape[0]} x {shape[1]} cells of {dy:.1f} m x {dx:.1f} m"
     say(f"Hillslope diffusion of {DEM}: {cells}")
     say(f"  on {ranks}, a {grid.shape[0]} x {grid.shape[1]} grid; {years:,.0f} years in {steps:,} steps")

@@ -110,7 +110,8 @@ def machine():
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.machine(),
     )
-    return f"{os.cpu_count()} cores of {processor}, {MPI.Get_library_version().splitlines()[0].strip()}"
+    library = " ".join(MPI.Get_library_version().splitlines()[0].split())
+    return f"{os.cpu_count()} cores of {processor}, {library}"
 
 
 def markdown(rows):

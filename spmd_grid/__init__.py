@@ -40,7 +40,7 @@ from spmd_grid.ops.reduce_scatter import reduce_scatter
 from spmd_grid.ops.scatter import scatter
 from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
-from spmd_grid.transport.launch import run_spmd
+from spmd_grid.transport.launch import is_simulated, run_spmd
 
 __version__ = "0.1.0"
 
@@ -77,6 +77,7 @@ __all__ = [
     "full",
     "gather",
     "init_grid",
+    "is_simulated",
     "recv",
     "reduce",
     "reduce_scatter",

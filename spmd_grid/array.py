@@ -9,18 +9,14 @@ import numpy as np
 from spmd_grid.errors import DTypeError, GridError, ImplicitGatherError, OutputError, ShapeError, SpmdError
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.memory import view_of
-from spmd_grid.exchange.transfer import Receive, Send, Transfer
-from spmd_grid.grid.box import Box
-from spmd_grid.grid.groups import in_group_device
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.ops.all_reduce import all_reduce
-from spmd_grid.ops.arguments import as_array, as_dtype, check_grid, hashable, root_index
-from spmd_grid.ops.collective import Call, Operation
-from spmd_grid.ops.movement import Movement
-from spmd_grid.ops.signatures import equal_shapes, same_dtype
+from spmd_grid.ops.arguments import as_array, as_dtype, check_grid, hashable
+from spmd_grid.ops.assemble import assemble
+from spmd_grid.ops.compare import AgreeDtype, compare_array
 from spmd_grid.reduction_kind import as_reduction, identity, result_dtype
 from spmd_grid.typing import Shape
 
@@ -60,7 +56,7 @@ class ShardedArray:
         Raises `ShardingError`, `ShapeError` and `DTypeError`, the same on every process.
         """
         _check_sharding("from_global", sharding, grid)
-        array = _compare_array._run(array, grid, _all_axes(grid), (sharding,))
+        array = compare_array._run(array, grid, _all_axes(grid), (sharding,))
         layout = Layout(sharding, array.shape)
         result = cls._allocate("from_global", layout, array.dtype, grid, np.zeros)
         result._fill_domain(view_of(array, layout.local_box(grid.coords).intersect(layout.domain_box)))
@@ -174,7 +170,7 @@ class ShardedArray:
         core = self.core
         if self.sharding.partial_axes:
             core = all_reduce(core, self._grid, self.sharding.partial_axes, self.sharding.partial_kind)
-        return _assemble._run(core, self._grid, _all_axes(self._grid), (self._layout, hashable(root)))
+        return assemble._run(core, self._grid, _all_axes(self._grid), (self._layout, hashable(root)))
 
     def __array__(self, dtype=None, copy=None):
         raise ImplicitGatherError(
@@ -211,16 +207,20 @@ def zeros(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dt
 
 
 def full(
-    global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, fill_value, dtype=None
+    global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64", *, fill_value
 ) -> ShardedArray:
     """A sharded array filled with the scalar ``fill_value``; cells of halos outside the domain are 0.
 
-    Local, called by every process.  ``dtype``: by default that of ``fill_value``.
+    Local, called by every process.  Raises `DTypeError` for a value that ``dtype`` cannot hold.
     """
-    value = np.asarray(fill_value)
-    if value.ndim:
-        raise ShapeError(f"full: fill_value has shape {value.shape}; it must be a scalar")
-    result = _make("full", np.zeros, global_shape, sharding, grid, value.dtype if dtype is None else dtype)
+    result = _make("full", np.zeros, global_shape, sharding, grid, dtype)
+    try:
+        with np.errstate(invalid="raise", over="raise"):
+            value = np.full((), fill_value, result.dtype)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise DTypeError(
+            f"full: fill_value={fill_value!r} does not make a value of dtype {result.dtype}: {error}"
+        ) from None
     result._fill_domain(value)
     return result
 
@@ -266,19 +266,25 @@ def from_function(
 def _make(op: str, make: Callable, global_shape, sharding, grid, dtype) -> ShardedArray:
     _check_sharding(op, sharding, grid)
     layout = Layout(sharding, hashable(global_shape))
-    return ShardedArray._allocate(op, layout, as_dtype(op, dtype), grid, make)
+    return ShardedArray._allocate(op, layout, as_dtype(op, "float64" if dtype is None else dtype), grid, make)
 
 
 def _agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layout: Layout) -> np.ndarray:
     """The array that ``make`` gives on this process, once all processes have one, of one dtype.  Collective."""
-    call = _agreements[op]._find(grid, _all_axes(grid), (layout,))
-    array = None
+    call = _AGREEMENTS[op]._find(grid, _all_axes(grid), (layout,))
+    array = cause = None
     try:
         array = make()
         opening = call.opening(Facts(array.shape, array.dtype))
     except SpmdError as error:
         opening = call.refusal(call.blame(error))
-    call.open(opening, array)
+    except Exception as error:  # of a user's function: the others must hear of it, and this process of all of it
+        cause = error
+        opening = call.refusal(call.blame(ShapeError(f"{op}: {type(error).__name__}: {error}")))
+    try:
+        call.open(opening, array)
+    except SpmdError as error:
+        raise error from cause
     return array
 
 
@@ -303,79 +309,4 @@ def _all_axes(grid: ProcessGrid) -> tuple[int, ...]:
     return tuple(range(grid.ndim))
 
 
-class _Compared:
-    """The outcome of a comparison that moved nothing: the caller's own array."""
-
-    @staticmethod
-    def run(x, out, frames):
-        return x
-
-
-class _CompareArray(Operation):
-    """All processes must pass arrays of one shape and dtype."""
-
-    name = "from_global"
-
-    def prepare(self, grid, axes, sharding) -> dict:
-        return {"sharding": sharding}
-
-    def resolve(self, call: Call, facts: list[Facts]) -> _Compared:
-        equal_shapes(self.name, facts, call.label)
-        same_dtype(self.name, facts, call.label)
-        return _Compared()
-
-
-class _AgreeDtype(Operation):
-    """Every process has an array that fits its place in a layout; all must be of one dtype."""
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def prepare(self, grid, axes, layout) -> dict:
-        return {"layout": layout}
-
-    def resolve(self, call: Call, facts: list[Facts]) -> np.dtype:
-        return same_dtype(self.name, facts, call.label)
-
-
-class _Assemble(Operation):
-    """Everybody's core at its place in the global array; the first copy of each is taken."""
-
-    name = "to_global"
-
-    def prepare(self, grid, axes, layout, root) -> dict:
-        return {"layout": layout, "root": None if root is None else root_index(self.name, grid, axes, root)}
-
-    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
-        comm, layout, root = call.comm, call.args.layout, call.args.root
-        dtype = same_dtype(self.name, facts, call.label)
-        receivers = range(comm.size) if root is None else [root]
-        receives = []
-        for member in range(comm.size):
-            coords = in_group_device(call.grid.grid, call.axes, member)
-            box = layout.core_box(coords)
-            if self._contributes(layout, coords) and not box.is_empty:
-                receives.append(Receive(member, Box.from_shape(box.shape), box))
-        own = Box.from_shape(facts[comm.rank].shape)
-        sends = self._contributes(layout, call.grid.coords) and not own.is_empty
-        mine = comm.rank in receivers
-        transfer = Transfer(
-            pattern="all_gather" if root is None else "gather",
-            rank=comm.rank,
-            size=comm.size,
-            source_shape=own.shape,
-            target_shape=layout.global_shape if mine else None,
-            sends=tuple(Send(peer, own) for peer in receivers) if sends else (),
-            receives=tuple(receives) if mine else (),
-            volume=layout.domain_box.size,
-            root=root,
-        )
-        return Movement(call, facts, transfer, layout.global_shape if mine else None, dtype)
-
-    def _contributes(self, layout: Layout, coords) -> bool:
-        return layout.is_owner(coords) and all(coords[axis] == 0 for axis in layout.sharding.partial_axes)
-
-
-_compare_array = _CompareArray()
-_agreements = {name: _AgreeDtype(name) for name in ("from_local", "from_function")}
-_assemble = _Assemble()
+_AGREEMENTS = {name: AgreeDtype(name) for name in ("from_local", "from_function")}

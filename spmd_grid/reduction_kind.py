@@ -112,7 +112,9 @@ def identity(kind: ReductionKind, dtype: np.dtype):
     np.int8(127)
     """
     name = kind.name
-    if name in ("sum", "bitwise_or", "bitwise_xor"):
+    if name == "sum" and dtype.kind in "fc":
+        value = -0.0  # 0.0 + -0.0 is 0.0: only the negative zero leaves every value as it is
+    elif name in ("sum", "bitwise_or", "bitwise_xor"):
         value = 0
     elif name == "product":
         value = 1

@@ -12,7 +12,7 @@ from spmd_grid.errors import TransportError
 
 MODULES = ["spmd_grid", *(m.name for m in pkgutil.walk_packages(sg.__path__, "spmd_grid.") if "__main__" not in m.name)]
 
-# Names that DESIGN section 4 promises, as far as they are built.
+# Names that programs may rely on.
 PROMISED = {
     *("init_grid", "Grid", "ProcessGrid", "run_spmd", "Sharding", "ShardedArray", "SpmdError"),
     *("zeros", "empty", "full", "from_function", "update_halo"),

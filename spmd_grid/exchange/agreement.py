@@ -14,13 +14,13 @@ from spmd_grid.errors import MismatchError, SpmdError
 from spmd_grid.exchange.header import ERROR, LONG, PLAIN, PREFIX_BYTES, Facts, decode_facts, read_prefix
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
 
-__all__ = ["encode_error", "error_from", "learn_facts"]
+__all__ = ["encode_error", "error_from", "learn_facts", "swap_texts"]
 
 
 def learn_facts(comm: Communicator, frames: Frames, body: bytes, description: str) -> list[Facts]:
     """The facts of all members, in member order.
 
-    ``body`` is what this member's header announced for a second round, ``description`` its call in words.
+    ``body`` is what this member's header announced for a second round, ``description`` who is in which call, in words.
     Collective over those who swapped ``frames``; raises the same error on all of them.
     """
     headers = [frames.headers[i * HEADER_BYTES : (i + 1) * HEADER_BYTES] for i in range(comm.size)]
@@ -56,16 +56,19 @@ def error_from(text: bytes) -> SpmdError:
 
 def _raise_mismatch(comm: Communicator, description: str) -> None:
     """Another round for what everybody is doing, in words; then the same table on every member."""
-    line = f"{comm.process.label()}: {description}".encode()
-    comm.frame[:8] = len(line).to_bytes(8, "little")
-    frames = comm.swap_frames()
-    data = frames.data
-    lengths = [int.from_bytes(data[i * FRAME_BYTES : i * FRAME_BYTES + 8], "little") for i in range(comm.size)]
-    lines = [text.decode() for text in _all_gather_bytes(comm, line, lengths)]
+    lines = [text.decode() for text in swap_texts(comm, description.encode())]
     shown = "\n".join(f"  {text}" for text in lines[:64]) + ("\n  ..." if len(lines) > 64 else "")
     raise MismatchError(
         f"processes of one group are in different operations, or pass different arguments to one\n{shown}"
     )
+
+
+def swap_texts(comm: Communicator, mine: bytes) -> list[bytes]:
+    """Everybody's bytes, of any length.  Collective."""
+    comm.frame[:8] = len(mine).to_bytes(8, "little")
+    data = comm.swap_frames().data
+    lengths = [int.from_bytes(data[i * FRAME_BYTES : i * FRAME_BYTES + 8], "little") for i in range(comm.size)]
+    return _all_gather_bytes(comm, mine, lengths)
 
 
 def _all_gather_bytes(comm: Communicator, mine: bytes, lengths: list[int]) -> list[bytes]:

@@ -53,9 +53,7 @@ def run_direct(
     comm.barrier()
 
 
-def run_message(
-    comm: Communicator, transfer: Transfer, source: np.ndarray | None, target: np.ndarray | None
-) -> None:
+def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | None, target: np.ndarray | None) -> None:
     """Runs on the message path.  Collective."""
     array = target if source is None else source
     itemsize = 0 if array is None else array.itemsize

@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spmd_grid.errors import TransportError
+from spmd_grid.errors import SimulationError, TransportError
 from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.launch import is_simulated
 
 __all__ = ["DIRECT", "INLINE", "MESSAGE", "chosen_path", "forced_path", "path_for"]
 
@@ -39,7 +40,12 @@ def chosen_path() -> str:
 
 @contextmanager
 def forced_path(name: str) -> Iterator[None]:
-    """Forces a path within the ``with``, alike on all processes; simulated ranks share the setting.  Local."""
+    """Forces a path within the ``with``, alike on all processes.  Local.
+
+    Simulated ranks share the setting of their process: it goes around ``run_spmd``, not inside.
+    """
+    if is_simulated():
+        raise SimulationError("forced_path inside a simulated rank, which shares the setting with all: put it around")
     global _forced
     previous, _forced = chosen_path(), _checked(name, "the forced path")
     try:

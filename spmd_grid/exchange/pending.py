@@ -74,6 +74,8 @@ class Request:
         """Whether ``wait()`` would return at once; makes progress.  Local."""
         if not self._done:
             self._comm.process.progress()
+        if not self._done:
+            self._comm.give_way()
         return self._done
 
     def wait(self):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from spmd_grid.errors import GridError
+from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.device_grid import Grid, resolve_shape
 from spmd_grid.grid.groups import group_members
 from spmd_grid.transport.communicator import Communicator
@@ -73,14 +74,15 @@ class ProcessGrid:
         """Linear indices of the devices (down, up) of ``coords`` along ``split_axes``; -1 where none.  Local."""
         return self.grid.neighbors_linear_indices(coords, split_axes)
 
-    def group(self, axes: tuple[int, ...]) -> Communicator:
+    def group(self, axes: tuple[int, ...], activity=None) -> Communicator:
         """The communicator of this device's group over ``axes`` (numbers), in group order.
 
-        Collective over the group the first time, when the communicator is made.
+        Collective over the group the first time, when the communicator is made; ``activity`` tells reports what for.
         """
         found = self._groups.get(axes)
         if found is None:
             self.check_use("a group of devices")
+            self._world.process.activity = activity
             members = group_members(self.grid, self.coords, axes)
             found = self._world.subgroup([self.grid.process(device) for device in members])
             self._groups[axes] = found
@@ -137,7 +139,7 @@ def init_grid(
         refuse_grid_during_import(sys._getframe(1))
     world = current_world() if comm is None else as_communicator(comm)
     try:
-        grid = _fitting_grid(shape, axis_names, None if ranks is None else tuple(ranks), world.size)
+        grid = _fitting_grid(shape, axis_names, None if ranks is None else _as_ranks(ranks), world.size)
     except GridError as error:
         alone = "; this is the only process: start the program with 'mpirun -n N python app.py', or on simulated ranks"
         alone += " with 'python -m spmd_grid run -n N app.py'"
@@ -145,6 +147,13 @@ def init_grid(
     bound = ProcessGrid(grid, world)
     world.process.coords = bound.coords
     return bound
+
+
+def _as_ranks(ranks) -> tuple[int, ...]:
+    numbers = as_ints(ranks)
+    if not numbers:
+        raise GridError(f"ranks is {ranks!r}; it must list the process of each device, by linear index")
+    return numbers
 
 
 def _fitting_grid(shape, axis_names, ranks: tuple[int, ...] | None, n_processes: int) -> Grid:

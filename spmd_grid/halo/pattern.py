@@ -27,9 +27,7 @@ class HaloPiece(NamedTuple):
     stop: int
 
 
-def halo_pieces(
-    starts: Sequence[int], device: int, low: int, high: int, periodic: bool
-) -> Iterator[HaloPiece]:
+def halo_pieces(starts: Sequence[int], device: int, low: int, high: int, periodic: bool) -> Iterator[HaloPiece]:
     """The pieces of ``device``'s low and high halo, in the order of the cells.
 
     Plans only.  ``starts``: the first cell of each device's block and, last, the extent of the line.

@@ -142,7 +142,9 @@ class UpdateHalo(Operation):
         sharded_dims_offsets=None,
     ) -> Request:
         """Begins the update; ``wait()`` gives x, which nobody may touch until then."""
-        course = self._prepare(grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
+        course = self._prepare(
+            grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, started=True
+        )
         movements = course.agree(x)
         if not movements:
             return Request.completed(x)
@@ -176,11 +178,11 @@ class UpdateHalo(Operation):
         return line
 
     def _prepare(
-        self, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
+        self, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, started=False
     ) -> _Course:
         """The checked arguments, as kept by the grid from the last time; refuses what all processes know alike."""
         given = (split_axes, halo_sizes, periodic, global_shape, sharded_dims_offsets)
-        key = (self.name, blocks, chosen_path(), *map(hashable, given))
+        key = (self.name, blocks, started, chosen_path(), type(periodic), *map(hashable, given))
         try:
             return grid.calls[key]
         except (KeyError, TypeError, AttributeError):
@@ -197,7 +199,7 @@ class UpdateHalo(Operation):
         calls = []
         for dim in reversed(sharding.sharded_dims):
             args = (dim, *sharding.halo_of(dim), wraps(dim), _known_starts(sharding, dim, shape))
-            calls.append(self._find(grid, sharding.axes_of(dim), args))
+            calls.append(self._find(grid, sharding.axes_of(dim), args, started))
         course = _Course(sharding, shape, calls)
         keep_call(grid, key, course)
         return course
@@ -251,9 +253,7 @@ def _check_local(x, sharding: Sharding, global_shape: tuple[int, ...] | None) ->
     if x.dtype.hasobject:
         raise DTypeError(f"update_halo: dtype {x.dtype} holds Python objects; only fixed-size dtypes can be moved")
     if x.ndim < len(sharding.split_axes):
-        raise ShapeError(
-            f"update_halo: split_axes speaks of {len(sharding.split_axes)} dimensions, but x has {x.ndim}"
-        )
+        raise ShapeError(f"update_halo: split_axes speaks of {len(sharding.split_axes)} dimensions, but x has {x.ndim}")
     if global_shape is not None and (
         x.ndim != len(global_shape)
         or any(n != x.shape[dim] for dim, n in enumerate(global_shape) if not sharding.axes_of(dim))
@@ -269,12 +269,12 @@ def _periodic_by_dim(periodic, sharding: Sharding):
     if isinstance(periodic, (bool, np.bool_)):
         return lambda dim: bool(periodic)
     flags = hashable(periodic)
-    if not isinstance(flags, tuple) or len(flags) < len(sharding.split_axes) or not all(
-        isinstance(flag, (bool, np.bool_)) for flag in flags
+    if (
+        not isinstance(flags, tuple)
+        or len(flags) < len(sharding.split_axes)
+        or not all(isinstance(flag, (bool, np.bool_)) for flag in flags)
     ):
-        raise ShapeError(
-            f"update_halo: periodic={periodic!r}; it must be one bool, or one per tensor dimension"
-        )
+        raise ShapeError(f"update_halo: periodic={periodic!r}; it must be one bool, or one per tensor dimension")
     return lambda dim: bool(flags[dim])
 
 

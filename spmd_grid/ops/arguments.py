@@ -6,7 +6,7 @@ from operator import index
 
 import numpy as np
 
-from spmd_grid.errors import AxisError, DTypeError, GridError, OutputError, ShapeError
+from spmd_grid.errors import AxisError, DTypeError, GridError, OutputError, ShapeError, SpmdError
 from spmd_grid.grid.groups import in_group_index
 from spmd_grid.grid.process_grid import ProcessGrid
 
@@ -95,7 +95,12 @@ def as_array(op: str, x) -> np.ndarray:
             raise DTypeError(f"{op}: x is a masked array, whose mask would be lost; pass x.data and x.mask")
         if x is None:
             raise DTypeError(f"{op}: x is None; this process must pass an array")
-        x = np.asarray(x)
+        try:
+            x = np.asarray(x)
+        except SpmdError:
+            raise
+        except Exception as error:
+            raise DTypeError(f"{op}: x is a {type(x).__name__} that cannot become an array: {error}") from None
     if x.dtype.hasobject:
         raise DTypeError(f"{op}: dtype {x.dtype} holds Python objects; only fixed-size dtypes can be moved")
     return x
@@ -103,7 +108,7 @@ def as_array(op: str, x) -> np.ndarray:
 
 def check_output(op: str, out, x: np.ndarray | None) -> None:
     """``out`` must be a writeable array that does not overlap ``x``.  Local; the caller agrees on the error."""
-    if not isinstance(out, np.ndarray):
+    if not isinstance(out, np.ndarray) or isinstance(out, (np.ma.MaskedArray, np.matrix)):
         raise OutputError(f"{op}: out is {type(out).__name__}; it must be a numpy array")
     if not out.flags.writeable:
         raise OutputError(f"{op}: out is read-only; it must be writeable")

@@ -14,7 +14,6 @@ from spmd_grid.ops.signatures import check_out
 __all__ = ["broadcast"]
 
 
-
 class Broadcast(Operation):
     """Gives the array of ``root`` to every device of its group.
 

@@ -35,21 +35,34 @@ class Call:
     """An operation with checked arguments on one group: everything that does not depend on the arrays."""
 
     __slots__ = (
-        "op", "grid", "comm", "axes", "sizes", "args", "path", "takes_array", "_openings", "_fingerprint", "_text"
+        "op",
+        "grid",
+        "comm",
+        "axes",
+        "sizes",
+        "args",
+        "path",
+        "takes_array",
+        "gives_result",
+        "_openings",
+        "_fingerprint",
+        "_text",
     )
 
-    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict):
+    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict, started: bool):
         self.op = op
         self.grid = grid
         self.axes = axes
         self.sizes = grid.grid.grid_shape(axes) if axes else ()
-        self.comm = grid.group(axes)
+        shown = ", ".join(f"{name}={self._shown(name, value)}" for name, value in args.items() if value is not None)
+        name = f"{op.name}.start" if started else op.name
+        self._text = f"{name}(grid_axes={list(axes)}{', ' if shown else ''}{shown})"
+        self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm)
         self.takes_array = op.takes_array(self)
+        self.gives_result = op.gives_result(self)
         self._openings: dict = {}
-        shown = ", ".join(f"{name}={self._shown(name, value)}" for name, value in args.items() if value is not None)
-        self._text = f"{op.name}(grid_axes={list(axes)}{', ' if shown else ''}{shown})"
         self._fingerprint = fingerprint(f"{self._text} on {grid.grid} by {self.path}")
 
     def describe(self) -> str:
@@ -75,15 +88,18 @@ class Call:
         """
         if not self.takes_array:
             x = None
+        if not self.gives_result:
+            out = None
         key = _key_of(x, out)
         found = self._openings.get(key)
         if found is not None and self._as_kept(x, out):
             return found, x
         try:
-            taken = self.op.convert(self, as_array(self.op.name, x)) if self.takes_array else None
+            given = as_array(self.op.name, x) if self.takes_array else None
+            taken = None if given is None else self.op.convert(self, given)
             facts = Facts(None, None) if taken is None else Facts(taken.shape, taken.dtype)
             if out is not None:
-                check_output(self.op.name, out, taken)
+                check_output(self.op.name, out, given)
                 facts = Facts(facts.shape, facts.dtype, out.shape, out.dtype)
         except SpmdError as error:
             if self.comm.size == 1:
@@ -134,7 +150,7 @@ class Call:
         return agreed, frames
 
     def _resolve(self, opening: Opening, frames: Frames):
-        facts = learn_facts(self.comm, frames, opening.body, self._text)
+        facts = learn_facts(self.comm, frames, opening.body, f"{self.label(self.comm.rank)}: {self._text}")
         agreed = self.op.resolve(self, facts)
         kinds = frames.headers[::HEADER_BYTES]  # the first byte of each header
         if kinds.count(PLAIN) == self.comm.size:  # headers that announce more do not name all facts by themselves
@@ -179,6 +195,10 @@ class Operation:
         """Whether this member's array matters (off the root it may not)."""
         return True
 
+    def gives_result(self, call: Call) -> bool:
+        """Whether this member gets a result; one that does not may pass any ``out``."""
+        return True
+
     def convert(self, call: Call, x: np.ndarray) -> np.ndarray:
         """The array that takes part, made from the one that was passed."""
         return x
@@ -190,21 +210,26 @@ class Operation:
         return agreed.run(x, out, frames)
 
     def _start(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
-        call = self._find(grid, grid_axes, args)
+        call = self._find(grid, grid_axes, args, started=True)
         opening, x = call.bring(x, out)
         agreed, frames = call.open(opening, x)
         return Request(call.comm, agreed.steps(x, out, frames), call)
 
-    def _find(self, grid, grid_axes, args: tuple) -> Call:
-        """The prepared call; arguments that all processes know alike are refused here, before anything is sent."""
+    def _find(self, grid, grid_axes, args: tuple, started: bool = False) -> Call:
+        """The prepared call; arguments that all processes know alike are refused here, before anything is sent.
+
+        A blocking call and a started one are different operations: they do not meet.
+        """
         try:
-            key = self.name, tuple(grid_axes) if type(grid_axes) is list else grid_axes, args, chosen_path()
+            axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
+            # The types as well, since 1, 1.0 and True are equal, and not all of them are axes.
+            key = self.name, axes, args, tuple(map(type, args)), started, chosen_path()
             return grid.calls[key]
         except (KeyError, TypeError, AttributeError):
             pass
         check_grid(self.name, grid)
         axes = self.group_axes(grid, grid.grid.axes(grid_axes, f"{self.name}: grid_axes"), *args)
-        call = Call(self, grid, axes, self.prepare(grid, axes, *args))
+        call = Call(self, grid, axes, self.prepare(grid, axes, *args), started)
         keep_call(grid, key, call)
         return call
 

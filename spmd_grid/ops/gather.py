@@ -43,6 +43,9 @@ class Gather(Operation):
             "extents": as_extents(self.name, extents, group_size(grid.grid, axes)),
         }
 
+    def gives_result(self, call: Call) -> bool:
+        return call.comm.rank == call.args.root
+
     def resolve(self, call: Call, facts: list[Facts]) -> Movement:
         return resolve_gather(self.name, call, facts, call.args.root)
 

@@ -17,7 +17,8 @@ class Reduce(Reducing):
     """Combines the group's arrays element by element and gives the result to ``root``; None elsewhere.
 
     Collective over ``grid_axes``.  ``root`` lists the root's coordinates along ``grid_axes``.  Otherwise as
-    `all_reduce`, with the same bits; ``out`` matters on the root only, and a callable runs there only.
+    `all_reduce`, with the same bits; ``out`` matters on the root only; a callable runs on every
+    device.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():
@@ -38,6 +39,9 @@ class Reduce(Reducing):
 
     def prepare(self, grid, axes, reduction, root, dtype) -> dict:
         return {"root": root_index(self.name, grid, axes, root), **self.prepare_reduction(reduction, dtype)}
+
+    def gives_result(self, call: Call) -> bool:
+        return call.comm.rank == call.args.root
 
     def resolve(self, call: Call, facts: list[Facts]) -> Reduction:
         self.check(call, facts)

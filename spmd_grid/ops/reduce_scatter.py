@@ -50,9 +50,7 @@ class ReduceScatter(Reducing):
 
     def resolve(self, call: Call, facts: list[Facts]) -> Reduction:
         self.check(call, facts)
-        blocks = cut_boxes(
-            self.name, facts[0].shape, call.args.scatter_axis, "scatter_axis", call.sizes, call.label(0)
-        )
+        blocks = cut_boxes(self.name, facts[0].shape, call.args.scatter_axis, "scatter_axis", call.sizes, call.label(0))
         check_out(self.name, facts, [block.shape for block in blocks], facts[0].dtype, call.label)
         return Reduction(call, facts, call.args.reduction, blocks=blocks)
 

@@ -75,7 +75,8 @@ class Reduction:
     def collect(self) -> Transfer:
         """What brings this member the parts that it folds, as rows of a stack."""
         if self._whole:
-            return _collect_whole(self.comm, self._n, self._root)
+            # A callable may refuse its arguments: everybody calls it, so that all hear of that.
+            return _collect_whole(self.comm, self._n, self._root if self.kind.elementwise else None)
         if self._blocks is not None:
             return _collect_parts(self.comm, self.source_shape, self._blocks)
         return _collect_parts(self.comm, (self._n,), self._slices, own=False)
@@ -186,12 +187,14 @@ class Reduction:
 
     def _fold_arrays(self, arrays: Sequence[np.ndarray], target: np.ndarray | None) -> np.ndarray | None:
         """Folds whole arrays one after the other and keeps this member's cut."""
+        if not self.kind.elementwise:
+            result = self._fold_by_callable(arrays)
+            if target is not None:
+                target[...] = view_of(result, self.cut)
+            return target
         if target is None:
             return None
         combine = self.kind.combine
-        if not self.kind.elementwise:
-            target[...] = view_of(self._fold_by_callable(arrays), self.cut)
-            return target
         if self._is_cut:
             arrays = [view_of(array, self.cut) for array in arrays]
         if len(arrays) == 1:

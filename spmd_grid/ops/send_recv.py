@@ -74,9 +74,10 @@ class Send:
         check_grid(self.name, grid)
         axes = grid.grid.axes(grid_axes, f"{self.name}: grid_axes")
         place = root_index(self.name, grid, axes, hashable(destination), "destination")
-        comm = grid.group(axes)
         shown = list(in_group_device(grid.grid, axes, place))
-        comm.process.activity = _Message(f"send(grid_axes={list(axes)}, destination={shown})")
+        activity = _Message(f"send(grid_axes={list(axes)}, destination={shown})")
+        comm = grid.group(axes, activity)
+        comm.process.activity = activity
         try:
             x = as_array(self.name, x)
         except SpmdError as error:
@@ -125,11 +126,10 @@ class Recv:
         check_grid(self.name, grid)
         axes = grid.grid.axes(grid_axes, f"{self.name}: grid_axes")
         place = None if source is None else root_index(self.name, grid, axes, hashable(source), "source")
-        if out is not None:
-            check_output(self.name, out, None)
-        comm = grid.group(axes)
         shown = "any" if place is None else list(in_group_device(grid.grid, axes, place))
-        comm.process.activity = _Message(f"recv(grid_axes={list(axes)}, source={shown})")
+        activity = _Message(f"recv(grid_axes={list(axes)}, source={shown})")
+        comm = grid.group(axes, activity)
+        comm.process.activity = activity
         return comm, _receive_array(comm, place, out)
 
 
@@ -177,8 +177,9 @@ def _receive_array(comm: Communicator, source: int | None, out: np.ndarray | Non
     if kind == ERROR:
         raise error_from(body)
     facts = decode_facts(body)
-    fits = out is None or (out.shape == facts.shape and out.dtype == facts.dtype)
-    target = out if fits and out is not None else np.empty(facts.shape, facts.dtype)
+    problem = None if out is None else _misfit(out, facts)
+    # The message is taken in any case: its sender may be waiting for that.
+    target = np.empty(facts.shape, facts.dtype) if out is None or problem is not None else out
     whole = Box.from_shape(facts.shape)
     incoming, finish = land(target, [whole], (0, whole.size))
     if facts.fits_inline:
@@ -187,12 +188,23 @@ def _receive_array(comm: Communicator, source: int | None, out: np.ndarray | Non
         yield comm.irecv(incoming, sender, tag)
     if finish is not None:
         finish()
-    if not fits:
-        raise OutputError(
-            f"recv: out has shape {out.shape} and dtype {out.dtype}; the message has shape {facts.shape} and dtype"
-            f" {facts.dtype}"
-        )
+    if problem is not None:
+        raise problem
     return target
+
+
+def _misfit(out, facts: Facts) -> OutputError | None:
+    """Why ``out`` cannot take the message."""
+    try:
+        check_output("recv", out, None)
+    except OutputError as error:
+        return error
+    if out.shape == facts.shape and out.dtype == facts.dtype:
+        return None
+    return OutputError(
+        f"recv: out has shape {out.shape} and dtype {out.dtype}; the message has shape {facts.shape} and dtype"
+        f" {facts.dtype}"
+    )
 
 
 send = Send()

@@ -70,7 +70,9 @@ class Shift(Operation):
         for member, (shape, dtype) in enumerate(incoming):
             if sources[member] is None and call.args.fill is not None:
                 _check_fill(call.args.fill, dtype, call.label(member))
-            check_out(self.name, facts[member : member + 1], [shape], dtype, lambda _, member=member: call.label(member))
+            check_out(
+                self.name, facts[member : member + 1], [shape], dtype, lambda _, member=member: call.label(member)
+            )
         target = self._neighbor(call, comm.rank, call.args.offset)
         own = Box.from_shape(facts[comm.rank].shape)
         shape, dtype = incoming[comm.rank]

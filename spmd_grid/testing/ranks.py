@@ -7,9 +7,8 @@ import threading
 import traceback
 from collections.abc import Callable
 
-import numpy as np
-
-from spmd_grid.transport.communicator import FRAME_BYTES, Communicator
+from spmd_grid.exchange.agreement import swap_texts
+from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.launch import as_communicator, current_world, use_world
 
 __all__ = ["gather_objects", "run_on_mpi", "world_size"]
@@ -73,14 +72,4 @@ def _outcome(body: Callable, args: tuple) -> tuple[bytes | None, bytes | None, s
 
 def gather_objects(comm: Communicator, value) -> list:
     """Everybody's value, pickled on the way.  Collective."""
-    mine = pickle.dumps(value, _PROTOCOL)
-    comm.frame[:8] = len(mine).to_bytes(8, "little")
-    data = comm.swap_frames().data
-    lengths = [int.from_bytes(data[i * FRAME_BYTES : i * FRAME_BYTES + 8], "little") for i in range(comm.size)]
-    received = np.empty(sum(lengths), np.uint8)
-    comm.all_gather(np.frombuffer(mine, np.uint8), received, lengths)
-    whole, values, start = received.tobytes(), [], 0
-    for n in lengths:
-        values.append(pickle.loads(whole[start : start + n]))
-        start += n
-    return values
+    return [pickle.loads(text) for text in swap_texts(comm, pickle.dumps(value, _PROTOCOL))]

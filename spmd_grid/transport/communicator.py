@@ -38,11 +38,11 @@ class Process:
 
     __slots__ = ("activity", "coords", "messages", "pending", "rank", "scratch", "size")
 
-    def __init__(self, rank: int, size: int):
+    def __init__(self, rank: int, size: int, pending: list | None = None):
         self.rank = rank
         self.size = size
         self.activity: Activity | None = None
-        self.pending: list = []
+        self.pending: list = [] if pending is None else pending
         self.coords: tuple[int, ...] | None = None
         self.messages = 0  # point-to-point messages sent so far
         self.scratch = None  # memory that operations use by turns
@@ -123,6 +123,9 @@ class Communicator(Protocol):
 
     def test_all(self, requests: Sequence) -> bool:
         """Whether all requests are complete; makes progress."""
+
+    def give_way(self) -> None:
+        """Lets others go on: for a process that asks again and again whether something is complete."""
 
     def barrier(self) -> None:
         """Waits until every member has come.  Collective."""

@@ -13,7 +13,7 @@ from spmd_grid.errors import SimulationError
 __all__ = ["guard_imports"]
 
 # How long a rank lets another load modules before it goes ahead; each single module has a lock of Python's own.
-_PATIENCE_SECONDS = 5.0
+_PATIENCE_SECONDS = 20.0
 
 _lock = threading.Lock()
 _n_active = 0

@@ -60,7 +60,7 @@ def as_communicator(comm) -> Communicator:
 
 
 def is_simulated() -> bool:
-    """Whether the calling thread is a simulated rank."""
+    """Whether the calling thread is a simulated rank.  Local."""
     return _import_lock() is not None
 
 

@@ -45,22 +45,29 @@ _LONGEST_NAP = 1e-3
 # Launchers may drop what a process prints in the moment before it ends the job.
 _LAST_WORDS_SECONDS = 0.2
 
+# For the meetings before a communicator is made; operations use lower ones.
+_MEETING_TAG = 30000
+
 _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 
 
 class _World:
     """What all communicators made from one user communicator share."""
 
+    pending: list = []  # of this process, whatever the communicator: whoever waits moves all
+
     def __init__(self, user_comm):
         self.comm = user_comm.Dup()
-        self.process = Process(self.comm.rank, self.comm.size)
+        self.process = Process(self.comm.rank, self.comm.size, self.pending)
         self.alone = MPI.COMM_SELF.Dup()
+        self._control = None
         self.groups: dict[tuple[int, ...], MpiCommunicator] = {}
         self.polite = _more_ranks_than_cores(self.comm)
         self.lifeline: Lifeline | None = None
         if self.comm.size > 1:
             watch = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
-            self.lifeline = Lifeline(self.process, _Control(self.comm.Dup()), self._take_stock, watch)
+            self._control = self.comm.Dup()
+            self.lifeline = Lifeline(self.process, _Control(self._control), self._take_stock, watch)
 
     def _take_stock(self, departure: Departure) -> None:
         for processes, group in self.groups.items():
@@ -74,6 +81,15 @@ class _World:
             self.lifeline.close()
         for group in self.groups.values():
             group.release()
+
+    def free(self) -> None:
+        """Gives all its communicators back; collective, when the user frees the communicator it was made from."""
+        self.close()
+        own = [self.alone, self.comm, *([] if self._control is None else [self._control])]
+        made = [group.comm for group in self.groups.values() if group.comm not in own]
+        for comm in made + own:
+            comm.Free()
+        self.groups.clear()
 
 
 class _Control:
@@ -154,12 +170,27 @@ class MpiCommunicator:
         members = group.Incl(processes)
         if self._lifeline is not None:
             self._lifeline.waiting = _Creation(processes)
+        self._meet(processes)
         comm = world.Create_group(members)
         if self._lifeline is not None:
             self._lifeline.waiting = None
         members.Free()
         group.Free()
         return comm
+
+    def _meet(self, processes: tuple[int, ...]) -> None:
+        """Waits until all members have come to make the communicator, while started operations go on.
+
+        MPI moves none of them while it makes one.  A dissemination barrier: D. Hensgen, R. Finkel and U. Manber, "Two
+        algorithms for barrier synchronization" (1988).
+        """
+        world, size, me = self._world.comm, len(processes), processes.index(self.process.rank)
+        step = 1
+        while step < size:
+            heard = world.Irecv([bytearray(1), 0, MPI.BYTE], processes[(me - step) % size], _MEETING_TAG)
+            world.Isend([b"", 0, MPI.BYTE], processes[(me + step) % size], _MEETING_TAG).Wait()
+            self._poll(heard.Test)
+            step *= 2
 
     def release(self) -> None:
         if self._swap is not None:
@@ -238,6 +269,10 @@ class MpiCommunicator:
 
     def test_all(self, requests: Sequence) -> bool:
         return all([request.Test() for request in requests])  # noqa: C419 - every Test makes progress
+
+    def give_way(self) -> None:
+        if self._polite:
+            time.sleep(0)
 
     def _finish(self, request) -> None:
         test = request.Test
@@ -475,7 +510,7 @@ def open_world(user_comm=None) -> MpiCommunicator:
         raise TransportError("MPI has been finalized; grids must be made before that")
     if _keyval is None:
         _refuse_lonely_start(MPI.COMM_WORLD)
-        _keyval = MPI.Comm.Create_keyval()
+        _keyval = MPI.Comm.Create_keyval(delete_fn=lambda comm, keyval, world: _forget(world))
         _close_before_the_end()
     world = user_comm.Get_attr(_keyval)
     if world is None:
@@ -503,6 +538,13 @@ def _close_before_the_end() -> None:
     keyval = MPI.Comm.Create_keyval(delete_fn=lambda *_: _close_worlds())
     MPI.COMM_SELF.Set_attr(keyval, True)  # the first act of MPI_Finalize is to delete this
     atexit.register(lambda: MPI.Is_finalized() or MPI.COMM_SELF.Delete_attr(keyval))
+
+
+def _forget(world: _World) -> None:
+    """The user has freed the communicator of ``world``."""
+    if world in _worlds:
+        _worlds.remove(world)
+        world.free()
 
 
 def _close_worlds() -> None:

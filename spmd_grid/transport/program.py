@@ -7,7 +7,6 @@ shared, as threads share modules.
 from __future__ import annotations
 
 import builtins
-import io
 import sys
 import threading
 from collections.abc import Sequence
@@ -46,7 +45,7 @@ def run_program(path: str, args: Sequence[str], ranks: int, seed: int | None = N
         sys.argv, sys.path, sys.modules["__main__"], sys.stdout = previous
 
 
-class _Lines(io.TextIOBase):
+class _Lines:
     """Standard output shared by threads: passes on what each writes in whole lines, or when it flushes."""
 
     def __init__(self, stream):

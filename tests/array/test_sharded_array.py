@@ -37,7 +37,7 @@ def test_zeros_and_empty(spmd):
 def test_full_fills_the_domain_only(spmd):
     def check(grid):
         s = sg.Sharding(grid, ROW, halo_sizes=[1, 2])
-        a = sg.full((5,), s, grid, 7)
+        a = sg.full((5,), s, grid, "int64", fill_value=7)
         assert a.dtype == np.array(7).dtype
         assert sg.full((5,), s, grid, fill_value=7, dtype="f4").dtype == np.float32
         return a.local.tolist()
@@ -210,7 +210,7 @@ def test_partial_axes(spmd, kind, dtype, identity):
 def test_partial_values_are_combined(spmd):
     def check(grid):
         s = sg.Sharding(grid, [[1]], partial_axes=[0], partial_kind="max")
-        a = sg.full((4,), s, grid, 0)
+        a = sg.full((4,), s, grid, fill_value=0)
         a.core[:] = grid.rank
         return a.to_global().tolist()
 
@@ -220,7 +220,7 @@ def test_partial_values_are_combined(spmd):
 def test_partial_from_function_and_full(spmd):
     def check(grid):
         s = sg.Sharding(grid, [], partial_axes=[0], partial_kind="product")
-        a = sg.full((2,), s, grid, 5)
+        a = sg.full((2,), s, grid, fill_value=5)
         b = sg.from_function(lambda i: i + 3, (2,), s, grid)
         return a.local.tolist(), b.local.tolist(), a.to_global().tolist(), b.to_global().tolist()
 
@@ -410,7 +410,7 @@ KNOWN_TO_ALL = {
     ),
     "unknown dtype": (lambda grid: sg.zeros((4,), sg.Sharding(grid, ROW), grid, dtype="f9"), "DTypeError"),
     "objects": (lambda grid: sg.empty((4,), sg.Sharding(grid, ROW), grid, dtype=object), "DTypeError"),
-    "fill with a row": (lambda grid: sg.full((4,), sg.Sharding(grid, ROW), grid, [1, 2]), "ShapeError"),
+    "fill with a row": (lambda grid: sg.full((4,), sg.Sharding(grid, ROW), grid, fill_value=[1, 2]), "DTypeError"),
     "root too short": (lambda grid: sg.zeros((4,), sg.Sharding(grid, ROW), grid).to_global(root=[0]), "DeviceError"),
     "root outside": (lambda grid: sg.zeros((4,), sg.Sharding(grid, ROW), grid).to_global(root=[0, 2]), "DeviceError"),
 }

@@ -187,7 +187,7 @@ def test_different_operations_and_arguments(spmd, path):
         grid = sg.init_grid((3,))
         x = np.zeros(3)
         found = [
-            caught(lambda: (sg.broadcast(x, grid, [0], [0]) if grid.rank else sg.all_reduce(x, grid, [0], "sum"))),
+            caught(lambda: sg.broadcast(x, grid, [0], [0]) if grid.rank else sg.all_reduce(x, grid, [0], "sum")),
             caught(lambda: sg.all_reduce(x, grid, [0], "max" if grid.rank == 2 else "sum")),
             caught(lambda: sg.gather(x, grid, [0], 0, [grid.rank])),
         ]

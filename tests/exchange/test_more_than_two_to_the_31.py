@@ -63,8 +63,7 @@ def test_mpi(path):
         pytest.skip("no mpiexec beside this Python")
     run = subprocess.run(
         [mpiexec, "-n", "2", sys.executable, __file__],
-        env=os.environ
-        | {"SPMD_GRID_PATH": path, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        env=os.environ | {"SPMD_GRID_PATH": path, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

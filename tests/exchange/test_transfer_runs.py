@@ -111,7 +111,11 @@ def test_flat_bytes(shape, dtype):
 @pytest.mark.parametrize("extent", [10, 400])  # by numpy, and by the kernels
 def test_copy_views(extent):
     x = np.random.default_rng(1).random((extent, extent))
-    targets = [np.zeros((extent, extent)), np.zeros((extent, extent), order="F"), np.zeros((extent, 2 * extent))[:, ::2]]
+    targets = [
+        np.zeros((extent, extent)),
+        np.zeros((extent, extent), order="F"),
+        np.zeros((extent, 2 * extent))[:, ::2],
+    ]
     views = [x, x.T, x[::-1]]
     copy_views(list(zip(views, targets, strict=True)))
     for view, target in zip(views, targets, strict=True):

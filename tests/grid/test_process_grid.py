@@ -76,8 +76,9 @@ REFUSALS = {
     "rank twice": ((2,), (1, 1), "a process must not be two devices"),
     "rank beyond": ((2,), (0, 3), "process 3; there are processes 0 to 2"),
     "rank negative": ((2,), (0, -1), "it must list process numbers"),
-    "rank no number": ((2,), (0, 1.5), "it must list process numbers"),
-    "no ranks": ((-1,), (), "do not divide 0 processes"),
+    "rank no number": ((2,), (0, 1.5), "it must list the process of each device"),
+    "no ranks": ((-1,), (), "it must list the process of each device"),
+    "ranks no list": ((2,), 5, "it must list the process of each device"),
 }
 
 

@@ -111,9 +111,7 @@ def test_several_culprits_one_error(spmd):
 
 
 def test_global_shape_contradicts_the_blocks(spmd):
-    name, message = refused(
-        spmd, lambda grid: sg.update_halo(np.zeros((3, 3)), grid, SPLIT, HALO, global_shape=(2, 4))
-    )
+    name, message = refused(spmd, lambda grid: sg.update_halo(np.zeros((3, 3)), grid, SPLIT, HALO, global_shape=(2, 4)))
     assert name == "ShapeError"
     assert "global_shape" in message
 

@@ -218,9 +218,7 @@ def test_dialect_data(spmd, case):
         sharding = sg.Sharding(grid, case["split_axes"], halo_sizes=case["halo_sizes"])
         array = np.array(case["global_tensor"])
         local = np.zeros(sharding.shard_shape(array.shape, grid.coords), array.dtype)
-        core = tuple(
-            slice(sharding.halo_of(d)[0], local.shape[d] - sharding.halo_of(d)[1]) for d in range(array.ndim)
-        )
+        core = tuple(slice(sharding.halo_of(d)[0], local.shape[d] - sharding.halo_of(d)[1]) for d in range(array.ndim))
         local[core] = array[sharding.shard_slices(array.shape, grid.coords)]
         sg.update_halo(local, grid, case["split_axes"], case["halo_sizes"])
         assert local.tolist() == case["result"][",".join(map(str, grid.coords))]

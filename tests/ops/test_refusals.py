@@ -480,6 +480,6 @@ def test_mismatch_of_many(spmd, path):
     lines = [line.strip() for line in message.splitlines()[1:]]
     assert [line.split("(grid_axes")[0] for line in lines] == [
         "rank 0 (0,): all_reduce",
-        "rank 1 (1,): broadcast",
+        "rank 1 (1,): broadcast.start",
         "rank 2 (2,): all_reduce",
     ]

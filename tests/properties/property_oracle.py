@@ -20,7 +20,7 @@ def group_of(grid_shape, axes, rank) -> list:
 
 
 def cuts(extent, sizes, start=0) -> list:
-    """The block rule, as DESIGN states it: the first axis cuts, the others cut its blocks."""
+    """The block rule, as the design states it: the first axis cuts, the others cut its blocks."""
     if not sizes:
         return [(start, start + extent)]
     chunk = math.ceil(extent / sizes[0])

@@ -14,7 +14,15 @@ with_fixtures = settings(suppress_health_check=list(HealthCheck))
 
 PATHS = ["auto", "auto", "direct", "inline", "message"]
 NUMERIC = ["?", "i1", "u1", "i2", "i4", "u8", "i8", "f2", "f4", "f8", ">f8", ">i4", "c8", "c16", "g"]
-MOVED = [*NUMERIC, "S5", "U3", "M8[s]", "V7", [("a", "i2"), ("b", ">f8", (2,))], [("a_rather_long_field_name", "f4"), ("b", "?")]]
+MOVED = [
+    *NUMERIC,
+    "S5",
+    "U3",
+    "M8[s]",
+    "V7",
+    [("a", "i2"), ("b", ">f8", (2,))],
+    [("a_rather_long_field_name", "f4"), ("b", "?")],
+]
 MEMORY = ["C", "C", "F", "steps", "backwards", "swapped", "inside", "one_cell"]
 BIG_EXTENTS = [17, 33, 130, 1025, 4200, 9001]
 

@@ -1,0 +1,49 @@
+"""Arrays that constructors get: all processes must agree on them, although none of them moves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spmd_grid.exchange.header import Facts
+from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.signatures import equal_shapes, same_dtype
+
+__all__ = ["AgreeDtype", "compare_array"]
+
+
+class _Compared:
+    """The outcome of a comparison that moved nothing: the caller's own array."""
+
+    @staticmethod
+    def run(x, out, frames):
+        return x
+
+
+class CompareArray(Operation):
+    """All processes must pass arrays of one shape and dtype."""
+
+    name = "from_global"
+
+    def prepare(self, grid, axes, sharding) -> dict:
+        return {"sharding": sharding}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> _Compared:
+        equal_shapes(self.name, facts, call.label)
+        same_dtype(self.name, facts, call.label)
+        return _Compared()
+
+
+class AgreeDtype(Operation):
+    """Every process has an array that fits its place in a layout; all must be of one dtype."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def prepare(self, grid, axes, layout) -> dict:
+        return {"layout": layout}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> np.dtype:
+        return same_dtype(self.name, facts, call.label)
+
+
+compare_array = CompareArray()
