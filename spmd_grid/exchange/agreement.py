@@ -65,9 +65,10 @@ def _raise_mismatch(comm: Communicator, description: str) -> None:
 
 def swap_texts(comm: Communicator, mine: bytes) -> list[bytes]:
     """Everybody's bytes, of any length.  Collective."""
-    comm.frame[:8] = len(mine).to_bytes(8, "little")
+    comm.frame[8:16] = len(mine).to_bytes(8, "little")
     data = comm.swap_frames().data
-    lengths = [int.from_bytes(data[i * FRAME_BYTES : i * FRAME_BYTES + 8], "little") for i in range(comm.size)]
+    starts = range(8, comm.size * FRAME_BYTES, FRAME_BYTES)
+    lengths = [int.from_bytes(data[start : start + 8], "little") for start in starts]
     return _all_gather_bytes(comm, mine, lengths)
 
 

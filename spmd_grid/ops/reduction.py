@@ -216,8 +216,8 @@ class Reduction:
             result = np.asarray(self.kind.combine(result, array.copy()))
             if result.shape != self.source_shape or not np.can_cast(result.dtype, self.dtype, "same_kind"):
                 raise ReductionError(
-                    f"{self.op}: the callable {self.kind.shown} turned two arrays of shape {self.source_shape} and dtype"
-                    f" {self.dtype} into shape {result.shape} and dtype {result.dtype}; it must keep both"
+                    f"{self.op}: the callable {self.kind.shown} turned two arrays of shape {self.source_shape} and"
+                    f" dtype {self.dtype} into shape {result.shape} and dtype {result.dtype}; it must keep both"
                 )
         return result.astype(self.dtype, copy=False)
 

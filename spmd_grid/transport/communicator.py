@@ -95,7 +95,10 @@ class Communicator(Protocol):
         """The communicator of these processes (numbers in the world), in this order.  Collective over them."""
 
     def swap_frames(self, exposed: Any = None) -> Frames:
-        """Posts ``self.frame`` and, where memory is shared, ``exposed``; returns everybody's.  Collective."""
+        """Posts ``self.frame`` and, where memory is shared, ``exposed``; returns everybody's.  Collective.
+
+        Byte 1 of a frame is the transport's own.
+        """
 
     def share(self, value: Any) -> list:
         """Everybody's value by reference; only where ``shares_memory``.  Collective."""

@@ -24,6 +24,7 @@ from spmd_grid.transport.communicator import (
     Process,
 )
 from spmd_grid.transport.lifeline import Departure, Lifeline
+from spmd_grid.transport.watched import Arrival, Creation, FrameReceive, FrameSend, Watched, absent
 
 try:
     from mpi4py import MPI
@@ -144,6 +145,8 @@ class MpiCommunicator:
         self._swapped = Frames(b"", self._frames, None)
         self._swap = None
         self._swap_done = None
+        # Whether a member has started operations to move on while it takes part in what follows the last swap.
+        self._some_have_started = False
         # Counted for the lifeline, which compares them between processes.
         self.entered = 0
         self.sent = [0] * self.size
@@ -169,7 +172,7 @@ class MpiCommunicator:
         group = world.Get_group()
         members = group.Incl(processes)
         if self._lifeline is not None:
-            self._lifeline.waiting = _Creation(processes)
+            self._lifeline.waiting = Creation(processes)
         self._meet(processes)
         comm = world.Create_group(members)
         if self._lifeline is not None:
@@ -204,6 +207,7 @@ class MpiCommunicator:
         if self._swap is None:
             self._swap = self._make_swap()
             self._swap_done = self._swap.Test
+        self.frame[1] = bool(self.process.pending)
         self._swap.Start()
         if not self._swap_done():
             lifeline = self._lifeline
@@ -214,6 +218,7 @@ class MpiCommunicator:
                 lifeline.waiting = None
         swapped = self._swapped
         swapped.headers = b"".join(self._headers)
+        self._some_have_started = 1 in swapped.headers[1::HEADER_BYTES]
         return swapped
 
     def _make_swap(self):
@@ -226,15 +231,15 @@ class MpiCommunicator:
     def share(self, value) -> list:
         raise TransportError("MPI processes share no Python objects")
 
-    def arrive(self) -> _Arrival:
+    def arrive(self) -> Arrival:
         self.entered += 1
-        return _Arrival(self, self.comm.Ibarrier())
+        return Arrival(self, self.comm.Ibarrier())
 
     def barrier(self) -> None:
         self.wait_all([self.arrive()])
 
     def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        return _absent(self.processes, self.entered, departed)
+        return absent(self.processes, self.entered, departed)
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -244,23 +249,25 @@ class MpiCommunicator:
 
     def isend_frame(self, frame: bytearray, destination: int, tag: int) -> list:
         self.sent[destination] += 1
-        return [_FrameSend(self, self.comm.Isend([frame, len(frame), MPI.BYTE], destination, tag), destination)]
+        return [FrameSend(self, self.comm.Isend([frame, len(frame), MPI.BYTE], destination, tag), destination)]
 
     def irecv(self, buffer, source: int, tag: int) -> list:
         comm = self.comm
         return [comm.Irecv([piece, len(piece), MPI.BYTE], source, tag) for piece in _pieces(buffer)]
 
-    def irecv_frame(self, frame: bytearray, source: int | None, tag: int) -> _FrameReceive:
-        return _FrameReceive(self, frame, source, tag)
+    def irecv_frame(self, frame: bytearray, source: int | None, tag: int) -> FrameReceive:
+        status = MPI.Status()
+        anybody = MPI.ANY_SOURCE if source is None else source
+        return FrameReceive(self, self.comm.Irecv([frame, len(frame), MPI.BYTE], anybody, tag), status, source)
 
-    def source_of(self, request: _FrameReceive) -> int:
+    def source_of(self, request: FrameReceive) -> int:
         return request.source
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
     def wait_all(self, requests: Sequence) -> None:
         lifeline = self._lifeline
-        if lifeline is not None and requests and isinstance(requests[0], _Watched):
+        if lifeline is not None and requests and isinstance(requests[0], Watched):
             lifeline.waiting = requests[0]
         for request in requests:
             self._finish(request)
@@ -319,8 +326,9 @@ class MpiCommunicator:
         self._finish_call("alltoallv", _by_counts(send, send_counts), _by_counts(receive, receive_counts))
 
     def _finish_call(self, name: str, *args) -> None:
-        if self._polite or self.process.pending:
-            self._poll(getattr(self.comm, "I" + name)(*args).Test)
+        # MPI does not match nonblocking forms with blocking ones: all members take the same.
+        if self._polite or self._some_have_started:
+            self._finish(getattr(self.comm, "I" + name)(*args))
         else:
             getattr(self.comm, name.capitalize())(*args)
 
@@ -328,114 +336,6 @@ class MpiCommunicator:
         sys.stdout.flush()
         print(message, file=sys.stderr, flush=True)
         _abort()
-
-
-class _Watched:
-    """A request whose wait the lifeline can tell to be in vain."""
-
-    __slots__ = ("Test", "Wait")
-
-    def __init__(self, request):
-        self.Test = request.Test
-        self.Wait = request.Wait
-
-
-class _Arrival(_Watched):
-    """This process's arrival at a meeting point."""
-
-    __slots__ = ("_number", "_processes")
-
-    def __init__(self, group: MpiCommunicator, request):
-        super().__init__(request)
-        self._processes = group.processes
-        self._number = group.entered
-
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        return _absent(self._processes, self._number, departed)
-
-
-class _FrameSend(_Watched):
-    """A frame on its way to one member, and all that follows it."""
-
-    __slots__ = ("_group", "_number", "_peer")
-
-    def __init__(self, group: MpiCommunicator, request, peer: int):
-        super().__init__(request)
-        self._group = group
-        self._peer = peer
-        self._number = group.sent[peer]
-
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        """The receiver, if it ended without taking the frame."""
-        group, process = self._group, self._group.processes[self._peer]
-        if process not in departed:
-            return None
-        received = departed[process].received.get(group.processes)
-        return process if received is None or received[group.rank] < self._number else None
-
-
-class _FrameReceive(_Watched):
-    """A started receive of one frame that remembers its sender."""
-
-    __slots__ = ("_done", "_group", "_request", "_status", "source")
-
-    def __init__(self, group: MpiCommunicator, frame: bytearray, source: int | None, tag: int):
-        self.source = source
-        self._group = group
-        self._status = MPI.Status()
-        self._request = group.comm.Irecv(
-            [frame, len(frame), MPI.BYTE], MPI.ANY_SOURCE if source is None else source, tag
-        )
-        self._done = False
-
-    def Test(self) -> bool:
-        if not self._done and self._request.Test(self._status):
-            self._complete()
-        return self._done
-
-    def Wait(self) -> None:
-        if not self._done:
-            self._request.Wait(self._status)
-            self._complete()
-
-    def _complete(self) -> None:
-        self._done = True
-        self.source = self._status.Get_source()
-        self._group.received[self.source] += 1
-
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        """A sender that ended without sending this frame, when nobody else can send it."""
-        group = self._group
-        senders = range(group.size) if self.source is None else [self.source]
-        for place in senders:
-            process = group.processes[place]
-            if place == group.rank and self.source is None:
-                continue
-            sent = departed[process].sent.get(group.processes) if process in departed else None
-            if process not in departed or (sent is not None and sent[group.rank] > group.received[place]):
-                return None
-        others = [group.processes[place] for place in senders if place != group.rank]
-        # The frame may have come while we looked; it is done before it is counted as received.
-        return None if self._done or not others else others[0]
-
-
-class _Creation:
-    """The making of a communicator, in which all its members take part."""
-
-    def __init__(self, processes: tuple[int, ...]):
-        self._processes = processes
-
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        gone = [p for p in self._processes if p in departed and self._processes not in departed[p].entered]
-        return gone[0] if gone else None
-
-
-def _absent(processes: Sequence[int], meeting: int, departed: dict[int, Departure]) -> int | None:
-    """The member that ended before it came to a meeting of the group, counted from 1."""
-    for process in processes:
-        if process in departed and departed[process].entered.get(processes, 0) < meeting:
-            return process
-    return None
 
 
 class _RepeatedSwap:
@@ -478,12 +378,12 @@ def _by_counts(buffer, counts: Sequence[int]) -> list:
 
 
 def _more_ranks_than_cores(comm) -> bool:
-    """Whether this node has more ranks than the union of the cores they may use.  Collective."""
+    """Whether any node has more ranks than the union of the cores they may use.  Collective."""
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
     cores = set().union(*node.allgather(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()))
     crowded = node.size > (len(cores) or os.cpu_count() or 1)
     node.Free()
-    return crowded
+    return comm.allreduce(crowded, MPI.LOR)
 
 
 def _refuse_lonely_start(comm) -> None:

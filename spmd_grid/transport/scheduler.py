@@ -168,7 +168,8 @@ class Scheduler:
         gone = [other for other in awaited if other in self._ended]
         if not gone or (len(gone) < len(awaited) and not wait.needs_all):
             return
-        text = f"rank {gone[0]} of {self.size} {_how(self._ended[gone[0]])} while rank {rank} waits for it\n{self._report()}"
+        how = _how(self._ended[gone[0]])
+        text = f"rank {gone[0]} of {self.size} {how} while rank {rank} waits for it\n{self._report()}"
         self._fail(gone[0], RankEndedError(text, gone[0]))
 
     def _report(self) -> str:
