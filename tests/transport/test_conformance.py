@@ -62,8 +62,10 @@ def test_swap_frames(spmd, n):
             for i in range(n):
                 mark = bytes([i * 16 + turn])
                 header = frames.headers[i * HEADER_BYTES : (i + 1) * HEADER_BYTES]
-            assert header[:1] + header[2:] == mark * (HEADER_BYTES - 1)  # byte 1 is the transport's own
-                assert bytes(frames.data[i * FRAME_BYTES : (i + 1) * FRAME_BYTES]) == mark * FRAME_BYTES
+                frame = bytes(frames.data[i * FRAME_BYTES : (i + 1) * FRAME_BYTES])
+                for part in (header, frame):  # of which byte 1 is the transport's own
+                    assert part[:1] + part[2:] == mark * (len(part) - 1)
+                assert (len(header), len(frame)) == (HEADER_BYTES, FRAME_BYTES)
             assert len(frames.headers) == n * HEADER_BYTES and hash(frames.headers)
             if comm.shares_memory:
                 assert frames.exposed == [f"mine {i}" for i in range(n)]
