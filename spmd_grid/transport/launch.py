@@ -46,13 +46,14 @@ def current_world() -> Communicator:
 
 def as_communicator(comm) -> Communicator:
     """The communicator for the ``comm`` argument of ``init_grid``: one of ours, or one of mpi4py's."""
-    if isinstance(comm, Communicator):
-        return comm
-    if type(comm).__module__.startswith("mpi4py") and not is_simulated():
-        from spmd_grid.transport import mpi
+    if type(comm).__module__.startswith("mpi4py"):  # first: to look at the attributes of a null one raises
+        if not is_simulated():
+            from spmd_grid.transport import mpi
 
-        if mpi.is_communicator(comm):
-            return mpi.open_world(comm)
+            if mpi.is_communicator(comm):
+                return mpi.open_world(comm)
+    elif isinstance(comm, Communicator):
+        return comm
     raise GridError(
         f"comm is {comm!r}; it must be an intracommunicator of mpi4py that this process is in (under MPI only), or None"
         " for all processes"
