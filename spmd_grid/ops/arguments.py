@@ -26,7 +26,7 @@ __all__ = [
 def hashable(value):
     """Lists as tuples, so that the arguments of a call can be looked up."""
     if type(value) is list:
-        return tuple(hashable(item) for item in value)
+        return tuple(value) if list not in map(type, value) else tuple(map(hashable, value))
     return tuple(value.tolist()) if type(value) is np.ndarray and value.ndim == 1 else value
 
 

@@ -207,7 +207,9 @@ class MpiCommunicator:
         if self._swap is None:
             self._swap = self._make_swap()
             self._swap_done = self._swap.Test
-        self.frame[1] = bool(self.process.pending)
+        pending = self.process.pending
+        if pending or self.frame[1]:
+            self.frame[1] = bool(pending)
         self._swap.Start()
         if not self._swap_done():
             lifeline = self._lifeline
