@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import SimpleNamespace
 
 import numpy as np
@@ -170,7 +171,7 @@ class Opening:
         self.agreed: dict = {}
 
 
-class Operation:
+class Operation(ABC):
     """A collective operation; an instance is called like a function.
 
     Subclasses give ``name``, ``prepare`` (arguments known to all), ``takes_array`` and ``resolve``.
@@ -179,17 +180,17 @@ class Operation:
     name: str
     wants_contiguous = False  # whether ``convert`` makes arrays C-contiguous and aligned
 
+    @abstractmethod
     def prepare(self, grid, axes: tuple[int, ...], *args) -> dict:
         """Checks the arguments that all processes know alike; the normalised ones by name."""
-        raise NotImplementedError
 
     def group_axes(self, grid, axes: tuple[int, ...], *args) -> tuple[int, ...]:
         """The axes over which this operation's groups extend: ``grid_axes``, or a part of them that suffices."""
         return axes
 
+    @abstractmethod
     def resolve(self, call: Call, facts: list[Facts]):
         """What this member does, given everybody's facts: an object with ``run`` and ``steps``; or refuses."""
-        raise NotImplementedError
 
     def takes_array(self, call: Call) -> bool:
         """Whether this member's array matters (off the root it may not)."""
