@@ -1,9 +1,9 @@
 """MPI as a transport; the only file that imports mpi4py.
 
 The package talks on a duplicate of the user's communicator, so its messages never meet the program's own.  Headers
-travel by a persistent ``MPI_Allgather`` that is polled: with MPICH that takes a third of the time of a blocking
-call.  Where a node has more ranks than cores, waiting ranks sleep between polls, so that they do not slow the one
-that computes.
+travel by a persistent ``MPI_Allgather`` that is polled, since a blocking call may wait longer than the message takes.
+Where a node has more ranks than cores, waiting ranks sleep between polls, so that they do not slow the one that
+computes.
 """
 
 from __future__ import annotations
