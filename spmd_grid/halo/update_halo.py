@@ -21,7 +21,8 @@ from spmd_grid.exchange.transfer import Receive, Send, Transfer
 from spmd_grid.grid.blocks import block_starts
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.halo.pattern import halo_pieces, in_domain
+from spmd_grid.halo.boundary import as_periodic
+from spmd_grid.halo.line import halo_pieces, in_domain
 from spmd_grid.ops.arguments import check_grid, hashable
 from spmd_grid.ops.collective import Call, Operation, keep, keep_call
 from spmd_grid.ops.signatures import same_dtype
@@ -193,12 +194,12 @@ class UpdateHalo(Operation):
                 grid, split_axes, halo_sizes=halo_sizes, blocks=blocks, sharded_dims_offsets=sharded_dims_offsets
             )
             shape = None if global_shape is None else sharding.check_global_shape(global_shape)
+            wraps = as_periodic(periodic, len(sharding.split_axes), at_least=True)
         except SpmdError as error:
             raise type(error)(f"{self.name}: {error}") from None
-        wraps = _periodic_by_dim(periodic, sharding)
         calls = []
         for dim in reversed(sharding.sharded_dims):
-            args = (dim, *sharding.halo_of(dim), wraps(dim), _known_starts(sharding, dim, shape))
+            args = (dim, *sharding.halo_of(dim), wraps[dim], _known_starts(sharding, dim, shape))
             calls.append(self._find(grid, sharding.axes_of(dim), args, started))
         course = _Course(sharding, shape, calls)
         keep_call(grid, key, course)
@@ -262,20 +263,6 @@ def _check_local(x, sharding: Sharding, global_shape: tuple[int, ...] | None) ->
             f"update_halo: x has shape {x.shape}, but global_shape is {global_shape}; dimensions that are not split"
             " must be equal"
         )
-
-
-def _periodic_by_dim(periodic, sharding: Sharding):
-    """Whether each dimension is periodic, from one bool or one per dimension."""
-    if isinstance(periodic, (bool, np.bool_)):
-        return lambda dim: bool(periodic)
-    flags = hashable(periodic)
-    if (
-        not isinstance(flags, tuple)
-        or len(flags) < len(sharding.split_axes)
-        or not all(isinstance(flag, (bool, np.bool_)) for flag in flags)
-    ):
-        raise ShapeError(f"update_halo: periodic={periodic!r}; it must be one bool, or one per tensor dimension")
-    return lambda dim: bool(flags[dim])
 
 
 def _known_starts(sharding: Sharding, dim: int, global_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
