@@ -9,6 +9,7 @@ import numpy as np
 from spmd_grid.errors import DTypeError, GridError, ImplicitGatherError, OutputError, ShapeError, SpmdError
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.memory import view_of
+from spmd_grid.grid import indexing
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
@@ -18,7 +19,7 @@ from spmd_grid.ops.arguments import as_array, as_dtype, check_grid, hashable
 from spmd_grid.ops.assemble import assemble
 from spmd_grid.ops.compare import AgreeDtype, compare_array
 from spmd_grid.reduction_kind import as_reduction, identity, result_dtype
-from spmd_grid.typing import Shape
+from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["ShardedArray", "empty", "from_function", "full", "zeros"]
 
@@ -40,12 +41,13 @@ class ShardedArray:
     ([15, 16, 0], [10, 11, 12, 13, 14, 15, 16])
     """
 
-    __slots__ = ("_local", "_layout", "_grid")
+    __slots__ = ("_local", "_layout", "_grid", "_version", "__weakref__")
 
     def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid):
         self._local = local
         self._layout = layout
         self._grid = grid
+        self._version = 1  # counts the changes of the core that `mark_dirty` was told of
 
     @classmethod
     def from_global(cls, array, sharding: Sharding, grid: ProcessGrid) -> ShardedArray:
@@ -58,7 +60,7 @@ class ShardedArray:
         _check_sharding("from_global", sharding, grid)
         array = compare_array._run(array, grid, _all_axes(grid), (sharding,))
         layout = Layout(sharding, array.shape)
-        result = cls._allocate("from_global", layout, array.dtype, grid, np.zeros)
+        result = cls._allocate("from_global", layout, array.dtype, grid, zeroed=True)
         result._fill_domain(view_of(array, layout.local_box(grid.coords).intersect(layout.domain_box)))
         return result
 
@@ -88,11 +90,11 @@ class ShardedArray:
         return cls(local, layout, grid)
 
     @classmethod
-    def _allocate(cls, op: str, layout: Layout, dtype: np.dtype, grid: ProcessGrid, make: Callable) -> ShardedArray:
+    def _allocate(cls, op: str, layout: Layout, dtype: np.dtype, grid: ProcessGrid, zeroed: bool) -> ShardedArray:
         if dtype.hasobject:
             raise DTypeError(f"{op}: dtype {dtype} holds Python objects; only fixed-size dtypes can be moved")
         _check_partial(op, layout.sharding, dtype)
-        return cls(make(layout.local_shape(grid.coords), dtype), layout, grid)
+        return cls(grid.allocate(layout.local_shape(grid.coords), dtype, zeroed), layout, grid)
 
     def _fill_domain(self, values) -> None:
         """Writes the cells of the domain; off the first device of partial axes, the identity instead."""
@@ -143,6 +145,83 @@ class ShardedArray:
         """The grid the array lives on."""
         return self._grid
 
+    @property
+    def global_slices(self) -> tuple[slice, ...]:
+        """Where in the global array this process's core is."""
+        return self._layout.core_box(self._grid.coords).slices()
+
+    def owner_of(self, index: Sequence[int]) -> MultiIndex:
+        """The coordinates of the device whose core holds the global cell ``index``, a whole number per dimension.
+
+        Local.  Along replicated and partial axes, where several hold it, the coordinate is 0.  Raises `ShapeError`
+        for a cell outside the domain, negative indices among them.
+
+        >>> from spmd_grid import Sharding, init_grid, run_spmd
+        >>> def body():
+        ...     grid = init_grid((2, 2))
+        ...     return zeros((5, 4), Sharding(grid, [[1]]), grid).owner_of((3, 0))
+        >>> run_spmd(body, ranks=4)[0]
+        (0, 1)
+        """
+        return indexing.owner_of(self._layout, index)
+
+    def local_index(self, index: Sequence[int], halos: bool = False) -> MultiIndex | None:
+        """Where the global cell ``index`` lies in ``local``, or None if this process does not hold it.
+
+        Local.  It holds the cells of its core, with ``halos`` those of its halos too.  Raises `ShapeError` as
+        `owner_of`.
+
+        >>> from spmd_grid import Sharding, init_grid, run_spmd
+        >>> def body():
+        ...     grid = init_grid((3,))
+        ...     a = zeros((7,), Sharding(grid, [[0]], halo_sizes=[1, 1]), grid)
+        ...     return a.local_index((3,)), a.local_index((3,), halos=True)
+        >>> run_spmd(body, ranks=3)
+        [(None, (4,)), ((1,), (1,)), (None, None)]
+        """
+        return indexing.local_index(self._layout, self._grid.coords, index, halos)
+
+    def global_indices(self, halos: bool = False) -> tuple[np.ndarray, ...]:
+        """The global indices of this process's cells, as open arrays (see ``numpy.ogrid``): one per dimension.
+
+        Local.  Of ``core``, or with ``halos`` of all of ``local``.  Halo cells outside the domain count on: the one
+        before cell 0 is -1, also where the halo update is periodic.
+
+        >>> from spmd_grid import Sharding, init_grid, run_spmd
+        >>> def body():
+        ...     grid = init_grid((3,))
+        ...     a = zeros((7,), Sharding(grid, [[0]], halo_sizes=[1, 1]), grid)
+        ...     return a.global_indices()[0].tolist(), a.global_indices(halos=True)[0].tolist()
+        >>> run_spmd(body, ranks=3)[0]
+        ([0, 1, 2], [-1, 0, 1, 2, 3])
+        """
+        return indexing.index_arrays(indexing.held_box(self._layout, self._grid.coords, halos))
+
+    def coordinates(self, origin=0.0, spacing=1.0, halos: bool = False) -> tuple[np.ndarray, ...]:
+        """``origin + spacing * index`` of this process's cells, as open float arrays: one per dimension.
+
+        Local.  ``origin`` and ``spacing`` are numbers, or lists of one per dimension; ``halos`` as in
+        `global_indices`.  Raises `ShapeError`.
+
+        >>> from spmd_grid import Sharding, init_grid, run_spmd
+        >>> def body():
+        ...     grid = init_grid((2,))
+        ...     a = zeros((4, 3), Sharding(grid, [[0]]), grid)
+        ...     x, y = a.coordinates(origin=[10, 0], spacing=0.5)
+        ...     a.core[:] = x + y
+        ...     return a.core.tolist()
+        >>> run_spmd(body, ranks=2)[1]
+        [[11.0, 11.5, 12.0], [11.5, 12.0, 12.5]]
+        """
+        return indexing.coordinates(indexing.held_box(self._layout, self._grid.coords, halos), origin, spacing)
+
+    def mark_dirty(self) -> None:
+        """Tells halo exchanges that are called with ``only_dirty=True`` that the core has changed since.
+
+        Local.  Call it wherever the core has been written to; such an exchange leaves out what is not marked.
+        """
+        self._version += 1
+
     def update_halo(self, periodic=False) -> ShardedArray:
         """Refreshes the halo cells from their owners, in place; gives the array itself.
 
@@ -190,7 +269,7 @@ class ShardedArray:
 
 def empty(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64") -> ShardedArray:
     """A sharded array whose cells hold anything.  Local, called by every process."""
-    return _make("empty", np.empty, global_shape, sharding, grid, dtype)
+    return _make("empty", global_shape, sharding, grid, dtype, zeroed=False)
 
 
 def zeros(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64") -> ShardedArray:
@@ -203,7 +282,7 @@ def zeros(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dt
     >>> run_spmd(body, ranks=4)
     [(3, 2), (3, 2), (2, 2), (2, 2)]
     """
-    return _make("zeros", np.zeros, global_shape, sharding, grid, dtype)
+    return _make("zeros", global_shape, sharding, grid, dtype, zeroed=True)
 
 
 def full(
@@ -213,7 +292,7 @@ def full(
 
     Local, called by every process.  Raises `DTypeError` for a value that ``dtype`` cannot hold.
     """
-    result = _make("full", np.zeros, global_shape, sharding, grid, dtype)
+    result = _make("full", global_shape, sharding, grid, dtype, zeroed=True)
     try:
         with np.errstate(invalid="raise", over="raise"):
             value = np.full((), fill_value, result.dtype)
@@ -258,15 +337,15 @@ def from_function(
             ) from None
 
     values = _agree_dtype("from_function", evaluate, grid, layout)
-    result = ShardedArray._allocate("from_function", layout, values.dtype, grid, np.zeros)
+    result = ShardedArray._allocate("from_function", layout, values.dtype, grid, zeroed=True)
     result._fill_domain(values)
     return result
 
 
-def _make(op: str, make: Callable, global_shape, sharding, grid, dtype) -> ShardedArray:
+def _make(op: str, global_shape, sharding, grid, dtype, zeroed: bool) -> ShardedArray:
     _check_sharding(op, sharding, grid)
     layout = Layout(sharding, hashable(global_shape))
-    return ShardedArray._allocate(op, layout, as_dtype(op, "float64" if dtype is None else dtype), grid, make)
+    return ShardedArray._allocate(op, layout, as_dtype(op, "float64" if dtype is None else dtype), grid, zeroed)
 
 
 def _agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layout: Layout) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 ``auto``: *direct* where the members can read one another's arrays, else *inline* (small arrays inside the frames that
 open an operation) and *message* for the rest.  ``SPMD_GRID_PATH`` or `forced_path` force one; a forced *direct* falls
-back to *message* where memory is not shared.
+back to *message* where memory is not shared.  Halos know two ways of being *direct*, *read* and *staged*, and two ways
+of making messages, *packed* and *straight*; other operations take these for what they are.
 """
 
 from __future__ import annotations
@@ -15,13 +16,29 @@ from spmd_grid.errors import SimulationError, TransportError
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.launch import is_simulated
 
-__all__ = ["DIRECT", "INLINE", "MESSAGE", "chosen_path", "forced_path", "path_for"]
+__all__ = [
+    "AUTO",
+    "DIRECT",
+    "INLINE",
+    "MESSAGE",
+    "PACKED",
+    "READ",
+    "STAGED",
+    "STRAIGHT",
+    "checked_path",
+    "chosen_path",
+    "forced_path",
+    "path_for",
+]
 
-DIRECT, INLINE, MESSAGE = "direct", "inline", "message"
-_NAMES = ("auto", DIRECT, INLINE, MESSAGE)
+AUTO, DIRECT, INLINE, MESSAGE = "auto", "direct", "inline", "message"
+READ, STAGED = "read", "staged"  # ways of being direct
+PACKED, STRAIGHT = "packed", "straight"  # ways of messages
+_NAMES = (AUTO, DIRECT, INLINE, MESSAGE, READ, STAGED, PACKED, STRAIGHT)
+_MEANING = {READ: DIRECT, STAGED: DIRECT, PACKED: MESSAGE, STRAIGHT: MESSAGE}
 
 
-def _checked(name: str, where: str) -> str:
+def checked_path(name: str, where: str) -> str:
     if name not in _NAMES:
         raise TransportError(f"{where} is {name!r}; it must be one of {', '.join(_NAMES)}")
     return name
@@ -34,7 +51,7 @@ def chosen_path() -> str:
     """The forced path, or ``auto``.  Local."""
     global _forced
     if _forced is None:
-        _forced = _checked(os.environ.get("SPMD_GRID_PATH", "auto"), "SPMD_GRID_PATH")
+        _forced = checked_path(os.environ.get("SPMD_GRID_PATH", AUTO), "SPMD_GRID_PATH")
     return _forced
 
 
@@ -47,7 +64,7 @@ def forced_path(name: str) -> Iterator[None]:
     if is_simulated():
         raise SimulationError("forced_path inside a simulated rank, which shares the setting with all: put it around")
     global _forced
-    previous, _forced = chosen_path(), _checked(name, "the forced path")
+    previous, _forced = chosen_path(), checked_path(name, "the forced path")
     try:
         yield
     finally:
@@ -57,6 +74,7 @@ def forced_path(name: str) -> Iterator[None]:
 def path_for(comm: Communicator) -> str:
     """The path that a group takes, small arrays aside.  Local, alike on all members."""
     name = chosen_path()
-    if name == "auto":
+    name = _MEANING.get(name, name)
+    if name == AUTO:
         return DIRECT if comm.shares_memory else INLINE
     return MESSAGE if name == DIRECT and not comm.shares_memory else name

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from math import prod
+
+import numpy as np
 
 from spmd_grid.errors import GridError
 from spmd_grid.grid.box import as_ints
@@ -87,6 +90,23 @@ class ProcessGrid:
             found = self._world.subgroup([self.grid.process(device) for device in members])
             self._groups[axes] = found
         return found
+
+    def allocate(self, shape: Shape, dtype, zeroed: bool = False) -> np.ndarray:
+        """A new C-contiguous array, where possible in memory that the other processes of the node can address.
+
+        Local.  What is in it: zeros if ``zeroed``, else anything.
+
+        >>> from spmd_grid import run_spmd
+        >>> run_spmd(lambda: init_grid((2,)).allocate((2, 1), "i2", zeroed=True).tolist(), ranks=2)
+        [[[0], [0]], [[0], [0]]]
+        """
+        dtype = np.dtype(dtype)
+        # Python's objects are nobody else's business, and numpy has rules of its own for elements without bytes.
+        if dtype.itemsize and not dtype.hasobject:
+            memory = self._world.process.arena.allocate(prod(shape) * dtype.itemsize, zeroed)
+            if memory is not None:
+                return np.ndarray(shape, dtype, memory)
+        return (np.zeros if zeroed else np.empty)(shape, dtype)
 
     def check_use(self, operation: str) -> None:
         """Refuses a closed grid, and a process that has no place in it.  Local."""

@@ -11,30 +11,44 @@ from importlib import import_module
 from typing import Any
 
 from spmd_grid.kernels.folds import fold, fold_addresses, supports
-from spmd_grid.kernels.tables import BoxRow, Flat, address_of, box_row, build_table, flatten, table_bytes
+from spmd_grid.kernels.tables import (
+    ARRAY_WORDS,
+    BoxRow,
+    Flat,
+    address_of,
+    box_row,
+    build_table,
+    bytes_at,
+    flatten,
+    table_bytes,
+)
 
 __all__ = [
+    "ARRAY_WORDS",
     "BoxRow",
     "Flat",
     "address_of",
     "box_row",
     "build_table",
+    "bytes_at",
     "copy_boxes",
     "copy_boxes_between",
+    "course_address",
     "flatten",
     "fold",
     "fold_addresses",
+    "run_course",
     "supports",
     "table_bytes",
 ]
 
-_COMPILED = ("copy_boxes", "copy_boxes_between")
+_COMPILED = {"copy": ("copy_boxes", "copy_boxes_between"), "course": ("course_address", "run_course")}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _COMPILED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    copies = import_module("spmd_grid.kernels.copy")
-    for each in _COMPILED:
-        globals()[each] = getattr(copies, each)
-    return globals()[name]
+    for module, names in _COMPILED.items():
+        if name in names:
+            compiled = import_module(f"spmd_grid.kernels.{module}")
+            globals().update({each: getattr(compiled, each) for each in names})
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

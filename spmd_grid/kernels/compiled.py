@@ -8,6 +8,10 @@ loading waits for ``numba.core``: Python (3.11) breaks the cycle by handing out 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
 
 import numba
 from llvmlite.binding import get_host_cpu_name
@@ -19,22 +23,35 @@ inner = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def kernel(signature: str, name: str = "") -> Callable[[Callable], Callable]:
     """Decorate a function to be compiled for exactly ``signature``, at once, or loaded from the cache.
 
-    Local.  ``name`` tells variants of one function apart.  It and the processor go into the names of the cache's
-    files: numba numbers the entries of one file without a lock, so that two processes which save different entries at
-    the same time can mix them up; with one entry per file both write the same.  Where no cache folder can be written
-    (a read-only home on a compute node) the function is compiled without one.
+    Local.  ``name`` tells variants of one function apart.  It, the processor and the room's sources go into the names
+    of the cache's files.  numba numbers the entries of one file without a lock, so that two processes which save
+    different entries at the same time can mix them up; with one entry per file both write the same.  And numba looks
+    at the file of the function alone, not at those of the inner functions it is made of.  Where no cache folder can be
+    written (a read-only home on a compute node) the function is compiled without one.
     """
-
-    def compile_now(function: Callable) -> Callable:
-        function.__qualname__ = "_".join(filter(None, (function.__name__, name, numba.config.CPU_NAME or _CPU)))
-        try:
-            return numba.njit(signature, nogil=True, cache=True)(function)
-        except RuntimeError as error:
-            if "cannot cache" not in str(error):
-                raise
-            return numba.njit(signature, nogil=True)(function)
-
-    return compile_now
+    return partial(_compiled, partial(numba.njit, signature, nogil=True), name)
 
 
-_CPU = get_host_cpu_name()
+def by_address(signature: str) -> Callable[[Callable], Any]:
+    """As ``kernel``, for a function of which compiled code knows the ``address`` alone."""
+    return partial(_compiled, partial(numba.cfunc, signature, nopython=True), "")
+
+
+def _compiled(compiler: Callable, name: str, function: Callable):
+    function.__qualname__ = "_".join(
+        filter(None, (function.__name__, name, numba.config.CPU_NAME or get_host_cpu_name(), _SOURCES))
+    )
+    try:
+        return compiler(cache=True)(function)
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        return compiler()(function)
+
+
+def _digest_of_the_room() -> str:
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return blake2b(b"".join(path.read_bytes() for path in sources), digest_size=8).hexdigest()
+
+
+_SOURCES = _digest_of_the_room()

@@ -149,14 +149,20 @@ def _box(table, row, source, target):
             target -= extent * table[row, t + d]
 
 
+@inner
+def copy_rows(table, first, last, source_base, target_base):
+    """Copy the boxes of rows ``first`` to ``last`` (not included) between two base addresses."""
+    for row in range(first, last):
+        _box(table, row, source_base, target_base)
+
+
 @kernel("void(int64[:, ::1], int64, int64)")
 def copy_boxes(table, source_base, target_base):
     """Copy every box of ``table`` between two base addresses; the base columns are not read.
 
     Local.  Needs no GIL.  Source and target bytes must not overlap.
     """
-    for row in range(table.shape[0]):
-        _box(table, row, source_base, target_base)
+    copy_rows(table, 0, table.shape[0], source_base, target_base)
 
 
 @kernel("void(int64[:, ::1], int64[::1], int64[::1])")

@@ -11,25 +11,15 @@ from collections.abc import Callable
 from math import isnan
 from threading import Lock
 
-import numba  # first of all: see compiled.py
+import numba  # noqa: F401 - first of all: see compiled.py
 import numpy as np
 from numba import carray, types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
+from spmd_grid.kernels.address import pointer
 from spmd_grid.kernels.compiled import kernel
 
 BLOCK = 1 << 16  # bytes of ``out`` at a time; measured 8 KiB to 256 KiB, flat from 64 KiB
-
-
-@intrinsic(prefer_literal=True)
-def pointer(typingctx, address, dtype):
-    """The address as a pointer to elements of ``dtype``, a literal string of numpy's."""
-    element = types.CPointer(numba.from_dtype(np.dtype(dtype.literal_value)))
-
-    def emit(context, builder, signature, args):
-        return builder.inttoptr(args[0], context.get_value_type(element))
-
-    return element(types.int64, dtype), emit
 
 
 def combine(operation, a, b):

@@ -20,7 +20,18 @@ import numpy as np
 
 from spmd_grid.errors import DTypeError, OutputError
 
-__all__ = ["FIXED_COLUMNS", "BoxRow", "Flat", "address_of", "box_row", "build_table", "flatten", "table_bytes"]
+__all__ = [
+    "ARRAY_WORDS",
+    "FIXED_COLUMNS",
+    "BoxRow",
+    "Flat",
+    "address_of",
+    "box_row",
+    "bytes_at",
+    "build_table",
+    "flatten",
+    "table_bytes",
+]
 
 FIXED_COLUMNS = 4  # the columns before shape[D]
 
@@ -125,6 +136,7 @@ def _by_target(dim: tuple[int, int, int]) -> int:
 _HEADER = object.__basicsize__
 _word_at = ctypes.c_size_t.from_address
 _probe = np.zeros((2, 2))[1:, 1:]
+_probe.flags.writeable = False
 
 if _word_at(id(_probe) + _HEADER).value == _probe.ctypes.data:
 
@@ -137,6 +149,23 @@ else:
     def address_of(x: np.ndarray) -> int:
         """The address of ``x``'s first element.  Local."""
         return x.ctypes.data
+
+
+def _array_words() -> tuple[int, int] | None:
+    """Where in an array object its address and its flags are, or None where they are not where numpy's headers say."""
+    flags = _HEADER + 48  # after: data, nd (padded), dimensions, strides, base, descr
+    plain = np.zeros(3)
+    writeable = [bool(ctypes.c_int.from_address(id(x) + flags).value & 0x0400) for x in (plain, _probe)]
+    known = _word_at(id(plain) + _HEADER).value == plain.ctypes.data and writeable == [True, False]
+    return (_HEADER, flags) if known else None
+
+
+ARRAY_WORDS = _array_words()
+
+
+def bytes_at(address: int, n_bytes: int) -> np.ndarray:
+    """The memory at ``address`` as flat uint8; the caller keeps it alive.  Local."""
+    return np.frombuffer((ctypes.c_uint8 * n_bytes).from_address(int(address)), np.uint8, n_bytes)
 
 
 def flatten(x: np.ndarray) -> Flat:

@@ -14,11 +14,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from spmd_grid.transport.arena import Arena
+from spmd_grid.transport.wire import Wire
+
 __all__ = ["FRAME_BYTES", "HEADER_BYTES", "INLINE_BYTES", "Activity", "Communicator", "Frames", "Process"]
 
 HEADER_BYTES = 128
 INLINE_BYTES = 128
 FRAME_BYTES = HEADER_BYTES + INLINE_BYTES
+
+# The tags of wires, above those of operations and below those of meetings; wires take turns with them.
+FIRST_WIRE_TAG, N_WIRE_TAGS = 10000, 16000
 
 # Messages are cut into pieces of at most this many bytes: some MPI libraries count in 32-bit integers.
 LARGEST_MESSAGE = 1 << 30
@@ -36,7 +42,7 @@ class Process:
     ``pending`` lists the started operations; while this process waits for anything, ``progress`` moves all of them.
     """
 
-    __slots__ = ("activity", "coords", "messages", "pending", "rank", "scratch", "size")
+    __slots__ = ("activity", "arena", "coords", "messages", "pending", "rank", "retired", "scratch", "size")
 
     def __init__(self, rank: int, size: int, pending: list | None = None):
         self.rank = rank
@@ -45,7 +51,9 @@ class Process:
         self.pending: list = [] if pending is None else pending
         self.coords: tuple[int, ...] | None = None
         self.messages = 0  # point-to-point messages sent so far
+        self.retired: list = []  # channels that have been given up and not yet closed
         self.scratch = None  # memory that operations use by turns
+        self.arena = Arena()  # memory that other processes can address, where there is any
 
     def progress(self) -> None:
         """Moves every started operation as far as it goes without waiting."""
@@ -90,6 +98,7 @@ class Communicator(Protocol):
     shares_memory: bool
     frame: bytearray
     started: int  # how many operations this process has started here; members count alike
+    channels: int  # how many channels this process has made here; neighbours count alike
 
     def subgroup(self, processes: Sequence[int]) -> Communicator:
         """The communicator of these processes (numbers in the world), in this order.  Collective over them."""
@@ -126,6 +135,10 @@ class Communicator(Protocol):
 
     def test_all(self, requests: Sequence) -> bool:
         """Whether all requests are complete; makes progress."""
+
+    def wire(self, messages, sources, readers, number: int, epoch, activity) -> Wire:
+        """The wire of an exchange: its ``messages``, the members whose words it polls (``sources`` post lines,
+        ``readers`` say that they have read), its ``number`` among the group's, and how many exchanges have begun."""
 
     def give_way(self) -> None:
         """Lets others go on: for a process that asks again and again whether something is complete."""

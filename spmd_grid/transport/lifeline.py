@@ -25,12 +25,16 @@ _WATCH_SECONDS = 0.1
 
 @dataclass
 class Departure:
-    """What a process that ended had taken part in, by group: meetings entered, frames sent to and had from each."""
+    """What a process that ended had taken part in.
+
+    By group: meetings entered, frames sent to and had from each member; by wire: exchanges begun.
+    """
 
     label: str
     entered: dict[tuple[int, ...], int] = field(default_factory=dict)
     sent: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     received: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
+    exchanged: dict[tuple, int] = field(default_factory=dict)
 
 
 class Lifeline:

@@ -9,22 +9,32 @@ computes.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
 
 from spmd_grid.errors import TransportError
+from spmd_grid.transport.arena import Arena, ranks_per_node, segment_size, share_memory
 from spmd_grid.transport.communicator import (
+    FIRST_WIRE_TAG,
     FRAME_BYTES,
     HEADER_BYTES,
     LARGEST_MESSAGE,
+    N_WIRE_TAGS,
     Frames,
     Process,
 )
 from spmd_grid.transport.lifeline import Departure, Lifeline
+from spmd_grid.transport.mpi_wire import MpiWire
 from spmd_grid.transport.watched import Arrival, Creation, FrameReceive, FrameSend, Watched, absent
+from spmd_grid.transport.wire import Messages, Straight
 
 try:
     from mpi4py import MPI
@@ -63,7 +73,9 @@ class _World:
         self.alone = MPI.COMM_SELF.Dup()
         self._control = None
         self.groups: dict[tuple[int, ...], MpiCommunicator] = {}
-        self.polite = _more_ranks_than_cores(self.comm)
+        self.wires: set[MpiWire] = set()
+        self.exchanged: dict[tuple, int] = {}  # of wires that have been closed
+        self.polite, self.process.arena = _survey_node(self.comm)
         self.lifeline: Lifeline | None = None
         if self.comm.size > 1:
             watch = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
@@ -71,15 +83,25 @@ class _World:
             self.lifeline = Lifeline(self.process, _Control(self._control), self._take_stock, watch)
 
     def _take_stock(self, departure: Departure) -> None:
+        departure.exchanged.update(self.exchanged)
+        for wire in self.wires:
+            departure.exchanged[wire.key] = wire.epoch()
         for processes, group in self.groups.items():
             departure.entered[processes] = group.entered
             departure.sent[processes] = group.sent
             departure.received[processes] = group.received
 
+    def forget(self, wire: MpiWire) -> None:
+        """A wire has been closed; how often it was used may still tell somebody that he waits in vain."""
+        self.wires.discard(wire)
+        self.exchanged[wire.key] = wire.epoch()
+
     def close(self) -> None:
         """Frees what MPI would complain about; runs once, when the program ends."""
         if self.lifeline is not None:
             self.lifeline.close()
+        for wire in tuple(self.wires):
+            wire.close()
         for group in self.groups.values():
             group.release()
 
@@ -135,6 +157,7 @@ class MpiCommunicator:
         self.process = world.process
         self.frame = bytearray(FRAME_BYTES)
         self.started = 0
+        self.channels = 0
         self.comm = comm
         self._world = world
         self._lifeline = world.lifeline
@@ -265,6 +288,30 @@ class MpiCommunicator:
     def source_of(self, request: FrameReceive) -> int:
         return request.source
 
+    def wire(self, messages: Messages, sources, readers, number: int, epoch, activity) -> MpiWire:
+        comm, tag, world = self.comm, FIRST_WIRE_TAG + number % N_WIRE_TAGS, self._world
+
+        def persistent(make, places_and_buffers) -> list:
+            return [make([buffer, len(buffer), MPI.BYTE], place, tag) for place, buffer in places_and_buffers]
+
+        receives = [(place, piece) for place, buffer in messages.receives for piece in _pieces(buffer)]
+        sends = [(place, piece) for place, buffer in messages.sends for piece in _pieces(buffer)]
+        # A short takes the place of a whole message, however many pieces that has.
+        shorts = [
+            (place, piece)
+            for (place, buffer), (_, short) in zip(messages.sends, messages.shorts, strict=True)
+            for piece in [short, *[short[:0]] * (len(_pieces(buffer)) - 1)]
+        ]
+        made = zip((comm.Recv_init, comm.Send_init, comm.Send_init), (receives, sends, shorts), strict=True)
+        requests = [persistent(make, group) for make, group in made]
+        wire = MpiWire(self, requests, _library(), _nap if self._polite else None, self._lifeline)
+        senders = [place for place, _ in messages.receives]
+        wire.watch((self.processes, number), epoch, sources, readers, senders, activity)
+        world.wires.add(wire)
+        wire.on_close = world.forget
+        wire.send_straight = lambda message: _send_straight(comm, message, tag)
+        return wire
+
     # -- waiting ---------------------------------------------------------------------------------------------
 
     def wait_all(self, requests: Sequence) -> None:
@@ -302,7 +349,7 @@ class MpiCommunicator:
             if self.process.pending:
                 self.process.progress()
             if self._polite:
-                time.sleep(min(_LONGEST_NAP, (time.perf_counter() - began) * _NAP_PER_WAIT))
+                _nap(time.perf_counter() - began)
 
     # -- collectives that move bytes -------------------------------------------------------------------------
 
@@ -359,6 +406,53 @@ class _RepeatedSwap:
         self._start = None
 
 
+def _send_straight(comm, message: Straight, tag: int):
+    """A persistent send of a head and of cells wherever they lie, by a derived datatype."""
+    addresses, types = [message.head.ctypes.data], [MPI.BYTE.Create_contiguous(len(message.head))]
+    for address, shape, strides, itemsize in message.cells:
+        datatype = MPI.BYTE.Create_contiguous(itemsize)
+        for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+            whole = datatype.Create_hvector(extent, 1, stride)
+            datatype.Free()
+            datatype = whole
+        addresses.append(address)
+        types.append(datatype)
+    whole = MPI.Datatype.Create_struct([1] * len(types), addresses, types)
+    whole.Commit()
+    request = comm.Send_init([MPI.BOTTOM, 1, whole], message.member, tag)
+    for datatype in [*types, whole]:
+        datatype.Free()  # MPI keeps them for the request
+    return request
+
+
+class _Library(NamedTuple):
+    """What compiled code has to know of the MPI library in use."""
+
+    functions: tuple[int, int]  # addresses of MPI_Startall and MPI_Testall
+    status_bytes: int
+
+    def handles(self, requests: Sequence) -> np.ndarray:
+        """The requests' handles one after the other, as MPI takes them."""
+        width = MPI._sizeof(MPI.Request)
+        return np.frombuffer(
+            b"".join(ctypes.string_at(MPI._addressof(request), width) for request in requests) + b"\0" * width, np.uint8
+        ).copy()
+
+
+@cache
+def _library() -> _Library:
+    symbols = ctypes.CDLL(MPI.__file__)
+    found = tuple(
+        ctypes.cast(getattr(symbols, name), ctypes.c_void_p).value for name in ("MPI_Startall", "MPI_Testall")
+    )
+    return _Library(found, MPI._sizeof(MPI.Status))
+
+
+def _nap(waited: float) -> None:
+    """Sleeps for a part of the seconds waited so far, so that whoever computes may run."""
+    time.sleep(min(_LONGEST_NAP, waited * _NAP_PER_WAIT))
+
+
 def _abort() -> None:
     """Ends the job on all processes, what they have printed first."""
     time.sleep(_LAST_WORDS_SECONDS)
@@ -379,13 +473,31 @@ def _by_counts(buffer, counts: Sequence[int]) -> list:
     return [buffer, (counts, [0, *accumulate(counts)][:-1]), MPI.BYTE]
 
 
-def _more_ranks_than_cores(comm) -> bool:
-    """Whether any node has more ranks than the union of the cores they may use.  Collective."""
+def _survey_node(comm) -> tuple[bool, Arena]:
+    """Whether any node has more ranks than the union of the cores they may use, and the memory that this node's
+    processes share.  Collective.
+
+    The environment may differ between processes; what is wrong with it on one is raised on all.
+    """
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    cores = set().union(*node.allgather(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()))
-    crowded = node.size > (len(cores) or os.cpu_count() or 1)
+    size, per_node, problem = 0, None, ""
+    try:
+        size, per_node = segment_size(node.size), ranks_per_node()
+    except TransportError as error:
+        problem = str(error)
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    members = node.allgather((comm.rank, size, cores))
+    crowded = node.size > (len(set().union(*[cores for _, _, cores in members])) or os.cpu_count() or 1)
+    problem, crowded, per_node = comm.allreduce((problem, crowded, per_node or 0), MPI.MAX)
+    if problem:
+        raise TransportError(problem)
+    if per_node:
+        whole, node = node, node.Split(comm.rank // per_node)
+        whole.Free()
+        members = [member for member in members if member[0] // per_node == comm.rank // per_node]
+    arena = share_memory(node, [process for process, _, _ in members], min(size for _, size, _ in members))
     node.Free()
-    return comm.allreduce(crowded, MPI.LOR)
+    return crowded, arena
 
 
 def _refuse_lonely_start(comm) -> None:

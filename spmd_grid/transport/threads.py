@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from spmd_grid.errors import TransportError
+from spmd_grid.transport.arena import OneProcessArena
 from spmd_grid.transport.call_site import call_site
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, Process
+from spmd_grid.transport.communicator import (
+    FIRST_WIRE_TAG,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    N_WIRE_TAGS,
+    Frames,
+    Process,
+)
 from spmd_grid.transport.scheduler import Scheduler, Wait
+from spmd_grid.transport.thread_wire import ThreadWire
+from spmd_grid.transport.wire import Messages
 
 __all__ = ["ThreadCommunicator", "ThreadWorld"]
 
@@ -28,6 +38,9 @@ class ThreadWorld:
         self.size = size
         self.scheduler = Scheduler(size, seed)
         self.processes = [Process(rank, size) for rank in range(size)]
+        arena = OneProcessArena()
+        for process in self.processes:
+            process.arena = arena
         self._groups: dict[tuple[int, ...], _Group] = {}
 
     def communicator(self, rank: int) -> ThreadCommunicator:
@@ -80,18 +93,21 @@ class _Mailbox:
 class _Receive:
     """A receive that somebody will complete; ``waiter`` is the rank to wake then."""
 
-    __slots__ = ("done", "processes", "source", "stamp", "target", "waiter")
+    __slots__ = ("at_most", "done", "processes", "source", "stamp", "target", "waiter")
 
-    def __init__(self, processes: tuple[int, ...], target: np.ndarray, source: int | None, stamp: int):
+    def __init__(
+        self, processes: tuple[int, ...], target: np.ndarray, source: int | None, stamp: int, at_most: bool = False
+    ):
         self.processes = processes
         self.target = target
+        self.at_most = at_most  # whether a shorter message will do
         self.source = source
         self.waiter: int | None = None
         self.done = False
         self.stamp = stamp
 
     def complete(self, data: np.ndarray, source: int) -> None:
-        _copy(data, self.target)
+        _copy(data, self.target[: len(data)] if self.at_most else self.target)
         self.source = source
         self.done = True
 
@@ -108,6 +124,7 @@ class ThreadCommunicator:
         self.process = process
         self.frame = bytearray(FRAME_BYTES)
         self.started = 0
+        self.channels = 0
         self._world = world
         self._scheduler = world.scheduler
         self._group = group
@@ -193,12 +210,12 @@ class ThreadCommunicator:
     def source_of(self, request: _Receive) -> int:
         return request.source
 
-    def _post(self, target: np.ndarray, source: int | None, tag: int) -> _Receive:
+    def _post(self, target: np.ndarray, source: int | None, tag: int, at_most: bool = False) -> _Receive:
         self._scheduler.switch(self.process.rank)
         with self._scheduler.lock:
             box = self._group.boxes[self.rank]
             box.clock += 1
-            receive = _Receive(self.processes, target, source, box.clock)
+            receive = _Receive(self.processes, target, source, box.clock, at_most)
             sender = _first_arrived(box, source, tag)
             if sender is None:
                 box.posted.setdefault((source, tag), deque()).append(receive)
@@ -208,6 +225,24 @@ class ThreadCommunicator:
                 if not queue:
                     del box.arrived[sender, tag]
             return receive
+
+    def wire(self, messages: Messages, sources, readers, number: int, epoch, activity) -> ThreadWire:
+        tag = FIRST_WIRE_TAG + number % N_WIRE_TAGS
+
+        def receive(buffer: np.ndarray, member: int) -> _Receive:
+            return self._post(buffer, member, tag, at_most=True)
+
+        def send(buffer: np.ndarray, member: int) -> None:
+            self.isend(buffer, member, tag)
+
+        return ThreadWire(self, messages, receive, send, self._wake, sources, readers, activity)
+
+    def _wake(self, members: Iterable[int]) -> None:
+        """Lets waiting members look again whether what they wait for has come."""
+        self._scheduler.switch(self.process.rank)
+        with self._scheduler.lock:
+            for member in members:
+                self._scheduler.wake(self.processes[member])
 
     # -- waiting ---------------------------------------------------------------------------------------------
 

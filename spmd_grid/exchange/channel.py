@@ -1,0 +1,447 @@
+"""A channel: one process's end of a fixed exchange of boxes with its neighbours, made once and run many times.
+
+It turns boxes into what the compiled course (``kernels/course.py``) reads: one block of memory that neighbours of the
+node see (lines, words, staging), message buffers and their wire for the others, and copy tables.  Whether two
+neighbours meet in memory is agreed between the two when the channel is made; what they swap then is all that they
+need to know of each other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.errors import SpmdError, TransportError
+from spmd_grid.exchange.agreement import encode_error, error_from
+from spmd_grid.exchange.channel_rows import Taken, c_strides, copy_rows, n_runs
+from spmd_grid.exchange.memory import flat_bytes
+from spmd_grid.grid.cells import Cells
+from spmd_grid.kernels import slots as at
+from spmd_grid.transport.communicator import LARGEST_MESSAGE, Communicator, Process
+from spmd_grid.transport.wire import Messages, Requests, Straight
+from spmd_grid.typing import Shape
+
+__all__ = ["MIXED", "PACKED", "READ", "STAGED", "STRAIGHT", "Call", "Channel", "Taken"]
+
+READ, STAGED, MIXED = "read", "staged", "mixed"  # by memory
+PACKED, STRAIGHT = "packed", "straight"  # by message
+
+_LINE = 128  # bytes that no two writers share: two cache lines, since processors fetch them in pairs
+_TEXT_BYTES = 1024  # of a refusal
+_SHORT_BYTES = at.MESSAGE_HEAD + _TEXT_BYTES
+
+# Reading a neighbour's array pays for faces of at least this size in runs of at least this length; smaller ones, and
+# those cut across the fastest dimension, come faster out of staging, which the writer has in its cache.
+_READ_BYTES, _READ_RUN_BYTES = 1 << 15, 1 << 9
+
+
+# Neighbours swap their records on this tag; they make their channels in the same order.
+_RECORD_TAG = 1
+
+
+class Call(NamedTuple):
+    """Certain arrays, as the compiled course knows them, at ``address``; the rest is kept alive for it."""
+
+    address: int
+    words: np.ndarray
+    table: np.ndarray
+    requests: Requests | None
+
+
+class _Record(NamedTuple):
+    """What a neighbour has told of its block; ``met``: both can see the other's; ``base``: of its memory, as seen."""
+
+    words: np.ndarray
+    met: bool
+    base: int
+
+
+class Channel:
+    """One process's end of an exchange of ``dtypes`` arrays of local ``shape`` each.
+
+    Collective over the neighbours.  ``gives``: (place, cells) in the order in which the taker lists them; ``takes``:
+    what comes in, the own cells included; both by place.  ``fills``: (cells, one value per field).  ``memory``:
+    whether neighbours may meet in memory.
+    """
+
+    def __init__(
+        self,
+        comm: Communicator,
+        shape: Shape,
+        dtypes: Sequence[np.dtype],
+        gives: Sequence[tuple[int, Cells]],
+        takes: Sequence[Taken],
+        fills: Sequence[tuple[Cells, Sequence]] = (),
+        *,
+        memory: bool = True,
+        activity=None,
+    ):
+        self.comm, self.shape, self.dtypes = comm, tuple(shape), tuple(dtypes)
+        me = comm.rank
+        self.gives = {place: [c for _, c in group] for place, group in groupby(gives, lambda give: give[0])}
+        self.takes = {place: list(group) for place, group in groupby(takes, lambda take: take.place)}
+        self.own = self.takes.pop(me, [])
+        self.gives.pop(me, None)
+        self.fills = list(fills)
+        self._is_retired = False
+        _close_retired(comm.process)
+        comm.channels += 1
+        self._number = comm.channels
+        self._block = self._allocate(memory)
+        swapped = self._swap_records()
+        self.readers = [place for place in self.gives if swapped[place].met]
+        self.sources = [place for place in self.takes if swapped[place].met]
+        self.receives = [place for place in self.takes if not swapped[place].met]
+        self.sends = [place for place in self.gives if not swapped[place].met]
+        self._make_messages(activity)
+        self._make_state(swapped)
+        self._tables: dict = {}
+        self._loop_call = self.call([None] * len(self.dtypes))
+        self._state[at.LOOP_CALL] = self._loop_call.address
+        self.address = kernels.address_of(self._state)
+
+    # -- what is agreed with neighbours ------------------------------------------------------------------------
+
+    def _allocate(self, memory: bool) -> np.ndarray | None:
+        """The block that neighbours see: two lines, a word per reader, the text of a refusal, twice the staging."""
+        arena = self.comm.process.arena
+        self._line_bytes = -(-8 * (at.POSTED_OFFSETS + len(self.dtypes)) // _LINE) * _LINE
+        self._words_at = 2 * self._line_bytes
+        self._text_at = self._words_at + _LINE * len(self.gives)
+        self._staging_at = self._text_at + _TEXT_BYTES
+        self.parts, end = {}, 0
+        for place, cells in self.gives.items():
+            self.parts[place] = end
+            end += -(-self._bytes_of(cells) // _LINE) * _LINE
+        self._staging_bytes = end
+        if not memory or not (self.gives or self.takes):
+            return None
+        if all(arena.base_of(self.comm.processes[place]) is None for place in {*self.gives, *self.takes}):
+            return None
+        block = arena.allocate(self._staging_at + 2 * end)
+        if block is not None:
+            block[: self._staging_at] = 0
+        return block
+
+    def _swap_records(self) -> dict[int, _Record]:
+        """What each neighbour tells this process about its block.  Collective over the neighbours."""
+        comm, arena = self.comm, self.comm.process.arena
+        neighbours = sorted({*self.gives, *self.takes})
+        words = {place: i for i, place in enumerate(self.gives)}
+        requests, received, sent = [], {}, []
+        for place in neighbours:
+            received[place] = np.zeros(8, np.int64)
+            requests += comm.irecv(flat_bytes(received[place]), place, _RECORD_TAG)
+        for place in neighbours:
+            record = np.zeros(8, np.int64)
+            base = arena.base_of(comm.processes[place])
+            if self._block is not None and base is not None:
+                start = arena.offset_of(kernels.address_of(self._block), self._block.nbytes)
+                staging = start + self._staging_at + self.parts.get(place, 0)
+                word = start + self._words_at + _LINE * words.get(place, 0)
+                record[:] = 1, start, self._line_bytes, staging, self._staging_bytes, word, start + self._text_at, 0
+            sent.append(record)
+            requests += comm.isend(flat_bytes(record), place, _RECORD_TAG)
+        comm.wait_all(requests)
+        return {
+            place: _Record(received[place], bool(mine[0] and received[place][0]), self._base_of(place))
+            for place, mine in zip(neighbours, sent)
+        }
+
+    def _base_of(self, place: int) -> int:
+        base = self.comm.process.arena.base_of(self.comm.processes[place])
+        return -1 if base is None else base
+
+    def _make_messages(self, activity) -> None:
+        def buffer(cells) -> np.ndarray:
+            return np.zeros(max(at.MESSAGE_HEAD + self._bytes_of(cells), _SHORT_BYTES), np.uint8)
+
+        self._incoming = {place: buffer([take.target for take in self.takes[place]]) for place in self.receives}
+        self._outgoing = {place: buffer(self.gives[place]) for place in self.sends}
+        shorts = [(place, self._outgoing[place][:_SHORT_BYTES]) for place in self.sends]
+        self.wire = self.comm.wire(
+            Messages(list(self._incoming.items()), list(self._outgoing.items()), shorts),
+            self.sources,
+            self.readers,
+            self._number,
+            lambda: int(self._state[at.EPOCH]),
+            activity,
+        )
+
+    # -- what the compiled course reads ------------------------------------------------------------------------
+
+    def _make_state(self, swapped: dict[int, _Record]) -> None:
+        """All rows of the state; the numbers of table rows follow the order of `copy_rows`."""
+        n_fields = len(self.dtypes)
+        sizes = (len(self.sources), at.SOURCE_WORDS), (len(self.readers), at.READER_WORDS)
+        sizes += (len(self.receives), at.MESSAGE_WORDS), (len(self.sends), at.MESSAGE_WORDS)
+        n_words = at.HEADER_WORDS + sum(n * words for n, words in sizes)
+        self._state = state = np.zeros(n_words + 8, np.int64)
+        row, word = 0, at.HEADER_WORDS
+        self._source_rows, self._reader_rows, self._segments, self._texts = {}, {}, {}, {}
+
+        state[at.N_SOURCES], state[at.SOURCES] = len(self.sources), word
+        for place in self.sources:
+            record, n = swapped[place], len(self.takes[place])
+            base, (_, start, line_bytes, staging, staging_bytes, done, text, _) = record.base, record.words
+            words = base + start, line_bytes, base, base + staging, staging_bytes, base + done, row, n
+            state[word : word + at.SOURCE_WORDS] = words
+            self._source_rows[place], self._segments[place], self._texts[place] = word, base, base + text
+            word, row = word + at.SOURCE_WORDS, row + 2 * n * n_fields
+
+        state[at.N_READERS], state[at.READERS] = len(self.readers), word
+        block = 0 if self._block is None else kernels.address_of(self._block)
+        numbers = {place: i for i, place in enumerate(self.gives)}
+        for place in self.readers:
+            n, one_way = len(self.gives[place]), place not in self.sources
+            done = block + self._words_at + _LINE * numbers[place]
+            state[word : word + at.READER_WORDS] = done, 0, one_way, row, n
+            self._reader_rows[place] = word
+            word, row = word + at.READER_WORDS, row + n * n_fields
+
+        for count, first, places, buffers, pieces in (
+            (at.N_RECEIVES, at.RECEIVES, self.receives, self._incoming, self.takes),
+            (at.N_SENDS, at.SENDS, self.sends, self._outgoing, self.gives),
+        ):
+            state[count], state[first] = len(places), word
+            for place in places:
+                n = len(pieces[place])
+                state[word : word + at.MESSAGE_WORDS] = kernels.address_of(buffers[place]), row, n
+                word, row = word + at.MESSAGE_WORDS, row + n * n_fields
+
+        state[at.OWN], state[at.N_OWN] = row, len(self.own)
+        state[at.FILL], state[at.N_FILL] = row + len(self.own) * n_fields, len(self.fills)
+        self._constants = np.zeros(0, np.uint8)
+        if self.fills:
+            cells = [
+                np.array([values[f]]).astype(dtype) for f, dtype in enumerate(self.dtypes) for _, values in self.fills
+            ]
+            self._constants = np.concatenate([flat_bytes(cell) for cell in cells])
+        state[at.CONSTANTS] = kernels.address_of(self._constants)
+
+        state[at.N_FIELDS], state[at.CULPRIT] = n_fields, -1
+        state[at.LINES], state[at.LINE_BYTES] = block, self._line_bytes
+        state[at.STAGING], state[at.STAGING_BYTES] = block + self._staging_at, self._staging_bytes
+        wire = self.wire
+        state[at.START_MESSAGES], state[at.TEST_MESSAGES] = wire.start, wire.test
+        for (address, number), slot, count in zip(
+            wire.requests,
+            (at.REQUESTS_IN, at.REQUESTS_OUT, at.REQUESTS_SHORT),
+            (at.COUNT_IN, at.COUNT_OUT, at.COUNT_SHORT),
+        ):
+            state[slot], state[count] = address, number
+        state[at.STATUSES], state[at.FLAG] = wire.statuses, kernels.address_of(state) + 8 * n_words
+        state[at.ON_WAIT], state[at.ON_POST] = wire.on_wait, wire.on_post
+        state[at.POLLS], state[at.YIELDS] = wire.polls, wire.yields
+        state[at.COURSE] = kernels.course_address
+        if kernels.ARRAY_WORDS is not None:
+            state[at.ARRAY_DATA], state[at.ARRAY_FLAGS] = kernels.ARRAY_WORDS
+        self.choose(MIXED)
+        self.choose(PACKED)
+
+    def choose(self, mode: str) -> None:
+        """How cells go: READ from neighbours' arrays, STAGED by them, or MIXED by size and shape; and in messages,
+        PACKED by this package, or STRAIGHT from the arrays by MPI's datatypes.
+
+        Local; alike on all members, and not while an exchange is under way.
+        """
+        if mode in (PACKED, STRAIGHT):
+            self.message_mode = mode  # of calls made from now on
+            return
+        self.mode = mode
+        for place, word in self._source_rows.items():
+            cells = [take.source for take in self.takes[place]]
+            reads = self._reads(mode, cells, self.takes[place][0].source_shape)
+            self._state[word + at.S_SEGMENT] = self._segments[place] if reads else -1
+        for place, word in self._reader_rows.items():
+            self._state[word + at.R_STAGED] = not self._reads(mode, self.gives[place], self.shape)
+
+    def _reads(self, mode: str, cells: Sequence[Cells], shape: Shape) -> bool:
+        """Whether a reader copies from the array; both sides come to the same answer."""
+        if mode != MIXED:
+            return mode == READ
+        n_bytes = self._bytes_of(cells)
+        runs = sum(n_runs(each, shape) for each in cells) * len(self.dtypes)
+        return n_bytes >= _READ_BYTES and n_bytes >= _READ_RUN_BYTES * runs
+
+    def way_to(self, place: int) -> str:
+        """How cells go to and from a neighbour, in words.  Local."""
+        if place in self.receives or place in self.sends:
+            return "by message"
+        reads = place in self._source_rows and self._state[self._source_rows[place] + at.S_SEGMENT] >= 0
+        lends = place in self._reader_rows and not self._state[self._reader_rows[place] + at.R_STAGED]
+        return "by memory, " + ("read in place" if reads or lends else "staged")
+
+    # -- calls -------------------------------------------------------------------------------------------------
+
+    def call(self, fields: Sequence[np.ndarray | None]) -> Call:
+        """What the course has to know of these arrays, which the caller keeps alive; None: one that a loop brings.
+
+        Local.
+        """
+        arena = self.comm.process.arena
+        strides = tuple(
+            c_strides(self.shape, dtype.itemsize) if x is None else x.strides for x, dtype in zip(fields, self.dtypes)
+        )
+        table = self._tables.get(strides)
+        if table is None:
+            if len(self._tables) > 64:
+                self._tables.clear()
+            table = self._tables[strides] = kernels.build_table(copy_rows(self, strides))
+        call = np.zeros(at.CALL_FIELDS + at.FIELD_WORDS * len(fields), np.int64)
+        call[at.CALL_TABLE], call[at.CALL_ROWS], call[at.CALL_COLUMNS] = kernels.address_of(table), *table.shape
+        for f, x in enumerate(fields):
+            word = at.CALL_FIELDS + f * at.FIELD_WORDS
+            if x is None:
+                call[word + at.F_OFFSET] = -1
+                continue
+            call[word + at.F_ADDRESS] = address = kernels.address_of(x)
+            call[word + at.F_OFFSET] = arena.offset_of(address, x.nbytes) if x.flags.c_contiguous else -1
+            call[word + at.F_OBJECT] = 0 if kernels.ARRAY_WORDS is None else id(x)
+        requests = self._straight(fields) if self.sends and self.message_mode == STRAIGHT else None
+        if requests is not None:
+            call[at.CALL_REQUESTS], call[at.CALL_COUNT] = requests.address, requests.count
+        return Call(kernels.address_of(call), call, table, requests)
+
+    def _straight(self, fields: Sequence[np.ndarray | None]) -> Requests | None:
+        """Sends straight from ``fields``, where they are known.  Local."""
+        if any(x is None for x in fields) or any(len(buffer) > LARGEST_MESSAGE for buffer in self._outgoing.values()):
+            return None
+        messages = []
+        for place in self.sends:
+            cells = [
+                (kernels.address_of(x) + each.offset(x.strides), each.shape, each.strides(x.strides), x.itemsize)
+                for x in fields
+                for each in self.gives[place]
+            ]
+            messages.append(Straight(place, self._outgoing[place][: at.MESSAGE_HEAD], cells))
+        return self.wire.straight_sends(messages)
+
+    # -- running -----------------------------------------------------------------------------------------------
+
+    def run(self, what: int, call: Call | None = None) -> int:
+        """Runs parts of the course; how it ended.  Collective over the neighbours."""
+        return kernels.run_course(what, self.address, 0 if call is None else call.address)
+
+    def refuse(self, error: SpmdError) -> None:
+        """Takes part in an exchange in which this process has to refuse: all neighbours raise ``error``."""
+        self.begin_refusing(error)
+        code = self.run(at.UPDATE, self._loop_call)
+        self.end_refusing()
+        if code == at.ENDED:
+            self.raise_ended()
+
+    def begin_refusing(self, error: SpmdError) -> None:
+        """Makes the next exchange one in which this process refuses.  Local."""
+        text = encode_error(error)[: _TEXT_BYTES - 8]
+        note = np.zeros(_TEXT_BYTES, np.uint8)
+        note[:8].view(np.int64)[0] = len(text)
+        note[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
+        if self._block is not None:
+            self._block[self._text_at : self._text_at + _TEXT_BYTES] = note
+        for buffer in self._outgoing.values():
+            buffer[at.MESSAGE_HEAD : _SHORT_BYTES] = note
+        self._state[at.REFUSED] = 1
+
+    def end_refusing(self) -> None:
+        self._state[at.REFUSED] = 0
+
+    def refusal(self) -> SpmdError | None:
+        """The error of the neighbour that refused the last exchange.  Local."""
+        culprit = int(self._state[at.CULPRIT])
+        if culprit < 0:
+            return None
+        if culprit < len(self.sources):
+            address = self._texts[self.sources[culprit]]
+            note = kernels.bytes_at(address, _TEXT_BYTES)
+        else:
+            note = self._incoming[self.receives[culprit - len(self.sources)]][at.MESSAGE_HEAD : _SHORT_BYTES]
+        length = int(note[:8].view(np.int64)[0])
+        return error_from(note[8 : 8 + length].tobytes())
+
+    def raise_ended(self) -> None:
+        """Raises why a wait was given up."""
+        self.wire.raise_error()
+        raise TransportError("an exchange with neighbours failed: MPI could not start or complete its messages")
+
+    @property
+    def epoch(self) -> int:
+        """How many exchanges have begun."""
+        return int(self._state[at.EPOCH])
+
+    @property
+    def phase(self) -> int:
+        return int(self._state[at.PHASE])
+
+    def waits(self) -> list:
+        """What an exchange under way waits for, as requests.  Local."""
+        if self.phase == at.BEGUN:
+            epoch, odd = self.epoch, self.epoch & 1
+            lines = [self._source_rows[place] for place in self.sources]
+            return self.wire.waits(
+                [(int(self._state[w] + odd * self._state[w + at.S_LINE_BYTES]), epoch, i) for i, w in enumerate(lines)]
+            )
+        return []
+
+    def let_loops_in(self, refuse: Callable[[int, int, int], None], welcome: bool) -> None:
+        """Tells compiled loops what they must bring, and whom to call when they do not.  Local."""
+        state, word = self._state, ctypes.c_int64
+        state[at.REFUSE] = self.wire.callback(refuse, word, word, word, word)
+        state[at.LOOPS_WELCOME] = welcome
+        state[at.NDIM] = len(self.shape)
+        state[at.EXTENTS : at.EXTENTS + len(self.shape)] = self.shape
+        state[at.SEGMENT], state[at.SEGMENT_BYTES] = self.comm.process.arena.own_segment()
+        for f, dtype in enumerate(self.dtypes):
+            self._loop_call.words[at.CALL_FIELDS + f * at.FIELD_WORDS + at.F_DTYPE] = at.dtype_word(dtype)
+
+    def arrived(self) -> Iterator[tuple[int, list[list[np.ndarray]]]]:
+        """What has come in from each neighbour, by place, then field, then piece: views of staging.  Local."""
+        parity = self.epoch & 1
+        for place in sorted(self.takes):
+            shapes = [take.target.shape for take in self.takes[place]]
+            if place in self._source_rows:
+                word = self._source_rows[place]
+                address = self._state[word + at.S_STAGING] + parity * self._state[word + at.S_STAGING_BYTES]
+                flat = kernels.bytes_at(int(address), self._bytes_of([take.target for take in self.takes[place]]))
+            else:
+                flat = self._incoming[place][at.MESSAGE_HEAD :]
+            start, fields = 0, []
+            for dtype in self.dtypes:
+                pieces = []
+                for shape in shapes:
+                    n = prod(shape) * dtype.itemsize
+                    pieces.append(np.ndarray(shape, dtype, flat, start))
+                    start += n
+                fields.append(pieces)
+            yield place, fields
+
+    def retire(self) -> None:
+        """Gives it up: it is closed at the next occasion.  Local; may be called from anywhere, and again."""
+        if not self._is_retired:
+            self._is_retired = True
+            self.comm.process.retired.append(self)
+
+    def _close(self) -> bool:
+        """Gives back what it holds, unless a neighbour may still read from its block; whether that is done.  Local."""
+        self.wire.close()
+        words = [self._state[word + at.R_DONE] for word in self._reader_rows.values()]
+        if any(kernels.bytes_at(int(word), 8).view(np.int64)[0] < self.epoch for word in words):
+            return False
+        self._block = None
+        return True
+
+    def _bytes_of(self, cells: Sequence[Cells]) -> int:
+        return sum(prod(each.shape) for each in cells) * sum(dtype.itemsize for dtype in self.dtypes)
+
+
+def _close_retired(process: Process) -> None:
+    """Closes the channels that have been given up, as far as neighbours have finished with them.  Local."""
+    for channel in tuple(process.retired):
+        if channel._close():
+            process.retired.remove(channel)

@@ -1,0 +1,136 @@
+"""Raw memory from compiled code: loads, stores, words that other processes watch, and calls of functions by address.
+
+A word that one process writes and another one polls is stored with *release* and loaded with *acquire* semantics: what
+was written before the store is seen after the load.  On x86 both are plain moves; the compiler may not reorder them.
+"""
+
+from __future__ import annotations
+
+import platform
+
+import numba  # first of all: see compiled.py
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = [
+    "call",
+    "complete_messages",
+    "give_way",
+    "load",
+    "load_acquire",
+    "pause",
+    "pointer",
+    "start_messages",
+    "store",
+    "store_release",
+]
+
+_I32, _I64, _VOID = ir.IntType(32), ir.IntType(64), ir.VoidType()
+
+# The processor's hint that a loop polls: it saves power and lets the other thread of the core run.
+_HINTS = {"x86_64": ("llvm.x86.sse2.pause", ()), "aarch64": ("llvm.aarch64.hint", (1,))}
+_HINTS["AMD64"], _HINTS["arm64"] = _HINTS["x86_64"], _HINTS["aarch64"]
+
+give_way = types.ExternalFunction("sched_yield", types.int32())
+
+
+@intrinsic(prefer_literal=True)
+def pointer(typingctx, address, dtype):
+    """The address as a pointer to elements of ``dtype``, a literal string of numpy's."""
+    element = types.CPointer(numba.from_dtype(np.dtype(dtype.literal_value)))
+
+    def emit(context, builder, signature, args):
+        return builder.inttoptr(args[0], context.get_value_type(element))
+
+    return element(types.int64, dtype), emit
+
+
+def _word(builder, args):
+    """The address of word ``args[1]`` after address ``args[0]``."""
+    return builder.gep(builder.inttoptr(args[0], _I64.as_pointer()), [args[1]])
+
+
+@intrinsic
+def load(typingctx, address, slot):
+    """The int64 at ``address + 8 * slot``."""
+    return types.int64(types.int64, types.int64), lambda context, builder, _, args: builder.load(_word(builder, args))
+
+
+@intrinsic
+def store(typingctx, address, slot, value):
+    """Writes an int64 to ``address + 8 * slot``."""
+
+    def emit(context, builder, signature, args):
+        builder.store(args[2], _word(builder, args))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), emit
+
+
+@intrinsic
+def load_acquire(typingctx, address):
+    """The word at ``address``, and with it all that its writer had written before."""
+
+    def emit(context, builder, signature, args):
+        return builder.load_atomic(builder.inttoptr(args[0], _I64.as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), emit
+
+
+@intrinsic
+def store_release(typingctx, address, value):
+    """Writes the word at ``address`` for others to see, after all that was written before."""
+
+    def emit(context, builder, signature, args):
+        builder.store_atomic(args[1], builder.inttoptr(args[0], _I64.as_pointer()), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), emit
+
+
+@intrinsic
+def pause(typingctx):
+    """Tells the processor that this is a loop that polls; nothing where it has no such hint."""
+
+    def emit(context, builder, signature, args):
+        name, values = _HINTS.get(platform.machine(), (None, ()))
+        if name is not None:
+            hint = builder.module.declare_intrinsic(name, (), ir.FunctionType(_VOID, [_I32] * len(values)))
+            builder.call(hint, [ir.Constant(_I32, value) for value in values])
+        return context.get_dummy_value()
+
+    return types.void(), emit
+
+
+def _caller(result, *parameters):
+    """An emitter that calls the function at ``args[0]``; all parameters come as int64 and are cut to size."""
+
+    def emit(context, builder, signature, args):
+        function = builder.inttoptr(args[0], ir.FunctionType(result, parameters).as_pointer())
+        cut = [
+            builder.trunc(arg, kind) if kind is _I32 else arg for arg, kind in zip(args[1:], parameters, strict=True)
+        ]
+        value = builder.call(function, cut)
+        return builder.sext(value, _I64) if result is _I32 else value
+
+    return emit
+
+
+@intrinsic
+def call(typingctx, function, a, b, c):
+    """``int64 function(int64, int64, int64)``."""
+    return types.int64(*[types.int64] * 4), _caller(_I64, _I64, _I64, _I64)
+
+
+@intrinsic
+def start_messages(typingctx, function, count, requests):
+    """``int MPI_Startall(int, MPI_Request *)``."""
+    return types.int64(*[types.int64] * 3), _caller(_I32, _I32, _I64)
+
+
+@intrinsic
+def complete_messages(typingctx, function, count, requests, flag, statuses):
+    """``int MPI_Testall(int, MPI_Request *, int *, MPI_Status *)``."""
+    return types.int64(*[types.int64] * 5), _caller(_I32, _I32, _I64, _I64, _I64)

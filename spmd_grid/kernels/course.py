@@ -1,0 +1,341 @@
+"""The compiled course of an exchange between neighbours: fixed boxes, again and again, at the price of a few words.
+
+Two ways lead from neighbour to neighbour, and one exchange may take both.
+
+*Memory* that both see.  Each process posts a line: the number of the exchange and where its arrays lie.  A neighbour
+that sees the number copies from there, or from staging into which the sender has packed, and stores the number into
+the sender's ``done`` word.  Lines and staging exist twice, for even and odd exchanges, so that a process may post the
+next one while a slower neighbour still reads this one.  It cannot be two ahead: it needs that neighbour's next post,
+or, where it reads nothing from it, waits for its ``done``.  A process whose own arrays are read waits for ``done``
+before it returns.
+
+*Messages*, by persistent requests whose functions are called by address: MPI's, or those of the simulation.
+
+Nothing is copied before all neighbours have posted, so a refusal by any of them leaves the arrays as they were (but
+for what came by memory when the refusal came by message).
+"""
+
+from __future__ import annotations
+
+import numba  # noqa: F401 - first of all: see compiled.py
+from numba import carray
+
+from spmd_grid.kernels import slots as at
+from spmd_grid.kernels.address import (
+    call,
+    complete_messages,
+    give_way,
+    load,
+    load_acquire,
+    pause,
+    pointer,
+    start_messages,
+    store,
+    store_release,
+)
+from spmd_grid.kernels.compiled import by_address, inner, kernel
+from spmd_grid.kernels.copy import copy_rows
+
+__all__ = ["course_address", "run_course"]
+
+
+_WRITEABLE = 0x0400  # numpy's NPY_ARRAY_WRITEABLE
+
+
+@inner
+def _table(call_):
+    shape = load(call_, at.CALL_ROWS), load(call_, at.CALL_COLUMNS)
+    return carray(pointer(load(call_, at.CALL_TABLE), "int64"), shape)
+
+
+@inner
+def _field(call_, f, what):
+    return load(call_, at.CALL_FIELDS + f * at.FIELD_WORDS + what)
+
+
+@inner
+def _wait_for(state, address, value, member):
+    """Waits until the word at ``address`` is at least ``value``; FINE, or ENDED where the wait was given up."""
+    while True:
+        for _ in range(load(state, at.POLLS)):
+            if load_acquire(address) >= value:
+                return at.FINE
+            pause()
+        for _ in range(load(state, at.YIELDS)):
+            if load_acquire(address) >= value:
+                return at.FINE
+            give_way()
+        if load_acquire(address) >= value:
+            return at.FINE
+        if call(load(state, at.ON_WAIT), address, value, member) != at.FINE:
+            return at.ENDED
+
+
+@inner
+def _test_messages(state, requests, count):
+    """1 when all are complete, 0 when not, negative on failure."""
+    if (
+        complete_messages(
+            load(state, at.TEST_MESSAGES), count, requests, load(state, at.FLAG), load(state, at.STATUSES)
+        )
+        != 0
+    ):
+        return -1
+    return load(load(state, at.FLAG), 0)
+
+
+@inner
+def _wait_for_messages(state, requests, count):
+    while True:
+        for _ in range(load(state, at.POLLS)):
+            done = _test_messages(state, requests, count)
+            if done != 0:
+                return at.FINE if done > 0 else at.ENDED
+        for _ in range(load(state, at.YIELDS)):
+            done = _test_messages(state, requests, count)
+            if done != 0:
+                return at.FINE if done > 0 else at.ENDED
+            give_way()
+        if call(load(state, at.ON_WAIT), 0, requests, -1) != at.FINE:
+            return at.ENDED
+
+
+@inner
+def _announce(state):
+    if load(state, at.ON_POST):
+        call(load(state, at.ON_POST), 0, 0, 0)
+
+
+@inner
+def _write_post(address, refused, unchanged):
+    store(address, at.POSTED_REFUSED, refused)
+    store(address, at.POSTED_UNCHANGED, unchanged)
+
+
+@inner
+def _still_there(state, call_):
+    """Whether the arrays lie where they lay when the call was made, and may be written."""
+    for f in range(load(state, at.N_FIELDS)):
+        array = _field(call_, f, at.F_OBJECT)
+        if array:
+            if load(array + load(state, at.ARRAY_DATA), 0) != _field(call_, f, at.F_ADDRESS):
+                return False
+            if not load(array + load(state, at.ARRAY_FLAGS), 0) & _WRITEABLE:
+                return False
+    return True
+
+
+@inner
+def _begin(state, call_):
+    if load(state, at.PHASE) != at.IDLE:
+        return at.BUSY
+    if not _still_there(state, call_):
+        return at.CHANGED
+    epoch = load(state, at.EPOCH) + 1
+    store(state, at.EPOCH, epoch)
+    store(state, at.PHASE, at.BEGUN)
+    store(state, at.CALL, call_)
+    n_fields, refused, unchanged = load(state, at.N_FIELDS), load(state, at.REFUSED), load(call_, at.CALL_UNCHANGED)
+    odd = epoch & 1
+    table = _table(call_)
+
+    for i in range(load(state, at.N_READERS)):
+        reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
+        if load(reader, at.R_ONE_WAY) and _wait_for(state, load(reader, at.R_DONE), epoch - 2, -2 - i) != at.FINE:
+            return at.ENDED
+    if load(state, at.N_RECEIVES):
+        if start_messages(load(state, at.START_MESSAGES), load(state, at.COUNT_IN), load(state, at.REQUESTS_IN)) != 0:
+            return at.ENDED
+
+    lends = 0
+    if load(state, at.N_READERS):
+        staging = load(state, at.STAGING) + odd * load(state, at.STAGING_BYTES)
+        if not refused:
+            for i in range(load(state, at.N_READERS)):
+                reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
+                pieces = load(reader, at.R_PIECES)
+                for f in range(n_fields):
+                    if (unchanged >> f) & 1:
+                        continue
+                    if load(reader, at.R_STAGED) or _field(call_, f, at.F_OFFSET) < 0:
+                        first = load(reader, at.R_ROWS) + f * pieces
+                        copy_rows(table, first, first + pieces, _field(call_, f, at.F_ADDRESS), staging)
+                    else:
+                        lends = 1
+        line = load(state, at.LINES) + odd * load(state, at.LINE_BYTES)
+        _write_post(line, refused, unchanged)
+        for f in range(n_fields):
+            store(line, at.POSTED_OFFSETS + f, _field(call_, f, at.F_OFFSET))
+        store_release(line, epoch)
+        _announce(state)
+    store(state, at.LENDS, lends)
+
+    if load(state, at.N_SENDS):
+        requests, count = load(call_, at.CALL_REQUESTS), load(call_, at.CALL_COUNT)
+        if refused or unchanged == (1 << n_fields) - 1:
+            requests, count = load(state, at.REQUESTS_SHORT), load(state, at.COUNT_SHORT)
+        elif unchanged or not requests:
+            requests = 0
+        for i in range(load(state, at.N_SENDS)):
+            neighbour = state + 8 * (load(state, at.SENDS) + i * at.MESSAGE_WORDS)
+            buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
+            _write_post(buffer, refused, unchanged)
+            for f in range(n_fields):
+                if not requests and not (unchanged >> f) & 1:
+                    first = load(neighbour, at.M_ROWS) + f * pieces
+                    copy_rows(table, first, first + pieces, _field(call_, f, at.F_ADDRESS), buffer)
+            store(buffer, at.POSTED_EPOCH, epoch)
+        if not requests:
+            requests, count = load(state, at.REQUESTS_OUT), load(state, at.COUNT_OUT)
+        store(state, at.SENDING, requests)
+        store(state, at.COUNT_SENDING, count)
+        if start_messages(load(state, at.START_MESSAGES), count, requests) != 0:
+            return at.ENDED
+    return at.FINE
+
+
+@inner
+def _source_line(state, source):
+    return load(source, at.S_LINES) + (load(state, at.EPOCH) & 1) * load(source, at.S_LINE_BYTES)
+
+
+@inner
+def _arrive(state):
+    """Waits until all neighbours have posted and all their messages are here."""
+    epoch = load(state, at.EPOCH)
+    culprit = -1
+    for i in range(load(state, at.N_SOURCES)):
+        source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
+        line = _source_line(state, source)
+        if _wait_for(state, line, epoch, i) != at.FINE:
+            return at.ENDED
+        if culprit < 0 and load(line, at.POSTED_REFUSED):
+            culprit = i
+    if load(state, at.N_RECEIVES):
+        if _wait_for_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) != at.FINE:
+            return at.ENDED
+        for i in range(load(state, at.N_RECEIVES)):
+            neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
+            if culprit < 0 and load(load(neighbour, at.M_BUFFER), at.POSTED_REFUSED):
+                culprit = load(state, at.N_SOURCES) + i
+    store(state, at.CULPRIT, culprit)
+    store(state, at.PHASE, at.ARRIVED)
+    return at.FINE
+
+
+@inner
+def _land(state):
+    """Copies what neighbours have posted and sent, and what comes from the own array."""
+    if load(state, at.REFUSED) or load(state, at.CULPRIT) >= 0:
+        return
+    call_, n_fields, odd = load(state, at.CALL), load(state, at.N_FIELDS), load(state, at.EPOCH) & 1
+    table = _table(call_)
+    for i in range(load(state, at.N_SOURCES)):
+        source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
+        line, pieces = _source_line(state, source), load(source, at.S_PIECES)
+        unchanged = load(line, at.POSTED_UNCHANGED)
+        for f in range(n_fields):
+            if (unchanged >> f) & 1:
+                continue
+            offset = load(line, at.POSTED_OFFSETS + f)
+            first = load(source, at.S_ROWS) + f * pieces
+            if offset >= 0 and load(source, at.S_SEGMENT) >= 0:
+                copy_rows(
+                    table, first, first + pieces, load(source, at.S_SEGMENT) + offset, _field(call_, f, at.F_ADDRESS)
+                )
+            else:
+                first += n_fields * pieces
+                staging = load(source, at.S_STAGING) + odd * load(source, at.S_STAGING_BYTES)
+                copy_rows(table, first, first + pieces, staging, _field(call_, f, at.F_ADDRESS))
+    for i in range(load(state, at.N_RECEIVES)):
+        neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
+        buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
+        for f in range(n_fields):
+            if not (load(buffer, at.POSTED_UNCHANGED) >> f) & 1:
+                first = load(neighbour, at.M_ROWS) + f * pieces
+                copy_rows(table, first, first + pieces, buffer, _field(call_, f, at.F_ADDRESS))
+    for f in range(n_fields):
+        address = _field(call_, f, at.F_ADDRESS)
+        first = load(state, at.OWN) + f * load(state, at.N_OWN)
+        copy_rows(table, first, first + load(state, at.N_OWN), address, address)
+        first = load(state, at.FILL) + f * load(state, at.N_FILL)
+        copy_rows(table, first, first + load(state, at.N_FILL), load(state, at.CONSTANTS), address)
+
+
+@inner
+def _leave(state):
+    """Tells the neighbours that this process has read what they posted."""
+    epoch = load(state, at.EPOCH)
+    for i in range(load(state, at.N_SOURCES)):
+        source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
+        store_release(load(source, at.S_DONE), epoch)
+    if load(state, at.N_SOURCES):
+        _announce(state)
+    store(state, at.PHASE, at.LEFT)
+
+
+@inner
+def _part(state):
+    """Waits until nobody reads this process's arrays any more, and its messages are gone."""
+    epoch = load(state, at.EPOCH)
+    if load(state, at.LENDS):
+        for i in range(load(state, at.N_READERS)):
+            reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
+            if _wait_for(state, load(reader, at.R_DONE), epoch, -2 - i) != at.FINE:
+                return at.ENDED
+    if load(state, at.N_SENDS):
+        if _wait_for_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING)) != at.FINE:
+            return at.ENDED
+    store(state, at.PHASE, at.IDLE)
+    return at.REFUSED_BY if load(state, at.CULPRIT) >= 0 or load(state, at.REFUSED) else at.FINE
+
+
+@inner
+def _poke(state):
+    """Lets messages progress; 1 when all neighbours have posted and all messages are here, so that nothing waits."""
+    here = 1
+    for i in range(load(state, at.N_SOURCES)):
+        source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
+        if load_acquire(_source_line(state, source)) < load(state, at.EPOCH):
+            here = 0
+    if load(state, at.N_RECEIVES) and _test_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) == 0:
+        here = 0
+    if load(state, at.N_SENDS):
+        _test_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING))
+    return here
+
+
+def _course(what, state, call_):
+    """Does what the bits of ``what`` say, in the order of the bits; FINE, or how it ended."""
+    if what & at.BEGIN:
+        code = _begin(state, call_)
+        if code != at.FINE:
+            return code
+    if what & at.POKE:
+        return _poke(state) if load(state, at.PHASE) == at.BEGUN else 1
+    if what & at.ARRIVE and load(state, at.PHASE) == at.BEGUN:
+        code = _arrive(state)
+        if code != at.FINE:
+            return code
+    code = at.FINE
+    if what & at.LAND and load(state, at.PHASE) == at.ARRIVED:
+        if _still_there(state, load(state, at.CALL)):
+            _land(state)
+        else:
+            code = at.CHANGED
+    if what & at.LEAVE and load(state, at.PHASE) == at.ARRIVED:
+        _leave(state)
+    if what & at.PART and load(state, at.PHASE) == at.LEFT:
+        parted = _part(state)
+        return parted if parted != at.FINE else code
+    return code
+
+
+course = by_address("int64(int64, int64, int64)")(_course)
+course_address = course.address
+
+
+@kernel("int64(int64, int64, int64)")
+def run_course(what, state, call_):
+    """Runs the compiled course of ``state``.  Needs no GIL."""
+    return call(load(state, at.COURSE), what, state, call_)

@@ -1,0 +1,322 @@
+"""Memory that the processes of one node can address in one another: where arrays should live.
+
+Every process owns one segment of a mapping that all processes of its node share, and allocates from its own segment
+only.  The mapping is sparse: pages exist once they are touched, so a segment may be as large as this process's share of
+all memory.
+
+    node     | segment of process 0 | segment of process 1 | segment of process 2 |    one mapping per process,
+             base_of(0)             base_of(1)             base_of(2)                  at an address of its own
+
+The mapping is of an anonymous file (``memfd_create``), which the first process of the node makes and the others open
+through ``/proc``.  It has no name, so nothing is left behind however the job ends; no file system of limited size
+holds it, so writing to it fails only where ordinary memory would fail; and it lasts as long as any array in it.
+``MPI.Win.Allocate_shared`` promises none of this: it lies in /dev/shm, which containers keep small, where MPICH's
+processes die of a bus error once it is full, and Open MPI's print an error of UCX's even when all is well.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+from spmd_grid.errors import TransportError
+from spmd_grid.transport.free_blocks import FreeBlocks
+
+__all__ = ["Arena", "NodeArena", "OneProcessArena", "ranks_per_node", "segment_size", "share_memory"]
+
+# Arrays begin on cache lines of their own, large ones on pages of their own.
+_LINE = 64
+_PAGE = mmap.PAGESIZE
+_LARGE = 1 << 16
+
+# Freed memory stays with its segment, since touching fresh pages costs far more than the bytes that pass through them,
+# but not more than this part of the segment.
+_KEPT_PART = 1 / 4
+
+# Linux's control groups, which may leave a process less memory than the machine has.
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+class Arena:
+    """No memory that others could address; what processes have that share none."""
+
+    __slots__ = ("__weakref__",)
+
+    def allocate(self, nbytes: int, zeroed: bool = False) -> np.ndarray | None:
+        """A flat uint8 array in this process's segment, or None where there is no room.
+
+        Local; any thread may call it.  Begins on a cache line, from 64 KiB on a page.  Fresh memory is zeros and has
+        not been touched; ``zeroed`` clears used memory too.  The memory returns to the segment when the array and all
+        views of it are gone.
+        """
+        return None
+
+    def offset_of(self, address: int, nbytes: int) -> int:
+        """Where the bytes at ``address`` lie within this process's segment; -1 unless all of them do.  Local."""
+        return -1
+
+    def base_of(self, process: int) -> int | None:
+        """The address at which this process sees the segment of a process of the world; None where it sees none.
+
+        Local.
+        """
+        return None
+
+    def own_segment(self) -> tuple[int, int]:
+        """Address and size of this process's segment: the addresses in it have an offset.  Local."""
+        return 0, 0
+
+
+class OneProcessArena(Arena):
+    """Of simulated ranks, which see one another's memory as it is: the segment of each is all memory."""
+
+    __slots__ = ()
+
+    def allocate(self, nbytes: int, zeroed: bool = False) -> np.ndarray:
+        _, alignment = _extent(nbytes)
+        memory = (np.zeros if zeroed else np.empty)(nbytes + alignment, np.uint8)
+        start = -memory.ctypes.data % alignment
+        return memory[start : start + nbytes]
+
+    def offset_of(self, address: int, nbytes: int) -> int:
+        return address
+
+    def base_of(self, process: int) -> int:
+        return 0
+
+    def own_segment(self) -> tuple[int, int]:
+        return 0, sys.maxsize
+
+
+class NodeArena(Arena):
+    """This process's segment and its view of those of the node, in one mapping.
+
+    ``places``: by process of the world, which segment of the mapping is its own.
+    """
+
+    __slots__ = (
+        "_address",
+        "_bases",
+        "_first",
+        "_free",
+        "_lock",
+        "_mapping",
+        "_memory",
+        "_owner",
+        "_returned",
+        "_size",
+    )
+
+    def __init__(self, mapping: mmap.mmap, size: int, places: Mapping[int, int], process: int):
+        self._mapping = mapping  # which lasts as long as the arena, and that as long as any array in it
+        self._memory = np.frombuffer(mapping, np.uint8)
+        start = self._memory.ctypes.data
+        self._bases = {other: start + place * size for other, place in places.items()}
+        self._address = self._bases[process]
+        self._first = places[process] * size
+        self._size = size
+        self._free = FreeBlocks(size)
+        self._lock = threading.Lock()
+        self._returned: deque[tuple[int, int]] = deque()
+        self._owner = os.getpid()
+
+    def allocate(self, nbytes: int, zeroed: bool = False) -> np.ndarray | None:
+        if os.getpid() != self._owner:  # a forked child: its parent hands out the same segment
+            return None
+        extent, alignment = _extent(nbytes)
+        with self._lock:
+            self._put_back()
+            found = self._free.take(extent, alignment)
+        if found is None:
+            return None
+        start, n_dirty = found
+        array = np.asarray(_Block(self, start, extent, nbytes))
+        if zeroed:
+            array[:n_dirty] = 0
+        return array
+
+    def offset_of(self, address: int, nbytes: int) -> int:
+        offset = address - self._address
+        return offset if 0 <= offset and offset + nbytes <= self._size else -1
+
+    def base_of(self, process: int) -> int | None:
+        return self._bases.get(process)
+
+    def own_segment(self) -> tuple[int, int]:
+        return self._address, self._size
+
+    def release(self, start: int, stop: int) -> None:
+        """Takes a block back whose array is gone; comes from the garbage collector, hence in the midst of anything."""
+        self._returned.append((start, stop))
+        if self._lock.acquire(blocking=False):
+            try:
+                self._put_back()
+            finally:
+                self._lock.release()
+        # Else somebody, perhaps this very thread, is allocating: the next one puts it back.
+
+    def _put_back(self) -> None:
+        if os.getpid() != self._owner:
+            return
+        while self._returned:
+            block = self._free.put(*self._returned.popleft())
+            if self._free.n_dirty() > self._size * _KEPT_PART:
+                self._give_back(block)
+
+    def _give_back(self, block: list[int]) -> None:
+        """Returns the pages of a free block to the system, after which they are as good as new."""
+        start, dirty, _ = block
+        first, last = -(-start // _PAGE) * _PAGE, dirty // _PAGE * _PAGE
+        if last - first < _LARGE:
+            return
+        here = self._first
+        with suppress(OSError):  # a system that cannot: they stay as they are
+            self._mapping.madvise(mmap.MADV_REMOVE, here + first, last - first)
+            self._memory[here + start : here + first] = 0
+            self._memory[here + last : here + dirty] = 0
+            block[1] = start
+
+
+class _Block:
+    """The owner of one array's memory: numpy keeps it as long as the array or a view of it lives."""
+
+    __slots__ = ("__array_interface__", "_arena", "_start", "_stop")
+
+    def __init__(self, arena: NodeArena, start: int, extent: int, nbytes: int):
+        self.__array_interface__ = {
+            "data": (arena._address + start, False), "shape": (nbytes,), "typestr": "|u1", "version": 3,
+        }  # fmt: skip
+        self._arena = arena
+        self._start = start
+        self._stop = start + extent
+
+    def __del__(self, is_finalizing=sys.is_finalizing):
+        if not is_finalizing():  # the end of the program takes the memory with it
+            self._arena.release(self._start, self._stop)
+
+
+def _extent(nbytes: int) -> tuple[int, int]:
+    """How many bytes to take for an array of ``nbytes``, and their alignment.  Empty arrays have an address too."""
+    alignment = _PAGE if nbytes >= _LARGE else _LINE
+    return max(1, -(-nbytes // alignment)) * alignment, alignment
+
+
+# -- making one ------------------------------------------------------------------------------------------------
+
+
+def share_memory(node, members: Sequence[int], size: int) -> Arena:
+    """The arena of this process: segments of ``size`` bytes, in the order of ``members``, processes of the world.
+
+    Collective over ``node``, an mpi4py communicator of just these processes, on one machine, with equal arguments.
+    An arena without memory, on every process alike, where any of them cannot share it.
+    """
+    size = -(-size // _PAGE) * _PAGE
+    if size == 0 or node.size == 1:
+        return Arena()
+    with _shared_file(size * node.size if node.rank == 0 else None) as link:
+        mapping = _map(node.bcast(link), size * node.size)
+        agreed = all(node.allgather(mapping is not None))  # also: nobody opens the link any more
+    if not agreed:
+        return Arena()
+    return NodeArena(mapping, size, {process: place for place, process in enumerate(members)}, members[node.rank])
+
+
+@contextmanager
+def _shared_file(nbytes: int | None) -> Iterator[tuple[str, str] | None]:
+    """An anonymous file of ``nbytes``: the link by which others open it while within the ``with``, and where that
+    must lead.  None where there is none to make, or it cannot be made."""
+    file = None
+    try:
+        name = f"spmd_grid-{os.urandom(8).hex()}"
+        with suppress(OSError, OverflowError, AttributeError):  # AttributeError: not Linux
+            if nbytes is not None and _grants_memory_late():
+                file = os.memfd_create(name)
+                os.ftruncate(file, nbytes)
+        yield None if file is None else (f"/proc/{os.getpid()}/fd/{file}", f"/memfd:{name} (deleted)")
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def _map(link: tuple[str, str] | None, nbytes: int) -> mmap.mmap | None:
+    if link is None:
+        return None
+    path, target = link
+    with suppress(OSError, ValueError, OverflowError):  # hidden, of another container, no address space left
+        if os.readlink(path) != target:
+            return None
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            mapping = mmap.mmap(file, nbytes)
+        finally:
+            os.close(file)
+        with suppress(OSError):  # few systems give huge pages to shared memory, fewer without being asked
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+        return mapping
+    return None
+
+
+def _grants_memory_late() -> bool:
+    """Whether the system lets memory be reserved that may never be used.  Where it counts strictly, it would count
+    ours page by page and end the process that touches one too many."""
+    with suppress(OSError):
+        return Path("/proc/sys/vm/overcommit_memory").read_text().strip() != "2"
+    return False
+
+
+# -- how large -------------------------------------------------------------------------------------------------
+
+
+def segment_size(n_processes: int) -> int:
+    """The bytes to reserve for each of a node's processes: ``SPMD_GRID_ARENA``, or an equal share of all memory.
+
+    Local.  Raises TransportError.
+    """
+    given = _number_from_environment("SPMD_GRID_ARENA", "the bytes that each process may share with its node", 0)
+    return _memory_bytes() // n_processes if given is None else given
+
+
+def ranks_per_node() -> int | None:
+    """``SPMD_GRID_RANKS_PER_NODE``: so many successive processes count as one node, for tests of many nodes on one.
+
+    Local.  Raises TransportError.
+    """
+    return _number_from_environment("SPMD_GRID_RANKS_PER_NODE", "how many processes count as one node", 1)
+
+
+def _number_from_environment(name: str, meaning: str, least: int) -> int | None:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise TransportError(f"{name}={text!r}; it must be {meaning}, a whole number from {least}")
+    return int(text)
+
+
+def _memory_bytes() -> int:
+    """The memory that this process may use: the machine's, or what its control group leaves of it."""
+    found = [os.sysconf("SC_PHYS_PAGES") * _PAGE]
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", "memory"):
+                found += _group_limits(controllers, path)
+    return min(found)
+
+
+def _group_limits(controller: str, path: str) -> Iterator[int]:
+    """The limits of a control group and of those it is part of.  A container may see only the outermost."""
+    root = _GROUPS / controller
+    inner = root / path.lstrip("/")
+    for group in (inner, *inner.parents):
+        if group.is_relative_to(root):
+            with suppress(OSError, ValueError):  # not there, or "max"
+                yield int((group / ("memory.limit_in_bytes" if controller else "memory.max")).read_text())

@@ -1,0 +1,80 @@
+"""The wire of simulated ranks: every message and every wait goes through the scheduler.
+
+So compiled loops, too, take part in seeds and deadlock reports, and one that holds the interpreter's lock lets the
+other ranks run wherever it waits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from spmd_grid.transport.wire import Messages, Wire
+
+__all__ = ["PostedWord", "ThreadWire"]
+
+_INCOMING, _OUTGOING, _SHORT = 1, 2, 3  # what stands for the addresses of request handles
+
+_word_at = ctypes.c_int64.from_address
+
+
+class PostedWord:
+    """Stands among requests: complete when the word at ``address`` is at least ``value``; ``source`` writes it."""
+
+    __slots__ = ("_address", "_value", "processes", "source", "waiter")
+
+    def __init__(self, processes: tuple[int, ...], address: int, value: int, source: int):
+        self.processes = processes
+        self.source = source
+        self.waiter: int | None = None
+        self._address, self._value = address, value
+
+    @property
+    def done(self) -> bool:
+        return _word_at(self._address).value >= self._value
+
+
+class ThreadWire(Wire):
+    """The wire between one simulated rank and its neighbours.
+
+    ``receive(buffer, member)`` starts a receive, ``send(buffer, member)`` sends, ``wake(members)`` lets members look.
+    """
+
+    def __init__(self, comm, messages: Messages, receive, send, wake, sources, readers, activity):
+        super().__init__()
+        self._comm, self._messages, self._activity = comm, messages, activity
+        self._receive, self._send, self._wake = receive, send, wake
+        self._sources, self._readers = sources, readers
+        self._receiving: list = []
+        word, number = ctypes.c_int64, ctypes.c_int
+        self.start = self.callback(self._start, number, number, word)
+        self.test = self.callback(self._test, number, number, word, word, word)
+        self.on_wait = self.callback(self._wait, word, word, word, word)
+        if sources or readers:
+            self.on_post = self.callback(self._announce, word, word, word, word)
+        self.requests = list(zip((_INCOMING, _OUTGOING, _SHORT), map(len, messages), strict=True))
+
+    def _start(self, count: int, which: int) -> None:
+        if which == _INCOMING:
+            self._receiving = [self._receive(buffer, member) for member, buffer in self._messages.receives]
+        else:
+            for member, buffer in self._messages.sends if which == _OUTGOING else self._messages.shorts:
+                self._send(buffer, member)
+
+    def _test(self, count: int, which: int, flag: int, statuses: int) -> None:
+        done = which != _INCOMING or self._comm.test_all(self._receiving)
+        ctypes.c_int.from_address(flag).value = done
+
+    def _wait(self, address: int, value: int, member: int) -> None:
+        self._comm.process.activity = self._activity
+        self._comm.wait_all([self._posted(address, value, member)] if address else self._receiving)
+
+    def _announce(self, *_) -> None:
+        self._wake({*self._sources, *self._readers})
+
+    def _posted(self, address: int, value: int, member: int) -> PostedWord:
+        place = self._sources[member] if member >= 0 else self._readers[-2 - member]
+        return PostedWord(self._comm.processes, address, value, place)
+
+    def waits(self, words: Sequence[tuple[int, int, int]] = ()) -> list:
+        return [self._posted(*word) for word in words] + self._receiving
