@@ -28,6 +28,8 @@ from spmd_grid.exchange.pending import Request
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.halo.exchange import HaloExchange
+from spmd_grid.halo.overlap import map_overlap
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.ops.all_gather import all_gather
 from spmd_grid.ops.all_reduce import all_reduce
@@ -51,6 +53,7 @@ __all__ = [
     "DeviceError",
     "Grid",
     "GridError",
+    "HaloExchange",
     "ImplicitGatherError",
     "MismatchError",
     "OutputError",
@@ -78,6 +81,7 @@ __all__ = [
     "gather",
     "init_grid",
     "is_simulated",
+    "map_overlap",
     "recv",
     "reduce",
     "reduce_scatter",

@@ -15,12 +15,18 @@ MODULES = ["spmd_grid", *(m.name for m in pkgutil.walk_packages(sg.__path__, "sp
 # Names that programs may rely on.
 PROMISED = {
     *("init_grid", "Grid", "ProcessGrid", "run_spmd", "Sharding", "ShardedArray", "SpmdError"),
-    *("zeros", "empty", "full", "from_function", "update_halo"),
+    *("zeros", "empty", "full", "from_function", "update_halo", "map_overlap", "HaloExchange"),
     *("all_gather", "all_reduce", "all_slice", "all_to_all", "broadcast", "gather", "recv", "reduce"),
     *("reduce_scatter", "scatter", "send", "shift"),
 }
 
-OPERATIONS = [name for name in sg.__all__ if hasattr(getattr(sg, name), "start")]
+
+
+def _is_operation(thing) -> bool:
+    return hasattr(thing, "start") and not inspect.isclass(thing)
+
+
+OPERATIONS = [name for name, thing in vars(sg).items() if name in sg.__all__ and _is_operation(thing)]
 WHO = ("Local", "Collective", "Plans only")
 
 

@@ -1,0 +1,77 @@
+"""The reverse of a halo: its cells go back and are added to those they are copies of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError
+from spmd_grid.exchange.channel import STAGED
+from spmd_grid.exchange.channel_rows import Taken
+from spmd_grid.grid.cells import Cells
+from spmd_grid.kernels import slots as at
+
+__all__ = ["Reverse", "check_addable"]
+
+
+def check_addable(arrays: Sequence[np.ndarray]) -> None:
+    """Only numbers and bools can be added.  Local; the caller tells the neighbours of the error."""
+    for array in arrays:
+        if array.dtype.kind not in "biufc":
+            raise DTypeError(f"HaloExchange.accumulate: dtype {array.dtype}; only numbers and bools can be added")
+
+
+class Reverse:
+    """The channel that takes halo cells to their owners, always through staging: they are added, not copied.
+
+    Collective over the neighbours of the ``halo`` plan when made.
+    """
+
+    def __init__(self, halo):
+        self._takes = halo.pattern.takes(halo.coords)
+        gives = [(halo.place(take.owner), Cells.of_box(take.box)) for take in self._takes]
+        takes = [
+            Taken(halo.place(give.taker), give.cells, give.cells, halo.shape_of(give.taker))
+            for give in halo.pattern.gives(halo.coords)
+        ]
+        self.channel = halo.channel_of(gives, takes)
+        self.channel.choose(STAGED)
+        self._me = self.channel.comm.rank
+        self._own = [take for take in self._takes if halo.place(take.owner) == self._me]
+
+    def run(self, arrays: Sequence[np.ndarray]) -> int:
+        """Adds the halos of ``arrays`` to their owners; how it ended.  Collective over the neighbours."""
+        channel = self.channel
+        code = channel.run(at.BEGIN, channel.call(arrays)) or channel.run(at.ARRIVE)
+        if code:
+            return code
+        if channel.refusal() is None:
+            self._add(arrays)
+        return channel.run(at.LEAVE | at.PART)
+
+    def _add(self, arrays: Sequence[np.ndarray]) -> None:
+        """Adds what has come in and what is in the own halo, in the order of places; then clears the halo."""
+        takes = self.channel.takes
+        parts = {place: ([taken.target for taken in takes[place]], cells) for place, cells in self.channel.arrived()}
+        parts[self._me] = (
+            [take.source for take in self._own],
+            [[array[take.box.slices()].copy() for take in self._own] for array in arrays],
+        )
+        for place in sorted(parts):
+            targets, by_field = parts[place]
+            for array, pieces in zip(arrays, by_field, strict=True):
+                for target, values in zip(targets, pieces, strict=True):
+                    _add_to(array, target, values)
+        for array in arrays:
+            for take in self._takes:
+                array[take.box.slices()] = 0
+
+
+def _add_to(array: np.ndarray, cells: Cells, values: np.ndarray) -> None:
+    """array[cells] += values, where a cell may occur many times."""
+    again = tuple([d for d, step in enumerate(cells.steps) if step == 0])
+    if again:
+        values = np.add.reduce(values, axis=again, keepdims=True, dtype=array.dtype)
+    once = Cells(cells.starts, tuple([step or 1 for step in cells.steps]), values.shape).view(array)
+    np.add(once, values, out=once)

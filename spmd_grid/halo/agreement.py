@@ -1,0 +1,98 @@
+"""A halo plan's arguments: checked, and compared between the processes that make it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError, GridError, ShapeError, SpmdError
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.paths import checked_path, chosen_path
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.halo.pattern import HaloPattern
+from spmd_grid.kernels import slots as at
+from spmd_grid.ops.arguments import as_dtype, check_grid, hashable
+from spmd_grid.ops.collective import Call, Operation
+
+__all__ = ["agree", "group_axes"]
+
+
+class _MakePlan(Operation):
+    """All processes must make the same plan."""
+
+    name = "HaloExchange"
+
+    def prepare(self, grid, axes, plan) -> dict:
+        return {"plan": plan}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> None:
+        return None
+
+
+_make_plan = _MakePlan()
+
+
+def group_axes(grid: ProcessGrid, sharding: Sharding) -> tuple[int, ...]:
+    """The axes over which a halo's neighbours extend.  Local.  Raises GridError."""
+    check_grid("HaloExchange", grid)
+    if not isinstance(sharding, Sharding):
+        raise GridError(f"HaloExchange: sharding is {sharding!r}; it must be a Sharding")
+    if sharding.grid != grid.grid:
+        raise GridError(f"HaloExchange: the sharding is on {sharding.grid!r}, but the grid is {grid.grid!r}")
+    return tuple(sorted(chain(*sharding.split_axes)))
+
+
+def agree(grid, axes, sharding, global_shape, dtype, periodic, corners, n_fields, boundary, path):
+    """(pattern, dtype of each field, path), once all processes have the same.
+
+    Collective over ``axes``.  Raises MismatchError, on all, where they have not, or where only some are wrong.
+    """
+    error = None
+    try:
+        if not isinstance(corners, bool | np.bool_):
+            raise ShapeError(f"corners is {corners!r}; it must be True or False")
+        pattern = HaloPattern(Layout(sharding, hashable(global_shape)), periodic, bool(corners), boundary)
+        dtypes = _as_dtypes(dtype, n_fields)
+        path = chosen_path() if path is None else checked_path(path, "path")
+        plan = _text_of(pattern, dtypes, path)
+    except SpmdError as problem:
+        error = type(problem)(f"HaloExchange: {problem}")
+        plan = f"refused: {error}"
+    call = _make_plan._find(grid, axes, (plan,))
+    call.open(call.opening(Facts(None, None)) if error is None else call.refusal(error), None)
+    return pattern, dtypes, path
+
+
+def _as_dtypes(dtype, n_fields) -> tuple[np.dtype, ...]:
+    """The dtype of each field."""
+    if isinstance(n_fields, bool) or not isinstance(n_fields, int) or n_fields < 1:
+        raise ShapeError(f"n_fields is {n_fields!r}; it must be a whole number, at least 1")
+    several = isinstance(dtype, list | tuple) and not any(isinstance(entry, tuple) for entry in dtype)
+    entries = list(dtype) if several else [dtype] * n_fields
+    if not entries or (n_fields > 1 and len(entries) != n_fields):
+        raise DTypeError(f"dtype is {dtype!r}; it must be one dtype, or a list of {n_fields}, one per field")
+    if len(entries) > at.MOST_FIELDS:
+        raise ShapeError(f"{len(entries)} fields; one plan moves at most {at.MOST_FIELDS}")
+    dtypes = tuple([as_dtype("dtype", np.float64 if entry is None else entry) for entry in entries])
+    for each in dtypes:
+        if each.hasobject:
+            raise DTypeError(f"dtype {each} holds Python objects; only fixed-size dtypes can be moved")
+    return dtypes
+
+
+def _text_of(pattern: HaloPattern, dtypes: Sequence[np.dtype], path: str) -> str:
+    """The plan in words that are equal for equal plans; functions by name, since they differ between processes."""
+
+    def rule(each) -> str:
+        return getattr(each, "__qualname__", type(each).__name__) if callable(each) else repr(each)
+
+    wraps = [dim for dim, wraps in enumerate(pattern.periodic) if wraps]
+    rules = [" ".join(dict.fromkeys(map(rule, sides))) for sides in pattern.boundary]
+    return (
+        f"{pattern.layout}, fields of {', '.join(map(str, dtypes))}, periodic dimensions {wraps},"
+        f" {'with' if pattern.corners else 'without'} corners, boundary {' | '.join(rules)}, path {path}"
+    )

@@ -1,0 +1,164 @@
+"""What numba must know so that compiled code can take a `HaloExchange` and call its ``update``.
+
+To compiled code the object is the address of its state.  ``update`` checks the arrays it is given, writes where they
+lie into the state's own call, and runs the compiled course by its address: a program that uses it compiles no
+exchange, and its cached code outlives changes of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numba  # noqa: F401 - first of all: see kernels/compiled.py
+from llvmlite import ir
+from numba import objmode, types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import (
+    NativeValue,
+    intrinsic,
+    models,
+    overload,
+    overload_method,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+from numba.np.numpy_support import as_dtype
+
+from spmd_grid.errors import RequestError
+from spmd_grid.kernels import slots as at
+from spmd_grid.kernels.address import call, load, store
+
+__all__ = ["let_in", "raise_in_loop"]
+
+
+class HaloType(types.Type):
+    """The numba type of all plans."""
+
+    def __init__(self):
+        super().__init__(name="spmd_grid.HaloExchange")
+
+
+_halo_type = HaloType()
+
+
+# The plans that compiled code may hold, by the address of their state.
+_plans: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+def let_in(plan: Any, state: int) -> None:
+    """From now on compiled code can take ``plan``, whose state lies at ``state``; its ``end_loop`` raises.  Local."""
+    _plans[state] = plan
+    typeof_impl.register(type(plan), lambda plan, context: _halo_type)
+
+
+def raise_in_loop(state: int, code: int) -> None:
+    """Raises what ``code`` stands for, in the name of compiled code.  Local."""
+    plan = _plans.get(state)
+    if plan is None:
+        raise RequestError("HaloExchange: the plan has been closed")
+    plan.end_loop(code)
+
+
+@register_model(HaloType)
+class _Model(models.PrimitiveModel):
+    def __init__(self, manager, fe_type):
+        super().__init__(manager, fe_type, ir.IntType(64))
+
+
+@unbox(HaloType)
+def _unbox(typ, halo, c):
+    state = c.pyapi.object_getattr_string(halo, "_state")
+    value = c.pyapi.long_as_longlong(state)
+    c.pyapi.decref(state)
+    return NativeValue(value, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
+
+
+@intrinsic
+def _state_of(typingctx, halo):
+    """The address that stands for a plan; 0 when it has been closed."""
+    return types.int64(halo), lambda context, builder, signature, args: args[0]
+
+
+def _bring(state, own_call, f, field):
+    """Writes where ``field`` lies; 0, or why it will not do."""
+
+
+@overload(_bring)
+def _bring_array(state, own_call, f, field):
+    if not isinstance(field, types.Array):
+        raise TypingError(f"HaloExchange.update takes local arrays in compiled code, such as u.local; not {field}")
+    dtype, ndim, writeable = at.dtype_word(as_dtype(field.dtype)), field.ndim, field.mutable
+
+    def bring(state, own_call, f, field):
+        word = at.CALL_FIELDS + f * at.FIELD_WORDS
+        if load(own_call, word + at.F_DTYPE) != dtype:
+            return at.WRONG_DTYPE
+        if load(state, at.NDIM) != ndim:
+            return at.WRONG_SHAPE
+        contiguous, size = True, field.itemsize
+        for d in range(ndim - 1, -1, -1):
+            if field.shape[d] != load(state, at.EXTENTS + d):
+                return at.WRONG_SHAPE
+            if field.strides[d] != size and field.shape[d] > 1:
+                contiguous = False
+            size *= field.shape[d]
+        if not contiguous:
+            return at.NOT_CONTIGUOUS
+        if not writeable:
+            return at.READ_ONLY
+        address = field.ctypes.data
+        offset = address - load(state, at.SEGMENT)
+        if offset < 0 or offset + size > load(state, at.SEGMENT_BYTES):
+            offset = -1
+        store(own_call, word + at.F_ADDRESS, address)
+        store(own_call, word + at.F_OFFSET, offset)
+        return 0
+
+    return bring
+
+
+def _bring_all(state, own_call, f, fields):
+    """Writes where all fields from the f-th lie; refuses the first that will not do."""
+
+
+@overload(_bring_all)
+def _bring_tuple(state, own_call, f, fields):
+    if len(fields) == 0:
+        return lambda state, own_call, f, fields: None
+
+    def bring(state, own_call, f, fields):
+        reason = _bring(state, own_call, f, fields[0])
+        if reason:
+            call(load(state, at.REFUSE), f, reason, 0)
+        else:
+            _bring_all(state, own_call, f + 1, fields[1:])
+
+    return bring
+
+
+@overload_method(HaloType, "update")
+def _update(halo, *fields):
+    given = fields[0] if len(fields) == 1 and isinstance(fields[0], types.BaseTuple) else fields
+    n = len(given)
+
+    def update(halo, *fields):
+        state = _state_of(halo)
+        code = at.ENDED
+        if state:
+            own_call = load(state, at.LOOP_CALL)
+            if load(state, at.PHASE) == at.IDLE:
+                if not load(state, at.LOOPS_WELCOME):
+                    call(load(state, at.REFUSE), 0, at.HAS_FUNCTIONS, 0)
+                elif load(state, at.N_FIELDS) != n:
+                    call(load(state, at.REFUSE), n, at.WRONG_COUNT, 0)
+                else:
+                    _bring_all(state, own_call, 0, fields)
+            code = call(load(state, at.COURSE), at.UPDATE, state, own_call)
+        if code:
+            with objmode():
+                raise_in_loop(state, code)
+
+    return update

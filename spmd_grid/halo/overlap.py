@@ -1,0 +1,308 @@
+"""map_overlap: a stencil computed while the halos that it needs are on their way; and the pieces it is made of.
+
+Cells whose stencil stays inside the core wait for nobody: they are computed while bytes move, the others afterwards.
+For radius 1 in a core of 5 x 8 cells of an array that is split along both dimensions (left), or along the second alone
+(right; the first and last row lie closer than the radius to the end of the array, and are left out):
+
+    h h h h h h h h h h
+    h b b b b b b b b h          h . . . . . . . . h
+    h b i i i i i i b h          h b i i i i i i b h          i  interior
+    h b i i i i i i b h          h b i i i i i i b h          b  boundary
+    h b i i i i i i b h          h b i i i i i i b h          h  halo
+    h b b b b b b b b h          h . . . . . . . . h
+    h h h h h h h h h h
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import chain, product
+from math import prod
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from spmd_grid.errors import GridError, OutputError, RequestError, ShapeError, ShardingError, SpmdError
+from spmd_grid.exchange.paths import chosen_path
+from spmd_grid.grid.box import Box, as_ints
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.halo.exchange import HaloExchange
+from spmd_grid.ops.arguments import check_output, hashable
+from spmd_grid.typing import MultiIndex
+
+__all__ = ["OverlapBoxes", "map_overlap", "overlap_boxes", "tiles"]
+
+# What a tile reads and writes: a compiled stencil goes over that in one or two tenths of a millisecond, which is how
+# long bytes may wait for somebody to look after them.
+_TILE_BYTES = 1 << 20
+
+# For each set of axes that split, a grid keeps this many plans.
+_MOST_PLANS = 16
+
+
+class OverlapBoxes(NamedTuple):
+    """The cells of one device that a stencil computes, as disjoint boxes of its local array.
+
+    ``interior``: those that need no halo, perhaps none; ``boundary``: the others.
+    """
+
+    interior: Box
+    boundary: tuple[Box, ...]
+
+
+def overlap_boxes(layout: Layout, coords: MultiIndex, radius, region=None) -> OverlapBoxes:
+    """Splits what a stencil computes on the device at ``coords`` into what needs no halo and what does.
+
+    Plans only.  ``radius``: how far the stencil reaches, one whole number or one per tensor dimension, each for both
+    sides or a (low, high) pair.  ``region``: the slices of the global array that are wanted, by default all of it.
+    Cells closer than the radius to the end of a dimension that is not sharded are left out: there is no halo.
+
+    Raises `ShapeError` for a radius beyond the halo, and for what is no radius or region; `DeviceError`.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> layout = Layout(Sharding(Grid((2,)), [[0]], halo_sizes=[1, 1]), (8, 6))
+    >>> interior, boundary = overlap_boxes(layout, (0,), 1)
+    >>> str(interior), [str(box) for box in boundary]
+    ('[2:4, 1:5]', ['[1:2, 1:5]', '[4:5, 1:5]'])
+    >>> interior, boundary = overlap_boxes(layout, (0,), 1, region=(slice(1, -1), slice(3)))
+    >>> str(interior), [str(box) for box in boundary]
+    ('[2:4, 1:3]', ['[4:5, 1:3]'])
+    """
+    return _split(layout, layout.grid.check_coords(coords), _as_radius(radius, layout), _as_region(region, layout))
+
+
+def tiles(box: Box, cells: int) -> list[Box]:
+    """Cuts ``box`` into tiles of at most ``cells`` cells, along its slowest dimensions: each is a run of memory.
+
+    Local.  The tiles are in the order of memory and about equally large.  Empty boxes have none.
+
+    >>> [str(tile) for tile in tiles(Box((1, 0), (6, 10)), 25)]
+    ['[1:3, 0:10]', '[3:5, 0:10]', '[5:6, 0:10]']
+    >>> [str(tile) for tile in tiles(Box((1, 0), (3, 10)), 9)]
+    ['[1:2, 0:5]', '[1:2, 5:10]', '[2:3, 0:5]', '[2:3, 5:10]']
+    """
+    if box.is_empty:
+        return []
+    cuts = []
+    for dim, extent in enumerate(box.shape):
+        most = max(cells // prod(box.shape[dim + 1 :]), 1)  # indices along this dimension in one tile
+        thickness = -(-extent // -(-extent // most))  # the same for all, but for the last
+        start, stop = box.starts[dim], box.stops[dim]
+        cuts.append([(at, min(at + thickness, stop)) for at in range(start, stop, thickness)])
+    return [Box(tuple([a for a, _ in sides]), tuple([b for _, b in sides])) for sides in product(*cuts)]
+
+
+def map_overlap(
+    kernel: Callable,
+    u,
+    radius,
+    *args,
+    out=None,
+    halo: HaloExchange | None = None,
+    region=None,
+    periodic=False,
+    boundary="leave",
+    corners: bool = True,
+):
+    """Refreshes the halos of ``u`` and computes ``out`` from it, the interior while the bytes move; gives ``out``.
+
+    Collective over the axes that split.  ``u``: a `ShardedArray`, or a tuple of them that have one layout.  ``kernel``,
+    compiled by numba or not, is called as ``kernel(*locals, out_local, starts, stops, *args)`` and sets
+    ``out_local[starts[0]:stops[0], ...]``, reading no farther than ``radius`` beyond; ``starts`` and ``stops`` are
+    tuples of local indices, and the boxes of all calls are disjoint.  ``radius``: one whole number or one per tensor
+    dimension, each for both sides or a (low, high) pair.  ``region``: the slices of the global array to compute, such
+    as ``numpy.s_[1:-1, 1:-1]``; by default everything, but for cells closer than the radius to the end of a dimension
+    that is not sharded.  The other cells of ``out`` stay as they are.
+
+    ``out``: a `ShardedArray` of the layout of ``u``; by default a new one of zeros, of the dtype of the first array.
+    ``halo``: the plan to use.  Without one, plans are made for ``periodic``, ``boundary`` and ``corners`` (see
+    `HaloExchange`) where needed, and the grid keeps the last 16; processes make them together, so their dtypes and
+    layouts must change together, too.
+
+    The interior is computed in tiles that read and write about 1 MiB each, and bytes move on between them.  Should
+    ``kernel`` raise, its error appears when this process has finished its part of the exchange.
+
+    Raises `ShapeError`, `DTypeError`, `OutputError` where an array will not do, the same on this process and on all
+    that wait for it, whose ``out`` may have been written; `ShapeError` for a radius beyond the halo; `RequestError`.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def smooth(u, out, starts, stops):
+    ...     for i in range(starts[0], stops[0]):
+    ...         out[i] = (u[i - 1] + u[i + 1]) / 2
+    >>> def body():
+    ...     grid = sg.init_grid((3,))
+    ...     s = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
+    ...     u = sg.from_function(lambda i: i**2.0, (8,), s, grid)
+    ...     return sg.map_overlap(smooth, u, 1, region=np.s_[1:-1]).to_global().tolist()
+    >>> sg.run_spmd(body, ranks=3)[0]
+    [0.0, 2.0, 5.0, 10.0, 17.0, 26.0, 37.0, 0.0]
+    """
+    fields = tuple(u) if isinstance(u, list | tuple) else (u,)
+    if not callable(kernel):
+        raise ShapeError(f"map_overlap: kernel is {kernel!r}; it must be a function")
+    plan = _plan_of(fields, halo, periodic, boundary, corners)
+    layout = plan.layout
+    if plan._flight is not None:
+        raise RequestError("map_overlap: an update by this plan is under way; wait() ends it")
+    plan._check_open()
+    try:
+        reach, wanted = _as_radius(radius, layout), _as_region(region, layout)
+    except SpmdError as error:
+        raise type(error)(f"map_overlap: {error}") from None
+    cell_bytes = sum([dtype.itemsize for dtype in (*plan.dtypes, plan.dtypes[0])])
+    interior, rest = _course(layout, plan._grid.coords, reach, wanted, _TILE_BYTES // max(cell_bytes, 1))
+    try:
+        _check_fields(fields)
+        if out is None:
+            first = fields[0]
+            out = type(first)(first.grid.allocate(first.local.shape, first.dtype, True), first.layout, first.grid)
+        else:
+            _check_out(out, layout, fields)
+    except SpmdError as error:
+        raise plan._refuse(plan._channel, error) from None
+
+    arrays = [field.local for field in (*fields, out)]
+    plan.start(*fields)
+    try:
+        for number, (starts, stops) in enumerate(interior):
+            if number:
+                plan.poke()
+            kernel(*arrays, starts, stops, *args)
+    except Exception:
+        plan.wait()  # neighbours need this process's part, and the plan its end
+        raise
+    plan.wait()
+    for starts, stops in rest:
+        kernel(*arrays, starts, stops, *args)
+    out.mark_dirty()
+    return out
+
+
+def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:
+    """The plan to use: the one given, or the grid's own for these arguments.  Collective where one is made."""
+    options = hashable(periodic), hashable(boundary), corners
+    if halo is not None:
+        if not isinstance(halo, HaloExchange):
+            raise GridError(f"map_overlap: halo is {halo!r}; it must be a HaloExchange")
+        if options != (False, "leave", True):
+            raise ShardingError("map_overlap: periodic, boundary and corners are those of the plan that halo is")
+        return halo
+    _check_fields(fields)
+    grid, layout, dtypes = fields[0].grid, fields[0].layout, [field.dtype for field in fields]
+    grid.check_use("map_overlap")
+
+    def make(owner: ProcessGrid) -> HaloExchange:
+        return HaloExchange(
+            owner, layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary=boundary
+        )
+
+    kept = _plans.get(grid)
+    if kept is None:
+        # Plans keep their grid alive: with one that is like the caller's they do not keep the caller's.
+        kept = _plans[grid] = _Plans(ProcessGrid(grid.grid, grid._world), {})
+    # By axes: processes that share a plan use all plans of its axes in the same order, and drop them together.
+    plans = kept.by_axes.setdefault(tuple(sorted(chain(*layout.sharding.split_axes))), {})
+    key = (layout, *dtypes, *options, chosen_path())
+    try:
+        plan = plans.pop(key, None)
+    except TypeError:  # no argument that can be looked up, and perhaps none that will do
+        return make(kept.owner)
+    if plan is None:
+        plan = make(kept.owner)
+        if len(plans) >= _MOST_PLANS:
+            del plans[next(iter(plans))]
+    plans[key] = plan  # as the one used last
+    return plan
+
+
+def _check_fields(fields: tuple) -> None:
+    """Refuses what is no `ShardedArray`; the plan sees to the rest.  Local."""
+    for i, field in enumerate(fields):
+        if not isinstance(getattr(field, "layout", None), Layout):
+            what = "u" if len(fields) == 1 else f"array {i} of u"
+            raise OutputError(f"map_overlap: {what} is {type(field).__name__}; it must be a ShardedArray")
+    if not fields:
+        raise ShapeError("map_overlap: u is an empty tuple; it must be a ShardedArray or a tuple of them")
+
+
+def _check_out(out, layout: Layout, fields: tuple) -> None:
+    """Refuses an ``out`` that cannot take the result.  Local."""
+    found = getattr(out, "layout", None)
+    if not isinstance(found, Layout):
+        raise OutputError(f"map_overlap: out is {type(out).__name__}; it must be a ShardedArray")
+    if found != layout:
+        raise ShapeError(f"map_overlap: out has layout {found}; that of u is {layout}")
+    for field in fields:
+        check_output("map_overlap", out.local, field.local)
+
+
+def _as_radius(radius, layout: Layout) -> tuple[tuple[int, int], ...]:
+    """(low, high) per tensor dimension; refuses what reaches beyond the halos.  Local."""
+    row = hashable(radius)
+    row = row if isinstance(row, tuple) else (row,) * layout.ndim
+    reach = tuple([as_ints(each if isinstance(each, list | tuple) else (each, each)) for each in row])
+    if len(reach) != layout.ndim or any(each is None or len(each) != 2 or min(each) < 0 for each in reach):
+        raise ShapeError(
+            f"radius is {radius!r}; it must be a whole number from 0, or a list of {layout.ndim}, one per tensor"
+            " dimension, each for both sides or a (low, high) pair"
+        )
+    for dim in layout.sharding.sharded_dims:
+        found, halo = reach[dim], layout.sharding.halo_of(dim)
+        if found[0] > halo[0] or found[1] > halo[1]:
+            raise ShapeError(
+                f"radius is {radius!r}, which reaches {found} cells beyond both ends of dimension {dim}; its halo has"
+                f" {halo}"
+            )
+    return reach
+
+
+def _as_region(region, layout: Layout) -> Box:
+    """The cells that slices of the global array select.  Local."""
+    if region is None:
+        return layout.domain_box
+    row = (region,) if isinstance(region, slice) else region
+    if not isinstance(row, list | tuple) or len(row) > layout.ndim or not all(map(_is_plain_slice, row)):
+        raise ShapeError(
+            f"region is {region!r}; it must be slices of the global array with step 1, at most {layout.ndim}"
+        )
+    ends = [each.indices(extent)[:2] for each, extent in zip(row, layout.global_shape)]
+    ends += [(0, extent) for extent in layout.global_shape[len(row) :]]
+    return Box(tuple([start for start, _ in ends]), tuple([max(start, stop) for start, stop in ends]))
+
+
+def _is_plain_slice(each) -> bool:
+    if not isinstance(each, slice) or each.step not in (None, 1):
+        return False
+    return as_ints([end for end in (each.start, each.stop) if end is not None]) is not None
+
+
+def _split(layout: Layout, coords: MultiIndex, reach: Sequence[tuple[int, int]], wanted: Box) -> OverlapBoxes:
+    core, sharded = layout.core_in_local(coords), layout.sharding.sharded_dims
+    near = [(0, 0) if dim in sharded else sides for dim, sides in enumerate(reach)]
+    everything = _without_ends(core, near).intersect(wanted.relative_to(layout.local_box(coords).starts))
+    interior = everything.intersect(_without_ends(core, reach))
+    return OverlapBoxes(interior, tuple(everything.subtract(interior)))
+
+
+def _without_ends(box: Box, ends: Sequence[tuple[int, int]]) -> Box:
+    """``box`` without its ``low`` first and ``high`` last cells of each dimension; perhaps less than nothing."""
+    return box.grow([-low for low, _ in ends], [-high for _, high in ends])
+
+
+@lru_cache(maxsize=256)
+def _course(layout: Layout, coords: MultiIndex, reach: tuple, wanted: Box, tile_cells: int) -> tuple[list, list]:
+    """(starts, stops) of the tiles of the interior, and of the boundary's boxes."""
+    interior, boundary = _split(layout, coords, reach, wanted)
+    return [(box.starts, box.stops) for box in tiles(interior, tile_cells)], [(box.starts, box.stops) for box in boundary]
+
+
+class _Plans(NamedTuple):
+    """The plans that a grid keeps, by the axes that they are collective over."""
+
+    owner: ProcessGrid
+    by_axes: dict[tuple[int, ...], dict]
+
+
+_plans: WeakKeyDictionary[ProcessGrid, _Plans] = WeakKeyDictionary()
