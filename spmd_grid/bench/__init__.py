@@ -1,0 +1,1 @@
+"""Benchmarks against what one writes by hand, interleaved in one run."""

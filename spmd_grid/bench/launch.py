@@ -1,0 +1,72 @@
+"""Starts a benchmark on MPI's processes with the launcher that belongs to this Python's MPI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from spmd_grid.errors import TransportError
+
+__all__ = ["inside_a_job", "launch_command", "on_ranks"]
+
+# How launchers tell their processes how many there are.
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
+_OPEN_MPI = ("Open MPI", "OpenRTE", "prterun", "PRRTE")
+_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+_LOAD_MPI = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI"
+
+
+def inside_a_job(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a launcher has started this process as one of several."""
+    return any(environment.get(name, "").isdigit() and int(environment[name]) > 1 for name in _SIZES)
+
+
+def on_ranks(ranks: int, arguments: Sequence[str]) -> int:
+    """Runs ``python -m spmd_grid arguments`` on so many MPI processes; the job's exit code.
+
+    Local.  Raises `TransportError` where there is no launcher or no MPI.
+    """
+    command, more = launch_command(ranks)
+    _check_mpi()
+    package_folder = str(Path(__file__).resolve().parents[2])
+    paths = [package_folder, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, **more, "PYTHONPATH": os.pathsep.join(paths)}
+    job = subprocess.Popen([*command, sys.executable, "-m", "spmd_grid", *arguments], env=environment)
+    try:
+        return job.wait()
+    except KeyboardInterrupt:  # the launcher has been interrupted as well, and ends its processes
+        job.wait()
+        return 130
+
+
+def launch_command(ranks: int, executable: str = sys.executable) -> tuple[list[str], dict[str, str]]:
+    """The launcher's words up to the program, and what its environment needs besides.
+
+    Local.  The launcher beside Python is preferred: it came with the MPI library of the same environment.
+    """
+    launcher = shutil.which("mpiexec", path=str(Path(executable).parent)) or shutil.which("mpiexec")
+    if launcher is None:
+        raise TransportError(
+            f"there is no mpiexec beside {executable} or in PATH; 'pip install \"spmd-grid[mpich]\"' brings one"
+        )
+    done = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False)
+    words, more = [launcher], {}
+    if any(name in done.stdout + done.stderr for name in _OPEN_MPI):
+        words.append("--oversubscribe")
+        if getattr(os, "geteuid", lambda: 1)() == 0:
+            more = _AS_ROOT
+    return [*words, "-n", str(ranks)], more
+
+
+def _check_mpi() -> None:
+    """Loads MPI in a process of its own, since here it would mark the environment of what is started."""
+    done = subprocess.run([sys.executable, "-c", _LOAD_MPI], capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise TransportError(
+            f"MPI cannot be loaded ({reason}); install one with 'pip install \"spmd-grid[mpich]\"' or load the cluster's"
+        )

@@ -1,0 +1,204 @@
+"""``python -m spmd_grid bench``: what it starts, what it refuses, and one row of it in full."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spmd_grid.bench import launch
+from spmd_grid.cli import bench
+from spmd_grid.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+needs_mpi = pytest.mark.skipif(
+    not Path(sys.executable).with_name("mpiexec").exists(), reason=f"no mpiexec beside {sys.executable}"
+)
+
+
+def python(*words, timeout=60):
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, env=env, timeout=timeout, check=False
+    )
+
+
+# -- refusals --------------------------------------------------------------------------------------------------
+
+
+def refused(capsys, *words):
+    assert main(["bench", "halo", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("spmd_grid bench: ") and len(err.splitlines()) == 1
+    return err
+
+
+def test_no_such_row(capsys):
+    assert "no row's name contains '5-d'; they are like '2-d 64^2 rows" in refused(capsys, "--rows", "5-d")
+
+
+def test_a_file_that_cannot_be_written(capsys, tmp_path):
+    assert "cannot write" in refused(capsys, "--json", str(tmp_path / "missing" / "figures.json"))
+    assert "cannot write" in refused(capsys, "--markdown", str(tmp_path))
+
+
+def test_no_launcher(capsys, monkeypatch):
+    monkeypatch.setattr(launch.shutil, "which", lambda *_, **__: None)
+    assert f"there is no mpiexec beside {sys.executable} or in PATH; 'pip install" in refused(capsys)
+
+
+def test_no_mpi(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(launch, "launch_command", lambda ranks: (["false"], {}))
+    monkeypatch.setattr(launch, "_LOAD_MPI", "raise RuntimeError('cannot load MPI library')")
+    assert "MPI cannot be loaded (RuntimeError: cannot load MPI library); install one" in refused(capsys)
+
+
+@pytest.mark.parametrize("words", [(), ("walk",), ("halo", "-n", "0"), ("halo", "--rounds", "few"), ("halo", "-x")])
+def test_usage(words, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["bench", *words])
+    assert left.value.code == 2 and "usage" in capsys.readouterr().err
+
+
+def test_help_loads_neither_mpi_nor_numba():
+    program = (
+        "import sys\nfrom spmd_grid.cli.main import main\n"
+        "try:\n    main(['bench', 'halo', '--help'])\nexcept SystemExit as exit_:\n    assert not exit_.code\n"
+        "assert {'mpi4py', 'numba'}.isdisjoint(sys.modules)\n"
+    )
+    done = python("-c", program)
+    assert done.returncode == 0 and "--rows PATTERN" in done.stdout, done.stderr
+
+
+# -- what is started -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def started(monkeypatch):
+    calls = []
+    monkeypatch.setattr(bench, "on_ranks", lambda ranks, words: calls.append((ranks, words)) or 0)
+    monkeypatch.setattr(bench, "inside_a_job", lambda: False)
+    return calls
+
+
+def test_options_reach_the_ranks(started, tmp_path):
+    assert main(["bench", "halo"]) == 0
+    path = str(tmp_path / "figures.json")
+    main(
+        ["bench", "halo", "-n", "3", "--quick", "--rows", "2-d 64^2 rows", "--rounds", "7", "--json", path, "--overlap"]
+    )
+    words = ["--quick", "--overlap", "--rows=2-d 64^2 rows", "--rounds=7", f"--json={path}"]
+    assert started == [(2, ["bench", "halo", "--here"]), (3, ["bench", "halo", "--here", *words])]
+
+
+def test_the_exit_code_of_the_job(monkeypatch):
+    monkeypatch.setattr(bench, "inside_a_job", lambda: False)
+    monkeypatch.setattr(bench, "on_ranks", lambda ranks, words: 7)
+    assert main(["bench", "halo"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("environment", "inside"),
+    [
+        ({}, False),
+        ({"PMI_SIZE": "2"}, True),
+        ({"PMI_SIZE": "1"}, False),
+        ({"OMPI_COMM_WORLD_SIZE": "16"}, True),
+        ({"SLURM_STEP_NUM_TASKS": "1", "HOME": "/"}, False),
+        ({"SLURM_STEP_NUM_TASKS": "1", "PMI_SIZE": "4"}, True),
+        ({"PMI_SIZE": "two"}, False),
+    ],
+)
+def test_inside_a_job(environment, inside):
+    assert launch.inside_a_job(environment) is inside
+
+
+def fake_launcher(folder, says):
+    folder.mkdir()
+    launcher = folder / "mpiexec"
+    launcher.write_text(f"#!/bin/sh\necho '{says}'\n")
+    launcher.chmod(0o755)
+    return str(launcher)
+
+
+def test_the_launcher_beside_python_comes_first(tmp_path, monkeypatch):
+    mine = fake_launcher(tmp_path / "mine", "HYDRA build details:")
+    other = fake_launcher(tmp_path / "other", "mpiexec (OpenRTE) 4.1.4")
+    monkeypatch.setenv("PATH", str(tmp_path / "other"), prepend=os.pathsep)
+    assert launch.launch_command(2, str(tmp_path / "mine" / "python")) == ([mine, "-n", "2"], {})
+    command, more = launch.launch_command(4, str(tmp_path / "none" / "python"))
+    assert command == [other, "--oversubscribe", "-n", "4"]
+    assert bool(more) == (os.geteuid() == 0) and set(more.values()) <= {"1"}
+
+
+# -- in full ---------------------------------------------------------------------------------------------------
+
+
+@needs_mpi
+def test_one_row(tmp_path):
+    figures, table = tmp_path / "figures.json", tmp_path / "table.md"
+    pattern = "2-d 64^2 rows, 1 field, width 1,"
+    words = ["--rows", pattern, "--rounds", "2", "--json", figures, "--markdown", table]
+    done = python("-W", "error", "-m", "spmd_grid", "bench", "halo", *words)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("2 ranks, ") and sum(line.startswith(pattern) for line in lines) == 1
+    assert any(line.startswith("Slower than the best hand-written variant in ") for line in lines)
+    assert not any(line.startswith("Overlap") for line in lines)
+    written = json.loads(figures.read_text())
+    (row,) = written["rows"]
+    ours = {"spmd_grid", "spmd_grid in-loop", "spmd_grid message path", "spmd_grid message path in-loop"}
+    assert ours < set(row["contenders"]) and len(row["contenders"]) == 10
+    assert row["rounds"] == 2 and all(figure["raw"] > 0 for figure in row["contenders"].values())
+    assert f"| {row['row']} |" in table.read_text()
+
+
+@needs_mpi
+def test_overlap():
+    done = python("-W", "error", "-m", "spmd_grid", "bench", "halo", "--overlap", "--rounds", "1")
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    assert "us per update" not in done.stdout
+    lines = done.stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines[-4:]] == [
+        "spmd_grid",
+        "spmd_grid message path",
+        "mpi4py",
+        "mpi4py, Testall between tiles",
+    ]
+    for line in lines[-4:]:
+        exchange, compute, both, visible, hidden, _ = line[32:].split()
+        assert float(visible) == pytest.approx(float(both) - float(compute), abs=0.02)
+        assert float(hidden) == pytest.approx(100 * (1 - float(visible) / float(exchange)), abs=2)
+
+
+@needs_mpi
+def test_soak():
+    command, more = launch.launch_command(2)
+    done = subprocess.run(
+        [*command, sys.executable, ROOT / "scripts" / "soak_halo.py", "--updates", "3000"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **more, "PYTHONPATH": str(ROOT)},
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all updates arrived, memory is steady" in done.stdout and "3000 updates" in done.stdout
+
+
+def test_soak_sees_a_lost_update():
+    program = (
+        "import sys\nsys.path.insert(0, sys.argv[1])\nimport numpy as np, soak_halo\n"
+        "class Halo:\n"
+        "    steps = 0\n"
+        "    def update(self, u):\n"
+        "        self.steps += 1\n"
+        "        if self.steps not in (6, 7):\n"
+        "            u[0], u[-1] = u[-2], u[1]\n"
+        "u = np.zeros((8, 5))\n"
+        "print(soak_halo.run_steps(Halo(), u, (u.reshape(1, 8, 5),), 1, 0, 9, 1, 1, 0, 0, 0))\n"
+    )
+    done = python("-c", program, ROOT / "scripts")
+    assert done.returncode == 0 and done.stdout == "(20, 5)\n", done.stdout + done.stderr
