@@ -4,6 +4,8 @@
     python -m spmd_grid run -n 4 mpirun_examples/hillslope.py
 
 Any number of ranks.  The terrain is a real elevation model, matplotlib's sample data; the border keeps its elevation.
+The time loop is one compiled function, halo updates included; with --loop python the same function runs as it stands,
+and with --loop overlap sg.map_overlap computes the cells that need no halo while the halo is on its way.
 The result is compared, bit for bit, with whole-array numpy on one rank; the exit code says whether they are equal.
 """
 
@@ -22,6 +24,7 @@ import spmd_grid as sg
 DEM = "jacksboro_fault_dem.npz"
 METRES_PER_DEGREE = 111_195.0  # of latitude, on a sphere of the Earth's mean radius
 SAFETY = 0.9  # of the longest stable step
+WIDTH = 50  # of the bar that shows progress
 
 
 class Terrain(NamedTuple):
@@ -64,10 +67,11 @@ def diffusivity(elevation: np.ndarray, kappa: float) -> np.ndarray:
     return kappa * (1 - 0.75 * hardness)
 
 
-@numba.njit("void(f8[:, ::1], f8[:, ::1], f8[:, ::1], i8, i8, i8, i8, f8, f8)", nogil=True, cache=True)
-def diffuse(z, new, kappa, top, bottom, left, right, cy, cx):
-    """One step for rows top to bottom and columns left to right of a local array."""
-    for i in range(top, bottom):
+@numba.njit(nogil=True, cache=True)
+def diffuse(z, new, starts, stops, kappa, cy, cx):
+    """One step for the cells of a local array from starts to stops."""
+    left, right = starts[1], stops[1]
+    for i in range(starts[0], stops[0]):
         # Rows as slices: with signed indices into the whole array LLVM does not vectorise.
         z_here, z_west, z_east = z[i, left:right], z[i, left - 1 : right - 1], z[i, left + 1 : right + 1]
         k_here, k_west, k_east = kappa[i, left:right], kappa[i, left - 1 : right - 1], kappa[i, left + 1 : right + 1]
@@ -80,6 +84,17 @@ def diffuse(z, new, kappa, top, bottom, left, right, cy, cx):
             north = (k_north[j] + k_here[j]) * (z_here[j] - z_north[j])
             south = (k_here[j] + k_south[j]) * (z_south[j] - z_here[j])
             result[j] = z_here[j] + (cy * (south - north) + cx * (east - west))
+
+
+def diffuse_steps(halo, steps, z, new, starts, stops, kappa, cy, cx):
+    """Many steps, halo updates included; the arrays change places after each.  Compiled, it needs no Python at all."""
+    for _ in range(steps):
+        halo.update(z)
+        diffuse(z, new, starts, stops, kappa, cy, cx)
+        z, new = new, z
+
+
+LOOPS = {"compiled": numba.njit(nogil=True, cache=True)(diffuse_steps), "python": diffuse_steps, "overlap": None}
 
 
 def serial_diffusion(z: np.ndarray, kappa: np.ndarray, steps: int, cy: float, cx: float) -> np.ndarray:
@@ -106,26 +121,6 @@ def near_square(n: int) -> tuple[int, int]:
     """The factors of n that are closest to each other, the smaller one first."""
     rows = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0)
     return rows, n // rows
-
-
-class Progress:
-    """A bar that grows by appending, so that it needs no terminal and passes through mpiexec's pipe."""
-
-    WIDTH = 50
-
-    def __init__(self, shown: bool):
-        self.shown, self.drawn = shown, 0
-        self._write("  [")
-
-    def show(self, fraction: float) -> None:
-        ticks = int(self.WIDTH * fraction)
-        if ticks > self.drawn:
-            self._write("#" * (ticks - self.drawn) + ("] 100 %\n" if ticks == self.WIDTH else ""))
-            self.drawn = ticks
-
-    def _write(self, text: str) -> None:
-        if self.shown:
-            print(text, end="", flush=True)
 
 
 def draw(path: Path, before: np.ndarray, after: np.ndarray, terrain: Terrain, layout, title: str, years: float) -> None:
@@ -187,6 +182,10 @@ def parse(arguments) -> argparse.Namespace:
     length.add_argument("--steps", type=whole_number, help="length of the run in steps, of 0.9 the longest stable one")
     parser.add_argument("--refine", type=whole_number, default=3, help="times the resolution of the data (default: 3)")
     parser.add_argument("--kappa", type=positive, default=0.02, help="diffusivity in m2 per year (default: 0.02)")
+    parser.add_argument(
+        "--loop", choices=LOOPS, default="compiled",
+        help="of time: one compiled function (the default), Python, or Python that overlaps halo and kernel",
+    )  # fmt: skip
     parser.add_argument("--picture", type=Path, default=Path("hillslope.png"), help="default: hillslope.png")
     parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)
     return parser.parse_args(arguments)
@@ -198,9 +197,9 @@ def main(arguments=None) -> int:
     every_axis = ["y", "x"]
     is_first = grid.rank == 0
 
-    def say(text: str) -> None:
+    def say(text: str, end: str = "\n") -> None:
         if is_first:
-            print(text, flush=True)
+            print(text, end=end, flush=True)
 
     terrain = read_terrain()
     shape = tuple(extent * options.refine for extent in terrain.elevation.shape)
@@ -220,24 +219,35 @@ def main(arguments=None) -> int:
         return refined(terrain.elevation, options.refine, i, j)
 
     sharding = sg.Sharding(grid, [["y"], ["x"]], blocks="balanced", halo_sizes=[1, 1, 1, 1])
+    halo = sg.HaloExchange(grid, sharding, shape, "float64", corners=False)
     u = sg.from_function(initial, shape, sharding, grid)
-    new = sg.ShardedArray.from_local(u.local.copy(), sharding, grid, shape)
-    kappa = diffusivity(u.local, options.kappa)
-    # The core without the border of the domain, which stays as it is.
-    inside = []
-    for part, extent in zip(sharding.shard_slices(shape, grid.coords), shape, strict=True):
-        first, last = max(part.start, 1), min(part.stop, extent - 1)
-        inside += [first - part.start + 1, last - part.start + 1]
+    new = sg.zeros(shape, sharding, grid)
+    new.local[...] = u.local
+    flow = diffusivity(u.local, options.kappa), cy, cx
+    # The core in local indices, without the border of the domain, which stays as it is.
+    starts = tuple(max(part.start, 1) - part.start + 1 for part in u.global_slices)
+    stops = tuple(min(part.stop, n - 1) - part.start + 1 for part, n in zip(u.global_slices, shape, strict=True))
 
-    u.update_halo()  # the first call loads the engine's kernels
-    progress = Progress(is_first)
+    def advance(u, new, n):
+        if options.loop != "overlap":
+            LOOPS[options.loop](halo, n, u.local, new.local, starts, stops, *flow)
+            return (new, u) if n % 2 else (u, new)
+        for _ in range(n):
+            sg.map_overlap(diffuse, u, 1, *flow, out=new, halo=halo, region=np.s_[1:-1, 1:-1])
+            u, new = new, u
+        return u, new
+
+    path = next((line.strip() for line in halo.describe().splitlines() if "messages per update" in line), "")
+    say(f"  {options.loop} loop; halo: {path}")
+    advance(u, new, 1)  # loads what is compiled, or compiles it; what it computes is computed once more
     sg.all_reduce(0, grid, every_axis)  # all start the clock together
     start = time.perf_counter()
-    for done in range(1, steps + 1):
-        u.update_halo()
-        diffuse(u.local, new.local, kappa, *inside, cy, cx)
-        u, new = new, u
-        progress.show(done / steps)
+    ticks = min(steps, WIDTH)
+    say("  [", end="")
+    for tick in range(ticks):
+        u, new = advance(u, new, steps * (tick + 1) // ticks - steps * tick // ticks)
+        say("#", end="")
+    say("] 100 %")
     seconds = float(sg.all_reduce(time.perf_counter() - start, grid, every_axis, "max"))
     say(f"  took {seconds:.2f} s: {steps * math.prod(shape) / seconds / 1e6:,.1f} million cells per second")
 

@@ -239,7 +239,7 @@ class Channel:
         state[at.STATUSES], state[at.FLAG] = wire.statuses, kernels.address_of(state) + 8 * n_words
         state[at.ON_WAIT], state[at.ON_POST] = wire.on_wait, wire.on_post
         state[at.POLLS], state[at.YIELDS] = wire.polls, wire.yields
-        state[at.COURSE] = kernels.course_address
+        state[at.COURSE], state[at.COPY] = kernels.course_address, kernels.copy_address
         if kernels.ARRAY_WORDS is not None:
             state[at.ARRAY_DATA], state[at.ARRAY_FLAGS] = kernels.ARRAY_WORDS
         self.choose(MIXED)

@@ -37,7 +37,7 @@ def describe(halo) -> str:
     for edge in halo.pattern.edges(halo.coords):
         name = getattr(edge.function, "__name__", type(edge.function).__name__)
         lines.append(f"  {name}() sets {edge.box}, {'high' if edge.side else 'low'} side of dimension {edge.dim}")
-    lines.append(f"  {len(channel.sends)} messages per update, {len(channel.readers)} neighbours read by memory")
+    lines.append(f"  messages per update: {len(channel.sends)}; neighbours that read memory: {len(channel.readers)}")
     ways = [channel.mode] * bool(channel.readers or channel.sources)
     ways += [channel.message_mode] * bool(channel.receives or channel.sends)
     if halo.trial:

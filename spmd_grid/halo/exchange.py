@@ -242,6 +242,7 @@ class HaloExchange:
         if self._flight is None:
             raise RequestError("HaloExchange.poke: no update is under way; start() begins one")
         self._comm.process.progress()
+        self._channel.run(at.POKE)  # once the halo is here, messages to others may still be on their way
         return self._flight.arrived
 
     def accumulate(self, *fields) -> None:

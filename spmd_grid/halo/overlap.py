@@ -29,7 +29,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.exchange import HaloExchange
 from spmd_grid.ops.arguments import check_output, hashable
-from spmd_grid.typing import MultiIndex
+from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["OverlapBoxes", "map_overlap", "overlap_boxes", "tiles"]
 
@@ -70,13 +70,18 @@ def overlap_boxes(layout: Layout, coords: MultiIndex, radius, region=None) -> Ov
     >>> str(interior), [str(box) for box in boundary]
     ('[2:4, 1:3]', ['[4:5, 1:3]'])
     """
-    return _split(layout, layout.grid.check_coords(coords), _as_radius(radius, layout), _as_region(region, layout))
+    reach, core, sharded = _as_radius(radius, layout), layout.core_in_local(coords), layout.sharding.sharded_dims
+    wanted = _as_region(region, layout).relative_to(layout.local_box(coords).starts)
+    near = [(0, 0) if dim in sharded else sides for dim, sides in enumerate(reach)]
+    everything = _without_ends(core, near).intersect(wanted)
+    interior = everything.intersect(_without_ends(core, reach))
+    return OverlapBoxes(interior, tuple(everything.subtract(interior)))
 
 
 def tiles(box: Box, cells: int) -> list[Box]:
-    """Cuts ``box`` into tiles of at most ``cells`` cells, along its slowest dimensions: each is a run of memory.
+    """Cuts ``box`` into tiles of at most ``cells`` cells, along its slowest dimensions.
 
-    Local.  The tiles are in the order of memory and about equally large.  Empty boxes have none.
+    Local.  The tiles are in row-major order and about equally large.  An empty box has none.
 
     >>> [str(tile) for tile in tiles(Box((1, 0), (6, 10)), 25)]
     ['[1:3, 0:10]', '[3:5, 0:10]', '[5:6, 0:10]']
@@ -121,8 +126,9 @@ def map_overlap(
     `HaloExchange`) where needed, and the grid keeps the last 16; processes make them together, so their dtypes and
     layouts must change together, too.
 
-    The interior is computed in tiles that read and write about 1 MiB each, and bytes move on between them.  Should
-    ``kernel`` raise, its error appears when this process has finished its part of the exchange.
+    The interior is computed in tiles that read and write about 1 MiB each, and bytes move on between them.  Within a
+    node, where the cores that compute also copy the halos, there is little to hide.  Should ``kernel`` raise, its error
+    appears when this process has finished its part of the exchange.
 
     Raises `ShapeError`, `DTypeError`, `OutputError` where an array will not do, the same on this process and on all
     that wait for it, whose ``out`` may have been written; `ShapeError` for a radius beyond the halo; `RequestError`.
@@ -147,12 +153,8 @@ def map_overlap(
     if plan._flight is not None:
         raise RequestError("map_overlap: an update by this plan is under way; wait() ends it")
     plan._check_open()
-    try:
-        reach, wanted = _as_radius(radius, layout), _as_region(region, layout)
-    except SpmdError as error:
-        raise type(error)(f"map_overlap: {error}") from None
     cell_bytes = sum([dtype.itemsize for dtype in (*plan.dtypes, plan.dtypes[0])])
-    interior, rest = _course(layout, plan._grid.coords, reach, wanted, _TILE_BYTES // max(cell_bytes, 1))
+    interior, rest = _course_of(layout, plan._grid.coords, radius, region, _TILE_BYTES // max(cell_bytes, 1))
     try:
         _check_fields(fields)
         if out is None:
@@ -278,24 +280,40 @@ def _is_plain_slice(each) -> bool:
     return as_ints([end for end in (each.start, each.stop) if end is not None]) is not None
 
 
-def _split(layout: Layout, coords: MultiIndex, reach: Sequence[tuple[int, int]], wanted: Box) -> OverlapBoxes:
-    core, sharded = layout.core_in_local(coords), layout.sharding.sharded_dims
-    near = [(0, 0) if dim in sharded else sides for dim, sides in enumerate(reach)]
-    everything = _without_ends(core, near).intersect(wanted.relative_to(layout.local_box(coords).starts))
-    interior = everything.intersect(_without_ends(core, reach))
-    return OverlapBoxes(interior, tuple(everything.subtract(interior)))
-
-
 def _without_ends(box: Box, ends: Sequence[tuple[int, int]]) -> Box:
     """``box`` without its ``low`` first and ``high`` last cells of each dimension; perhaps less than nothing."""
     return box.grow([-low for low, _ in ends], [-high for _, high in ends])
 
 
-@lru_cache(maxsize=256)
-def _course(layout: Layout, coords: MultiIndex, reach: tuple, wanted: Box, tile_cells: int) -> tuple[list, list]:
+class _Course(NamedTuple):
     """(starts, stops) of the tiles of the interior, and of the boundary's boxes."""
-    interior, boundary = _split(layout, coords, reach, wanted)
-    return [(box.starts, box.stops) for box in tiles(interior, tile_cells)], [(box.starts, box.stops) for box in boundary]
+
+    interior: list[tuple[Shape, Shape]]
+    boundary: list[tuple[Shape, Shape]]
+
+
+def _course_of(layout: Layout, coords: MultiIndex, radius, region, tile_cells: int) -> _Course:
+    """What to compute, perhaps as found the last time.  Local."""
+    try:
+        row = (region,) if isinstance(region, slice) else region
+        ends = None if row is None else tuple([(each.start, each.stop, each.step) for each in row])
+        return _kept_course(layout, coords, hashable(radius), ends, tile_cells)
+    except (TypeError, AttributeError):  # it cannot be looked up, and perhaps will not do
+        return _course(layout, coords, radius, region, tile_cells)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _kept_course(layout: Layout, coords: MultiIndex, radius, ends: tuple | None, tile_cells: int) -> _Course:
+    return _course(layout, coords, radius, None if ends is None else [slice(*each) for each in ends], tile_cells)
+
+
+def _course(layout: Layout, coords: MultiIndex, radius, region, tile_cells: int) -> _Course:
+    try:
+        interior, boundary = overlap_boxes(layout, coords, radius, region)
+    except SpmdError as error:
+        raise type(error)(f"map_overlap: {error}") from None
+    cut = tiles(interior, tile_cells)
+    return _Course([(box.starts, box.stops) for box in cut], [(box.starts, box.stops) for box in boundary])
 
 
 class _Plans(NamedTuple):

@@ -31,6 +31,7 @@ __all__ = [
     "box_row",
     "build_table",
     "bytes_at",
+    "copy_address",
     "copy_boxes",
     "copy_boxes_between",
     "course_address",
@@ -42,7 +43,7 @@ __all__ = [
     "table_bytes",
 ]
 
-_COMPILED = {"copy": ("copy_boxes", "copy_boxes_between"), "course": ("course_address", "run_course")}
+_COMPILED = {"copy": ("copy_address", "copy_boxes", "copy_boxes_between"), "course": ("course_address", "run_course")}
 
 
 def __getattr__(name: str) -> Any:

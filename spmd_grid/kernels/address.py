@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 __all__ = [
     "call",
     "complete_messages",
+    "copy_at",
     "give_way",
     "load",
     "load_acquire",
@@ -122,6 +123,12 @@ def _caller(result, *parameters):
 def call(typingctx, function, a, b, c):
     """``int64 function(int64, int64, int64)``."""
     return types.int64(*[types.int64] * 4), _caller(_I64, _I64, _I64, _I64)
+
+
+@intrinsic
+def copy_at(typingctx, function, table, columns, first, last, source, target):
+    """``int64 function(int64, ...)``: see ``copy.copy_rows``."""
+    return types.int64(*[types.int64] * 7), _caller(_I64, *[_I64] * 6)
 
 
 @intrinsic

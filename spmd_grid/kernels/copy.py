@@ -7,11 +7,15 @@ are walked in tiles of one cache line each way.  Source and target must not over
 
 from __future__ import annotations
 
+from functools import partial
+
 import numba  # first of all: see compiled.py
 from llvmlite import ir
+from numba import carray
 from numba.extending import intrinsic
 
-from spmd_grid.kernels.compiled import inner, kernel
+from spmd_grid.kernels.address import copy_at, pointer
+from spmd_grid.kernels.compiled import by_address, inner, kernel
 
 LINE = 64  # bytes: a cache line, and the edge of a tile
 MEMCPY_FROM = 256  # bytes: the shortest run that is worth a call of memcpy
@@ -149,27 +153,35 @@ def _box(table, row, source, target):
             target -= extent * table[row, t + d]
 
 
-@inner
-def copy_rows(table, first, last, source_base, target_base):
-    """Copy the boxes of rows ``first`` to ``last`` (not included) between two base addresses."""
+@by_address("int64(int64, int64, int64, int64, int64, int64)")
+def copy_rows(table, columns, first, last, source_base, target_base):
+    """Copy the boxes of rows ``first`` to ``last`` (not included) of the table at an address; the bases are addresses.
+
+    Other kernels call it by its address: it takes a second to compile, and once is enough.
+    """
+    rows = carray(pointer(table, "int64"), (last, columns))
     for row in range(first, last):
-        _box(table, row, source_base, target_base)
+        _box(rows, row, source_base, target_base)
+    return 0
 
 
-@kernel("void(int64[:, ::1], int64, int64)")
-def copy_boxes(table, source_base, target_base):
-    """Copy every box of ``table`` between two base addresses; the base columns are not read.
-
-    Local.  Needs no GIL.  Source and target bytes must not overlap.
-    """
-    copy_rows(table, 0, table.shape[0], source_base, target_base)
+@kernel("void(int64, int64[:, ::1], int64, int64)")
+def _copy_boxes(copy, table, source_base, target_base):
+    copy_at(copy, table.ctypes.data, table.shape[1], 0, table.shape[0], source_base, target_base)
 
 
-@kernel("void(int64[:, ::1], int64[::1], int64[::1])")
-def copy_boxes_between(table, source_bases, target_bases):
-    """Copy every box of ``table`` from and to the base addresses that its base columns index.
+@kernel("void(int64, int64[:, ::1], int64[::1], int64[::1])")
+def _copy_boxes_between(copy, table, source_bases, target_bases):
+    rows, columns = table.shape
+    for row in range(rows):
+        source, target = source_bases[table[row, 2]], target_bases[table[row, 3]]
+        copy_at(copy, table.ctypes.data, columns, row, row + 1, source, target)
 
-    Local.  Needs no GIL.  The indices are not checked against the arrays.  Source and target must not overlap.
-    """
-    for row in range(table.shape[0]):
-        _box(table, row, source_bases[table[row, 2]], target_bases[table[row, 3]])
+
+copy_address = copy_rows.address
+
+# copy_boxes(table, source_base, target_base): copies every box of ``table`` between two base addresses; base columns
+# are not read.  copy_boxes_between(table, source_bases, target_bases): from and to the base addresses that the base
+# columns index, which are not checked.  Local; they need no GIL.  Source and target bytes must not overlap.
+copy_boxes = partial(_copy_boxes, copy_address)
+copy_boxes_between = partial(_copy_boxes_between, copy_address)

@@ -18,23 +18,21 @@ for what came by memory when the refusal came by message).
 from __future__ import annotations
 
 import numba  # noqa: F401 - first of all: see compiled.py
-from numba import carray
 
 from spmd_grid.kernels import slots as at
 from spmd_grid.kernels.address import (
     call,
     complete_messages,
+    copy_at,
     give_way,
     load,
     load_acquire,
     pause,
-    pointer,
     start_messages,
     store,
     store_release,
 )
 from spmd_grid.kernels.compiled import by_address, inner, kernel
-from spmd_grid.kernels.copy import copy_rows
 
 __all__ = ["course_address", "run_course"]
 
@@ -43,9 +41,11 @@ _WRITEABLE = 0x0400  # numpy's NPY_ARRAY_WRITEABLE
 
 
 @inner
-def _table(call_):
-    shape = load(call_, at.CALL_ROWS), load(call_, at.CALL_COLUMNS)
-    return carray(pointer(load(call_, at.CALL_TABLE), "int64"), shape)
+def _copy(state, call_, first, count, source, target):
+    """Copies ``count`` rows of the call's table between two base addresses."""
+    if count:
+        table, columns = load(call_, at.CALL_TABLE), load(call_, at.CALL_COLUMNS)
+        copy_at(load(state, at.COPY), table, columns, first, first + count, source, target)
 
 
 @inner
@@ -137,7 +137,6 @@ def _begin(state, call_):
     store(state, at.CALL, call_)
     n_fields, refused, unchanged = load(state, at.N_FIELDS), load(state, at.REFUSED), load(call_, at.CALL_UNCHANGED)
     odd = epoch & 1
-    table = _table(call_)
 
     for i in range(load(state, at.N_READERS)):
         reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
@@ -159,7 +158,7 @@ def _begin(state, call_):
                         continue
                     if load(reader, at.R_STAGED) or _field(call_, f, at.F_OFFSET) < 0:
                         first = load(reader, at.R_ROWS) + f * pieces
-                        copy_rows(table, first, first + pieces, _field(call_, f, at.F_ADDRESS), staging)
+                        _copy(state, call_, first, pieces, _field(call_, f, at.F_ADDRESS), staging)
                     else:
                         lends = 1
         line = load(state, at.LINES) + odd * load(state, at.LINE_BYTES)
@@ -183,7 +182,7 @@ def _begin(state, call_):
             for f in range(n_fields):
                 if not requests and not (unchanged >> f) & 1:
                     first = load(neighbour, at.M_ROWS) + f * pieces
-                    copy_rows(table, first, first + pieces, _field(call_, f, at.F_ADDRESS), buffer)
+                    _copy(state, call_, first, pieces, _field(call_, f, at.F_ADDRESS), buffer)
             store(buffer, at.POSTED_EPOCH, epoch)
         if not requests:
             requests, count = load(state, at.REQUESTS_OUT), load(state, at.COUNT_OUT)
@@ -229,7 +228,6 @@ def _land(state):
     if load(state, at.REFUSED) or load(state, at.CULPRIT) >= 0:
         return
     call_, n_fields, odd = load(state, at.CALL), load(state, at.N_FIELDS), load(state, at.EPOCH) & 1
-    table = _table(call_)
     for i in range(load(state, at.N_SOURCES)):
         source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
         line, pieces = _source_line(state, source), load(source, at.S_PIECES)
@@ -240,26 +238,24 @@ def _land(state):
             offset = load(line, at.POSTED_OFFSETS + f)
             first = load(source, at.S_ROWS) + f * pieces
             if offset >= 0 and load(source, at.S_SEGMENT) >= 0:
-                copy_rows(
-                    table, first, first + pieces, load(source, at.S_SEGMENT) + offset, _field(call_, f, at.F_ADDRESS)
-                )
+                _copy(state, call_, first, pieces, load(source, at.S_SEGMENT) + offset, _field(call_, f, at.F_ADDRESS))
             else:
                 first += n_fields * pieces
                 staging = load(source, at.S_STAGING) + odd * load(source, at.S_STAGING_BYTES)
-                copy_rows(table, first, first + pieces, staging, _field(call_, f, at.F_ADDRESS))
+                _copy(state, call_, first, pieces, staging, _field(call_, f, at.F_ADDRESS))
     for i in range(load(state, at.N_RECEIVES)):
         neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
         buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
         for f in range(n_fields):
             if not (load(buffer, at.POSTED_UNCHANGED) >> f) & 1:
                 first = load(neighbour, at.M_ROWS) + f * pieces
-                copy_rows(table, first, first + pieces, buffer, _field(call_, f, at.F_ADDRESS))
+                _copy(state, call_, first, pieces, buffer, _field(call_, f, at.F_ADDRESS))
     for f in range(n_fields):
         address = _field(call_, f, at.F_ADDRESS)
         first = load(state, at.OWN) + f * load(state, at.N_OWN)
-        copy_rows(table, first, first + load(state, at.N_OWN), address, address)
+        _copy(state, call_, first, load(state, at.N_OWN), address, address)
         first = load(state, at.FILL) + f * load(state, at.N_FILL)
-        copy_rows(table, first, first + load(state, at.N_FILL), load(state, at.CONSTANTS), address)
+        _copy(state, call_, first, load(state, at.N_FILL), load(state, at.CONSTANTS), address)
 
 
 @inner
@@ -293,15 +289,18 @@ def _part(state):
 @inner
 def _poke(state):
     """Lets messages progress; 1 when all neighbours have posted and all messages are here, so that nothing waits."""
+    phase = load(state, at.PHASE)
+    if phase != at.IDLE and load(state, at.N_SENDS):
+        _test_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING))
+    if phase != at.BEGUN:
+        return 1
     here = 1
+    if load(state, at.N_RECEIVES) and _test_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) == 0:
+        here = 0
     for i in range(load(state, at.N_SOURCES)):
         source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
         if load_acquire(_source_line(state, source)) < load(state, at.EPOCH):
             here = 0
-    if load(state, at.N_RECEIVES) and _test_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) == 0:
-        here = 0
-    if load(state, at.N_SENDS):
-        _test_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING))
     return here
 
 
@@ -312,7 +311,7 @@ def _course(what, state, call_):
         if code != at.FINE:
             return code
     if what & at.POKE:
-        return _poke(state) if load(state, at.PHASE) == at.BEGUN else 1
+        return _poke(state)
     if what & at.ARRIVE and load(state, at.PHASE) == at.BEGUN:
         code = _arrive(state)
         if code != at.FINE:

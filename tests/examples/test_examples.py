@@ -96,6 +96,17 @@ def test_under_mpi(name, tmp_path):
 
 
 @needs_terrain
+@pytest.mark.parametrize("loop", ["compiled", "python", "overlap"])
+@pytest.mark.parametrize(("launch", "ranks"), [(simulated, 6), (under_mpi, 4)])
+def test_hillslope_loops(launch, ranks, loop, tmp_path):
+    args = ["--refine", "1", "--steps", "55", "--no-picture", "--loop", loop]  # slices of one step and of two
+    done = launch(ranks, EXAMPLES / "hillslope.py", *args, cwd=tmp_path)
+    check("hillslope", done)
+    assert f"  {loop} loop; halo: " in done.stdout
+    assert "  [" + 50 * "#" + "] 100 %\n" in done.stdout
+
+
+@needs_terrain
 def test_hillslope_picture(tmp_path):
     picture = tmp_path / "new folder" / "picture.png"
     args = ["--refine", "2", "--years", "1e6", "--picture", picture.relative_to(tmp_path)]

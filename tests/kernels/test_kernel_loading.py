@@ -18,7 +18,7 @@ kernels.build_table([kernels.box_row((5,), 8, (8,), 0, (8,), 0)])
 assert "numba" not in sys.modules and "llvmlite" not in sys.modules
 first = kernels.copy_boxes
 assert "numba" in sys.modules and vars(kernels)["copy_boxes"] is first
-assert len(first.signatures) == len(kernels.copy_boxes_between.signatures) == 1
+assert len(first.func.signatures) == len(kernels.copy_boxes_between.func.signatures) == 1
 """
 
 MANY_THREADS = """
