@@ -15,7 +15,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.ops.all_reduce import all_reduce
-from spmd_grid.ops.arguments import as_array, as_dtype, check_grid, hashable
+from spmd_grid.ops.arguments import as_array, as_dtype, as_scalar, check_grid, hashable
 from spmd_grid.ops.assemble import assemble
 from spmd_grid.ops.compare import AgreeDtype, compare_array
 from spmd_grid.reduction_kind import as_reduction, identity, result_dtype
@@ -293,13 +293,7 @@ def full(
     Local, called by every process.  Raises `DTypeError` for a value that ``dtype`` cannot hold.
     """
     result = _make("full", global_shape, sharding, grid, dtype, zeroed=True)
-    try:
-        with np.errstate(invalid="raise", over="raise"):
-            value = np.full((), fill_value, result.dtype)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise DTypeError(
-            f"full: fill_value={fill_value!r} does not make a value of dtype {result.dtype}: {error}"
-        ) from None
+    value = as_scalar("full", "fill_value", fill_value, result.dtype)
     result._fill_domain(value)
     return result
 

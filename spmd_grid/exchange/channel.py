@@ -23,7 +23,7 @@ from spmd_grid.exchange.channel_rows import Taken, c_strides, copy_rows, n_runs
 from spmd_grid.exchange.memory import flat_bytes
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels import slots as at
-from spmd_grid.transport.communicator import LARGEST_MESSAGE, Communicator, Process
+from spmd_grid.transport.communicator import LARGEST_MESSAGE, Communicator, Process, tag_of
 from spmd_grid.transport.wire import Messages, Requests, Straight
 from spmd_grid.typing import Shape
 
@@ -33,16 +33,12 @@ READ, STAGED, MIXED = "read", "staged", "mixed"  # by memory
 PACKED, STRAIGHT = "packed", "straight"  # by message
 
 _LINE = 128  # bytes that no two writers share: two cache lines, since processors fetch them in pairs
-_TEXT_BYTES = 1024  # of a refusal
-_SHORT_BYTES = at.MESSAGE_HEAD + _TEXT_BYTES
+_MOST_TEXT = at.TEXT_BYTES - 64  # beside its length and the name of the error
+_SHORT_BYTES = at.MESSAGE_HEAD + at.TEXT_BYTES
 
 # Reading a neighbour's array pays for faces of at least this size in runs of at least this length; smaller ones, and
 # those cut across the fastest dimension, come faster out of staging, which the writer has in its cache.
 _READ_BYTES, _READ_RUN_BYTES = 1 << 15, 1 << 9
-
-
-# Neighbours swap their records on this tag; they make their channels in the same order.
-_RECORD_TAG = 1
 
 
 class Call(NamedTuple):
@@ -51,6 +47,7 @@ class Call(NamedTuple):
     address: int
     words: np.ndarray
     table: np.ndarray
+    shapes: list[np.ndarray]
     requests: Requests | None
 
 
@@ -67,7 +64,8 @@ class Channel:
 
     Collective over the neighbours.  ``gives``: (place, cells) in the order in which the taker lists them; ``takes``:
     what comes in, the own cells included; both by place.  ``fills``: (cells, one value per field).  ``memory``:
-    whether neighbours may meet in memory.
+    whether neighbours may meet in memory.  ``lands``: False where what comes in is not copied by the course; then
+    everything is staged, and `arrived` gives it.
     """
 
     def __init__(
@@ -80,6 +78,7 @@ class Channel:
         fills: Sequence[tuple[Cells, Sequence]] = (),
         *,
         memory: bool = True,
+        lands: bool = True,
         activity=None,
     ):
         self.comm, self.shape, self.dtypes = comm, tuple(shape), tuple(dtypes)
@@ -89,8 +88,9 @@ class Channel:
         self.own = self.takes.pop(me, [])
         self.gives.pop(me, None)
         self.fills = list(fills)
+        self.lands = lands
         self._is_retired = False
-        _close_retired(comm.process)
+        close_retired(comm.process)
         comm.channels += 1
         self._number = comm.channels
         self._block = self._allocate(memory)
@@ -109,12 +109,12 @@ class Channel:
     # -- what is agreed with neighbours ------------------------------------------------------------------------
 
     def _allocate(self, memory: bool) -> np.ndarray | None:
-        """The block that neighbours see: two lines, a word per reader, the text of a refusal, twice the staging."""
+        """The block that neighbours see: two lines, a word per reader, twice the staging."""
         arena = self.comm.process.arena
-        self._line_bytes = -(-8 * (at.POSTED_OFFSETS + len(self.dtypes)) // _LINE) * _LINE
+        self._line_text = -(-8 * (at.POSTED_OFFSETS + len(self.dtypes)) // _LINE) * _LINE
+        self._line_bytes = self._line_text + at.TEXT_BYTES
         self._words_at = 2 * self._line_bytes
-        self._text_at = self._words_at + _LINE * len(self.gives)
-        self._staging_at = self._text_at + _TEXT_BYTES
+        self._staging_at = self._words_at + _LINE * len(self.gives)
         self.parts, end = {}, 0
         for place, cells in self.gives.items():
             self.parts[place] = end
@@ -137,7 +137,7 @@ class Channel:
         requests, received, sent = [], {}, []
         for place in neighbours:
             received[place] = np.zeros(8, np.int64)
-            requests += comm.irecv(flat_bytes(received[place]), place, _RECORD_TAG)
+            requests += comm.irecv(flat_bytes(received[place]), place, tag_of("records of channels"))
         for place in neighbours:
             record = np.zeros(8, np.int64)
             base = arena.base_of(comm.processes[place])
@@ -145,9 +145,9 @@ class Channel:
                 start = arena.offset_of(kernels.address_of(self._block), self._block.nbytes)
                 staging = start + self._staging_at + self.parts.get(place, 0)
                 word = start + self._words_at + _LINE * words.get(place, 0)
-                record[:] = 1, start, self._line_bytes, staging, self._staging_bytes, word, start + self._text_at, 0
+                record[:6] = 1, start, self._line_bytes, staging, self._staging_bytes, word
             sent.append(record)
-            requests += comm.isend(flat_bytes(record), place, _RECORD_TAG)
+            requests += comm.isend(flat_bytes(record), place, tag_of("records of channels"))
         comm.wait_all(requests)
         return {
             place: _Record(received[place], bool(mine[0] and received[place][0]), self._base_of(place))
@@ -184,15 +184,15 @@ class Channel:
         n_words = at.HEADER_WORDS + sum(n * words for n, words in sizes)
         self._state = state = np.zeros(n_words + 8, np.int64)
         row, word = 0, at.HEADER_WORDS
-        self._source_rows, self._reader_rows, self._segments, self._texts = {}, {}, {}, {}
+        self._source_rows, self._reader_rows, self._segments = {}, {}, {}
 
         state[at.N_SOURCES], state[at.SOURCES] = len(self.sources), word
         for place in self.sources:
             record, n = swapped[place], len(self.takes[place])
-            base, (_, start, line_bytes, staging, staging_bytes, done, text, _) = record.base, record.words
+            base, (_, start, line_bytes, staging, staging_bytes, done, _, _) = record.base, record.words
             words = base + start, line_bytes, base, base + staging, staging_bytes, base + done, row, n
             state[word : word + at.SOURCE_WORDS] = words
-            self._source_rows[place], self._segments[place], self._texts[place] = word, base, base + text
+            self._source_rows[place], self._segments[place] = word, base
             word, row = word + at.SOURCE_WORDS, row + 2 * n * n_fields
 
         state[at.N_READERS], state[at.READERS] = len(self.readers), word
@@ -219,13 +219,11 @@ class Channel:
         state[at.FILL], state[at.N_FILL] = row + len(self.own) * n_fields, len(self.fills)
         self._constants = np.zeros(0, np.uint8)
         if self.fills:
-            cells = [
-                np.array([values[f]]).astype(dtype) for f, dtype in enumerate(self.dtypes) for _, values in self.fills
-            ]
+            cells = [values[f].astype(dtype) for f, dtype in enumerate(self.dtypes) for _, values in self.fills]
             self._constants = np.concatenate([flat_bytes(cell) for cell in cells])
         state[at.CONSTANTS] = kernels.address_of(self._constants)
 
-        state[at.N_FIELDS], state[at.CULPRIT] = n_fields, -1
+        state[at.N_FIELDS], state[at.NDIM] = n_fields, len(self.shape)
         state[at.LINES], state[at.LINE_BYTES] = block, self._line_bytes
         state[at.STAGING], state[at.STAGING_BYTES] = block + self._staging_at, self._staging_bytes
         wire = self.wire
@@ -240,9 +238,10 @@ class Channel:
         state[at.ON_WAIT], state[at.ON_POST] = wire.on_wait, wire.on_post
         state[at.POLLS], state[at.YIELDS] = wire.polls, wire.yields
         state[at.COURSE], state[at.COPY] = kernels.course_address, kernels.copy_address
-        if kernels.ARRAY_WORDS is not None:
-            state[at.ARRAY_DATA], state[at.ARRAY_FLAGS] = kernels.ARRAY_WORDS
-        self.choose(MIXED)
+        state[at.ARRAY_WORDS] = kernels.ARRAY_WORDS
+        self._text = np.zeros(at.TEXT_BYTES, np.uint8)
+        state[at.TEXT], state[at.LINE_TEXT] = kernels.address_of(self._text), self._line_text
+        self.choose(MIXED if self.lands else STAGED)
         self.choose(PACKED)
 
     def choose(self, mode: str) -> None:
@@ -295,7 +294,8 @@ class Channel:
                 self._tables.clear()
             table = self._tables[strides] = kernels.build_table(copy_rows(self, strides))
         call = np.zeros(at.CALL_FIELDS + at.FIELD_WORDS * len(fields), np.int64)
-        call[at.CALL_TABLE], call[at.CALL_ROWS], call[at.CALL_COLUMNS] = kernels.address_of(table), *table.shape
+        call[at.CALL_TABLE], call[at.CALL_COLUMNS] = kernels.address_of(table), table.shape[1]
+        shapes: list[np.ndarray] = []
         for f, x in enumerate(fields):
             word = at.CALL_FIELDS + f * at.FIELD_WORDS
             if x is None:
@@ -303,11 +303,14 @@ class Channel:
                 continue
             call[word + at.F_ADDRESS] = address = kernels.address_of(x)
             call[word + at.F_OFFSET] = arena.offset_of(address, x.nbytes) if x.flags.c_contiguous else -1
-            call[word + at.F_OBJECT] = 0 if kernels.ARRAY_WORDS is None else id(x)
+            if kernels.ARRAY_WORDS:
+                shapes.append(np.array([*x.shape, *x.strides, 0], np.int64))
+                call[word + at.F_OBJECT], call[word + at.F_DTYPE] = id(x), id(x.dtype)
+                call[word + at.F_SHAPE] = kernels.address_of(shapes[-1])
         requests = self._straight(fields) if self.sends and self.message_mode == STRAIGHT else None
         if requests is not None:
             call[at.CALL_REQUESTS], call[at.CALL_COUNT] = requests.address, requests.count
-        return Call(kernels.address_of(call), call, table, requests)
+        return Call(kernels.address_of(call), call, table, shapes, requests)
 
     def _straight(self, fields: Sequence[np.ndarray | None]) -> Requests | None:
         """Sends straight from ``fields``, where they are known.  Local."""
@@ -329,6 +332,10 @@ class Channel:
         """Runs parts of the course; how it ended.  Collective over the neighbours."""
         return kernels.run_course(what, self.address, 0 if call is None else call.address)
 
+    def hold(self, held: bool) -> None:
+        """Between the start of an exchange and the wait for it there is no other.  Local."""
+        self._state[at.HELD] = held
+
     def refuse(self, error: SpmdError) -> None:
         """Takes part in an exchange in which this process has to refuse: all neighbours raise ``error``."""
         self.begin_refusing(error)
@@ -339,14 +346,9 @@ class Channel:
 
     def begin_refusing(self, error: SpmdError) -> None:
         """Makes the next exchange one in which this process refuses.  Local."""
-        text = encode_error(error)[: _TEXT_BYTES - 8]
-        note = np.zeros(_TEXT_BYTES, np.uint8)
-        note[:8].view(np.int64)[0] = len(text)
-        note[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
-        if self._block is not None:
-            self._block[self._text_at : self._text_at + _TEXT_BYTES] = note
-        for buffer in self._outgoing.values():
-            buffer[at.MESSAGE_HEAD : _SHORT_BYTES] = note
+        text = encode_error(error)
+        self._text[:8].view(np.int64)[0] = len(text)
+        self._text[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
         self._state[at.REFUSED] = 1
 
     def end_refusing(self) -> None:
@@ -354,16 +356,10 @@ class Channel:
 
     def refusal(self) -> SpmdError | None:
         """The error of the neighbour that refused the last exchange.  Local."""
-        culprit = int(self._state[at.CULPRIT])
-        if culprit < 0:
+        if not self._state[at.CULPRIT]:
             return None
-        if culprit < len(self.sources):
-            address = self._texts[self.sources[culprit]]
-            note = kernels.bytes_at(address, _TEXT_BYTES)
-        else:
-            note = self._incoming[self.receives[culprit - len(self.sources)]][at.MESSAGE_HEAD : _SHORT_BYTES]
-        length = int(note[:8].view(np.int64)[0])
-        return error_from(note[8 : 8 + length].tobytes())
+        length = int(self._text[:8].view(np.int64)[0])
+        return error_from(self._text[8 : 8 + length].tobytes())
 
     def raise_ended(self) -> None:
         """Raises why a wait was given up."""
@@ -376,17 +372,28 @@ class Channel:
         return int(self._state[at.EPOCH])
 
     @property
+    def confirmed(self) -> range:
+        """The last exchanges of which all neighbours have said that they copied their cells; empty where not all can.
+
+        Local.  Neighbours say it when they come to the next one.
+        """
+        all_answer = self.gives.keys() <= self.takes.keys()
+        return range(int(self._state[at.MISSED_BY]) + 1, self.epoch) if all_answer else range(0)
+
+    @property
     def phase(self) -> int:
         return int(self._state[at.PHASE])
 
     def waits(self) -> list:
         """What an exchange under way waits for, as requests.  Local."""
-        if self.phase == at.BEGUN:
-            epoch, odd = self.epoch, self.epoch & 1
-            lines = [self._source_rows[place] for place in self.sources]
-            return self.wire.waits(
-                [(int(self._state[w] + odd * self._state[w + at.S_LINE_BYTES]), epoch, i) for i, w in enumerate(lines)]
-            )
+        state, epoch = self._state.tolist(), self.epoch
+        if state[at.PHASE] == at.BEGUN:
+            rows = [self._source_rows[place] for place in self.sources]
+            lines = [state[row + at.S_LINES] + (epoch & 1) * state[row + at.S_LINE_BYTES] for row in rows]
+            return self.wire.waits([(line, epoch, i) for i, line in enumerate(lines)])
+        if state[at.PHASE] == at.LEFT and state[at.LENDS]:
+            rows = [self._reader_rows[place] for place in self.readers]
+            return self.wire.waits([(state[row + at.R_DONE], epoch, -2 - i) for i, row in enumerate(rows)])
         return []
 
     def let_loops_in(self, refuse: Callable[[int, int, int], None], welcome: bool) -> None:
@@ -394,7 +401,6 @@ class Channel:
         state, word = self._state, ctypes.c_int64
         state[at.REFUSE] = self.wire.callback(refuse, word, word, word, word)
         state[at.LOOPS_WELCOME] = welcome
-        state[at.NDIM] = len(self.shape)
         state[at.EXTENTS : at.EXTENTS + len(self.shape)] = self.shape
         state[at.SEGMENT], state[at.SEGMENT_BYTES] = self.comm.process.arena.own_segment()
         for f, dtype in enumerate(self.dtypes):
@@ -427,12 +433,17 @@ class Channel:
             self._is_retired = True
             self.comm.process.retired.append(self)
 
-    def _close(self) -> bool:
-        """Gives back what it holds, unless a neighbour may still read from its block; whether that is done.  Local."""
-        self.wire.close()
-        words = [self._state[word + at.R_DONE] for word in self._reader_rows.values()]
-        if any(kernels.bytes_at(int(word), 8).view(np.int64)[0] < self.epoch for word in words):
+    def close(self) -> bool:
+        """Gives back what it holds, once nothing is under way and no neighbour reads its block; whether it has.
+
+        Local.
+        """
+        if self.phase != at.IDLE:
             return False
+        words = [self._state[word + at.R_DONE] for word in self._reader_rows.values()]
+        if any(kernels.bytes_at(word, 8).view(np.int64)[0] < self.epoch for word in words):
+            return False
+        self.wire.close()
         self._block = None
         return True
 
@@ -440,8 +451,22 @@ class Channel:
         return sum(prod(each.shape) for each in cells) * sum(dtype.itemsize for dtype in self.dtypes)
 
 
-def _close_retired(process: Process) -> None:
+def close_retired(process: Process) -> None:
     """Closes the channels that have been given up, as far as neighbours have finished with them.  Local."""
     for channel in tuple(process.retired):
-        if channel._close():
+        if channel.close():
             process.retired.remove(channel)
+
+
+def shortened(text: str) -> str:
+    """``text``, its middle left out where it is too long to travel with a refusal.
+
+    >>> shortened("x" * 2000) == "x" * 450 + " ... " + "x" * 450
+    True
+    """
+    if len(text.encode()) <= _MOST_TEXT:
+        return text
+    keep = 450
+    while len(f"{text[:keep]} ... {text[-keep:]}".encode()) > _MOST_TEXT:
+        keep -= 25
+    return f"{text[:keep]} ... {text[-keep:]}"

@@ -49,7 +49,7 @@ def copy_rows(channel, strides: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
 
     def out_of_packed(targets: Sequence[Cells], start: int) -> Iterator:
         for f, cells, packed in _packed(targets, items, start):
-            yield _row(cells.shape, items[f], packed, own(f, cells))
+            yield _row(cells.shape, items[f], packed, own(f, cells)) if channel.lands else _NOTHING
 
     def into_packed(sources: Sequence[Cells], start: int) -> Iterator:
         for f, cells, packed in _packed(sources, items, start):
@@ -61,7 +61,7 @@ def copy_rows(channel, strides: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
             for take in takes:
                 theirs = c_strides(take.source_shape, item)
                 lent = _Side(take.source.strides(theirs), take.source.offset(theirs))
-                yield _row(take.target.shape, item, lent, own(f, take.target))
+                yield _row(take.target.shape, item, lent, own(f, take.target)) if channel.lands else _NOTHING
         yield from out_of_packed([take.target for take in takes], 0)
     for place in channel.readers:
         yield from into_packed(channel.gives[place], channel.parts[place])
@@ -71,7 +71,7 @@ def copy_rows(channel, strides: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
         yield from into_packed(channel.gives[place], at.MESSAGE_HEAD)
     for f, item in enumerate(items):
         for take in channel.own:
-            yield _row(take.target.shape, item, own(f, take.source), own(f, take.target))
+            yield _row(take.target.shape, item, own(f, take.source), own(f, take.target)) if channel.lands else _NOTHING
     constant = 0
     for f, item in enumerate(items):
         for cells, _ in channel.fills:

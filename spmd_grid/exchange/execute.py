@@ -15,7 +15,7 @@ import numpy as np
 from spmd_grid.exchange.memory import copy_views, land, pack, view_of
 from spmd_grid.exchange.pending import drive
 from spmd_grid.exchange.transfer import Transfer, run_of
-from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.communicator import Communicator, tag_of
 
 __all__ = ["FEW_MEMBERS", "copy_from", "next_tag", "run_direct", "run_message", "send_and_receive"]
 
@@ -25,15 +25,11 @@ _NATIVE_LIMIT = (1 << 31) - 1
 # In groups of up to this many, messages one by one beat MPI_Alltoallv: nothing is staged that stays on its member.
 FEW_MEMBERS = 8
 
-# Blocking movements share one tag; started ones may overtake one another and take turns with many.
-_BLOCKING_TAG = 0
-_FIRST_STARTED_TAG, _N_STARTED_TAGS = 16, 8000
-
 
 def next_tag(comm: Communicator) -> int:
     """The tag of the next started movement; members start them in the same order.  Local."""
     comm.started += 1
-    return _FIRST_STARTED_TAG + comm.started % _N_STARTED_TAGS
+    return tag_of("started movements", comm.started)
 
 
 def copy_from(transfer: Transfer, sources: Sequence[np.ndarray | None], target: np.ndarray | None) -> None:
@@ -59,7 +55,7 @@ def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | Non
     itemsize = 0 if array is None else array.itemsize
     few = transfer.pattern == "all_to_all" and transfer.size <= FEW_MEMBERS
     if transfer.pattern == "pairwise" or few or transfer.volume * itemsize > _NATIVE_LIMIT:
-        drive(comm, send_and_receive(comm, transfer, source, target, _BLOCKING_TAG))
+        drive(comm, send_and_receive(comm, transfer, source, target, tag_of("blocking movements")))
         return
     is_root = transfer.rank == transfer.root
     outgoing, incoming, finish = None, None, None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spmd_grid.errors import DTypeError
-from spmd_grid.exchange.channel import STAGED
+from spmd_grid.exchange.channel import Call
 from spmd_grid.exchange.channel_rows import Taken
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels import slots as at
@@ -19,7 +19,7 @@ def check_addable(arrays: Sequence[np.ndarray]) -> None:
     """Only numbers and bools can be added.  Local; the caller tells the neighbours of the error."""
     for array in arrays:
         if array.dtype.kind not in "biufc":
-            raise DTypeError(f"HaloExchange.accumulate: dtype {array.dtype}; only numbers and bools can be added")
+            raise DTypeError(f"dtype {array.dtype}; only numbers and bools can be added")
 
 
 class Reverse:
@@ -35,20 +35,22 @@ class Reverse:
             Taken(halo.place(give.taker), give.cells, give.cells, halo.shape_of(give.taker))
             for give in halo.pattern.gives(halo.coords)
         ]
-        self.channel = halo.channel_of(gives, takes)
-        self.channel.choose(STAGED)
+        self.channel = halo.channel_of(gives, takes, lands=False)
         self._me = self.channel.comm.rank
         self._own = [take for take in self._takes if halo.place(take.owner) == self._me]
 
-    def run(self, arrays: Sequence[np.ndarray]) -> int:
+    def run(self, arrays: Sequence[np.ndarray], call: Call) -> int:
         """Adds the halos of ``arrays`` to their owners; how it ended.  Collective over the neighbours."""
         channel = self.channel
-        code = channel.run(at.BEGIN, channel.call(arrays)) or channel.run(at.ARRIVE)
+        code = channel.run(at.BEGIN, call) or channel.run(at.ARRIVE)
         if code:
             return code
-        if channel.refusal() is None:
-            self._add(arrays)
-        return channel.run(at.LEAVE | at.PART)
+        try:
+            if channel.refusal() is None:
+                self._add(arrays)
+        finally:  # whatever numpy may raise: neighbours wait for this process to leave
+            code = channel.run(at.LEAVE | at.PART)
+        return code
 
     def _add(self, arrays: Sequence[np.ndarray]) -> None:
         """Adds what has come in and what is in the own halo, in the order of places; then clears the halo."""
@@ -72,6 +74,6 @@ def _add_to(array: np.ndarray, cells: Cells, values: np.ndarray) -> None:
     """array[cells] += values, where a cell may occur many times."""
     again = tuple([d for d, step in enumerate(cells.steps) if step == 0])
     if again:
-        values = np.add.reduce(values, axis=again, keepdims=True, dtype=array.dtype)
+        values = np.add.reduce(values, axis=again, keepdims=True, dtype=array.dtype.newbyteorder("="))
     once = Cells(cells.starts, tuple([step or 1 for step in cells.steps]), values.shape).view(array)
     np.add(once, values, out=once)

@@ -13,12 +13,13 @@ from spmd_grid.exchange.paths import checked_path, chosen_path
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.halo.boundary import is_constant
 from spmd_grid.halo.pattern import HaloPattern
 from spmd_grid.kernels import slots as at
-from spmd_grid.ops.arguments import as_dtype, check_grid, hashable
+from spmd_grid.ops.arguments import as_dtype, as_scalar, check_grid, hashable
 from spmd_grid.ops.collective import Call, Operation
 
-__all__ = ["agree", "group_axes"]
+__all__ = ["agree", "group_axes", "text_of"]
 
 
 class _MakePlan(Operation):
@@ -57,10 +58,13 @@ def agree(grid, axes, sharding, global_shape, dtype, periodic, corners, n_fields
             raise ShapeError(f"corners is {corners!r}; it must be True or False")
         pattern = HaloPattern(Layout(sharding, hashable(global_shape)), periodic, bool(corners), boundary)
         dtypes = _as_dtypes(dtype, n_fields)
+        for rule in chain(*pattern.boundary):
+            for each in dtypes if is_constant(rule) else ():
+                as_scalar("HaloExchange", "boundary", rule, each)
         path = chosen_path() if path is None else checked_path(path, "path")
-        plan = _text_of(pattern, dtypes, path)
+        plan = text_of(pattern, dtypes, path)
     except SpmdError as problem:
-        error = type(problem)(f"HaloExchange: {problem}")
+        error = type(problem)(f"HaloExchange: {str(problem).removeprefix('HaloExchange: ')}")
         plan = f"refused: {error}"
     call = _make_plan._find(grid, axes, (plan,))
     call.open(call.opening(Facts(None, None)) if error is None else call.refusal(error), None)
@@ -84,8 +88,11 @@ def _as_dtypes(dtype, n_fields) -> tuple[np.dtype, ...]:
     return dtypes
 
 
-def _text_of(pattern: HaloPattern, dtypes: Sequence[np.dtype], path: str) -> str:
-    """The plan in words that are equal for equal plans; functions by name, since they differ between processes."""
+def text_of(pattern: HaloPattern, dtypes: Sequence[np.dtype], path: str) -> str:
+    """The plan in words that are equal for equal plans; functions by name, since they differ between processes.
+
+    Local.
+    """
 
     def rule(each) -> str:
         return getattr(each, "__qualname__", type(each).__name__) if callable(each) else repr(each)

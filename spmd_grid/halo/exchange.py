@@ -21,7 +21,8 @@ from spmd_grid.errors import (
     SpmdError,
     TransportError,
 )
-from spmd_grid.exchange.channel import Channel, Taken
+from spmd_grid.exchange.channel import Channel, close_retired, shortened
+from spmd_grid.exchange.channel_rows import Taken
 from spmd_grid.exchange.paths import INLINE, MESSAGE, PACKED, READ, STAGED, STRAIGHT
 from spmd_grid.grid.cells import Cells
 from spmd_grid.grid.groups import group_members
@@ -31,14 +32,14 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.accumulate import Reverse, check_addable
 from spmd_grid.halo.agreement import agree, group_axes
 from spmd_grid.halo.describe import describe
+from spmd_grid.halo.kept_calls import KeptCalls, key_of
 from spmd_grid.halo.trial import try_ways
+from spmd_grid.halo.under_way import UnderWay
 from spmd_grid.kernels import slots as at
+from spmd_grid.ops.arguments import as_scalar
 from spmd_grid.typing import Shape
 
 __all__ = ["HaloExchange"]
-
-# Calls are kept by the identity of their arrays; more than this many make a fresh start.
-_MOST_CALLS = 128
 
 
 class HaloExchange:
@@ -102,10 +103,9 @@ class HaloExchange:
         self._channel = self._make_channel()
         self._edges = [(edge.function, edge.box.slices()) for edge in self.pattern.edges(grid.coords)]
         self._reverse: Reverse | None = None
-        self._calls: dict = {}  # the call of arrays that have come before, by identity
-        self._guards: dict = {}  # what notices their end
-        self._sent: dict = {}  # versions of arrays at their last update with only_dirty
-        self._flight = None
+        self._calls = KeptCalls()
+        self._addresses = self._calls.addresses
+        self._flight: UnderWay | None = None
         self._broken = self._closed = False
         self._state = self._channel.address
         self._finalizer = weakref.finalize(self, self._channel.retire)
@@ -121,16 +121,26 @@ class HaloExchange:
             for take in self.pattern.takes(coords)
         ]
         gives = [(self.place(give.taker), give.cells) for give in self.pattern.gives(coords)]
-        fills = [(Cells.of_box(fill.box), [fill.value] * len(self.dtypes)) for fill in self.pattern.fills(coords)]
+        fills = [
+            (
+                Cells.of_box(fill.box),
+                [as_scalar("HaloExchange", "boundary", fill.value, dtype) for dtype in self.dtypes],
+            )
+            for fill in self.pattern.fills(coords)
+        ]
         channel = self.channel_of(gives, takes, fills)
         self.trial: dict[str, float] = {}  # seconds per update of the ways that were tried
         if self._path in (READ, STAGED, PACKED, STRAIGHT):
             channel.choose(self._path)
         elif channel.wire.times_well and self._comm.size > 1:
-            self.trial = try_ways(channel)
+            try:
+                self.trial = try_ways(channel)
+            except BaseException:
+                channel.retire()
+                raise
         return channel
 
-    def channel_of(self, gives, takes, fills=()) -> Channel:
+    def channel_of(self, gives, takes, fills=(), lands: bool = True) -> Channel:
         """A channel of this plan's group and fields.  Collective over the neighbours."""
         in_order = sorted(range(len(takes)), key=lambda i: takes[i].place)
         return Channel(
@@ -140,6 +150,7 @@ class HaloExchange:
             sorted(gives, key=lambda give: give[0]),
             [takes[i] for i in in_order],
             fills,
+            lands=lands,
             memory=self._path not in (MESSAGE, PACKED, STRAIGHT, INLINE),
             activity=self._activity,
         )
@@ -161,19 +172,19 @@ class HaloExchange:
 
     def _refuse_in_loop(self, f: int, reason: int) -> None:
         """An array that compiled code has brought will not do: the exchange that follows says so to everybody."""
-        what = "HaloExchange: " + ("the field" if len(self.dtypes) == 1 else f"field {f}") + " in compiled code"
+        what = ("the field" if len(self.dtypes) == 1 else f"field {f}") + " in compiled code"
         kind, text = {
             at.WRONG_COUNT: (
                 ShapeError,
-                f"HaloExchange: {f} fields in compiled code; the plan is for {len(self.dtypes)}",
+                f"{f} fields in compiled code; the plan is for {len(self.dtypes)}",
             ),
             at.WRONG_DTYPE: (DTypeError, f"{what} is not of dtype {self.dtypes[min(f, len(self.dtypes) - 1)]}"),
             at.WRONG_SHAPE: (ShapeError, f"{what} is not of the local shape {self._shape}, halos included"),
             at.NOT_CONTIGUOUS: (OutputError, f"{what} is not C-contiguous"),
             at.READ_ONLY: (OutputError, f"{what} is read-only; its halo is written"),
-            at.HAS_FUNCTIONS: (ShardingError, "HaloExchange: boundary has functions, which compiled code cannot call"),
+            at.HAS_FUNCTIONS: (ShardingError, "boundary has functions, which compiled code cannot call"),
         }[reason]
-        self._loop_error = kind(f"{text} (on rank {self._grid.rank} {self._grid.coords})")
+        self._loop_error = self.blamed("HaloExchange.update", kind(text))
         self._channel.begin_refusing(self._loop_error)
 
     def end_loop(self, code: int) -> None:
@@ -181,29 +192,35 @@ class HaloExchange:
         error, self._loop_error = self._loop_error, None
         if error is not None:
             self._channel.end_refusing()
-            raise error
-        self._end(code, None, None)
+            if code == at.REFUSED_BY:
+                raise error
+        self._raise("HaloExchange.update", code)
 
     # -- using it ------------------------------------------------------------------------------------------------
 
     def update(self, *fields, only_dirty: bool = False) -> None:
         """Refreshes the halos of ``fields``: as many as the plan says, each a `ShardedArray` or a local array.
 
-        Collective over the axes that split.  Returns when the arrays may be written again.  ``only_dirty``: what a
-        `ShardedArray` has not been told by ``mark_dirty()`` since its last update by this plan with ``only_dirty`` is
-        not sent.  Callable in numba's compiled code, on C-contiguous local arrays, unless ``boundary`` has functions.
+        Collective over the axes that split.  Returns when the arrays may be written again.
+
+        ``only_dirty``: leaves out what neighbours have got by an earlier update with ``only_dirty`` of this plan, and
+        said so, since `ShardedArray.mark_dirty` was called last.  They say so when they come to the next update, so
+        the second one after a change is the last that sends it.  Nobody else may have written the halo meanwhile.
+
+        Callable in numba's compiled code, on C-contiguous local arrays, unless ``boundary`` has functions; there its
+        errors cannot be caught, only passed on to the caller of the compiled function.
 
         Raises `ShapeError`, `DTypeError` and `OutputError` where a field will not do, the same on this process and on
         all that wait for it; `RequestError` while an update is under way or after ``close``.
         """
-        if only_dirty:
-            self._update_dirty(fields)
-            return
         key = id(fields[0]) if len(fields) == 1 else tuple(map(id, fields))
-        code = _run_course(at.UPDATE, self._state, self._calls.get(key) or self._prepare(key, fields))
-        if code:
-            self._end(code, lambda: self.update(*fields), key)
-        if self._edges:
+        call = self._addresses.get(key) or self._prepare("HaloExchange.update", key, fields)
+        if only_dirty:
+            self._calls.leave_out_unchanged(key, fields, self._channel.confirmed)
+        code = _run_course(at.UPDATE, self._state, call)
+        if code or only_dirty:
+            self._after("HaloExchange.update", code, key, fields, only_dirty)
+        elif self._edges:
             self._call_functions(fields)
 
     def start(self, *fields) -> None:
@@ -211,26 +228,26 @@ class HaloExchange:
 
         Collective as `update`, and raises as it does.  Several exchanges may be under way, one of each plan.
         """
-        self._check_open()
-        if self._flight is not None:
-            raise RequestError("HaloExchange.start: an update is under way; wait() ends it")
-        key = id(fields[0]) if len(fields) == 1 else tuple(map(id, fields))
-        code = _run_course(at.BEGIN, self._state, self._calls.get(key) or self._prepare(key, fields))
+        self._check_idle("HaloExchange.start")
+        key = key_of(fields)
+        code = _run_course(
+            at.BEGIN, self._state, self._addresses.get(key) or self._prepare("HaloExchange.start", key, fields)
+        )
+        if code == at.CHANGED:
+            self._calls.forget(key)
+            code = _run_course(at.BEGIN, self._state, self._prepare("HaloExchange.start", key, fields))
         if code:
-            self._end(code, lambda: self.start(*fields), key)
-            return
-        self._flight = _UnderWay(self._channel, fields)
+            self._raise("HaloExchange.start", code)
+        self._flight = UnderWay(self._channel, fields)
         self._flight.advance()
 
     def wait(self) -> None:
         """Ends the update that ``start`` began.  Collective as `update`; raises as it does."""
-        if self._flight is None:
-            raise RequestError("HaloExchange.wait: no update is under way; start() begins one")
-        flight, self._flight = self._flight, None
-        flight.leave()
-        code = _run_course(at.FINISH, self._state, 0) or flight.code
+        flight = self._check_under_way("HaloExchange.wait")
+        self._flight = None
+        code = flight.finish()
         if code:
-            self._end(code, None, None)
+            self._raise("HaloExchange.wait", code)
         if self._edges:
             self._call_functions(flight.fields)
 
@@ -239,11 +256,11 @@ class HaloExchange:
 
         To be called between pieces of work: messages move only while somebody looks after them.
         """
-        if self._flight is None:
-            raise RequestError("HaloExchange.poke: no update is under way; start() begins one")
+        flight = self._check_under_way("HaloExchange.poke")
         self._comm.process.progress()
-        self._channel.run(at.POKE)  # once the halo is here, messages to others may still be on their way
-        return self._flight.arrived
+        if not flight.done:
+            self._comm.give_way()
+        return flight.done
 
     def accumulate(self, *fields) -> None:
         """Adds all halo cells to the cells they are copies of, and sets them to 0: the adjoint of `update`.
@@ -253,9 +270,7 @@ class HaloExchange:
         order of their places, so all runs give the same bits.  Raises as `update`, and `DTypeError` for what cannot
         be added.
         """
-        self._check_open()
-        if self._flight is not None:
-            raise RequestError("HaloExchange.accumulate: an update is under way; wait() ends it")
+        self._check_idle("HaloExchange.accumulate")
         if self._reverse is None:
             self._reverse = Reverse(self)
             weakref.finalize(self, self._reverse.channel.retire).atexit = False
@@ -263,11 +278,12 @@ class HaloExchange:
         try:
             arrays = self._arrays(fields)
             check_addable(arrays)
-        except SpmdError as error:
-            raise self._refuse(channel, error) from None
-        code = self._reverse.run(arrays)
+            call = channel.call(arrays)
+        except (SpmdError, MemoryError) as error:
+            raise self._refuse("HaloExchange.accumulate", error, channel) from None
+        code = self._reverse.run(arrays, call)
         if code:
-            self._end(code, None, None, channel)
+            self._raise("HaloExchange.accumulate", code, channel)
         for field in fields:
             if hasattr(field, "mark_dirty"):
                 field.mark_dirty()
@@ -293,11 +309,11 @@ class HaloExchange:
         if not self._closed:
             self._closed = True
             self._calls.clear()
-            self._guards.clear()
             self._state = 0  # compiled code, too, sees that it has been closed
             self._finalizer()
             if self._reverse is not None:
                 self._reverse.channel.retire()
+            close_retired(self._comm.process)
 
     def __enter__(self) -> HaloExchange:
         return self
@@ -308,32 +324,23 @@ class HaloExchange:
 
     # -- arrays --------------------------------------------------------------------------------------------------
 
-    def _prepare(self, key, fields) -> int:
+    def _prepare(self, operation: str, key, fields) -> int:
         """The address of the call of these fields, kept for as long as they live; refuses what will not do."""
-        self._check_open()
-        if self._flight is not None:
-            raise RequestError("HaloExchange.update: an update is under way; wait() ends it")
+        self._check_idle(operation)
         try:
-            arrays = self._arrays(fields)
-        except SpmdError as error:
-            raise self._refuse(self._channel, error) from None
-        if len(self._calls) >= _MOST_CALLS:
-            self._calls.clear()
-            self._guards.clear()
-        call = self._channel.call(arrays)
-        forget = _Forget(self, key)
-        self._guards[key] = call, [weakref.ref(field, forget) for field in fields]
-        self._calls[key] = call.address
-        return call.address
+            call = self._channel.call(self._arrays(fields))
+            return self._calls.keep(key, fields, call)
+        except (SpmdError, MemoryError) as error:
+            raise self._refuse(operation, error, self._channel) from None
 
     def _arrays(self, fields) -> list[np.ndarray]:
         """The local arrays of ``fields``.  Local; the caller tells the neighbours of the error."""
         if len(fields) != len(self.dtypes):
-            raise ShapeError(f"HaloExchange: {len(fields)} fields; the plan is for {len(self.dtypes)}")
+            raise ShapeError(f"{len(fields)} fields; the plan is for {len(self.dtypes)}")
         return [self._local_of(i, field) for i, field in enumerate(fields)]
 
     def _local_of(self, i: int, field) -> np.ndarray:
-        what = "HaloExchange: " + ("the field" if len(self.dtypes) == 1 else f"field {i}")
+        what = "the field" if len(self.dtypes) == 1 else f"field {i}"
         layout = getattr(field, "layout", None)
         if isinstance(layout, Layout):
             if layout != self.layout:
@@ -347,31 +354,21 @@ class HaloExchange:
             raise ShapeError(f"{what} has shape {field.shape}; the local shape is {self._shape}, halos included")
         if not field.flags.writeable:
             raise OutputError(f"{what} is read-only; its halo is written")
+        if field.nbytes and any(stride == 0 and extent > 1 for stride, extent in zip(field.strides, field.shape)):
+            raise OutputError(f"{what} has a stride of 0; each of its cells must have memory of its own")
         return field
 
-    def _refuse(self, channel: Channel, error: SpmdError) -> SpmdError:
-        """Takes part in this update by telling everybody who waits for this process why it cannot; the error."""
-        error = type(error)(f"{error} (on rank {self._grid.rank} {self._grid.coords})")
+    def _refuse(self, operation: str, error: Exception, channel: Channel) -> SpmdError:
+        """Takes part in an exchange by telling everybody who waits for this process why it cannot; the error."""
+        error = self.blamed(operation, error)
         channel.refuse(error)
         return error
 
-    def _update_dirty(self, fields) -> None:
-        """As `update`, but for the fields that have not changed."""
-        key = id(fields[0]) if len(fields) == 1 else tuple(map(id, fields))
-        if key not in self._calls:
-            self._sent.pop(key, None)
-            self._prepare(key, fields)
-        versions = [getattr(field, "_version", None) for field in fields]
-        before = self._sent.get(key, [None] * len(fields))
-        unchanged = sum(1 << f for f, (a, b) in enumerate(zip(versions, before)) if a is not None and a == b)
-        words = self._guards[key][0].words
-        words[at.CALL_UNCHANGED] = unchanged
-        try:
-            self._sent.pop(key, None)
-            self.update(*fields)
-        finally:
-            words[at.CALL_UNCHANGED] = 0
-        self._sent[key] = versions
+    def blamed(self, operation: str, error: Exception) -> SpmdError:
+        """The error as all processes raise it: with the operation, and this process.  Local."""
+        kind = type(error) if isinstance(error, SpmdError) else TransportError
+        where = f" (on rank {self._grid.rank} {self._grid.coords})"
+        return kind(shortened(f"{operation}: {str(error).removeprefix(f'{operation}: ')}") + where)
 
     def _call_functions(self, fields) -> None:
         for field in fields:
@@ -381,74 +378,47 @@ class HaloExchange:
 
     # -- ends ----------------------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
+    def _check_idle(self, operation: str) -> None:
+        """Refuses a plan that is closed, broken or at work.  Local."""
         if self._closed:
-            raise RequestError("HaloExchange: the plan has been closed")
+            raise RequestError(f"{operation}: the plan has been closed")
         if self._broken:
-            raise TransportError("HaloExchange: the plan cannot be used after a failed exchange; make a new one")
+            raise TransportError(f"{operation}: an exchange of this plan has failed; make a new plan")
+        if self._flight is not None:
+            raise RequestError(f"{operation}: an update is under way; wait() ends it")
 
-    def _end(self, code: int, again, key, channel: Channel | None = None) -> None:
+    def _check_under_way(self, operation: str) -> UnderWay:
+        if self._flight is None:
+            if self._broken:
+                self._check_idle(operation)
+            raise RequestError(f"{operation}: no update is under way; start() begins one")
+        return self._flight
+
+    def _after(self, operation: str, code: int, key, fields, only_dirty: bool) -> None:
+        """The rest of an update that was not plain."""
+        if code == at.CHANGED:
+            self._calls.forget(key)  # an array is not what it was when it came last: it has to be looked at anew
+            self.update(*fields, only_dirty=only_dirty)
+            return
+        if code:
+            if only_dirty:
+                self._calls.forget_sent(key)
+            self._raise(operation, code)
+        self._calls.note_sent(key, fields, self._channel.epoch)
+        if self._edges:
+            self._call_functions(fields)
+
+    def _raise(self, operation: str, code: int, channel: Channel | None = None) -> None:
         """Raises what ``code`` stands for."""
         channel = channel or self._channel
-        if code == at.CHANGED and again is not None and channel.phase == at.IDLE and key in self._calls:
-            self._forget(key)  # an array was moved, or made read-only, since it came last
-            again()
-            return
-        if code == at.CHANGED:
-            raise RequestError("HaloExchange.wait: a field was moved in memory, or made read-only, while under way")
-        if code == at.BUSY:
-            raise RequestError("HaloExchange.update: an update is under way; wait() ends it")
         if code == at.REFUSED_BY:
             raise channel.refusal()
+        if code == at.BUSY:
+            self._check_idle(operation)
+        if code == at.MOVED:
+            raise RequestError(f"{operation}: an array was moved in memory, reshaped or made read-only while under way")
         self._broken = True
         channel.raise_ended()
-
-    def _forget(self, key) -> None:
-        self._calls.pop(key, None)
-        self._guards.pop(key, None)
-        self._sent.pop(key, None)
-
-
-class _Forget:
-    """Called when an array dies: its call goes, before another array can have its identity."""
-
-    __slots__ = ("_halo", "_key")
-
-    def __init__(self, halo: HaloExchange, key):
-        self._halo, self._key = weakref.ref(halo), key
-
-    def __call__(self, _) -> None:
-        halo = self._halo()
-        if halo is not None:
-            halo._forget(self._key)
-
-
-class _UnderWay:
-    """An update that has been started: whoever waits for anything on this process moves it on."""
-
-    def __init__(self, channel: Channel, fields: tuple):
-        self.fields = fields  # which keeps them alive
-        self.arrived = False
-        self.code = at.FINE
-        self._channel = channel
-        self._pending = channel.comm.process.pending
-        self._pending.append(self)
-
-    @property
-    def requests(self) -> list:
-        return self._channel.waits()
-
-    def advance(self) -> None:
-        """Copies what has come in, once all of it has.  Local."""
-        if not self.arrived and self._channel.run(at.POKE):
-            self.code = self._channel.run(at.ARRIVE | at.LAND | at.LEAVE)
-            self.arrived = True
-            self.leave()
-
-    def leave(self) -> None:
-        """Somebody waits for this very update, or it needs nobody's care any more.  Local."""
-        if self in self._pending:
-            self._pending.remove(self)
 
 
 class _Activity:

@@ -2,11 +2,12 @@
 
 To compiled code the object is the address of its state.  ``update`` checks the arrays it is given, writes where they
 lie into the state's own call, and runs the compiled course by its address: a program that uses it compiles no
-exchange, and its cached code outlives changes of ours.
+exchange.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -30,6 +31,7 @@ from numba.np.numpy_support import as_dtype
 from spmd_grid.errors import RequestError
 from spmd_grid.kernels import slots as at
 from spmd_grid.kernels.address import call, load, store
+from spmd_grid.kernels.compiled import digest_of
 
 __all__ = ["let_in", "raise_in_loop"]
 
@@ -38,7 +40,8 @@ class HaloType(types.Type):
     """The numba type of all plans."""
 
     def __init__(self):
-        super().__init__(name="spmd_grid.HaloExchange")
+        # The digest is part of what numba looks up: functions that others have cached hold our numbers of slots.
+        super().__init__(name=f"spmd_grid.HaloExchange[{digest_of(Path(at.__file__), Path(__file__))}]")
 
 
 _halo_type = HaloType()
@@ -46,12 +49,15 @@ _halo_type = HaloType()
 
 # The plans that compiled code may hold, by the address of their state.
 _plans: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_known: set[type] = set()  # registering makes numba look at all types anew
 
 
 def let_in(plan: Any, state: int) -> None:
     """From now on compiled code can take ``plan``, whose state lies at ``state``; its ``end_loop`` raises.  Local."""
     _plans[state] = plan
-    typeof_impl.register(type(plan), lambda plan, context: _halo_type)
+    if type(plan) not in _known:
+        _known.add(type(plan))
+        typeof_impl.register(type(plan), lambda plan, context: _halo_type)
 
 
 def raise_in_loop(state: int, code: int) -> None:
@@ -105,7 +111,7 @@ def _bring_array(state, own_call, f, field):
             if field.strides[d] != size and field.shape[d] > 1:
                 contiguous = False
             size *= field.shape[d]
-        if not contiguous:
+        if not contiguous and size:
             return at.NOT_CONTIGUOUS
         if not writeable:
             return at.READ_ONLY
@@ -121,42 +127,41 @@ def _bring_array(state, own_call, f, field):
 
 
 def _bring_all(state, own_call, f, fields):
-    """Writes where all fields from the f-th lie; refuses the first that will not do."""
+    """Writes where all fields from the f-th lie, refuses the first that will not do; FINE unless that went wrong."""
 
 
 @overload(_bring_all)
 def _bring_tuple(state, own_call, f, fields):
     if len(fields) == 0:
-        return lambda state, own_call, f, fields: None
+        return lambda state, own_call, f, fields: at.FINE
 
     def bring(state, own_call, f, fields):
         reason = _bring(state, own_call, f, fields[0])
         if reason:
-            call(load(state, at.REFUSE), f, reason, 0)
-        else:
-            _bring_all(state, own_call, f + 1, fields[1:])
+            return call(load(state, at.REFUSE), f, reason, 0)
+        return _bring_all(state, own_call, f + 1, fields[1:])
 
     return bring
 
 
 @overload_method(HaloType, "update")
 def _update(halo, *fields):
-    given = fields[0] if len(fields) == 1 and isinstance(fields[0], types.BaseTuple) else fields
-    n = len(given)
+    n = len(fields[0] if len(fields) == 1 and isinstance(fields[0], types.BaseTuple) else fields)
 
     def update(halo, *fields):
         state = _state_of(halo)
         code = at.ENDED
         if state:
-            own_call = load(state, at.LOOP_CALL)
+            own_call, code = load(state, at.LOOP_CALL), at.FINE
             if load(state, at.PHASE) == at.IDLE:
                 if not load(state, at.LOOPS_WELCOME):
-                    call(load(state, at.REFUSE), 0, at.HAS_FUNCTIONS, 0)
+                    code = call(load(state, at.REFUSE), 0, at.HAS_FUNCTIONS, 0)
                 elif load(state, at.N_FIELDS) != n:
-                    call(load(state, at.REFUSE), n, at.WRONG_COUNT, 0)
+                    code = call(load(state, at.REFUSE), n, at.WRONG_COUNT, 0)
                 else:
-                    _bring_all(state, own_call, 0, fields)
-            code = call(load(state, at.COURSE), at.UPDATE, state, own_call)
+                    code = _bring_all(state, own_call, 0, fields)
+            if code == at.FINE:
+                code = call(load(state, at.COURSE), at.UPDATE, state, own_call)
         if code:
             with objmode():
                 raise_in_loop(state, code)

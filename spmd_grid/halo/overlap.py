@@ -22,11 +22,11 @@ from math import prod
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from spmd_grid.errors import GridError, OutputError, RequestError, ShapeError, ShardingError, SpmdError
-from spmd_grid.exchange.paths import chosen_path
+from spmd_grid.errors import GridError, OutputError, ShapeError, ShardingError, SpmdError
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.halo.agreement import agree, group_axes, text_of
 from spmd_grid.halo.exchange import HaloExchange
 from spmd_grid.ops.arguments import check_output, hashable
 from spmd_grid.typing import MultiIndex, Shape
@@ -122,9 +122,8 @@ def map_overlap(
     that is not sharded.  The other cells of ``out`` stay as they are.
 
     ``out``: a `ShardedArray` of the layout of ``u``; by default a new one of zeros, of the dtype of the first array.
-    ``halo``: the plan to use.  Without one, plans are made for ``periodic``, ``boundary`` and ``corners`` (see
-    `HaloExchange`) where needed, and the grid keeps the last 16; processes make them together, so their dtypes and
-    layouts must change together, too.
+    ``halo``: the plan to use.  Without one, processes compare what they pass at every call, plans are made for
+    ``periodic``, ``boundary`` and ``corners`` (see `HaloExchange`) where needed, and the grid keeps the last 16.
 
     The interior is computed in tiles that read and write about 1 MiB each, and bytes move on between them.  Within a
     node, where the cores that compute also copy the halos, there is little to hide.  Should ``kernel`` raise, its error
@@ -150,9 +149,7 @@ def map_overlap(
         raise ShapeError(f"map_overlap: kernel is {kernel!r}; it must be a function")
     plan = _plan_of(fields, halo, periodic, boundary, corners)
     layout = plan.layout
-    if plan._flight is not None:
-        raise RequestError("map_overlap: an update by this plan is under way; wait() ends it")
-    plan._check_open()
+    plan._check_idle("map_overlap")
     cell_bytes = sum([dtype.itemsize for dtype in (*plan.dtypes, plan.dtypes[0])])
     interior, rest = _course_of(layout, plan._grid.coords, radius, region, _TILE_BYTES // max(cell_bytes, 1))
     try:
@@ -162,8 +159,8 @@ def map_overlap(
             out = type(first)(first.grid.allocate(first.local.shape, first.dtype, True), first.layout, first.grid)
         else:
             _check_out(out, layout, fields)
-    except SpmdError as error:
-        raise plan._refuse(plan._channel, error) from None
+    except (SpmdError, MemoryError) as error:
+        raise plan._refuse("map_overlap", error, plan._channel) from None
 
     arrays = [field.local for field in (*fields, out)]
     plan.start(*fields)
@@ -205,12 +202,15 @@ def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:
         # Plans keep their grid alive: with one that is like the caller's they do not keep the caller's.
         kept = _plans[grid] = _Plans(ProcessGrid(grid.grid, grid._world), {})
     # By axes: processes that share a plan use all plans of its axes in the same order, and drop them together.
-    plans = kept.by_axes.setdefault(tuple(sorted(chain(*layout.sharding.split_axes))), {})
-    key = (layout, *dtypes, *options, chosen_path())
-    try:
-        plan = plans.pop(key, None)
-    except TypeError:  # no argument that can be looked up, and perhaps none that will do
-        return make(kept.owner)
+    axes = group_axes(grid, layout.sharding)
+    plans = kept.by_axes.setdefault(axes, {})
+    # Every time: a process with other arrays would make a plan while its neighbours are in theirs.
+    pattern, dtypes, path = agree(
+        grid, axes, layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary, None
+    )
+    functions = [rule for rule in chain(*pattern.boundary) if callable(rule)]
+    key = (text_of(pattern, dtypes, path), *map(id, functions))  # which the plan keeps alive
+    plan = plans.pop(key, None)
     if plan is None:
         plan = make(kept.owner)
         if len(plans) >= _MOST_PLANS:
@@ -224,18 +224,18 @@ def _check_fields(fields: tuple) -> None:
     for i, field in enumerate(fields):
         if not isinstance(getattr(field, "layout", None), Layout):
             what = "u" if len(fields) == 1 else f"array {i} of u"
-            raise OutputError(f"map_overlap: {what} is {type(field).__name__}; it must be a ShardedArray")
+            raise OutputError(f"{what} is {type(field).__name__}; it must be a ShardedArray")
     if not fields:
-        raise ShapeError("map_overlap: u is an empty tuple; it must be a ShardedArray or a tuple of them")
+        raise ShapeError("u is an empty tuple; it must be a ShardedArray or a tuple of them")
 
 
 def _check_out(out, layout: Layout, fields: tuple) -> None:
     """Refuses an ``out`` that cannot take the result.  Local."""
     found = getattr(out, "layout", None)
     if not isinstance(found, Layout):
-        raise OutputError(f"map_overlap: out is {type(out).__name__}; it must be a ShardedArray")
+        raise OutputError(f"out is {type(out).__name__}; it must be a ShardedArray")
     if found != layout:
-        raise ShapeError(f"map_overlap: out has layout {found}; that of u is {layout}")
+        raise ShapeError(f"out has layout {found}; that of u is {layout}")
     for field in fields:
         check_output("map_overlap", out.local, field.local)
 

@@ -53,7 +53,8 @@ def _seconds_of(channel: Channel, ways: tuple[str, ...]) -> dict[str, float]:
             for face in faces:
                 face[...] = np.zeros((), face.dtype)
             start = time.perf_counter()
-            channel.run(at.UPDATE, calls[way])
+            if channel.run(at.UPDATE, calls[way]):
+                channel.raise_ended()
             if turn >= _WARM_UPS:
                 taken[way].append(time.perf_counter() - start)
     mine = [sorted(taken[way])[_ROUNDS // 4] for way in ways]

@@ -11,8 +11,7 @@ before it returns.
 
 *Messages*, by persistent requests whose functions are called by address: MPI's, or those of the simulation.
 
-Nothing is copied before all neighbours have posted, so a refusal by any of them leaves the arrays as they were (but
-for what came by memory when the refusal came by message).
+Nothing is copied before all neighbours have posted, so a refusal by any of them leaves the arrays as they were.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def _test_messages(state, requests, count):
 
 
 @inner
-def _wait_for_messages(state, requests, count):
+def _wait_for_messages(state, requests, count, outgoing):
     while True:
         for _ in range(load(state, at.POLLS)):
             done = _test_messages(state, requests, count)
@@ -96,7 +95,7 @@ def _wait_for_messages(state, requests, count):
             if done != 0:
                 return at.FINE if done > 0 else at.ENDED
             give_way()
-        if call(load(state, at.ON_WAIT), 0, requests, -1) != at.FINE:
+        if call(load(state, at.ON_WAIT), 0, requests, outgoing) != at.FINE:
             return at.ENDED
 
 
@@ -107,27 +106,39 @@ def _announce(state):
 
 
 @inner
-def _write_post(address, refused, unchanged):
+def _write_post(state, address, refused, unchanged):
     store(address, at.POSTED_REFUSED, refused)
     store(address, at.POSTED_UNCHANGED, unchanged)
+    store(address, at.POSTED_MISSED, load(state, at.MISSED))
+
+
+@inner
+def _write_text(source, target):
+    for i in range(at.TEXT_BYTES // 8):
+        store(target, i, load(source, i))
 
 
 @inner
 def _still_there(state, call_):
-    """Whether the arrays lie where they lay when the call was made, and may be written."""
+    """Whether the arrays are what they were when the call was made, and may be written."""
     for f in range(load(state, at.N_FIELDS)):
         array = _field(call_, f, at.F_OBJECT)
         if array:
-            if load(array + load(state, at.ARRAY_DATA), 0) != _field(call_, f, at.F_ADDRESS):
+            words = array + load(state, at.ARRAY_WORDS)
+            if load(words, 0) != _field(call_, f, at.F_ADDRESS) or load(words, 5) != _field(call_, f, at.F_DTYPE):
                 return False
-            if not load(array + load(state, at.ARRAY_FLAGS), 0) & _WRITEABLE:
+            ndim, known = load(state, at.NDIM), _field(call_, f, at.F_SHAPE)
+            if load(words, 1) & 0xFFFFFFFF != ndim or not load(words, 6) & _WRITEABLE:
                 return False
+            for d in range(ndim):
+                if load(load(words, 2), d) != load(known, d) or load(load(words, 3), d) != load(known, ndim + d):
+                    return False
     return True
 
 
 @inner
 def _begin(state, call_):
-    if load(state, at.PHASE) != at.IDLE:
+    if load(state, at.PHASE) != at.IDLE or load(state, at.HELD):
         return at.BUSY
     if not _still_there(state, call_):
         return at.CHANGED
@@ -162,7 +173,9 @@ def _begin(state, call_):
                     else:
                         lends = 1
         line = load(state, at.LINES) + odd * load(state, at.LINE_BYTES)
-        _write_post(line, refused, unchanged)
+        _write_post(state, line, refused, unchanged)
+        if refused:
+            _write_text(load(state, at.TEXT), line + load(state, at.LINE_TEXT))
         for f in range(n_fields):
             store(line, at.POSTED_OFFSETS + f, _field(call_, f, at.F_OFFSET))
         store_release(line, epoch)
@@ -178,7 +191,9 @@ def _begin(state, call_):
         for i in range(load(state, at.N_SENDS)):
             neighbour = state + 8 * (load(state, at.SENDS) + i * at.MESSAGE_WORDS)
             buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
-            _write_post(buffer, refused, unchanged)
+            _write_post(state, buffer, refused, unchanged)
+            if refused:
+                _write_text(load(state, at.TEXT), buffer + at.MESSAGE_HEAD)
             for f in range(n_fields):
                 if not requests and not (unchanged >> f) & 1:
                     first = load(neighbour, at.M_ROWS) + f * pieces
@@ -200,24 +215,32 @@ def _source_line(state, source):
 
 @inner
 def _arrive(state):
-    """Waits until all neighbours have posted and all their messages are here."""
+    """Waits until all neighbours have posted and all their messages are here; takes the words of who refuses."""
     epoch = load(state, at.EPOCH)
-    culprit = -1
+    culprit, missed = 0, 0
     for i in range(load(state, at.N_SOURCES)):
         source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
         line = _source_line(state, source)
         if _wait_for(state, line, epoch, i) != at.FINE:
             return at.ENDED
-        if culprit < 0 and load(line, at.POSTED_REFUSED):
-            culprit = i
+        missed = max(missed, load(line, at.POSTED_MISSED))
+        if not culprit and load(line, at.POSTED_REFUSED):
+            culprit = 1
+            _write_text(line + load(state, at.LINE_TEXT), load(state, at.TEXT))
     if load(state, at.N_RECEIVES):
-        if _wait_for_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) != at.FINE:
+        if _wait_for_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN), 0) != at.FINE:
             return at.ENDED
         for i in range(load(state, at.N_RECEIVES)):
             neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
-            if culprit < 0 and load(load(neighbour, at.M_BUFFER), at.POSTED_REFUSED):
-                culprit = load(state, at.N_SOURCES) + i
+            buffer = load(neighbour, at.M_BUFFER)
+            if load(buffer, at.POSTED_EPOCH) != epoch:  # a message of another exchange: never to be taken for this one
+                return at.ENDED
+            missed = max(missed, load(buffer, at.POSTED_MISSED))
+            if not culprit and load(buffer, at.POSTED_REFUSED):
+                culprit = 1
+                _write_text(buffer + at.MESSAGE_HEAD, load(state, at.TEXT))
     store(state, at.CULPRIT, culprit)
+    store(state, at.MISSED_BY, missed)
     store(state, at.PHASE, at.ARRIVED)
     return at.FINE
 
@@ -225,7 +248,8 @@ def _arrive(state):
 @inner
 def _land(state):
     """Copies what neighbours have posted and sent, and what comes from the own array."""
-    if load(state, at.REFUSED) or load(state, at.CULPRIT) >= 0:
+    if load(state, at.REFUSED) or load(state, at.CULPRIT):
+        store(state, at.MISSED, load(state, at.EPOCH))
         return
     call_, n_fields, odd = load(state, at.CALL), load(state, at.N_FIELDS), load(state, at.EPOCH) & 1
     for i in range(load(state, at.N_SOURCES)):
@@ -280,28 +304,34 @@ def _part(state):
             if _wait_for(state, load(reader, at.R_DONE), epoch, -2 - i) != at.FINE:
                 return at.ENDED
     if load(state, at.N_SENDS):
-        if _wait_for_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING)) != at.FINE:
+        if _wait_for_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING), 1) != at.FINE:
             return at.ENDED
     store(state, at.PHASE, at.IDLE)
-    return at.REFUSED_BY if load(state, at.CULPRIT) >= 0 or load(state, at.REFUSED) else at.FINE
+    return at.REFUSED_BY if load(state, at.CULPRIT) or load(state, at.REFUSED) else at.FINE
 
 
 @inner
 def _poke(state):
-    """Lets messages progress; 1 when all neighbours have posted and all messages are here, so that nothing waits."""
-    phase = load(state, at.PHASE)
+    """Lets messages progress; 1 when the next part would wait for nothing."""
+    phase, epoch, ready = load(state, at.PHASE), load(state, at.EPOCH), 1
     if phase != at.IDLE and load(state, at.N_SENDS):
-        _test_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING))
-    if phase != at.BEGUN:
-        return 1
-    here = 1
-    if load(state, at.N_RECEIVES) and _test_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) == 0:
-        here = 0
-    for i in range(load(state, at.N_SOURCES)):
-        source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
-        if load_acquire(_source_line(state, source)) < load(state, at.EPOCH):
-            here = 0
-    return here
+        sent = _test_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING))
+        if phase == at.LEFT and sent == 0:
+            ready = 0
+    if phase == at.BEGUN:
+        if load(state, at.N_RECEIVES):
+            if _test_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) == 0:
+                ready = 0
+        for i in range(load(state, at.N_SOURCES)):
+            source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
+            if load_acquire(_source_line(state, source)) < epoch:
+                ready = 0
+    if phase == at.LEFT and load(state, at.LENDS):
+        for i in range(load(state, at.N_READERS)):
+            reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
+            if load_acquire(load(reader, at.R_DONE)) < epoch:
+                ready = 0
+    return ready
 
 
 def _course(what, state, call_):
@@ -321,7 +351,8 @@ def _course(what, state, call_):
         if _still_there(state, load(state, at.CALL)):
             _land(state)
         else:
-            code = at.CHANGED
+            store(state, at.MISSED, load(state, at.EPOCH))
+            code = at.MOVED
     if what & at.LEAVE and load(state, at.PHASE) == at.ARRIVED:
         _leave(state)
     if what & at.PART and load(state, at.PHASE) == at.LEFT:

@@ -15,35 +15,39 @@ EPOCH = 0  # exchanges begun so far
 PHASE = 1  # of the exchange under way
 CALL = 2  # address of the call under way
 REFUSED = 3  # set before an exchange that this process cannot take part in
-CULPRIT = 4  # the member that refused the last exchange, -1 if none did
+CULPRIT = 4  # 1 if a neighbour refused the last exchange; its words are at TEXT
 LENDS = 5  # whether neighbours read this process's own arrays in the exchange under way
-SENDING, COUNT_SENDING = 6, 49  # address and number of the handles by which it sends in the exchange under way
-N_FIELDS = 7
-LINES = 8  # address of this process's two lines: what it posts in even and odd exchanges
-LINE_BYTES = 9
-STAGING = 10  # address of this process's staging for even exchanges
-STAGING_BYTES = 11  # from there to the staging for odd ones
-N_SOURCES, SOURCES = 12, 13  # neighbours whose memory this process reads: how many, and the first word of their rows
-N_READERS, READERS = 14, 15  # neighbours that read this process's memory
-N_RECEIVES, RECEIVES = 16, 17  # neighbours that send messages
-N_SENDS, SENDS = 18, 19  # neighbours that get messages
-OWN, N_OWN = 20, 21  # rows of the table that copy from this process's own array: the first, and how many per field
-FILL, N_FILL = 22, 23  # rows that copy from the constants
-CONSTANTS = 24  # address of the constants
-START_MESSAGES, TEST_MESSAGES = 25, 26  # addresses of MPI_Startall and MPI_Testall, or of their like
-REQUESTS_IN, REQUESTS_OUT, REQUESTS_SHORT = 27, 28, 29  # addresses of request handles: receives, sends, sends of heads
-COUNT_IN, COUNT_OUT, COUNT_SHORT = 30, 31, 32  # how many handles there are
-STATUSES, FLAG = 33, 34  # where MPI_Testall may write
-ON_WAIT, ON_POST = 35, 36  # functions to call in a long wait, and after each post (0: none)
-POLLS, YIELDS = 37, 38  # how often to look before giving way to others, and before calling ON_WAIT
-COURSE, COPY = 39, 48  # addresses of the compiled course itself, and of the compiled copies
-LOOP_CALL = 40  # address of the call that compiled loops fill
-SEGMENT, SEGMENT_BYTES = 41, 42  # the part of memory in which arrays can be lent: addresses become offsets there
-REFUSE = 43  # function that a compiled loop calls when its arrays will not do
-LOOPS_WELCOME = 44  # whether compiled loops may use it
-ARRAY_DATA, ARRAY_FLAGS = 45, 46  # where in an array object its address and its flags are
-NDIM, EXTENTS = 47, 50  # the local shape that compiled loops must bring; up to MOST_DIMS extents
-MOST_DIMS = 32
+SENDING, COUNT_SENDING = 6, 7  # address and number of the handles by which it sends in the exchange under way
+MISSED = 8  # the last exchange whose cells this process has not copied
+MISSED_BY = 9  # the latest MISSED that neighbours had posted when they came to the last exchange
+N_FIELDS = 10
+LINES = 11  # address of this process's two lines: what it posts in even and odd exchanges
+LINE_BYTES = 12
+STAGING = 13  # address of this process's staging for even exchanges
+STAGING_BYTES = 14  # from there to the staging for odd ones
+N_SOURCES, SOURCES = 15, 16  # neighbours whose memory this process reads: how many, and the first word of their rows
+N_READERS, READERS = 17, 18  # neighbours that read this process's memory
+N_RECEIVES, RECEIVES = 19, 20  # neighbours that send messages
+N_SENDS, SENDS = 21, 22  # neighbours that get messages
+OWN, N_OWN = 23, 24  # rows of the table that copy from this process's own array: the first, and how many per field
+FILL, N_FILL = 25, 26  # rows that copy from the constants
+CONSTANTS = 27  # address of the constants
+START_MESSAGES, TEST_MESSAGES = 28, 29  # addresses of MPI_Startall and MPI_Testall, or of their like
+REQUESTS_IN, REQUESTS_OUT, REQUESTS_SHORT = 30, 31, 32  # addresses of request handles: receives, sends, sends of heads
+COUNT_IN, COUNT_OUT, COUNT_SHORT = 33, 34, 35  # how many handles there are
+STATUSES, FLAG = 36, 37  # where MPI_Testall may write
+ON_WAIT, ON_POST = 38, 39  # functions to call in a long wait, and after each post (0: none)
+POLLS, YIELDS = 40, 41  # how often to look before giving way to others, and before calling ON_WAIT
+COURSE, COPY = 42, 43  # addresses of the compiled course itself, and of the compiled copies
+TEXT, LINE_TEXT = 44, 45  # address of the words of a refusal; where in a line they are
+LOOP_CALL = 46  # address of the call that compiled loops fill
+LOOPS_WELCOME = 47  # whether compiled loops may use it
+SEGMENT, SEGMENT_BYTES = 48, 49  # the part of memory in which arrays can be lent: addresses become offsets there
+REFUSE = 50  # function that a compiled loop calls when its arrays will not do
+ARRAY_WORDS = 51  # where in an array object what it is made of begins, see array_words; 0: nobody looks
+HELD = 52  # set from the start of an exchange to the wait for it, whatever has become of it meanwhile
+NDIM, EXTENTS = 53, 54  # the local shape that compiled loops must bring; up to MOST_DIMS extents
+MOST_DIMS = 64  # as in numpy
 HEADER_WORDS = EXTENTS + MOST_DIMS
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
@@ -73,24 +77,26 @@ M_BUFFER = 0  # address of the message: MESSAGE_HEAD bytes, then the cells
 M_ROWS = 1
 M_PIECES = 2
 MESSAGE_HEAD = 64
+TEXT_BYTES = 1024  # of a refusal: its length in a word, then UTF-8
 
 # -- what a process posts for one exchange, in memory or at the head of messages -----------------------------------
 POSTED_EPOCH = 0
 POSTED_REFUSED = 1
 POSTED_UNCHANGED = 2  # bit f: field f is as it was when it was last sent
-POSTED_OFFSETS = 3  # per field: where it lies in the process's segment; -1: in staging
+POSTED_MISSED = 3  # the last exchange whose cells the poster has not copied
+POSTED_OFFSETS = 4  # per field: where it lies in the process's segment; -1: in staging
 
 # -- a call --------------------------------------------------------------------------------------------------------
-CALL_TABLE, CALL_ROWS, CALL_COLUMNS = 0, 1, 2  # the copy table for these arrays
-CALL_UNCHANGED = 3  # as POSTED_UNCHANGED
-CALL_REQUESTS, CALL_COUNT = 4, 5  # handles of sends straight from the arrays; 0: pack
-CALL_FIELDS = 6
-FIELD_WORDS = 4
+CALL_TABLE, CALL_COLUMNS = 0, 1  # the copy table for these arrays: address, words per row
+CALL_UNCHANGED = 2  # as POSTED_UNCHANGED
+CALL_REQUESTS, CALL_COUNT = 3, 4  # handles of sends straight from the arrays; 0: pack
+CALL_FIELDS = 5
+FIELD_WORDS = 5
 F_ADDRESS = 0
 F_OFFSET = 1  # in this process's segment, or -1
-F_OBJECT = 2  # the array object, to see whether it still lies there and may be written; 0: nobody looks
-
-F_DTYPE = 3  # in the call of compiled loops: the dtype they must bring
+F_OBJECT = 2  # the array object, to see whether it is what it was when the call was made; 0: nobody looks
+F_DTYPE = 3  # the object's dtype object; in the call of compiled loops, a word for the dtype that they must bring
+F_SHAPE = 4  # address of the shape, then the strides, that it had
 MOST_FIELDS = 62  # bits of POSTED_UNCHANGED
 
 # -- what a course does, and what came of it -----------------------------------------------------------------------
@@ -98,13 +104,18 @@ BEGIN, ARRIVE, LAND, LEAVE, PART = 1, 2, 4, 8, 16
 FINISH = ARRIVE | LAND | LEAVE | PART
 UPDATE = BEGIN | FINISH
 POKE = 32
-FINE, REFUSED_BY, ENDED, BUSY, CHANGED = 0, 1, 2, 3, 4
+FINE, REFUSED_BY, ENDED, BUSY = 0, 1, 2, 3
+CHANGED, MOVED = 4, 5  # an array is not what its call says: nothing has begun; or while under way
 
 # -- why a compiled loop's array will not do -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6
 
 
 def dtype_word(dtype: np.dtype) -> int:
-    """A word that stands for a dtype.  Local."""
-    digest = blake2b(repr((dtype.str, dtype.fields and sorted(dtype.fields))).encode(), digest_size=7).digest()
-    return int.from_bytes(digest, "little")
+    """A word that stands for a dtype, fields and their places included.  Local."""
+    return int.from_bytes(blake2b(repr(_parts(dtype)).encode(), digest_size=7).digest(), "little")
+
+
+def _parts(dtype: np.dtype) -> tuple:
+    fields = dtype.fields or {}
+    return dtype.str, dtype.shape, sorted((name, _parts(of), at) for name, (of, at, *_) in fields.items())

@@ -77,10 +77,10 @@ def box_row(
     >>> box_row((2, 3), 8, (80, 8), 16, (24, 8), 0)
     BoxRow(source_offset=16, target_offset=0, source_base=0, target_base=0, dims=((2, 80, 24), (24, 1, 1)))
     """
+    if itemsize <= 0 or min(shape, default=1) <= 0:
+        return None
     loops = []
     for extent, source, target in zip(shape, source_strides, target_strides, strict=True):
-        if extent <= 0:
-            return None
         if extent == 1:
             continue
         if target < 0:  # walk the target upwards
@@ -90,8 +90,6 @@ def box_row(
         elif target == 0:
             raise OutputError(f"box copy to a target stride of 0 over extent {extent}; each byte is written once only")
         loops.append((extent, source, target))
-    if itemsize <= 0:
-        return None
     loops.sort(key=_by_target)
     dims = [(itemsize, 1, 1)]  # innermost first, from here on
     for extent, source, target in loops:
@@ -151,15 +149,24 @@ else:
         return x.ctypes.data
 
 
-def _array_words() -> tuple[int, int] | None:
-    """Where in an array object its address and its flags are, or None where they are not where numpy's headers say."""
-    flags = _HEADER + 48  # after: data, nd (padded), dimensions, strides, base, descr
-    plain = np.zeros(3)
-    writeable = [bool(ctypes.c_int.from_address(id(x) + flags).value & 0x0400) for x in (plain, _probe)]
-    known = _word_at(id(plain) + _HEADER).value == plain.ctypes.data and writeable == [True, False]
-    return (_HEADER, flags) if known else None
+def _array_words() -> int:
+    """Where in an array object the struct of numpy's headers begins; 0 where it is not what they say."""
+    probe = np.zeros((2, 3), ">f4")[:, 1:]
+    probe.flags.writeable = False
+    words = np.frombuffer((ctypes.c_int64 * 7).from_address(id(probe) + _HEADER), np.int64)
+    data, ndim, shape, strides, _, dtype, flags = words.tolist()
+    sides = [(ctypes.c_int64 * 2).from_address(address)[:] for address in (shape, strides)] if ndim & 0xFF == 2 else []
+    known = (
+        data == probe.ctypes.data
+        and sides == [[2, 2], [12, 4]]
+        and dtype == id(probe.dtype)
+        and not flags & 0x0400
+        and ctypes.c_int.from_address(id(np.zeros(1)) + _HEADER + 48).value & 0x0400
+    )
+    return _HEADER if known else 0
 
 
+# The struct: data, number of dimensions (32 bits), shape, strides, base, dtype, flags (32 bits); a word each.
 ARRAY_WORDS = _array_words()
 
 

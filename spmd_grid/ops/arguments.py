@@ -14,6 +14,7 @@ __all__ = [
     "as_array",
     "as_dtype",
     "as_extents",
+    "as_scalar",
     "as_scatter_axis",
     "as_tensor_axis",
     "check_grid",
@@ -81,6 +82,20 @@ def as_dtype(op: str, dtype) -> np.dtype | None:
         return None if dtype is None else np.dtype(dtype)
     except TypeError as error:
         raise DTypeError(f"{op}: dtype={dtype!r}; {error}") from None
+
+
+def as_scalar(op: str, what: str, value, dtype: np.dtype) -> np.ndarray:
+    """``value`` as a 0-d array of ``dtype``, which must be able to hold it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        if isinstance(value, complex) and dtype.kind != "c":
+            raise TypeError("it is complex")
+        if isinstance(value, float) and dtype.kind in "iumM" and value != int(value):
+            raise TypeError("it is no whole number")
+        with np.errstate(invalid="raise", over="raise"):
+            return np.full((), value, dtype)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise DTypeError(f"{op}: {what}={value!r} does not make a value of dtype {dtype}: {error}") from None
 
 
 def root_index(op: str, grid, axes: tuple[int, ...], device, what: str = "root") -> int:

@@ -18,12 +18,11 @@ from spmd_grid.exchange.pending import Request, drive
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
 from spmd_grid.ops.arguments import as_array, check_grid, check_output, hashable, root_index
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, tag_of
 
 __all__ = ["recv", "send"]
 
-_FRAME_TAG = 1
-_FIRST_BODY_TAG, _N_BODY_TAGS = 16384, 8000
+_FRAME_TAG = tag_of("frames of send and recv")
 
 
 class _Message:
@@ -157,7 +156,7 @@ def _send_error(comm: Communicator, place: int, error: SpmdError) -> Iterator[li
 def _frame(comm: Communicator, kind: int, body: bytes) -> tuple[bytearray, bytes, int]:
     """A frame that announces ``body``, what of the body must follow, and under which tag."""
     comm.process.messages += 1
-    tag = _FIRST_BODY_TAG + comm.process.messages % _N_BODY_TAGS
+    tag = tag_of("bodies of send and recv", comm.process.messages)
     header, late = encode(kind, tag.to_bytes(8, "little"), body)
     return bytearray(header.ljust(FRAME_BYTES, b"\0")), late, tag
 

@@ -17,14 +17,40 @@ from typing import Any, Protocol, runtime_checkable
 from spmd_grid.transport.arena import Arena
 from spmd_grid.transport.wire import Wire
 
-__all__ = ["FRAME_BYTES", "HEADER_BYTES", "INLINE_BYTES", "Activity", "Communicator", "Frames", "Process"]
+__all__ = [
+    "FRAME_BYTES",
+    "HEADER_BYTES",
+    "INLINE_BYTES",
+    "TAGS",
+    "Activity",
+    "Communicator",
+    "Frames",
+    "Process",
+    "tag_of",
+]
 
 HEADER_BYTES = 128
 INLINE_BYTES = 128
 FRAME_BYTES = HEADER_BYTES + INLINE_BYTES
 
-# The tags of wires, above those of operations and below those of meetings; wires take turns with them.
-FIRST_WIRE_TAG, N_WIRE_TAGS = 10000, 16000
+# The tags of messages within one group, by what they are for; where there are many, users take turns with them.  MPI
+# promises tags up to 32767.
+TAGS = {
+    "blocking movements": range(0, 1),
+    "frames of send and recv": range(1, 2),
+    "records of channels": range(2, 3),
+    "started movements": range(16, 8016),
+    "channels": range(8192, 16384),
+    "bodies of send and recv": range(16384, 24384),
+    "meetings": range(30000, 30001),
+}
+
+
+def tag_of(use: str, turn: int = 0) -> int:
+    """The tag for the ``turn``-th message or channel of this use.  Local."""
+    tags = TAGS[use]
+    return tags[turn % len(tags)]
+
 
 # Messages are cut into pieces of at most this many bytes: some MPI libraries count in 32-bit integers.
 LARGEST_MESSAGE = 1 << 30

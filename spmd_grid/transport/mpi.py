@@ -23,13 +23,12 @@ import numpy as np
 from spmd_grid.errors import TransportError
 from spmd_grid.transport.arena import Arena, ranks_per_node, segment_size, share_memory
 from spmd_grid.transport.communicator import (
-    FIRST_WIRE_TAG,
     FRAME_BYTES,
     HEADER_BYTES,
     LARGEST_MESSAGE,
-    N_WIRE_TAGS,
     Frames,
     Process,
+    tag_of,
 )
 from spmd_grid.transport.lifeline import Departure, Lifeline
 from spmd_grid.transport.mpi_wire import MpiWire
@@ -53,11 +52,12 @@ _POLITE_POLLS = 20
 _NAP_PER_WAIT = 1 / 16
 _LONGEST_NAP = 1e-3
 
+# Of so many closed wires it is remembered how often they were used, for those who still wait for one more time.
+_MOST_CLOSED = 4096
+
 # Launchers may drop what a process prints in the moment before it ends the job.
 _LAST_WORDS_SECONDS = 0.2
 
-# For the meetings before a communicator is made; operations use lower ones.
-_MEETING_TAG = 30000
 
 _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 
@@ -95,6 +95,8 @@ class _World:
         """A wire has been closed; how often it was used may still tell somebody that he waits in vain."""
         self.wires.discard(wire)
         self.exchanged[wire.key] = wire.epoch()
+        if len(self.exchanged) > _MOST_CLOSED:
+            del self.exchanged[next(iter(self.exchanged))]
 
     def close(self) -> None:
         """Frees what MPI would complain about; runs once, when the program ends."""
@@ -213,8 +215,8 @@ class MpiCommunicator:
         world, size, me = self._world.comm, len(processes), processes.index(self.process.rank)
         step = 1
         while step < size:
-            heard = world.Irecv([bytearray(1), 0, MPI.BYTE], processes[(me - step) % size], _MEETING_TAG)
-            world.Isend([b"", 0, MPI.BYTE], processes[(me + step) % size], _MEETING_TAG).Wait()
+            heard = world.Irecv([bytearray(1), 0, MPI.BYTE], processes[(me - step) % size], tag_of("meetings"))
+            world.Isend([b"", 0, MPI.BYTE], processes[(me + step) % size], tag_of("meetings")).Wait()
             self._poll(heard.Test)
             step *= 2
 
@@ -289,7 +291,7 @@ class MpiCommunicator:
         return request.source
 
     def wire(self, messages: Messages, sources, readers, number: int, epoch, activity) -> MpiWire:
-        comm, tag, world = self.comm, FIRST_WIRE_TAG + number % N_WIRE_TAGS, self._world
+        comm, tag, world = self.comm, tag_of("channels", number), self._world
 
         def persistent(make, places_and_buffers) -> list:
             return [make([buffer, len(buffer), MPI.BYTE], place, tag) for place, buffer in places_and_buffers]
@@ -305,8 +307,7 @@ class MpiCommunicator:
         made = zip((comm.Recv_init, comm.Send_init, comm.Send_init), (receives, sends, shorts), strict=True)
         requests = [persistent(make, group) for make, group in made]
         wire = MpiWire(self, requests, _library(), _nap if self._polite else None, self._lifeline)
-        senders = [place for place, _ in messages.receives]
-        wire.watch((self.processes, number), epoch, sources, readers, senders, activity)
+        wire.watch((self.processes, number), epoch, messages, sources, readers, activity)
         world.wires.add(wire)
         wire.on_close = world.forget
         wire.send_straight = lambda message: _send_straight(comm, message, tag)
@@ -410,8 +411,11 @@ def _send_straight(comm, message: Straight, tag: int):
     """A persistent send of a head and of cells wherever they lie, by a derived datatype."""
     addresses, types = [message.head.ctypes.data], [MPI.BYTE.Create_contiguous(len(message.head))]
     for address, shape, strides, itemsize in message.cells:
-        datatype = MPI.BYTE.Create_contiguous(itemsize)
-        for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        run, loops = itemsize, list(zip(shape, strides, strict=True))
+        while loops and loops[-1][1] == run:  # contiguous: long runs are copied faster than many items
+            run *= loops.pop()[0]
+        datatype = MPI.BYTE.Create_contiguous(run)
+        for extent, stride in reversed(loops):
             whole = datatype.Create_hvector(extent, 1, stride)
             datatype.Free()
             datatype = whole

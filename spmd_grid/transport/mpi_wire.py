@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from spmd_grid.transport.lifeline import Departure
-from spmd_grid.transport.wire import Requests, Straight, Wire
+from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
 
 __all__ = ["MpiWire"]
 
@@ -49,10 +49,11 @@ class MpiWire(Wire):
         self.on_wait = self.callback(self._wait, word, word, word, word)
         self.polls, self.yields = (_POLLS, _YIELDS) if nap is None else (_POLITE_POLLS, _POLITE_YIELDS)
 
-    def watch(self, key: tuple, epoch: Callable[[], int], sources, readers, senders, activity) -> None:
+    def watch(self, key: tuple, epoch: Callable[[], int], messages: Messages, sources, readers, activity) -> None:
         """Says by which name others know this wire, and who is waited for."""
         self.key, self.epoch = key, epoch
-        self._sources, self._readers, self._senders, self._activity = sources, readers, senders, activity
+        self._sources, self._readers, self._activity = sources, readers, activity
+        self._peers = [place for place, _ in messages.receives], [place for place, _ in messages.sends]
 
     def straight_sends(self, messages: Sequence[Straight]) -> Requests:
         self._free_discarded()
@@ -89,7 +90,7 @@ class MpiWire(Wire):
         if address and _word_at(address).value >= value:
             return None
         if address == 0:
-            places, value = self._senders, self.epoch()
+            places, value = self._peers[member], self.epoch()
         else:
             places = [self._sources[member] if member >= 0 else self._readers[-2 - member]]
         for process in (self._comm.processes[place] for place in places):
@@ -101,4 +102,5 @@ class MpiWire(Wire):
         for request in self._persistent:
             request.Free()
         self._persistent.clear()
+        self._alive.clear()
         self.on_close(self)

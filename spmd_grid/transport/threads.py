@@ -17,12 +17,11 @@ from spmd_grid.errors import TransportError
 from spmd_grid.transport.arena import OneProcessArena
 from spmd_grid.transport.call_site import call_site
 from spmd_grid.transport.communicator import (
-    FIRST_WIRE_TAG,
     FRAME_BYTES,
     HEADER_BYTES,
-    N_WIRE_TAGS,
     Frames,
     Process,
+    tag_of,
 )
 from spmd_grid.transport.scheduler import Scheduler, Wait
 from spmd_grid.transport.thread_wire import ThreadWire
@@ -227,7 +226,7 @@ class ThreadCommunicator:
             return receive
 
     def wire(self, messages: Messages, sources, readers, number: int, epoch, activity) -> ThreadWire:
-        tag = FIRST_WIRE_TAG + number % N_WIRE_TAGS
+        tag = tag_of("channels", number)
 
         def receive(buffer: np.ndarray, member: int) -> _Receive:
             return self._post(buffer, member, tag, at_most=True)

@@ -49,7 +49,7 @@ class Wire:
     of memory for statuses; ``requests`` has (address, number) of the handles of receives, sends and shorts.  ``polls``
     and ``yields`` say how often to look before giving way, and before calling ``on_wait(address, value, member)``: the
     word waited for, the value that it must reach, and which of the sources writes it (or which reader r, as -2 - r);
-    address 0 stands for messages.
+    address 0 stands for messages: 0 those that come, 1 those that go.
     """
 
     on_post = 0
@@ -100,4 +100,5 @@ class Wire:
         return []
 
     def close(self) -> None:
-        """Gives back what the transport keeps for it.  Local."""
+        """Gives back what the transport keeps for it; it will not be used again.  Local."""
+        self._alive.clear()

@@ -473,3 +473,9 @@ def test_unequal_buffers_are_refused_by_simulated_ranks(fault):
 
     with pytest.raises(TransportError, match="a message of . bytes meets a buffer of . bytes"):
         run_spmd(lambda: SIMULATED_FAULTS[fault](current_world()), ranks=2)
+
+
+def test_tags_are_of_one_use_each():
+    tags = [tag for tags in communicator.TAGS.values() for tag in tags]
+    assert len(tags) == len(set(tags)) and min(tags) >= 0 and max(tags) <= 32767  # what MPI promises at least
+    assert communicator.tag_of("channels", 8192) == communicator.tag_of("channels") == 8192

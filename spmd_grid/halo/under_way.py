@@ -1,0 +1,51 @@
+"""An update that has been started: whoever waits for anything on this process moves it on."""
+
+from __future__ import annotations
+
+from spmd_grid.exchange.channel import Channel
+from spmd_grid.kernels import slots as at
+
+__all__ = ["UnderWay"]
+
+
+class UnderWay:
+    """Stands among the started operations of its process until nothing is left to wait for.
+
+    It keeps the fields alive, also where the plan has been dropped: neighbours may still read them.
+    """
+
+    def __init__(self, channel: Channel, fields: tuple):
+        self.fields = fields
+        self.done = False
+        self._channel = channel
+        self._code = at.FINE
+        self._pending = channel.comm.process.pending
+        self._pending.append(self)
+        channel.hold(True)
+
+    @property
+    def requests(self) -> list:
+        """What it waits for.  Local."""
+        return self._channel.waits()
+
+    def advance(self) -> None:
+        """Copies what has come in, once all of it has, and ends when nobody reads the fields any more.  Local."""
+        channel = self._channel
+        if channel.phase == at.BEGUN and channel.run(at.POKE):
+            self._code = channel.run(at.ARRIVE | at.LAND | at.LEAVE)
+        if channel.phase == at.LEFT and channel.run(at.POKE):
+            self._end(channel.run(at.PART))
+
+    def finish(self) -> int:
+        """Waits for the end; how it ended.  Collective, as the update is."""
+        self._channel.hold(False)
+        if not self.done:
+            self._pending.remove(self)
+            self._end(self._channel.run(at.FINISH))
+        return self._code
+
+    def _end(self, code: int) -> None:
+        self._code = code or self._code
+        self.done = True
+        if self in self._pending:
+            self._pending.remove(self)
