@@ -36,9 +36,9 @@ _LINE = 128  # bytes that no two writers share: two cache lines, since processor
 _MOST_TEXT = at.TEXT_BYTES - 64  # beside its length and the name of the error
 _SHORT_BYTES = at.MESSAGE_HEAD + at.TEXT_BYTES
 
-# Reading a neighbour's array pays for faces of at least this size in runs of at least this length; smaller ones, and
-# those cut across the fastest dimension, come faster out of staging, which the writer has in its cache.
-_READ_BYTES, _READ_RUN_BYTES = 1 << 15, 1 << 9
+# Reading a neighbour's array pays for faces of at least this size in runs of at least this length.  Smaller ones, and
+# those cut across the fastest dimension, come faster out of staging: the writer has them in its cache, and keeps them.
+_READ_BYTES, _READ_RUN_BYTES = 1 << 20, 1 << 12
 
 
 class Call(NamedTuple):

@@ -20,8 +20,8 @@ __all__ = ["Taken", "c_strides", "copy_rows", "n_runs"]
 
 Strides = tuple[int, ...]
 
-# A row that copies nothing, where one is due but there is nothing to copy.
-_NOTHING = kernels.BoxRow(0, 0, 0, 0, ((0, 0, 0), (1, 1, 1)))
+# A row that copies nothing, where one is due but there is nothing to copy: no planes.
+_NOTHING = kernels.BoxRow(0, 0, 0, 0, ((0, 0, 0), (1, 0, 0), (1, 0, 0), (1, 1, 1)))
 
 
 class Taken(NamedTuple):

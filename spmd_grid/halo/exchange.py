@@ -238,7 +238,7 @@ class HaloExchange:
             code = _run_course(at.BEGIN, self._state, self._prepare("HaloExchange.start", key, fields))
         if code:
             self._raise("HaloExchange.start", code)
-        self._flight = UnderWay(self._channel, fields)
+        self._flight = UnderWay(self._channel, fields, self._calls.call_of(key))
         self._flight.advance()
 
     def wait(self) -> None:

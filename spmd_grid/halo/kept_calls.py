@@ -39,6 +39,10 @@ class KeptCalls:
         self.addresses[key] = call.address
         return call.address
 
+    def call_of(self, key: Any) -> Call:
+        """The call itself, for who has to keep it.  Local."""
+        return self._kept[key].call
+
     def forget(self, key: Any) -> None:
         self.addresses.pop(key, None)
         self._kept.pop(key, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spmd_grid.exchange.channel import Channel
+from spmd_grid.exchange.channel import Call, Channel
 from spmd_grid.kernels import slots as at
 
 __all__ = ["UnderWay"]
@@ -11,11 +11,12 @@ __all__ = ["UnderWay"]
 class UnderWay:
     """Stands among the started operations of its process until nothing is left to wait for.
 
-    It keeps the fields alive, also where the plan has been dropped: neighbours may still read them.
+    It keeps the fields and their call alive, also where the plan has been dropped: neighbours may still read them.
     """
 
-    def __init__(self, channel: Channel, fields: tuple):
+    def __init__(self, channel: Channel, fields: tuple, call: Call):
         self.fields = fields
+        self.call = call
         self.done = False
         self._channel = channel
         self._code = at.FINE
