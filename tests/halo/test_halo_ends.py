@@ -170,6 +170,53 @@ def test_one_rank_fails(tmp_path, transport, way, op, path):
         assert job.code < 128, job  # not a crash
 
 
+SIGNAL = """
+import signal, sys, time
+import numpy as np
+import spmd_grid as sg
+
+op, path = sys.argv[1:]
+
+def on_alarm(*_):
+    raise KeyboardInterrupt("on purpose")
+
+grid = sg.init_grid((-1,))
+sharding = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
+halo = sg.HaloExchange(grid, sharding, (4,), "f8", path=path)
+u = np.zeros(4)
+if op == "loop":
+    import numba
+
+    @numba.njit
+    def loop(halo, u):
+        for _ in range(3):
+            halo.update(u)
+
+    update = lambda u: loop(halo, u)
+else:
+    update = halo.update
+update(u)
+sg.all_reduce(1, grid, [0], "sum")
+if grid.rank == 0:
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+else:
+    time.sleep(4)
+update(u)
+"""
+
+
+@pytest.mark.parametrize(("op", "path"), [("update", "staged"), ("update", "packed"), ("loop", "staged")])
+def test_a_signal_ends_a_wait(tmp_path, op, path):
+    """What a signal handler raises, as for Ctrl-C, comes out of the update that waits."""
+    program = tmp_path / "alarm.py"
+    program.write_text(SIGNAL)
+    job = run_job("mpiexec", 2, program, op, path)
+    assert job.code != 0, job
+    assert "rank 0 (0,) of 2 failed" in job.err and "KeyboardInterrupt: on purpose" in job.err, job
+    assert "ignored" not in job.err, job
+
+
 STRESS = """
 # Random plans, updates and ends; each process draws alike and ends when its part is done.
 import random, sys, time
