@@ -17,9 +17,10 @@ from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
 
 __all__ = ["MpiWire"]
 
-# A process that waits alone on its core polls for about a millisecond before it looks what else there is to do; one
-# that shares its core gives way after a few looks, and then sleeps for a part of what it has waited.
-_POLLS, _YIELDS = 20_000, 0
+# A process that waits on a core of its own polls for a while, then also gives way, since somebody else may want the
+# core on which it could run the neighbour; after some milliseconds it looks what else there is to do.  One that shares
+# its core gives way after a few looks, and then sleeps for a part of what it has waited.
+_POLLS, _YIELDS = 2_000, 5_000
 _POLITE_POLLS, _POLITE_YIELDS = 20, 200
 
 _word_at = ctypes.c_int64.from_address
