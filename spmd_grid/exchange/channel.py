@@ -364,7 +364,7 @@ class Channel:
     def raise_ended(self) -> None:
         """Raises why a wait was given up."""
         self.wire.raise_error()
-        raise TransportError("an exchange with neighbours failed: MPI could not start or complete its messages")
+        raise TransportError("an exchange with neighbours failed: its messages could not be started or completed, or a signal interrupted it")
 
     @property
     def epoch(self) -> int:

@@ -66,7 +66,7 @@ def _wait_for(state, address, value, member):
             give_way()
         if load_acquire(address) >= value:
             return at.FINE
-        if call(load(state, at.ON_WAIT), address, value, member) != at.FINE:
+        if call(load(state, at.ON_WAIT), address, value, member) != at.GO_ON:
             return at.ENDED
 
 
@@ -95,7 +95,7 @@ def _wait_for_messages(state, requests, count, outgoing):
             if done != 0:
                 return at.FINE if done > 0 else at.ENDED
             give_way()
-        if call(load(state, at.ON_WAIT), 0, requests, outgoing) != at.FINE:
+        if call(load(state, at.ON_WAIT), 0, requests, outgoing) != at.GO_ON:
             return at.ENDED
 
 

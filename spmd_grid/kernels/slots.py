@@ -50,6 +50,7 @@ NDIM, EXTENTS = 53, 54  # the local shape that compiled loops must bring; up to 
 MOST_DIMS = 64  # as in numpy
 HEADER_WORDS = EXTENTS + MOST_DIMS
 
+GO_ON = 1  # what ON_WAIT gives; an exception in its very first step makes it 0
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
 
 # -- a source: a neighbour whose memory this process reads ---------------------------------------------------------

@@ -13,14 +13,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from spmd_grid.transport.lifeline import Departure
-from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
+from spmd_grid.transport.wire import GO_ON, Messages, Requests, Straight, Wire
 
 __all__ = ["MpiWire"]
 
 # A process that waits on a core of its own polls for a while, then also gives way, since somebody else may want the
-# core on which it could run the neighbour; after some milliseconds it looks what else there is to do.  One that shares
-# its core gives way after a few looks, and then sleeps for a part of what it has waited.
-_POLLS, _YIELDS = 2_000, 5_000
+# core on which it could run the neighbour; and looks what else there is to do, signals among it.  (Giving way may take
+# milliseconds each time, where somebody does want the core.)  One that shares its core gives way after a few looks, and
+# then sleeps for a part of what it has waited.
+_POLLS, _YIELDS = 2_000, 50
 _POLITE_POLLS, _POLITE_YIELDS = 20, 200
 
 _word_at = ctypes.c_int64.from_address
@@ -72,7 +73,7 @@ class MpiWire(Wire):
                     self._persistent.remove(request)
                     request.Free()
 
-    def _wait(self, address: int, value: int, member: int) -> None:
+    def _wait(self, address: int, value: int, member: int) -> int:
         self._comm.process.activity = self._activity
         now = time.perf_counter()
         if self._waited_for != (address, value, member):
@@ -84,6 +85,7 @@ class MpiWire(Wire):
             time.sleep(0)  # the interpreter's lock: a compiled loop may hold it, and others want to look around
         else:
             self._nap(now - self._began)
+        return GO_ON
 
     def hopeless(self, departed: dict[int, Departure]) -> int | None:
         """The process that ended without writing what this one waits for."""

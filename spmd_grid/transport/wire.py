@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Messages", "Requests", "Straight", "Wire"]
+__all__ = ["GO_ON", "Messages", "Requests", "Straight", "Wire"]
 
-_GO_ON, _GIVE_UP = 0, 2
+# What ``on_wait`` returns; 0 would also come of an exception before its first step, such as of a signal.
+GO_ON = 1
+_FINE, _GIVE_UP = 0, 2
 
 
 class Messages(NamedTuple):
@@ -67,7 +69,7 @@ class Wire:
 
         def guarded(*args):
             try:
-                return function(*args) or _GO_ON
+                return function(*args) or _FINE
             except BaseException as error:  # noqa: BLE001 - it passes through compiled code, to be raised behind it
                 if self.error is None:
                     self.error = error
