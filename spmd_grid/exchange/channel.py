@@ -236,6 +236,7 @@ class Channel:
             state[slot], state[count] = address, number
         state[at.STATUSES], state[at.FLAG] = wire.statuses, kernels.address_of(state) + 8 * n_words
         state[at.ON_WAIT], state[at.ON_POST] = wire.on_wait, wire.on_post
+        state[at.WENT_ON] = kernels.address_of(wire.went_on)
         state[at.POLLS], state[at.YIELDS] = wire.polls, wire.yields
         state[at.COURSE], state[at.COPY] = kernels.course_address, kernels.copy_address
         state[at.ARRAY_WORDS] = kernels.ARRAY_WORDS
@@ -364,7 +365,9 @@ class Channel:
     def raise_ended(self) -> None:
         """Raises why a wait was given up."""
         self.wire.raise_error()
-        raise TransportError("an exchange with neighbours failed: its messages could not be started or completed, or a signal interrupted it")
+        raise TransportError(
+            "an exchange with neighbours failed: MPI could not carry its messages, or a signal interrupted it"
+        )
 
     @property
     def epoch(self) -> int:

@@ -46,11 +46,11 @@ SEGMENT, SEGMENT_BYTES = 48, 49  # the part of memory in which arrays can be len
 REFUSE = 50  # function that a compiled loop calls when its arrays will not do
 ARRAY_WORDS = 51  # where in an array object what it is made of begins, see array_words; 0: nobody looks
 HELD = 52  # set from the start of an exchange to the wait for it, whatever has become of it meanwhile
-NDIM, EXTENTS = 53, 54  # the local shape that compiled loops must bring; up to MOST_DIMS extents
+WENT_ON = 53  # address of a word that ON_WAIT sets when it has come to its end
+NDIM, EXTENTS = 54, 55  # the local shape that compiled loops must bring; up to MOST_DIMS extents
 MOST_DIMS = 64  # as in numpy
 HEADER_WORDS = EXTENTS + MOST_DIMS
 
-GO_ON = 1  # what ON_WAIT gives; an exception in its very first step makes it 0
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
 
 # -- a source: a neighbour whose memory this process reads ---------------------------------------------------------

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from spmd_grid.transport.lifeline import Departure
-from spmd_grid.transport.wire import GO_ON, Messages, Requests, Straight, Wire
+from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
 
 __all__ = ["MpiWire"]
 
@@ -73,7 +73,7 @@ class MpiWire(Wire):
                     self._persistent.remove(request)
                     request.Free()
 
-    def _wait(self, address: int, value: int, member: int) -> int:
+    def _wait(self, address: int, value: int, member: int) -> None:
         self._comm.process.activity = self._activity
         now = time.perf_counter()
         if self._waited_for != (address, value, member):
@@ -85,7 +85,7 @@ class MpiWire(Wire):
             time.sleep(0)  # the interpreter's lock: a compiled loop may hold it, and others want to look around
         else:
             self._nap(now - self._began)
-        return GO_ON
+        self.went_on[0] = 1
 
     def hopeless(self, departed: dict[int, Departure]) -> int | None:
         """The process that ended without writing what this one waits for."""

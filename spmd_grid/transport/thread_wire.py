@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from spmd_grid.transport.wire import GO_ON, Messages, Wire
+from spmd_grid.transport.wire import Messages, Wire
 
 __all__ = ["PostedWord", "ThreadWire"]
 
@@ -65,10 +65,10 @@ class ThreadWire(Wire):
         done = which != _INCOMING or self._comm.test_all(self._receiving)
         ctypes.c_int.from_address(flag).value = done
 
-    def _wait(self, address: int, value: int, member: int) -> int:
+    def _wait(self, address: int, value: int, member: int) -> None:
         self._comm.process.activity = self._activity
         self._comm.wait_all([self._posted(address, value, member)] if address else self._receiving)
-        return GO_ON
+        self.went_on[0] = 1
 
     def _announce(self, *_) -> None:
         self._wake({*self._sources, *self._readers})

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["GO_ON", "Messages", "Requests", "Straight", "Wire"]
+__all__ = ["Messages", "Requests", "Straight", "Wire"]
 
-# What ``on_wait`` returns; 0 would also come of an exception before its first step, such as of a signal.
-GO_ON = 1
 _FINE, _GIVE_UP = 0, 2
 
 
@@ -63,6 +61,7 @@ class Wire:
         self.polls, self.yields = 1, 0
         self.error: BaseException | None = None
         self._alive: list[Any] = []
+        self.went_on = np.zeros(1, np.int64)  # 1 when ``on_wait`` has come to its end
 
     def callback(self, function: Callable[..., int | None], result: Any, *parameters: Any) -> int:
         """The address at which compiled code can call ``function``; what it raises is kept in ``error``."""
