@@ -29,6 +29,8 @@ __all__ = [
     "block_starts",
     "check_offsets",
     "check_policy",
+    "meeting_parts",
+    "part_interval",
 ]
 
 POLICIES = ("ceil", "balanced")
@@ -53,7 +55,7 @@ def block_interval(
         return offsets[position], offsets[position + 1]
     start, stop = 0, extent
     for size, coord in zip(sizes, coords, strict=True):
-        low, high = _cut(stop - start, size, coord, blocks)
+        low, high = part_interval(stop - start, size, coord, blocks)
         start, stop = start + low, start + high
     return start, stop
 
@@ -87,7 +89,7 @@ def block_starts(extent: int, sizes: Sequence[int], blocks: str = "ceil") -> tup
     starts = [0, extent]
     for size in sizes:
         starts = [
-            start + _cut(stop - start, size, part, blocks)[0]
+            start + part_interval(stop - start, size, part, blocks)[0]
             for start, stop in pairwise(starts)
             for part in range(size)
         ]
@@ -112,7 +114,7 @@ def block_position(
     position = 0
     for size in sizes:
         part = _part_of(extent, size, cell, blocks)
-        start, stop = _cut(extent, size, part, blocks)
+        start, stop = part_interval(extent, size, part, blocks)
         extent, cell, position = stop - start, cell - start, position * size + part
     return position
 
@@ -149,8 +151,25 @@ def check_offsets(offsets, sizes: Sequence[int], what: str = "sharded_dims_offse
     return checked
 
 
-def _cut(extent: int, parts: int, part: int, blocks: str) -> tuple[int, int]:
-    """The interval of one part when a single axis cuts ``extent`` cells."""
+def meeting_parts(extent: int, parts: int, low: int, high: int, blocks: str = "ceil") -> range:
+    """The parts that meet cells ``[low, high)`` when a single axis cuts ``extent`` cells, none of them empty.
+
+    Local.  In closed form.  ``0 <= low < high <= extent``.
+
+    >>> meeting_parts(7, 3, 2, 5), meeting_parts(7, 3, 2, 5, "balanced")
+    (range(0, 2), range(0, 2))
+    """
+    return range(_part_of(extent, parts, low, blocks), _part_of(extent, parts, high - 1, blocks) + 1)
+
+
+def part_interval(extent: int, parts: int, part: int, blocks: str = "ceil") -> tuple[int, int]:
+    """``(start, stop)`` of one part when a single axis cuts ``extent`` cells.
+
+    Local.
+
+    >>> [part_interval(7, 3, part) for part in range(3)]
+    [(0, 3), (3, 6), (6, 7)]
+    """
     if blocks == "ceil":
         chunk = -(-extent // parts)
         return min(part * chunk, extent), min((part + 1) * chunk, extent)

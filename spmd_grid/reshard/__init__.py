@@ -1,0 +1,1 @@
+"""Resharding: from any layout to any other."""

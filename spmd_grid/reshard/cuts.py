@@ -1,0 +1,124 @@
+"""One tensor dimension as one layout cuts it, ready to be searched from above: axis by axis, major to minor.
+
+Whatever the rule, the parts below a common prefix of coordinates are consecutive.  So the parts that meet an interval
+are found by descending from axis to axis, each step a division, with no look at the parts in between.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from math import prod
+from typing import NamedTuple
+
+from spmd_grid.grid.blocks import block_interval, meeting_parts, part_interval
+from spmd_grid.grid.layout import Layout
+
+__all__ = ["Cut", "Part", "cuts_of"]
+
+
+class Part(NamedTuple):
+    """A part of a dimension: its coordinates on the axes that cut it, and its cells."""
+
+    digits: tuple[int, ...]
+    start: int
+    stop: int
+
+
+class Cut:
+    """``extent`` cells cut by ``axes`` of ``sizes``, each part with a halo of ``low`` and ``high`` cells."""
+
+    __slots__ = ("extent", "axes", "sizes", "blocks", "offsets", "low", "high", "rests")
+
+    def __init__(self, extent, axes, sizes, blocks="ceil", offsets=None, halo=(0, 0)):
+        self.extent: int = extent
+        self.axes: tuple[int, ...] = tuple(axes)
+        self.sizes: tuple[int, ...] = tuple(sizes)
+        self.blocks: str = blocks
+        self.offsets: tuple[int, ...] | None = offsets
+        self.low, self.high = halo
+        # how many parts lie below one part of each level
+        self.rests = tuple(prod(self.sizes[level + 1 :]) for level in range(len(self.sizes)))
+
+    def interval(self, digits) -> tuple[int, int]:
+        """The cells of the part at ``digits``, without halos.  Local."""
+        return block_interval(self.extent, self.sizes, digits, self.blocks, self.offsets)
+
+    def window(self, digits) -> tuple[int, int]:
+        """The cells of the part at ``digits``, its halos within the domain included.  Local."""
+        start, stop = self.interval(digits)
+        return max(start - self.low, 0), min(stop + self.high, self.extent)
+
+    def child(self, level: int, first: int, start: int, stop: int, part: int) -> tuple[int, int]:
+        """The cells of ``part`` of a prefix that has ``[start, stop)``, and whose first position is ``first``.  Local."""
+        if self.offsets is not None:
+            rest = self.rests[level]
+            return self.offsets[first + part * rest], self.offsets[first + (part + 1) * rest]
+        low, high = part_interval(stop - start, self.sizes[level], part, self.blocks)
+        return start + low, start + high
+
+    def children(self, level: int, first: int, start: int, stop: int, low: int, high: int) -> range:
+        """The parts of a prefix with a cell in ``[low, high)``, counting halos in.
+
+        Local.  Arguments as for `child`.  Empty parts are among them where their halos reach.
+        """
+        size = self.sizes[level]
+        low, high = low - self.high, high + self.low  # what a part without halos would have to meet
+        if not (self.low or self.high):
+            low, high = max(low, start), min(high, stop)
+            if low >= high:
+                return range(0)
+        elif start >= high or stop <= low:
+            return range(0)
+        if self.offsets is not None:
+            rest = self.rests[level]
+            ends = range(first + rest, first + (size + 1) * rest, rest)
+            starts = range(first, first + size * rest, rest)
+            return range(
+                bisect_right(ends, low, key=self.offsets.__getitem__),
+                bisect_left(starts, high, key=self.offsets.__getitem__),
+            )
+        if start == stop:
+            return range(size)
+        parts = meeting_parts(stop - start, size, max(low, start) - start, min(high, stop) - start, self.blocks)
+        # Empty parts lie at the end of what they cut; their halos reach further.
+        return range(parts.start, size) if high > stop else parts
+
+    def meeting(self, low: int, high: int) -> Iterator[Part]:
+        """The parts that meet ``[low, high)`` with their cells there, in order.  Local; for cuts without halos."""
+        if low < high:
+            yield from self._below(0, 0, 0, self.extent, (), low, high)
+
+    def _below(self, level, first, start, stop, digits, low, high) -> Iterator[Part]:
+        if level == len(self.sizes):
+            yield Part(digits, max(start, low), min(stop, high))
+            return
+        for part in self.children(level, first, start, stop, low, high):
+            a, b = self.child(level, first, start, stop, part)
+            if a < b:
+                yield from self._below(level + 1, first + part * self.rests[level], a, b, (*digits, part), low, high)
+
+
+def cuts_of(layout: Layout, hidden: int | None, halos: bool) -> tuple[Cut, ...]:
+    """A layout's dimensions as cuts.
+
+    Local.  ``hidden``: the extent of a leading dimension that the partial axes cut, or None for none; ``halos``:
+    whether parts come with theirs.
+    """
+    sharding = layout.sharding
+    grid = sharding.grid
+    cuts = [
+        Cut(
+            extent,
+            sharding.axes_of(dim),
+            sharding.sizes_of(dim),
+            sharding.blocks,
+            sharding.offsets_of(dim),
+            sharding.halo_of(dim) if halos else (0, 0),
+        )
+        for dim, extent in enumerate(layout.global_shape)
+    ]
+    if hidden is not None:
+        axes = sharding.partial_axes
+        cuts.insert(0, Cut(hidden, axes, [grid.shape[axis] for axis in axes]))
+    return tuple(cuts)
