@@ -62,7 +62,8 @@ class _Record(NamedTuple):
 class Channel:
     """One process's end of an exchange of ``dtypes`` arrays of local ``shape`` each.
 
-    Collective over the neighbours.  ``gives``: (place, cells) in the order in which the taker lists them; ``takes``:
+    Collective over the neighbours.  ``into_shape``: that of the arrays that cells land in, where they are others than
+    those they are given from.  ``gives``: (place, cells) in the order in which the taker lists them; ``takes``:
     what comes in, the own cells included; both by place.  ``fills``: (cells, one value per field).  ``memory``:
     whether neighbours may meet in memory.  ``lands``: False where what comes in is not copied by the course; then
     everything is staged, and `arrived` gives it.
@@ -77,11 +78,15 @@ class Channel:
         takes: Sequence[Taken],
         fills: Sequence[tuple[Cells, Sequence]] = (),
         *,
+        into_shape: Shape | None = None,
         memory: bool = True,
         lands: bool = True,
+        read_from: int = _READ_BYTES,
         activity=None,
     ):
         self.comm, self.shape, self.dtypes = comm, tuple(shape), tuple(dtypes)
+        self.into_shape = self.shape if into_shape is None else tuple(into_shape)
+        self._read_from = read_from
         me = comm.rank
         self.gives = {place: [c for _, c in group] for place, group in groupby(gives, lambda give: give[0])}
         self.takes = {place: list(group) for place, group in groupby(takes, lambda take: take.place)}
@@ -102,7 +107,8 @@ class Channel:
         self._make_messages(activity)
         self._make_state(swapped)
         self._tables: dict = {}
-        self._loop_call = self.call([None] * len(self.dtypes))
+        nothing = [None] * len(self.dtypes)
+        self._loop_call = self.call(nothing, nothing)
         self._state[at.LOOP_CALL] = self._loop_call.address
         self.address = kernels.address_of(self._state)
 
@@ -268,7 +274,7 @@ class Channel:
             return mode == READ
         n_bytes = self._bytes_of(cells)
         runs = sum(n_runs(each, shape) for each in cells) * len(self.dtypes)
-        return n_bytes >= _READ_BYTES and n_bytes >= _READ_RUN_BYTES * runs
+        return n_bytes >= self._read_from and n_bytes >= _READ_RUN_BYTES * runs
 
     def way_to(self, place: int) -> str:
         """How cells go to and from a neighbour, in words.  Local."""
@@ -280,20 +286,15 @@ class Channel:
 
     # -- calls -------------------------------------------------------------------------------------------------
 
-    def call(self, fields: Sequence[np.ndarray | None]) -> Call:
+    def call(self, fields: Sequence[np.ndarray | None], into: Sequence[np.ndarray | None] | None = None) -> Call:
         """What the course has to know of these arrays, which the caller keeps alive; None: one that a loop brings.
 
-        Local.
+        Local.  ``into``: the arrays that cells land in, by default the same; then the course makes sure, at every
+        exchange, that each is what it is now.
         """
-        arena = self.comm.process.arena
-        strides = tuple(
-            c_strides(self.shape, dtype.itemsize) if x is None else x.strides for x, dtype in zip(fields, self.dtypes)
-        )
-        table = self._tables.get(strides)
-        if table is None:
-            if len(self._tables) > 64:
-                self._tables.clear()
-            table = self._tables[strides] = kernels.build_table(copy_rows(self, strides))
+        arena, same = self.comm.process.arena, into is None
+        into = fields if same else into
+        table = self._table(_strides(fields, self.shape, self.dtypes), _strides(into, self.into_shape, self.dtypes))
         call = np.zeros(at.CALL_FIELDS + at.FIELD_WORDS * len(fields), np.int64)
         call[at.CALL_TABLE], call[at.CALL_COLUMNS] = kernels.address_of(table), table.shape[1]
         shapes: list[np.ndarray] = []
@@ -303,8 +304,10 @@ class Channel:
                 call[word + at.F_OFFSET] = -1
                 continue
             call[word + at.F_ADDRESS] = address = kernels.address_of(x)
-            call[word + at.F_OFFSET] = arena.offset_of(address, x.nbytes) if x.flags.c_contiguous else -1
-            if kernels.ARRAY_WORDS:
+            call[word + at.F_INTO] = address if same else kernels.address_of(into[f])
+            shares = x.flags.c_contiguous and (same or not np.may_share_memory(x, into[f]))
+            call[word + at.F_OFFSET] = arena.offset_of(address, x.nbytes) if shares else -1
+            if same and kernels.ARRAY_WORDS:
                 shapes.append(np.array([*x.shape, *x.strides, 0], np.int64))
                 call[word + at.F_OBJECT], call[word + at.F_DTYPE] = id(x), id(x.dtype)
                 call[word + at.F_SHAPE] = kernels.address_of(shapes[-1])
@@ -312,6 +315,15 @@ class Channel:
         if requests is not None:
             call[at.CALL_REQUESTS], call[at.CALL_COUNT] = requests.address, requests.count
         return Call(kernels.address_of(call), call, table, shapes, requests)
+
+    def _table(self, given: tuple, taking: tuple) -> np.ndarray:
+        """The copy table for arrays of these strides."""
+        found = self._tables.get((given, taking))
+        if found is None:
+            if len(self._tables) > 64:
+                self._tables.clear()
+            found = self._tables[given, taking] = kernels.build_table(copy_rows(self, given, taking))
+        return found
 
     def _straight(self, fields: Sequence[np.ndarray | None]) -> Requests | None:
         """Sends straight from ``fields``, where they are known.  Local."""
@@ -452,6 +464,11 @@ class Channel:
 
     def _bytes_of(self, cells: Sequence[Cells]) -> int:
         return sum(prod(each.shape) for each in cells) * sum(dtype.itemsize for dtype in self.dtypes)
+
+
+def _strides(fields: Sequence[np.ndarray | None], shape: Shape, dtypes: Sequence[np.dtype]) -> tuple:
+    """The strides of each field; those of a C-contiguous array for one that is not known."""
+    return tuple(c_strides(shape, dtype.itemsize) if x is None else x.strides for x, dtype in zip(fields, dtypes))
 
 
 def close_retired(process: Process) -> None:

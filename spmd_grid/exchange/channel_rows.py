@@ -25,7 +25,7 @@ _NOTHING = kernels.BoxRow(0, 0, 0, 0, ((0, 0, 0), (1, 0, 0), (1, 0, 0), (1, 1, 1
 
 
 class Taken(NamedTuple):
-    """Cells of the own array (``target``) that come from those (``source``) of the array of member ``place``."""
+    """Cells of the array they land in (``target``) that come from those (``source``) of an array of member ``place``."""
 
     place: int
     target: Cells
@@ -40,20 +40,23 @@ class _Side(NamedTuple):
     offset: int
 
 
-def copy_rows(channel, strides: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
-    """The rows for own arrays of ``strides``, one entry per field.  Local."""
+def copy_rows(channel, given: Sequence[Strides], taking: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
+    """The rows for own arrays that cells are ``given`` from, and those ``taking`` them in: strides by field.  Local."""
     items = [dtype.itemsize for dtype in channel.dtypes]
 
-    def own(f: int, cells: Cells) -> _Side:
-        return _Side(cells.strides(strides[f]), cells.offset(strides[f]))
+    def out_of(f: int, cells: Cells) -> _Side:
+        return _Side(cells.strides(given[f]), cells.offset(given[f]))
+
+    def into(f: int, cells: Cells) -> _Side:
+        return _Side(cells.strides(taking[f]), cells.offset(taking[f]))
 
     def out_of_packed(targets: Sequence[Cells], start: int) -> Iterator:
         for f, cells, packed in _packed(targets, items, start):
-            yield _row(cells.shape, items[f], packed, own(f, cells)) if channel.lands else _NOTHING
+            yield _row(cells.shape, items[f], packed, into(f, cells)) if channel.lands else _NOTHING
 
     def into_packed(sources: Sequence[Cells], start: int) -> Iterator:
         for f, cells, packed in _packed(sources, items, start):
-            yield _row(cells.shape, items[f], own(f, cells), packed)
+            yield _row(cells.shape, items[f], out_of(f, cells), packed)
 
     for place in channel.sources:
         takes = channel.takes[place]
@@ -61,7 +64,7 @@ def copy_rows(channel, strides: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
             for take in takes:
                 theirs = c_strides(take.source_shape, item)
                 lent = _Side(take.source.strides(theirs), take.source.offset(theirs))
-                yield _row(take.target.shape, item, lent, own(f, take.target)) if channel.lands else _NOTHING
+                yield _row(take.target.shape, item, lent, into(f, take.target)) if channel.lands else _NOTHING
         yield from out_of_packed([take.target for take in takes], 0)
     for place in channel.readers:
         yield from into_packed(channel.gives[place], channel.parts[place])
@@ -71,11 +74,12 @@ def copy_rows(channel, strides: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
         yield from into_packed(channel.gives[place], at.MESSAGE_HEAD)
     for f, item in enumerate(items):
         for take in channel.own:
-            yield _row(take.target.shape, item, own(f, take.source), own(f, take.target)) if channel.lands else _NOTHING
+            sides = out_of(f, take.source), into(f, take.target)
+            yield _row(take.target.shape, item, *sides) if channel.lands else _NOTHING
     constant = 0
     for f, item in enumerate(items):
         for cells, _ in channel.fills:
-            yield _row(cells.shape, item, _Side((0,) * len(cells.shape), constant), own(f, cells))
+            yield _row(cells.shape, item, _Side((0,) * len(cells.shape), constant), into(f, cells))
             constant += item
 
 

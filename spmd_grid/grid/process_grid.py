@@ -91,6 +91,24 @@ class ProcessGrid:
             self._groups[axes] = found
         return found
 
+    def of_processes(self, processes: Sequence[int], operation: str) -> ProcessGrid:
+        """A grid of one axis over these processes of the same program, in this order.
+
+        Local.  Raises GridError where there is no such process, or this grid has been closed.
+        """
+        if self._closed:
+            raise GridError(f"{operation}: the {self.grid} grid has been closed")
+        if max(processes) >= self._world.size:
+            raise GridError(
+                f"{operation}: process {max(processes)} takes part; there are processes 0 to {self._world.size - 1}"
+            )
+        return ProcessGrid(Grid((len(processes),), ranks=tuple(processes)), self._world)
+
+    @property
+    def kept(self) -> dict:
+        """What this process keeps for the rest of the program, by what it is for."""
+        return self._world.process.kept
+
     def allocate(self, shape: Shape, dtype, zeroed: bool = False) -> np.ndarray:
         """A new C-contiguous array, where possible in memory that the other processes of the node can address.
 

@@ -120,6 +120,7 @@ def _bring_array(state, own_call, f, field):
         if offset < 0 or offset + size > load(state, at.SEGMENT_BYTES):
             offset = -1
         store(own_call, word + at.F_ADDRESS, address)
+        store(own_call, word + at.F_INTO, address)
         store(own_call, word + at.F_OFFSET, offset)
         return 0
 

@@ -273,24 +273,24 @@ def _land(state):
             offset = load(line, at.POSTED_OFFSETS + f)
             first = load(source, at.S_ROWS) + f * pieces
             if offset >= 0 and load(source, at.S_SEGMENT) >= 0:
-                _copy(state, call_, first, pieces, load(source, at.S_SEGMENT) + offset, _field(call_, f, at.F_ADDRESS))
+                _copy(state, call_, first, pieces, load(source, at.S_SEGMENT) + offset, _field(call_, f, at.F_INTO))
             else:
                 first += n_fields * pieces
                 staging = load(source, at.S_STAGING) + odd * load(source, at.S_STAGING_BYTES)
-                _copy(state, call_, first, pieces, staging, _field(call_, f, at.F_ADDRESS))
+                _copy(state, call_, first, pieces, staging, _field(call_, f, at.F_INTO))
     for i in range(load(state, at.N_RECEIVES)):
         neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
         buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
         for f in range(n_fields):
             if not (load(buffer, at.POSTED_UNCHANGED) >> f) & 1:
                 first = load(neighbour, at.M_ROWS) + f * pieces
-                _copy(state, call_, first, pieces, buffer, _field(call_, f, at.F_ADDRESS))
+                _copy(state, call_, first, pieces, buffer, _field(call_, f, at.F_INTO))
     for f in range(n_fields):
-        address = _field(call_, f, at.F_ADDRESS)
+        into = _field(call_, f, at.F_INTO)
         first = load(state, at.OWN) + f * load(state, at.N_OWN)
-        _copy(state, call_, first, load(state, at.N_OWN), address, address)
+        _copy(state, call_, first, load(state, at.N_OWN), _field(call_, f, at.F_ADDRESS), into)
         first = load(state, at.FILL) + f * load(state, at.N_FILL)
-        _copy(state, call_, first, load(state, at.N_FILL), load(state, at.CONSTANTS), address)
+        _copy(state, call_, first, load(state, at.N_FILL), load(state, at.CONSTANTS), into)
 
 
 @inner

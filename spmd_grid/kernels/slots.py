@@ -92,12 +92,13 @@ CALL_TABLE, CALL_COLUMNS = 0, 1  # the copy table for these arrays: address, wor
 CALL_UNCHANGED = 2  # as POSTED_UNCHANGED
 CALL_REQUESTS, CALL_COUNT = 3, 4  # handles of sends straight from the arrays; 0: pack
 CALL_FIELDS = 5
-FIELD_WORDS = 5
-F_ADDRESS = 0
+FIELD_WORDS = 6
+F_ADDRESS = 0  # of the array that is given from
 F_OFFSET = 1  # in this process's segment, or -1
 F_OBJECT = 2  # the array object, to see whether it is what it was when the call was made; 0: nobody looks
 F_DTYPE = 3  # the object's dtype object; in the call of compiled loops, a word for the dtype that they must bring
 F_SHAPE = 4  # address of the shape, then the strides, that it had
+F_INTO = 5  # address of the array that cells land in, most often the same
 MOST_FIELDS = 62  # bits of POSTED_UNCHANGED
 
 # -- what a course does, and what came of it -----------------------------------------------------------------------

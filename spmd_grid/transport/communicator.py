@@ -68,7 +68,7 @@ class Process:
     ``pending`` lists the started operations; while this process waits for anything, ``progress`` moves all of them.
     """
 
-    __slots__ = ("activity", "arena", "coords", "messages", "pending", "rank", "retired", "scratch", "size")
+    __slots__ = ("activity", "arena", "coords", "kept", "messages", "pending", "rank", "retired", "scratch", "size")
 
     def __init__(self, rank: int, size: int, pending: list | None = None):
         self.rank = rank
@@ -78,6 +78,7 @@ class Process:
         self.coords: tuple[int, ...] | None = None
         self.messages = 0  # point-to-point messages sent so far
         self.retired: list = []  # channels that have been given up and not yet closed
+        self.kept: dict = {}  # what operations keep for the rest of the program, by what it is for
         self.scratch = None  # memory that operations use by turns
         self.arena = Arena()  # memory that other processes can address, where there is any
 
