@@ -14,6 +14,7 @@ from spmd_grid.errors import (
     ImplicitGatherError,
     MismatchError,
     OutputError,
+    PlanError,
     RankEndedError,
     ReductionError,
     RequestError,
@@ -42,6 +43,9 @@ from spmd_grid.ops.reduce_scatter import reduce_scatter
 from spmd_grid.ops.scatter import scatter
 from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
+from spmd_grid.reshard.cost import LinkModel
+from spmd_grid.reshard.plan import Plan, plan_reshard
+from spmd_grid.reshard.run import reshard, run_plan
 from spmd_grid.transport.launch import is_simulated, run_spmd
 
 __version__ = "0.1.0"
@@ -55,8 +59,11 @@ __all__ = [
     "GridError",
     "HaloExchange",
     "ImplicitGatherError",
+    "LinkModel",
     "MismatchError",
     "OutputError",
+    "Plan",
+    "PlanError",
     "ProcessGrid",
     "RankEndedError",
     "ReductionError",
@@ -82,9 +89,12 @@ __all__ = [
     "init_grid",
     "is_simulated",
     "map_overlap",
+    "plan_reshard",
     "recv",
     "reduce",
     "reduce_scatter",
+    "reshard",
+    "run_plan",
     "run_spmd",
     "scatter",
     "send",

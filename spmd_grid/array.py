@@ -19,6 +19,7 @@ from spmd_grid.ops.arguments import as_array, as_dtype, as_scalar, check_grid, h
 from spmd_grid.ops.assemble import assemble
 from spmd_grid.ops.compare import AgreeDtype, compare_array
 from spmd_grid.reduction_kind import as_reduction, identity, result_dtype
+from spmd_grid.reshard.run import reshard
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["ShardedArray", "empty", "from_function", "full", "zeros"]
@@ -241,6 +242,32 @@ class ShardedArray:
             )
         return self
 
+    def reshard(self, target: Sharding, grid: ProcessGrid | None = None, *, out: ShardedArray | None = None, **options):
+        """The same global array in another sharding: a new array, or ``out``.
+
+        Collective over the processes of both grids.  ``grid``: the target's, where it is not this array's; without it
+        one is made.  ``options``: ``strategy``, ``memory_limit`` and ``links`` as for `plan_reshard`.  Halo cells in
+        the domain are filled, those outside are 0; the halos of this array are not read.  None on a process outside
+        the target's grid; one that is outside this array's grid calls `spmd_grid.reshard` with None instead.  Raises
+        `ShardingError`, `ShapeError`, `DTypeError`, `OutputError` and `GridError`, the same on every process.
+
+        >>> from spmd_grid import Sharding, init_grid, run_spmd
+        >>> def body():
+        ...     grid = init_grid((2,))
+        ...     rows = from_function(lambda i, j: 10 * i + j, (4, 2), Sharding(grid, [[0]]), grid)
+        ...     return rows.reshard(Sharding(grid, [[], [0]])).local.tolist()
+        >>> run_spmd(body, ranks=2)[1]
+        [[1], [11], [21], [31]]
+        """
+        if grid is None and isinstance(target, Sharding):
+            grid = self._grid if target.grid == self._grid.grid else self._grid.like(target.grid, "reshard")
+        _check_on_grid("reshard", target, grid)
+        local = reshard(self._local, self.sharding, target, self._grid, self.shape, out, **options)
+        if out is not None:
+            out.mark_dirty()
+            return out
+        return None if local is None else ShardedArray(local, Layout(target, self.shape), grid)
+
     def to_global(self, root=None) -> np.ndarray | None:
         """The global array, on every process; or on ``root`` (grid coordinates), and None elsewhere.
 
@@ -372,6 +399,10 @@ def _check_partial(op: str, sharding: Sharding, dtype: np.dtype) -> None:
 
 def _check_sharding(op: str, sharding, grid) -> None:
     check_grid(op, grid)
+    _check_on_grid(op, sharding, grid)
+
+
+def _check_on_grid(op: str, sharding, grid) -> None:
     if not isinstance(sharding, Sharding):
         raise GridError(f"{op}: sharding is {sharding!r}; it must be a Sharding")
     if sharding.grid != grid.grid:

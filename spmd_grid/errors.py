@@ -20,6 +20,7 @@ __all__ = [
     "ImplicitGatherError",
     "MismatchError",
     "OutputError",
+    "PlanError",
     "RankEndedError",
     "ReductionError",
     "RequestError",
@@ -89,6 +90,10 @@ class MismatchError(SpmdError, RuntimeError):
 
     The message has a line per process; the program took different branches on different processes.
     """
+
+
+class PlanError(SpmdError, RuntimeError):
+    """A plan was found wrong before it ran: an error of this package, which has moved nothing; please report it."""
 
 
 class TransportError(SpmdError, RuntimeError):

@@ -29,7 +29,7 @@ LAYERS = [
 ]
 # Which modules may load these: nobody else does, so that programs which need neither stay light.
 HEAVY = {
-    "mpi4py": ["transport.mpi", "bench.halo_peers"],
+    "mpi4py": ["transport.mpi", "bench.mpi"],
     "numba": ["kernels", "halo.jit", "bench.halo_kernels"],
     "llvmlite": ["kernels", "halo.jit"],
 }
@@ -123,7 +123,7 @@ BROKEN = {
     "sideways, a pure module": ("grid.layout", "from spmd_grid.transport import launch", "not below"),
     "the package itself": ("array", "import spmd_grid as sg", "imports spmd_grid, which is not below"),
     "by name": ("errors", "import importlib\nimportlib.import_module('spmd_grid.ops.shift')", "not below"),
-    "mpi4py": ("transport.launch", "def f():\n    from mpi4py import MPI", "mpi4py, which only transport.mpi, bench.halo_peers may"),
+    "mpi4py": ("transport.launch", "def f():\n    from mpi4py import MPI", "mpi4py, which only transport.mpi, bench.mpi may"),
     "numba": ("exchange.memory", "import numba.core", "numba, which only kernels"),
     "circle": ("ops.signatures", "from spmd_grid.ops.shift import shift", "a circle"),
 }

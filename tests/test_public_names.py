@@ -17,7 +17,7 @@ PROMISED = {
     *("init_grid", "Grid", "ProcessGrid", "run_spmd", "Sharding", "ShardedArray", "SpmdError"),
     *("zeros", "empty", "full", "from_function", "update_halo", "map_overlap", "HaloExchange"),
     *("all_gather", "all_reduce", "all_slice", "all_to_all", "broadcast", "gather", "recv", "reduce"),
-    *("reduce_scatter", "scatter", "send", "shift"),
+    *("reduce_scatter", "scatter", "send", "shift", "plan_reshard", "run_plan", "reshard"),
 }
 
 

@@ -7,27 +7,24 @@ turns, and its median is subtracted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from spmd_grid.array import zeros
 from spmd_grid.bench.halo_cases import HaloCase, fill_faces, wrong_cells
-from spmd_grid.bench.halo_peers import hand_written, library, world
+from spmd_grid.bench.halo_peers import hand_written
 from spmd_grid.bench.halo_report import (
     IN_LOOP,
     MESSAGE,
     MESSAGE_IN_LOOP,
-    OURS,
-    Figure,
     RowFigures,
     summary,
     table_head,
     table_row,
     to_markdown,
 )
-from spmd_grid.bench.machine import crowding, machine
 from spmd_grid.bench.overlap import measure_overlap, overlap_lines
+from spmd_grid.bench.rows import OURS, figures_of, is_disturbed
+from spmd_grid.bench.session import Session
 from spmd_grid.bench.timing import Batch, measure
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
@@ -37,7 +34,6 @@ __all__ = ["measure_row", "run_bench"]
 
 _REWRITING, _REWRITING_IN_LOOP = "rewriting", "rewriting in-loop"
 _ROW_SECONDS = 3.5  # so that all rows stay below four minutes where updates are slow
-_DISTURBED = 1.3  # the upper quartile over the lower one, for half of the contenders
 _RANK_VALUES = 1 << 32  # between the first values that two ranks write
 
 
@@ -46,13 +42,8 @@ def run_bench(
 ) -> None:
     """Measures and prints the rows of ``cases``, then the overlap if asked for.  Collective over all MPI processes."""
     grid = init_grid((-1,))
-    comm = world()
-    say = _print if comm.rank == 0 else _be_silent
-    setting = {"ranks": comm.size, "library": library(), **machine()}
-    say(f"{comm.size} ranks, {setting['cores']} cores of {setting['processor']}, {setting['library']}")
-    crowded = crowding(comm)
-    if crowded:
-        say(f"WARNING: {crowded}; ranks wait for each other to be scheduled, and these figures mean little")
+    session = Session()
+    comm, say = session.comm, session.say
     rows, overlap, lines = [], [], []
     if cases:
         say(f"medians over {rounds} interleaved rounds, without the time that rewriting the faces takes")
@@ -66,15 +57,13 @@ def run_bench(
     if overlap_rounds:
         overlap = measure_overlap(grid, comm, overlap_rounds)
         say("", *overlap_lines(overlap))
-    if comm.rank == 0 and json_path:
-        figures = {**setting, "rows": [row.to_dict() for row in rows], "summary": lines, "overlap": overlap}
-        Path(json_path).write_text(json.dumps(figures, indent=1) + "\n")
-    if comm.rank == 0 and markdown_path:
-        caption = (
-            f"Microseconds per update, {comm.size} ranks on {setting['cores']} cores of {setting['processor']},"
-            f" {setting['library']}; medians over {rounds} interleaved rounds of `python -m spmd_grid bench halo`."
-        )
-        Path(markdown_path).write_text(to_markdown(rows, caption, overlap_lines(overlap) if overlap else []))
+    figures = {"rows": [row.to_dict() for row in rows], "summary": lines, "overlap": overlap}
+    session.write_json(json_path, figures)
+    caption = (
+        f"Microseconds per update; {session.place}; medians over {rounds} interleaved rounds of"
+        " `python -m spmd_grid bench halo`."
+    )
+    session.write_markdown(markdown_path, to_markdown(rows, caption, overlap_lines(overlap) if overlap else []))
 
 
 def measure_row(case: HaloCase, grid: ProcessGrid, comm, rounds: int) -> RowFigures:
@@ -126,18 +115,12 @@ def measure_row(case: HaloCase, grid: ProcessGrid, comm, rounds: int) -> RowFigu
             contenders[name] = from_python(update)
         times = measure(comm, contenders, rounds, at_most_seconds=_ROW_SECONDS)
 
-    by_contender = {}
-    for name in contenders:
-        if name in (_REWRITING, _REWRITING_IN_LOOP):
-            continue
-        base = times.median(_REWRITING_IN_LOOP if name in (IN_LOOP, MESSAGE_IN_LOOP) else _REWRITING)
-        low, median, high = (1e6 * times.percentile(name, percent) for percent in (10, 50, 90))
-        base *= 1e6
-        by_contender[name] = Figure(median - base, low - base, high - base, median, times.calls[name])
-    rewriting = {name: 1e6 * times.median(name) for name in (_REWRITING, _REWRITING_IN_LOOP)}
-    quartiles = [times.percentile(name, 75) / times.percentile(name, 25) for name in contenders]
-    disturbed = sorted(quartiles)[len(quartiles) // 2] > _DISTURBED
-    return RowFigures(case, by_contender, rewriting, len(times.seconds[_REWRITING]), plan, disturbed)
+    loops = IN_LOOP, MESSAGE_IN_LOOP
+    rewriting = _REWRITING, _REWRITING_IN_LOOP
+    bases = {name: rewriting[name in loops] for name in contenders if name not in rewriting}
+    rewriting_us = {name: 1e6 * times.median(name) for name in rewriting}
+    rounds = len(times.seconds[_REWRITING])
+    return RowFigures(case, figures_of(times, bases), rewriting_us, rounds, plan, is_disturbed(times))
 
 
 def _check(name: str, update: Callable, case: HaloCase, fields, comm) -> None:
@@ -163,11 +146,3 @@ def _refuse(name: str, wrong: int, case: HaloCase, comm) -> None:
     wrong = comm.allgather(wrong)
     if any(wrong):
         raise RuntimeError(f"{name} gets the halo wrong in '{case.name}': wrong cells by rank: {wrong}")
-
-
-def _print(*lines: str) -> None:
-    print(*lines, sep="\n", flush=True)
-
-
-def _be_silent(*lines: str) -> None:
-    pass

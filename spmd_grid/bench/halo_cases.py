@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 
-__all__ = ["HaloCase", "all_cases", "fill_faces", "matching_cases", "quick_cases", "wrong_cells"]
+__all__ = ["HaloCase", "all_cases", "fill_faces", "quick_cases", "wrong_cells"]
 
 _SIZES = {2: (64, 512, 4096), 3: (32, 64, 128)}
 _DOUBLE = 8  # bytes
@@ -64,15 +63,6 @@ def all_cases() -> list[HaloCase]:
 def quick_cases() -> list[HaloCase]:
     """A few rows of each kind, none of them large."""
     return [HaloCase(2, 64, 0, 1, 1), HaloCase(2, 512, 0, 3, 1), HaloCase(2, 64, 1, 1, 1), HaloCase(3, 64, 2, 1, 2)]
-
-
-def matching_cases(cases: Sequence[HaloCase], pattern: str) -> list[HaloCase]:
-    """Those whose name contains ``pattern``, in which ``*`` and ``?`` stand for anything.
-
-    >>> [case.name for case in matching_cases(all_cases(), "2-d 64^2 rows, 3*width 2")]
-    ['2-d 64^2 rows, 3 fields, width 2, face 1 KiB']
-    """
-    return [case for case in cases if fnmatchcase(case.name, f"*{pattern}*")]
 
 
 def _size(n_bytes: int) -> str:

@@ -14,25 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["PERSISTENT", "hand_written", "library", "split_by_hand", "world"]
+from spmd_grid.bench.mpi import mpi
+
+__all__ = ["PERSISTENT", "hand_written", "split_by_hand"]
 
 PERSISTENT = "persistent, "  # how the names of contenders with persistent point-to-point requests begin
 
 Update = Callable[[], None]
-
-
-def world():
-    """mpi4py's communicator over all processes."""
-    from mpi4py import MPI
-
-    return MPI.COMM_WORLD
-
-
-def library() -> str:
-    """Name and version of the MPI library."""
-    from mpi4py import MPI
-
-    return " ".join(MPI.Get_library_version().split(",")[0].splitlines()[0].split())
 
 
 class _Faces(NamedTuple):
@@ -55,9 +43,7 @@ class _Line:
     """The own fields and neighbours, and what is made for one row; freed through ``made``."""
 
     def __init__(self, comm, fields: Sequence[np.ndarray], dim: int, width: int, made: ExitStack):
-        from mpi4py import MPI
-
-        self.mpi, self.comm, self.made = MPI, comm, made
+        self.mpi, self.comm, self.made = mpi(), comm, made
         self.fields, self.dim, self.width = fields, dim, width
         self.below, self.above = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
         n = fields[0].shape[dim]

@@ -3,83 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from spmd_grid.bench.halo_cases import HaloCase
 from spmd_grid.bench.halo_peers import PERSISTENT
+from spmd_grid.bench.rows import OURS, Goal, Row, markdown_table, slower_lines
 
 __all__ = [
     "IN_LOOP",
     "MESSAGE",
     "MESSAGE_IN_LOOP",
-    "OURS",
-    "Figure",
     "RowFigures",
     "goals",
-    "slower_rows",
     "summary",
     "table_head",
     "table_row",
     "to_markdown",
 ]
 
-OURS, IN_LOOP = "spmd_grid", "spmd_grid in-loop"
+IN_LOOP = "spmd_grid in-loop"
 MESSAGE, MESSAGE_IN_LOOP = "spmd_grid message path", "spmd_grid message path in-loop"
 
 
-class Figure(NamedTuple):
-    """Microseconds per update; all but ``raw`` (median) without those that rewriting the faces takes."""
-
-    us: float
-    low: float
-    high: float
-    raw: float
-    calls: int
-
-
-@dataclass
-class RowFigures:
-    """What was measured in one row, by contender.
-
-    ``plan``: what the exchange says of itself.  ``disturbed``: whether other work took part of the processor, so that
-    most contenders took different times from round to round.
-    """
-
-    case: HaloCase
-    by_contender: dict[str, Figure]
-    rewriting_us: dict[str, float] = field(default_factory=dict)
-    rounds: int = 0
-    plan: str = ""
-    disturbed: bool = False
+class RowFigures(Row):
+    """What was measured in one row; times are those of an update."""
 
     @property
     def way(self) -> str:
         """How the bytes go to the neighbours, in the words of the plan."""
         return " and ".join(sorted(set(re.findall(r"^ *rank .*?\) (.*?): sends", self.plan, re.MULTILINE))))
 
-    def us(self, name: str) -> float | None:
-        figure = self.by_contender.get(name)
-        return None if figure is None else figure.us
-
-    def best(self, beginning: str = "") -> str:
-        """The fastest hand-written contender whose name begins so."""
-        peers = [name for name in self.by_contender if not name.startswith(OURS) and name.startswith(beginning)]
-        return min(peers, key=lambda name: self.by_contender[name].us)
-
-    @property
-    def over_best(self) -> float:
-        """How many times longer the best hand-written one takes than ours called from Python."""
-        return self._ratio(self.best())
-
     @property
     def over_persistent(self) -> float:
-        return self._ratio(self.best(PERSISTENT))
-
-    def _ratio(self, peer: str) -> float:
-        ours, theirs = self.by_contender[OURS].us, self.by_contender[peer].us
-        return theirs / ours if ours > 0 else float("inf")
+        return self.ratio(self.best(PERSISTENT), OURS)
 
     def to_dict(self) -> dict:
         return {
@@ -119,8 +76,8 @@ def table_row(row: RowFigures) -> str:
 def to_markdown(rows: Sequence[RowFigures], caption: str, overlap: Sequence[str] = ()) -> str:
     """The table, the verdicts, and the lines of ``overlap`` as they are."""
     heads = ["row", *_COLUMNS, "which by hand", "our way"]
-    lines = [caption, "", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    lines += ["| " + " | ".join([row.case.name, *_cells(row), row.best(), _remark(row)]) + " |" for row in rows]
+    cells = [[row.case.name, *_cells(row), row.best(), _remark(row)] for row in rows]
+    lines = [caption, "", *markdown_table(heads, cells)]
     for block in (summary(rows), overlap):
         if block:
             lines += ["", "```", *block, "```"]
@@ -152,29 +109,6 @@ def _us(value: float | None) -> str:
 # -- the summary -----------------------------------------------------------------------------------------------
 
 
-class Goal(NamedTuple):
-    """What was aimed at in the rows that ``applies`` names: ``value`` at least, or at most, ``bound``."""
-
-    title: str
-    applies: Callable[[HaloCase], bool]
-    value: Callable[[RowFigures], float | None]
-    bound: float
-    at_least: bool
-
-    def verdict(self, rows: Sequence[RowFigures]) -> str:
-        found = [(self.value(row), row) for row in rows if self.applies(row.case)]
-        found = [(value, row) for value, row in found if value is not None]
-        if not found:
-            return f"not measured  {self.title}"
-        met = [value >= self.bound if self.at_least else value <= self.bound for value, _ in found]
-        worst, row = (min if self.at_least else max)(found, key=lambda pair: pair[0])
-        figure = f"{worst:.2f}x" if self.at_least else f"{worst:.2f} us"
-        return (
-            f"{'met' if all(met) else 'missed':12s}  {self.title}: {sum(met)} of {len(met)} rows;"
-            f" {'least' if self.at_least else 'most'} {figure} ({row.case.name})"
-        )
-
-
 _KIB = 1024
 
 
@@ -201,25 +135,11 @@ def goals() -> list[Goal]:
             True,
         ),
         Goal("2x persistent, unit-stride faces", lambda case: not case.is_rows, over_persistent, 2.0, True),
-        Goal("0.3 us in-loop, 64^2 rows", small_rows, lambda row: row.us(IN_LOOP), 0.3, False),
-        Goal("1 us from Python, 64^2 rows", small_rows, lambda row: row.us(OURS), 1.0, False),
+        Goal("0.3 us in-loop, 64^2 rows", small_rows, lambda row: row.us(IN_LOOP), 0.3, False, " us"),
+        Goal("1 us from Python, 64^2 rows", small_rows, lambda row: row.us(OURS), 1.0, False, " us"),
     ]
-
-
-def slower_rows(rows: Sequence[RowFigures]) -> list[RowFigures]:
-    """Those in which ours, called from Python, is slower than the best hand-written contender."""
-    return [row for row in rows if row.over_best < 1]
 
 
 def summary(rows: Sequence[RowFigures]) -> list[str]:
     """The verdicts, a line each."""
-    slower = slower_rows(rows)
-    disturbed = sum(row.disturbed for row in rows)
-    lines = []
-    if disturbed:
-        lines.append(f"WARNING: other work on the machine disturbed {disturbed} of {len(rows)} rows; measure again")
-    lines += [
-        f"Slower than the best hand-written variant in {len(slower)} of {len(rows)} rows" + (":" if slower else ".")
-    ]
-    lines += [f"    {row.case.name}: {row.over_best:.2f}x of {row.best()}" for row in slower]
-    return [*lines, *(goal.verdict(rows) for goal in goals())]
+    return [*slower_lines(rows), *(goal.verdict(rows) for goal in goals())]

@@ -68,5 +68,6 @@ def _check_mpi() -> None:
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise TransportError(
-            f"MPI cannot be loaded ({reason}); install one with 'pip install \"spmd-grid[mpich]\"' or load the cluster's"
+            f"MPI cannot be loaded ({reason}); install one with 'pip install \"spmd-grid[mpich]\"', or load the"
+            " cluster's"
         )

@@ -41,8 +41,8 @@ def measure(
 ) -> Times:
     """Times batches of all ``contenders`` in turns, ``rounds`` times, in an order that changes by a seeded shuffle.
 
-    Collective; ``comm`` has ``Barrier`` and ``allgather``.  Batches take about ``batch_seconds``.  Fewer rounds are made
-    where they take longer than ``at_most_seconds``.
+    Collective; ``comm`` has ``Barrier`` and ``allgather``.  Batches take about ``batch_seconds``.  Fewer rounds are
+    made where they take longer than ``at_most_seconds``.
     """
     names = list(contenders)
     order = np.random.default_rng(seed)

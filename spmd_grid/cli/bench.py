@@ -1,19 +1,25 @@
-"""``python -m spmd_grid bench``: benchmarks against what one writes by hand."""
+"""``python -m spmd_grid bench``: benchmarks against what one writes by hand, and of planning."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from spmd_grid.bench.halo_cases import all_cases, matching_cases, quick_cases
+from spmd_grid.bench import halo_cases, plan_cases, reshard_cases
 from spmd_grid.bench.launch import inside_a_job, on_ranks
+from spmd_grid.bench.rows import matching_cases
 from spmd_grid.errors import TransportError
 
 __all__ = ["add_parser"]
 
 _ROUNDS, _QUICK_ROUNDS = 61, 9
 _OVERLAP_ROUNDS = 15
+
+
+class _RefusedError(Exception):
+    """What was asked for cannot be done; the text says why."""
 
 
 def add_parser(commands) -> None:
@@ -31,49 +37,110 @@ def add_parser(commands) -> None:
         " fields of doubles cut along the first or the last dimension; all faces are rewritten before every update."
         " Then how much of a large exchange hides behind computing.",
     )
-    halo.add_argument("-n", "--ranks", type=_positive, default=2, metavar="N", help="MPI processes to start (2)")
-    halo.add_argument("--quick", action="store_true", help="a few rows, few rounds, no overlap")
-    halo.add_argument(
-        "--rows",
-        default="",
-        metavar="PATTERN",
-        help="only rows whose name contains this, such as '2-d 64^2 rows*1 field'",
+    _add_options(halo, "'2-d 64^2 rows*1 field'", "a few rows, few rounds, no overlap")
+    _add_ranks(halo)
+    halo.add_argument("--overlap", action="store_true", help="only how much of an exchange hides behind computing")
+    halo.set_defaults(command=_command(_bench_halo))
+    reshard = kinds.add_parser(
+        "reshard",
+        help="run_plan against hand-written reshardings",
+        description="Time per resharding of doubles by run_plan, and by hand-written mpi4py: Alltoallw and Isend/Irecv"
+        " with subarray types, Alltoallv with numpy packing. Interleaved in one run, on arrays of 2 and 3 dimensions"
+        " cut along one before and along another after; the source is rewritten before every call.",
     )
-    halo.add_argument(
+    _add_options(reshard, "'2-d 512^2 rows to columns'", "a few rows, few rounds")
+    _add_ranks(reshard)
+    reshard.set_defaults(command=_command(_bench_reshard))
+    plan = kinds.add_parser(
+        "plan",
+        help="how long one process takes to plan, on grids of 8 to 1,048,576 devices",
+        description="Microseconds in which one process plans: makes both layouts and lists what it sends and receives."
+        " On grids of 8 to 1,048,576 devices on which it has equally many partners, and with very many on the largest;"
+        " also milliseconds of plan_reshard and of totals(). No other processes are needed.",
+    )
+    _add_options(plan, "'swap'", "only the smallest and the largest grids, few rounds")
+    plan.set_defaults(command=_command(_bench_plan))
+
+
+def _add_options(parser, example: str, quick: str) -> None:
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument(
+        "--rows", default="", metavar="PATTERN", help=f"only rows whose name contains this, such as {example}"
+    )
+    parser.add_argument(
         "--rounds",
         type=_positive,
         metavar="N",
         help=f"how often all take their turn ({_ROUNDS}; {_QUICK_ROUNDS} with --quick)",
     )
-    halo.add_argument("--overlap", action="store_true", help="only how much of an exchange hides behind computing")
-    halo.add_argument("--json", default="", metavar="PATH", help="write all figures here")
-    halo.add_argument("--markdown", default="", metavar="PATH", help="write the table here")
-    halo.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # said to the processes that are started
-    halo.set_defaults(command=_bench_halo)
+    parser.add_argument("--json", default="", metavar="PATH", help="write all figures here")
+    parser.add_argument("--markdown", default="", metavar="PATH", help="write the table here")
+
+
+def _add_ranks(parser) -> None:
+    parser.add_argument("-n", "--ranks", type=_positive, default=2, metavar="N", help="MPI processes to start (2)")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # said to the processes that are started
+
+
+# -- the commands ----------------------------------------------------------------------------------------------
 
 
 def _bench_halo(options) -> int:
-    cases = quick_cases() if options.quick and not options.rows else matching_cases(all_cases(), options.rows)
-    if not cases:
-        return _refuse(f"no row's name contains {options.rows!r}; they are like {all_cases()[0].name!r}")
-    for path in filter(None, (options.json, options.markdown)):  # not after minutes of measuring
-        if not Path(path).resolve().parent.is_dir() or Path(path).is_dir():
-            return _refuse(f"cannot write {path!r}: there is no such folder, or it is one itself")
-    try:
-        if not options.here and not inside_a_job():
-            return on_ranks(options.ranks, ["bench", "halo", "--here", *_words(options)])
-        from spmd_grid.bench.halo import run_bench
+    cases = _cases(options, halo_cases)
+    if _is_elsewhere(options):
+        return _on_ranks("halo", options)
+    from spmd_grid.bench.halo import run_bench
 
-        run_bench(
-            [] if options.overlap else cases,
-            options.rounds or (_QUICK_ROUNDS if options.quick else _ROUNDS),
-            _overlap_rounds(options),
-            options.json,
-            options.markdown,
-        )
-    except TransportError as error:
-        return _refuse(error)
+    overlap_rounds = _overlap_rounds(options)
+    run_bench([] if options.overlap else cases, _rounds(options), overlap_rounds, options.json, options.markdown)
     return 0
+
+
+def _bench_reshard(options) -> int:
+    cases = _cases(options, reshard_cases)
+    if _is_elsewhere(options):
+        return _on_ranks("reshard", options)
+    from spmd_grid.bench.reshard import run_bench
+
+    run_bench(cases, _rounds(options), options.json, options.markdown)
+    return 0
+
+
+def _bench_plan(options) -> int:
+    from spmd_grid.bench.plan import run_bench
+
+    run_bench(_cases(options, plan_cases), _rounds(options), options.json, options.markdown)
+    return 0
+
+
+def _command(bench: Callable) -> Callable:
+    def run(options) -> int:
+        try:
+            return bench(options)
+        except (_RefusedError, TransportError) as error:
+            print(f"spmd_grid bench: {error}", file=sys.stderr)
+            return 2
+
+    return run
+
+
+# -- options ---------------------------------------------------------------------------------------------------
+
+
+def _cases(options, room) -> Sequence:
+    """The rows to measure, of those that the module ``room`` has; refuses what would fail after minutes."""
+    cases = room.quick_cases() if options.quick and not options.rows else room.all_cases()
+    found = matching_cases(cases, options.rows)
+    if not found:
+        raise _RefusedError(f"no row's name contains {options.rows!r}; they are like {cases[0].name!r}")
+    for path in filter(None, (options.json, options.markdown)):
+        if not Path(path).resolve().parent.is_dir() or Path(path).is_dir():
+            raise _RefusedError(f"cannot write {path!r}: there is no such folder, or it is one itself")
+    return found
+
+
+def _rounds(options) -> int:
+    return options.rounds or (_QUICK_ROUNDS if options.quick else _ROUNDS)
 
 
 def _overlap_rounds(options) -> int:
@@ -82,16 +149,17 @@ def _overlap_rounds(options) -> int:
     return 0 if options.quick or options.rows else _OVERLAP_ROUNDS
 
 
-def _words(options) -> list[str]:
-    """The options as they were given, for the processes that measure."""
-    words = [f"--{name}" for name in ("quick", "overlap") if getattr(options, name)]
+def _is_elsewhere(options) -> bool:
+    """Whether the processes that measure have yet to be started."""
+    return not options.here and not inside_a_job()
+
+
+def _on_ranks(kind: str, options) -> int:
+    """Starts the processes that measure, with the options as they were given."""
+    words = [f"--{name}" for name in ("quick", "overlap") if getattr(options, name, False)]
     valued = [(name, getattr(options, name)) for name in ("rows", "rounds", "json", "markdown")]
-    return words + [f"--{name}={value}" for name, value in valued if value]
-
-
-def _refuse(reason) -> int:
-    print(f"spmd_grid bench: {reason}", file=sys.stderr)
-    return 2
+    words += [f"--{name}={value}" for name, value in valued if value]
+    return on_ranks(options.ranks, ["bench", kind, "--here", *words])
 
 
 def _positive(text: str) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from spmd_grid.cli import bench, run
+from spmd_grid.cli import bench, plan, run, show
 
 __all__ = ["main"]
 
@@ -16,6 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="spmd_grid", description="SPMD programs on grids of devices.")
     commands = parser.add_subparsers(metavar="command", required=True)
     run.add_parser(commands)
+    plan.add_parser(commands)
+    show.add_parser(commands)
     bench.add_parser(commands)
     options = parser.parse_args(arguments)
     return options.command(options)

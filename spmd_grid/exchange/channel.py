@@ -65,8 +65,8 @@ class Channel:
     Collective over the neighbours.  ``into_shape``: that of the arrays that cells land in, where they are others than
     those they are given from.  ``gives``: (place, cells) in the order in which the taker lists them; ``takes``:
     what comes in, the own cells included; both by place.  ``fills``: (cells, one value per field).  ``memory``:
-    whether neighbours may meet in memory.  ``lands``: False where what comes in is not copied by the course; then
-    everything is staged, and `arrived` gives it.
+    whether neighbours may meet in memory; ``read_from``: from how many bytes on, in runs of how many, MIXED reads.
+    ``lands``: False where what comes in is not copied by the course; then everything is staged, and `arrived` gives it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Channel:
         into_shape: Shape | None = None,
         memory: bool = True,
         lands: bool = True,
-        read_from: int = _READ_BYTES,
+        read_from: tuple[int, int] = (_READ_BYTES, _READ_RUN_BYTES),
         activity=None,
     ):
         self.comm, self.shape, self.dtypes = comm, tuple(shape), tuple(dtypes)
@@ -274,7 +274,8 @@ class Channel:
             return mode == READ
         n_bytes = self._bytes_of(cells)
         runs = sum(n_runs(each, shape) for each in cells) * len(self.dtypes)
-        return n_bytes >= self._read_from and n_bytes >= _READ_RUN_BYTES * runs
+        least, least_run = self._read_from
+        return n_bytes >= least and n_bytes >= least_run * runs
 
     def way_to(self, place: int) -> str:
         """How cells go to and from a neighbour, in words.  Local."""
@@ -290,10 +291,12 @@ class Channel:
         """What the course has to know of these arrays, which the caller keeps alive; None: one that a loop brings.
 
         Local.  ``into``: the arrays that cells land in, by default the same; then the course makes sure, at every
-        exchange, that each is what it is now.
+        exchange, that each is what it is now.  Where one is in the memory of the field itself, all that it gives is
+        packed before anything lands.
         """
         arena, same = self.comm.process.arena, into is None
         into = fields if same else into
+        lent = [same or x is None or not np.may_share_memory(x, y) for x, y in zip(fields, into)]
         table = self._table(_strides(fields, self.shape, self.dtypes), _strides(into, self.into_shape, self.dtypes))
         call = np.zeros(at.CALL_FIELDS + at.FIELD_WORDS * len(fields), np.int64)
         call[at.CALL_TABLE], call[at.CALL_COLUMNS] = kernels.address_of(table), table.shape[1]
@@ -305,13 +308,15 @@ class Channel:
                 continue
             call[word + at.F_ADDRESS] = address = kernels.address_of(x)
             call[word + at.F_INTO] = address if same else kernels.address_of(into[f])
-            shares = x.flags.c_contiguous and (same or not np.may_share_memory(x, into[f]))
-            call[word + at.F_OFFSET] = arena.offset_of(address, x.nbytes) if shares else -1
+            readable = lent[f] and x.flags.c_contiguous
+            call[word + at.F_OFFSET] = arena.offset_of(address, x.nbytes) if readable else -1
             if same and kernels.ARRAY_WORDS:
                 shapes.append(np.array([*x.shape, *x.strides, 0], np.int64))
                 call[word + at.F_OBJECT], call[word + at.F_DTYPE] = id(x), id(x.dtype)
                 call[word + at.F_SHAPE] = kernels.address_of(shapes[-1])
-        requests = self._straight(fields) if self.sends and self.message_mode == STRAIGHT else None
+        requests = None
+        if self.sends and self.message_mode == STRAIGHT and all(lent):
+            requests = self._straight(fields)
         if requests is not None:
             call[at.CALL_REQUESTS], call[at.CALL_COUNT] = requests.address, requests.count
         return Call(kernels.address_of(call), call, table, shapes, requests)

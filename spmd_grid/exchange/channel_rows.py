@@ -25,7 +25,7 @@ _NOTHING = kernels.BoxRow(0, 0, 0, 0, ((0, 0, 0), (1, 0, 0), (1, 0, 0), (1, 1, 1
 
 
 class Taken(NamedTuple):
-    """Cells of the array they land in (``target``) that come from those (``source``) of an array of member ``place``."""
+    """Cells of the array that they land in (``target``), from those (``source``) of an array of member ``place``."""
 
     place: int
     target: Cells

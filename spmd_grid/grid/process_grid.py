@@ -91,18 +91,19 @@ class ProcessGrid:
             self._groups[axes] = found
         return found
 
-    def of_processes(self, processes: Sequence[int], operation: str) -> ProcessGrid:
-        """A grid of one axis over these processes of the same program, in this order.
+    def like(self, grid: Grid, operation: str) -> ProcessGrid:
+        """Another grid bound to the processes of the same program.
 
-        Local.  Raises GridError where there is no such process, or this grid has been closed.
+        Local.  Raises GridError where it needs a process that is not there, or this grid has been closed.
         """
         if self._closed:
             raise GridError(f"{operation}: the {self.grid} grid has been closed")
-        if max(processes) >= self._world.size:
+        last = max(grid.ranks) if grid.ranks else grid.size - 1
+        if last >= self._world.size:
             raise GridError(
-                f"{operation}: process {max(processes)} takes part; there are processes 0 to {self._world.size - 1}"
+                f"{operation}: the grid {grid} needs process {last}; there are processes 0 to {self._world.size - 1}"
             )
-        return ProcessGrid(Grid((len(processes),), ranks=tuple(processes)), self._world)
+        return ProcessGrid(grid, self._world)
 
     @property
     def kept(self) -> dict:

@@ -71,6 +71,17 @@ class Sharding:
                 )
 
     @cached_property
+    def _hash(self) -> int:
+        values = [getattr(self, field.name) for field in fields(self)]
+        return hash(tuple(values))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self):  # the hash of names differs between processes: it must not travel
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    @cached_property
     def sharded_dims(self) -> tuple[int, ...]:
         """The tensor dimensions that are split, also where by axes of size 1."""
         return tuple(dim for dim, axes in enumerate(self.split_axes) if axes)

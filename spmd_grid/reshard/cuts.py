@@ -7,7 +7,7 @@ are found by descending from axis to axis, each step a division, with no look at
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ class Cut:
         return max(start - self.low, 0), min(stop + self.high, self.extent)
 
     def child(self, level: int, first: int, start: int, stop: int, part: int) -> tuple[int, int]:
-        """The cells of ``part`` of a prefix that has ``[start, stop)``, and whose first position is ``first``.  Local."""
+        """The cells of ``part`` of a prefix that has ``[start, stop)``, and its first position ``first``.  Local."""
         if self.offsets is not None:
             rest = self.rests[level]
             return self.offsets[first + part * rest], self.offsets[first + (part + 1) * rest]
@@ -99,11 +99,13 @@ class Cut:
                 yield from self._below(level + 1, first + part * self.rests[level], a, b, (*digits, part), low, high)
 
 
-def cuts_of(layout: Layout, hidden: int | None, halos: bool) -> tuple[Cut, ...]:
+def cuts_of(
+    layout: Layout, hidden: int | None = None, hidden_axes: Sequence[int] = (), halos: bool = False
+) -> tuple[Cut, ...]:
     """A layout's dimensions as cuts.
 
-    Local.  ``hidden``: the extent of a leading dimension that the partial axes cut, or None for none; ``halos``:
-    whether parts come with theirs.
+    Local.  ``hidden``: the extent of a leading dimension that ``hidden_axes`` cut, or None for none; ``halos``: whether
+    parts come with theirs.
     """
     sharding = layout.sharding
     grid = sharding.grid
@@ -119,6 +121,5 @@ def cuts_of(layout: Layout, hidden: int | None, halos: bool) -> tuple[Cut, ...]:
         for dim, extent in enumerate(layout.global_shape)
     ]
     if hidden is not None:
-        axes = sharding.partial_axes
-        cuts.insert(0, Cut(hidden, axes, [grid.shape[axis] for axis in axes]))
+        cuts.insert(0, Cut(hidden, hidden_axes, [grid.shape[axis] for axis in hidden_axes]))
     return tuple(cuts)

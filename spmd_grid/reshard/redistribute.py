@@ -10,12 +10,12 @@ the source holds copies are *tied*, the others *loose*.  On one grid the device 
 on loose axes) from the copy whose tied coordinates are r's, moved on by the sum of r - i over the loose axes:
 
 - a block that r holds itself has i = r there, so it comes from r;
-- receivers that share their tied coordinates ask different copies;
-- where tied coordinates occur equally often among the receivers, all copies serve equally many.
+- receivers that share their tied coordinates ask different copies.
 
-Tied axes within a node are moved on by all loose axes, those from node to node only by loose axes from node to node: a
-block that has a copy on the receiver's node comes from there.  Between different grids, coordinates say nothing;
-receivers are numbered, and number n is served by copy n modulo the number of copies, unless it holds the block.
+Axes along which the target holds copies as well are not moved on: there, every copy serves its like.  Tied axes within
+a node are moved on by all loose axes, those from node to node only by loose axes from node to node: a block that has a
+copy on the receiver's node comes from there.  Between different grids, coordinates say nothing; receivers are numbered,
+and number n is served by copy n modulo the number of copies, unless it holds the block.
 
 Tied axes that split the target make the work of copies uneven.  Blocks that are large enough are therefore cut among
 these copies: each serves a *slice* of its own.
@@ -121,6 +121,13 @@ class Redistribution:
             return None
         return prod(self.source.grid.shape[axis] for axis in source)
 
+    @cached_property
+    def hidden_axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The axes that cut the contributions, on either side: those that both share first, so that these stay put."""
+        source, target = self.source.sharding.partial_axes, self.target.sharding.partial_axes
+        shared = [axis for axis in source if axis in target and self._on_one_grid]
+        return tuple((*shared, *[axis for axis in side if axis not in shared]) for side in (source, target))
+
     def source_box(self, coords: MultiIndex) -> Box:
         """What the device at ``coords`` of the source's grid holds: its core."""
         return _box([cut.interval([coords[axis] for axis in cut.axes]) for cut in self._source_cuts])
@@ -151,11 +158,11 @@ class Redistribution:
 
     @cached_property
     def _source_cuts(self) -> tuple[Cut, ...]:
-        return cuts_of(self.source, self.hidden, halos=False)
+        return cuts_of(self.source, self.hidden, self.hidden_axes[0])
 
     @cached_property
     def _target_cuts(self) -> tuple[Cut, ...]:
-        return cuts_of(self.target, self.hidden, halos=True)
+        return cuts_of(self.target, self.hidden, self.hidden_axes[1], halos=True)
 
     # -- copies --------------------------------------------------------------------------------------------------
 
@@ -172,24 +179,37 @@ class Redistribution:
         tied = [axis for axis in range(grid.ndim) if axis not in self._loose and grid.shape[axis] > 1]
         if self._on_one_grid:
             tied = [axis for axis in tied if axis in splits and (self.node_size == 1 or self._within_node(axis))]
-        cells = prod(cut.interval((0,) * len(cut.axes))[1] for cut in self._source_cuts)
+        if self._sliced_dim is None:
+            return ()
+        extents = [_extent(cut.interval((0,) * len(cut.axes))) for cut in self._source_cuts]
+        most = min(extents[self._sliced_dim], prod(extents) * self.itemsize // _SLICE_BYTES)
         sliced, slices = [], 1
-        for axis in tied if self._sliced_dim is not None else ():
-            if cells * self.itemsize >= slices * grid.shape[axis] * _SLICE_BYTES:
+        for axis in tied:
+            if slices * grid.shape[axis] <= most:
                 sliced.append(axis)
                 slices *= grid.shape[axis]
         return tuple(sliced)
 
     @cached_property
     def _sliced_dim(self) -> int | None:
-        """The dimension along which blocks are cut into slices: the longest, as explicit offsets allow no more axes."""
-        extents = [
-            -1 if cut.offsets is not None else cut.interval((0,) * len(cut.axes))[1] for cut in self._source_cuts
-        ]
-        if self.hidden is not None:
-            extents[0] = -1
-        longest = max(extents, default=-1)
-        return extents.index(longest) if longest > 0 else None
+        """The dimension along which blocks are cut into slices, if there is one.
+
+        All slices of a block should be wanted alike.  So it is one that no loose axis cuts for the target, if possible
+        one in which receivers want all of the block, and of these the longest.  Explicit offsets allow no more axes.
+        """
+        loose = set(self._loose) if self._on_one_grid else set()
+        best = None
+        for dim, (held, wanted) in enumerate(zip(self._source_cuts, self._target_cuts)):
+            if held.offsets is not None or (dim == 0 and self.hidden is not None):
+                continue
+            block, window = (
+                _extent(interval)
+                for interval in (held.interval((0,) * len(held.axes)), wanted.window((0,) * len(wanted.axes)))
+            )
+            rank = loose.isdisjoint(wanted.axes), window >= block, min(block, window)
+            if rank[2] and (best is None or rank > best[0]):
+                best = rank, dim
+        return None if best is None else best[1]
 
     @cached_property
     def _served_cuts(self) -> tuple[Cut, ...]:
@@ -212,21 +232,29 @@ class Redistribution:
         grid, served = self.source.grid, {axis for cut in self._served_cuts for axis in cut.axes}
         tied = [axis for axis in range(grid.ndim) if axis not in served and grid.shape[axis] > 1]
         if not self._on_one_grid:
-            free = [axis for axis in range(self.target.grid.ndim) if axis not in self._target_axes]
-            weights = dict.fromkeys(self._target_axes, 1) | dict(zip(free, _strides(self.target.grid, free)))
-            return (_rule(grid, tied, self._loose, weights, shared=False),) if tied else ()
-        near = [axis for axis in tied if self._within_node(axis)]
-        far = [axis for axis in tied if axis not in near]
-        groups = (near, self._loose), (far, tuple([axis for axis in self._loose if not self._within_node(axis)]))
+            return (_rule(grid, tied, self._loose, self._numbering(), shared=False),) if tied else ()
+        splits = {axis for cut in self._target_cuts for axis in cut.axes}
+        alike = [axis for axis in tied if axis not in splits]
+        near = [axis for axis in tied if axis in splits and self._within_node(axis)]
+        far = [axis for axis in tied if axis in splits and axis not in near]
+        beyond = tuple([axis for axis in self._loose if not self._within_node(axis)])
+        groups = (alike, ()), (near, self._loose), (far, beyond)
         return tuple(
             _rule(grid, group, loose, dict.fromkeys(loose, 1) | dict(zip(group, _strides(grid, group))), shared=True)
             for group, loose in groups
             if group
         )
 
-    @cached_property
-    def _target_axes(self) -> tuple[int, ...]:
-        return tuple(axis for cut in self._target_cuts for axis in cut.axes)
+    def _numbering(self) -> dict[int, int]:
+        """Weights that number the target's devices so that those which want of one block have numbers in a row."""
+        grid = self.target.grid
+        splits = {axis for cut in self._target_cuts for axis in cut.axes}
+        free = [axis for axis in range(grid.ndim) if axis not in splits]
+        weights, step = dict(zip(free, _strides(grid, free))), prod(grid.shape[axis] for axis in free)
+        for cut, served in zip(self._target_cuts, self._served_cuts):
+            weights |= {axis: step * rest for axis, rest in zip(cut.axes, cut.rests)}
+            step *= -(-prod(cut.sizes) // prod(served.sizes))  # so many parts meet one block
+        return weights
 
     # -- a receiver's side ---------------------------------------------------------------------------------------
 
@@ -404,6 +432,10 @@ def _solve(rule: _Rule, axis: int, left: int, is_digit: bool, choices: range) ->
     first = left // common * pow(weight // common, -1, step) % step if step > 1 else 0
     start = choices.start + (first - choices.start) % step
     return range(start, choices.stop, step)
+
+
+def _extent(interval: tuple[int, int]) -> int:
+    return interval[1] - interval[0]
 
 
 def _box(intervals: Sequence[tuple[int, int]]) -> Box:

@@ -11,6 +11,7 @@ __all__ = [
     "ALL_GATHER",
     "ALL_REDUCE",
     "ALL_TO_ALL",
+    "BROADCAST",
     "EXCHANGE",
     "KINDS",
     "MARK_PARTIAL",
@@ -24,10 +25,11 @@ __all__ = [
 SLICE, MARK_PARTIAL = "all_slice", "mark_partial"
 # Within groups of grid_axes, by native collectives.
 ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER = "all_gather", "all_reduce", "reduce_scatter"
+BROADCAST = "broadcast"  # from the only device of the source's grid to all of the target's
 # Boxes from process to process.
 ALL_TO_ALL, SWAP, EXCHANGE = "all_to_all", "swap", "exchange"
 
-KINDS = SLICE, MARK_PARTIAL, ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, ALL_TO_ALL, SWAP, EXCHANGE
+KINDS = SLICE, MARK_PARTIAL, ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL, SWAP, EXCHANGE
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ def python(*words, timeout=60):
 # -- refusals --------------------------------------------------------------------------------------------------
 
 
-def refused(capsys, *words):
-    assert main(["bench", "halo", *words]) == 2
+def refused(capsys, *words, kind="halo"):
+    assert main(["bench", kind, *words]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("spmd_grid bench: ") and len(err.splitlines()) == 1
     return err
@@ -37,16 +37,21 @@ def refused(capsys, *words):
 
 def test_no_such_row(capsys):
     assert "no row's name contains '5-d'; they are like '2-d 64^2 rows" in refused(capsys, "--rows", "5-d")
+    known = "they are like '2-d 64^2 rows to columns'"
+    assert known in refused(capsys, "--rows", "5-d", kind="reshard")
+    assert "they are like 'swap, 2x2x2'" in refused(capsys, "--rows", "5-d", kind="plan")
 
 
-def test_a_file_that_cannot_be_written(capsys, tmp_path):
-    assert "cannot write" in refused(capsys, "--json", str(tmp_path / "missing" / "figures.json"))
-    assert "cannot write" in refused(capsys, "--markdown", str(tmp_path))
+@pytest.mark.parametrize("kind", ["halo", "reshard", "plan"])
+def test_a_file_that_cannot_be_written(kind, capsys, tmp_path):
+    assert "cannot write" in refused(capsys, "--json", str(tmp_path / "missing" / "figures.json"), kind=kind)
+    assert "cannot write" in refused(capsys, "--markdown", str(tmp_path), kind=kind)
 
 
-def test_no_launcher(capsys, monkeypatch):
+@pytest.mark.parametrize("kind", ["halo", "reshard"])
+def test_no_launcher(kind, capsys, monkeypatch):
     monkeypatch.setattr(launch.shutil, "which", lambda *_, **__: None)
-    assert f"there is no mpiexec beside {sys.executable} or in PATH; 'pip install" in refused(capsys)
+    assert f"there is no mpiexec beside {sys.executable} or in PATH; 'pip install" in refused(capsys, kind=kind)
 
 
 def test_no_mpi(capsys, monkeypatch, tmp_path):
@@ -55,17 +60,31 @@ def test_no_mpi(capsys, monkeypatch, tmp_path):
     assert "MPI cannot be loaded (RuntimeError: cannot load MPI library); install one" in refused(capsys)
 
 
-@pytest.mark.parametrize("words", [(), ("walk",), ("halo", "-n", "0"), ("halo", "--rounds", "few"), ("halo", "-x")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("walk",),
+        ("halo", "-n", "0"),
+        ("halo", "--rounds", "few"),
+        ("halo", "-x"),
+        ("reshard", "-n", "0"),
+        ("reshard", "--overlap"),
+        ("plan", "-n", "2"),
+        ("plan", "--rounds", "0"),
+    ],
+)
 def test_usage(words, capsys):
     with pytest.raises(SystemExit) as left:
         main(["bench", *words])
     assert left.value.code == 2 and "usage" in capsys.readouterr().err
 
 
-def test_help_loads_neither_mpi_nor_numba():
+@pytest.mark.parametrize("kind", ["halo", "reshard", "plan"])
+def test_help_loads_neither_mpi_nor_numba(kind):
     program = (
         "import sys\nfrom spmd_grid.cli.main import main\n"
-        "try:\n    main(['bench', 'halo', '--help'])\nexcept SystemExit as exit_:\n    assert not exit_.code\n"
+        f"try:\n    main(['bench', '{kind}', '--help'])\nexcept SystemExit as exit_:\n    assert not exit_.code\n"
         "assert {'mpi4py', 'numba'}.isdisjoint(sys.modules)\n"
     )
     done = python("-c", program)
@@ -91,6 +110,9 @@ def test_options_reach_the_ranks(started, tmp_path):
     )
     words = ["--quick", "--overlap", "--rows=2-d 64^2 rows", "--rounds=7", f"--json={path}"]
     assert started == [(2, ["bench", "halo", "--here"]), (3, ["bench", "halo", "--here", *words])]
+    started.clear()
+    main(["bench", "reshard", "--quick", "-n", "4", "--rows", "0 to 2", "--markdown", path])
+    assert started == [(4, ["bench", "reshard", "--here", "--quick", "--rows=0 to 2", f"--markdown={path}"])]
 
 
 def test_the_exit_code_of_the_job(monkeypatch):
@@ -153,6 +175,36 @@ def test_one_row(tmp_path):
     assert ours < set(row["contenders"]) and len(row["contenders"]) == 10
     assert row["rounds"] == 2 and all(figure["raw"] > 0 for figure in row["contenders"].values())
     assert f"| {row['row']} |" in table.read_text()
+
+
+@needs_mpi
+def test_one_resharding(tmp_path):
+    figures, table = tmp_path / "figures.json", tmp_path / "table.md"
+    words = ["--quick", "--rows", "64^2 rows to", "--rounds", "2", "--json", figures, "--markdown", table]
+    done = python("-W", "error", "-m", "spmd_grid", "bench", "reshard", *words)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("2 ranks, ") and sum(line.startswith("2-d 64^2 rows to columns") for line in lines) == 1
+    assert any(line.startswith("Slower than the best hand-written variant in ") for line in lines)
+    assert any("message path not slower than Alltoallw" in line for line in lines)
+    (row,) = json.loads(figures.read_text())["rows"]
+    ours = {"spmd_grid", "spmd_grid, new result", "spmd_grid, numpy arrays", "spmd_grid message path"}
+    assert ours < set(row["contenders"]) and len(row["contenders"]) >= 8
+    assert row["rounds"] == 2 and all(figure["raw"] > 0 for figure in row["contenders"].values())
+    assert f"| {row['row']} |" in table.read_text()
+
+
+def test_planning(capsys, tmp_path):
+    figures, table = tmp_path / "figures.json", tmp_path / "table.md"
+    words = ["--rows", "swap*2x2", "--rounds", "1", "--json", str(figures), "--markdown", str(table)]
+    assert main(["bench", "plan", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("one process on ") and sum(line.startswith("swap, ") for line in lines) == 1
+    assert any("100 us for swap, reorder and move" in line for line in lines)
+    (row,) = json.loads(figures.read_text())["rows"]
+    assert (row["row"], row["devices"], row["partners"]) == ("swap, 2x2x2", 8, 1)
+    assert min(row[name] for name in ("us", "low", "high", "shardings_us", "auto_us", "totals_us")) > 0
+    assert "| swap, 2x2x2 | 8 |" in table.read_text()
 
 
 @needs_mpi

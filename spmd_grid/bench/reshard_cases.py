@@ -1,0 +1,77 @@
+"""The rows of the resharding benchmark: which array, cut along which dimension before and after; and what is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from spmd_grid.grid.box import Box
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+
+__all__ = ["ReshardCase", "all_cases", "cells_of", "quick_cases"]
+
+_SQUARES = [(n, n) for n in (64, 512, 2048, 4096)]
+_CUBES = [(n, n, n) for n in (32, 128, 256)]
+_UNEVEN = (1023, 4097)
+
+
+@dataclass(frozen=True)
+class ReshardCase:
+    """A global array of doubles of ``shape``: every process has a block along dimension ``before``, and wants one
+    along ``after``."""
+
+    shape: tuple[int, ...]
+    before: int
+    after: int
+
+    @property
+    def name(self) -> str:
+        ndim, same = len(self.shape), len(set(self.shape)) == 1
+        shape = f"{self.shape[0]}^{ndim}" if same else "x".join(map(str, self.shape))
+        words = {0: "rows", 1: "columns"} if ndim == 2 else {}
+        return f"{ndim}-d {shape} {words.get(self.before, self.before)} to {words.get(self.after, self.after)}"
+
+    @property
+    def is_main(self) -> bool:
+        """Whether it leads from the first dimension to the last: what is sent is strided, what comes in is not."""
+        return (self.before, self.after) == (0, len(self.shape) - 1)
+
+    def layouts(self, grid: Grid) -> tuple[Layout, Layout]:
+        """Before and after, on a grid of one axis."""
+        return tuple(
+            Layout(Sharding(grid, [[0] if dim == cut else [] for dim in range(len(self.shape))]), self.shape)
+            for cut in (self.before, self.after)
+        )
+
+
+def all_cases() -> list[ReshardCase]:
+    flat = [ReshardCase(shape, *cuts) for shape in (*_SQUARES, _UNEVEN) for cuts in ((0, 1), (1, 0))]
+    return flat + [ReshardCase(shape, *cuts) for shape in _CUBES for cuts in ((0, 2), (2, 0), (0, 1))]
+
+
+def quick_cases() -> list[ReshardCase]:
+    """A few rows of each kind, none of them large."""
+    return [
+        ReshardCase((64, 64), 0, 1),
+        ReshardCase((512, 512), 0, 1),
+        ReshardCase((512, 512), 1, 0),
+        ReshardCase(_CUBES[0], 0, 2),
+    ]
+
+
+def cells_of(box: Box, shape: tuple[int, ...], first: int = 0) -> np.ndarray:
+    """What ``box`` of a global array of ``shape`` holds: another number in every cell, from ``first`` on.
+
+    >>> cells_of(Box((0, 1), (2, 3)), (2, 4), 10)
+    array([[11., 12.],
+           [15., 16.]])
+    """
+    cells = np.full(box.shape, float(first))
+    for dim, (start, stop) in enumerate(zip(box.starts, box.stops, strict=True)):
+        stride, after = prod(shape[dim + 1 :]), box.ndim - dim - 1
+        cells += (stride * np.arange(start, stop)).reshape(-1, *[1] * after)
+    return cells

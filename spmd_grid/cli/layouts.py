@@ -1,0 +1,228 @@
+"""Options that say what is laid out how, for the commands that plan and draw."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError, GridError, ShapeError, ShardingError, SpmdError
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+
+__all__ = [
+    "add_layout_options",
+    "at_least",
+    "dtype_of",
+    "numbers",
+    "parse_list",
+    "reported",
+    "source_layout",
+    "target_layout",
+]
+
+# What lies beyond is no input but a mistake, which should not use up the memory.
+_MOST_LETTERS, _MOST_DIGITS, _MOST_RANKS = 1 << 20, 30, 1 << 22
+
+
+def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -> None:
+    """The options that describe a source and a target."""
+    source = parser.add_argument_group("the layout" if not target_required else "from")
+    source.add_argument("--grid", required=True, metavar="SHAPE", help="the grid of devices, such as 2x3")
+    source.add_argument("--shape", required=True, metavar="SHAPE", help="the global array, such as 4x6")
+    source.add_argument(
+        "--sharding",
+        "--from",
+        required=True,
+        metavar="AXES",
+        help="per tensor dimension the grid axes that split it, such as '[[0],[1]]'; names where axes have names",
+    )
+    source.add_argument("--axis-names", metavar="NAMES", help="names of the grid's axes, such as x,y")
+    source.add_argument("--ranks", "--from-ranks", metavar="LIST", help="the process of each device, such as 0-3,8,9")
+    _add_sharding_options(source, "", "--from-")
+    target = parser.add_argument_group(
+        "to", "grid and block rule are those above unless given, all else is not taken over"
+    )
+    target.add_argument("--to", required=target_required, metavar="AXES", help="the sharding to go to")
+    target.add_argument("--to-grid", metavar="SHAPE", help="another grid")
+    target.add_argument("--to-axis-names", metavar="NAMES", help="names of its axes")
+    target.add_argument("--to-ranks", metavar="LIST", help="its processes")
+    _add_sharding_options(target, "--to-")
+    parser.add_argument("--dtype", default="float64", help="of the array (float64)")
+
+
+def _add_sharding_options(group, *prefixes: str) -> None:
+    def add(name: str, **options) -> None:
+        group.add_argument(*[prefix + name if prefix else "--" + name for prefix in prefixes], **options)
+
+    add("blocks", metavar="RULE", help="ceil or balanced")
+    add("halo", metavar="SIZES", help="low,high per sharded dimension, such as 1,1,0,2")
+    add("offsets", metavar="LISTS", help="starts of the shards and the end per sharded dimension: '[[0,2,6],[0,3,4]]'")
+    add("partial", metavar="AXES", help="grid axes along which values are partial")
+    add("partial-kind", metavar="KIND", help="how they are combined (sum)")
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of an option that is a number of at least ``least``."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value}; it must be at least {least}")
+        return value
+
+    return number
+
+
+def source_layout(options) -> Layout:
+    """The layout that options describe.  Raises SpmdError."""
+    grid = _grid(options.grid, options.axis_names, options.ranks, "--")
+    return _layout(options, grid, options.sharding, "--sharding", "")
+
+
+def target_layout(options) -> Layout:
+    """The layout to go to: grid and block rule are the source's where none are given.  Raises SpmdError."""
+    grid = source_layout(options).grid
+    if options.to_grid or options.to_ranks or options.to_axis_names:
+        shape = options.to_grid or options.grid
+        names = options.to_axis_names or (None if options.to_grid else options.axis_names)
+        grid = _grid(shape, names, options.to_ranks or (None if options.to_grid else options.ranks), "--to-")
+    return _layout(options, grid, options.to, "--to", "to_")
+
+
+def _grid(shape: str, names: str | None, ranks: str | None, prefix: str) -> Grid:
+    sizes = numbers(shape, f"{prefix}grid", GridError, "sizes such as 2x3")
+    processes = None if ranks is None else _ranges(ranks, f"{prefix}ranks")
+    return Grid(sizes, None if names is None else [name.strip() for name in names.split(",")], processes)
+
+
+def _layout(options, grid: Grid, axes: str, name: str, prefix: str) -> Layout:
+    def given(option: str):
+        return getattr(options, prefix + option)
+
+    def listed(option: str):
+        text = given(option)
+        flag = "--" + (prefix + option).replace("_", "-")
+        return None if text is None else parse_list(text, flag, "1,1", bare=True)
+
+    sharding = Sharding(
+        grid,
+        parse_list(axes, name),
+        blocks=given("blocks") or (options.blocks if given("offsets") is None else None) or "ceil",
+        halo_sizes=listed("halo"),
+        sharded_dims_offsets=listed("offsets"),
+        partial_axes=listed("partial") or (),
+        partial_kind=given("partial_kind") or options.partial_kind or "sum",
+    )
+    return Layout(sharding, numbers(options.shape, "--shape", ShapeError, "extents such as 4x6"))
+
+
+def dtype_of(options) -> np.dtype:
+    """The dtype that options name.  Raises DTypeError."""
+    try:
+        return np.dtype(options.dtype)
+    except (TypeError, ValueError, SyntaxError):
+        raise DTypeError(f"--dtype is {options.dtype!r}; it must be a dtype of numpy, such as float32") from None
+
+
+def numbers(text: str, name: str, error: type[SpmdError], required: str) -> tuple[int, ...]:
+    """``4x6``, ``4,6`` or ``(4, 6)`` as numbers; none for an empty text.  Raises ``error``."""
+    inside = text.strip().strip("()[]").strip()
+    words = inside.removesuffix(",").split("x" if "x" in inside else ",") if inside else []
+    try:
+        return tuple([_number(word) for word in words])
+    except ValueError:
+        raise error(f"{name} is {text!r}; it must be {required}") from None
+
+
+def _number(word: str) -> int:
+    if len(word) > _MOST_DIGITS:
+        raise ValueError(word)
+    return int(word)
+
+
+def _ranges(text: str, name: str) -> list[int]:
+    """``0-3,8`` as the numbers 0, 1, 2, 3, 8."""
+    ranks: list[int] = []
+    try:
+        for word in text.strip().strip("()[]").split(","):
+            first, _, last = word.partition("-")
+            listed = range(_number(first), _number(last or first) + 1)
+            if len(ranks) + len(listed) > _MOST_RANKS:
+                raise ValueError(word)
+            ranks += listed
+    except ValueError:
+        raise GridError(f"{name} is {text!r}; it must list processes, such as 0-3,8,9") from None
+    return ranks
+
+
+def parse_list(text: str, name: str, such: str = "[[0],[1]]", bare: bool = False) -> list:
+    """``[[0],[x, 'y z']]`` as lists of numbers and names, where a bare word is a name.
+
+    ``bare``: whether the outermost brackets may be left out.  Raises ShardingError.
+
+    >>> parse_list("[[0],[x, 'y z'],[]]", "--to"), parse_list("1,x", "--partial", bare=True)
+    ([[0], ['x', 'y z'], []], [1, 'x'])
+    """
+    inside = text.strip()
+    if bare and inside[:1] != "[":
+        inside = f"[{inside}]"
+    try:
+        if len(inside) > _MOST_LETTERS:
+            raise ValueError
+        found = _value(ast.parse(inside, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        found = None
+    if not isinstance(found, list):
+        shown = text if len(text) < 60 else text[:57] + "..."
+        raise ShardingError(f"{name} is {shown!r}; it must list numbers or names in brackets, such as {such}")
+    return found
+
+
+def _value(node: ast.expr):
+    match node:
+        case ast.List(elts=entries) | ast.Tuple(elts=entries):
+            return [_value(entry) for entry in entries]
+        case ast.Name(id=name):
+            return name
+        case ast.Constant(value=int() | str() as value) if not isinstance(value, bool):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as value)):
+            return -value
+    raise ValueError(node)
+
+
+def reported(name: str, command: Callable[[argparse.Namespace], str]) -> Callable[[argparse.Namespace], int]:
+    """``command`` with its text printed, and its refusals in one line on stderr with exit code 2."""
+
+    def run(options) -> int:
+        try:
+            text = command(options)
+        except (SpmdError, OverflowError) as error:
+            reason = str(error) if isinstance(error, SpmdError) else "the grid or the array is too large to reckon with"
+            print(f"spmd_grid {name}: {' '.join(reason.split())}", file=sys.stderr)
+            return 2
+        try:
+            _say(text)
+        except BrokenPipeError:  # the reader, such as head, has seen enough
+            _drop_output()
+        return 0
+
+    return run
+
+
+def _say(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except UnicodeEncodeError:
+        print(text.replace("↓", "v").encode("ascii", "replace").decode(), flush=True)
+
+
+def _drop_output() -> None:
+    """Lets the interpreter end without a complaint about output that nobody reads."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,119 @@
+"""``python -m spmd_grid plan``: how to get from one sharding to another, and what that costs, without any process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spmd_grid.cli.layouts import (
+    add_layout_options,
+    at_least,
+    dtype_of,
+    numbers,
+    reported,
+    source_layout,
+    target_layout,
+)
+from spmd_grid.errors import DeviceError, ShardingError
+from spmd_grid.reshard.cost import LinkModel
+from spmd_grid.reshard.explain import bytes_text
+from spmd_grid.reshard.plan import Plan, plan_reshard
+from spmd_grid.viz.messages import Message, device_text, message_table, step_title, summary_text
+
+__all__ = ["add_parser"]
+
+_UNITS = {"": 1, "b": 1, **{f"{letter}ib": 1024**n for n, letter in enumerate("kmgtp", 1)}}
+_UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgtp", 1)}
+
+
+def add_parser(commands) -> None:
+    parser = commands.add_parser(
+        "plan",
+        help="plan a resharding and explain the plan",
+        usage="spmd_grid plan --grid 16x16x64 --shape 65536x65536 --from '[[0],[1,2]]' --to '[[2],[0]]' [options]",
+        description="Prints the steps that lead from one sharding to another, the shardings between them, what they"
+        " move and cost, and the ways that were not taken. No processes are needed.",
+    )
+    add_layout_options(parser, target_required=True)
+    how = parser.add_argument_group("the plan")
+    how.add_argument("--strategy", default="auto", help="auto, basis or direct (auto)")
+    how.add_argument("--memory-limit", metavar="BYTES", help="the most that a process may use, such as 2GiB")
+    how.add_argument(
+        "--node-size", type=at_least(1), metavar="N", help="so many consecutive processes share a node (1)"
+    )
+    how.add_argument("--device", metavar="COORDS", help="list also what this device receives and sends, such as 1,0,5")
+    how.add_argument("--process", type=int, metavar="N", help="the same by the number of a process")
+    how.add_argument("--limit", type=at_least(0), default=40, metavar="N", help="list at most so many messages (40)")
+    parser.set_defaults(command=reported("plan", _plan))
+
+
+def _plan(options) -> str:
+    source, target = source_layout(options), target_layout(options)
+    limit = None if options.memory_limit is None else _bytes(options.memory_limit)
+    links = None if options.node_size is None else LinkModel(node_size=options.node_size)
+    plan = plan_reshard(
+        source.sharding,
+        target.sharding,
+        source.global_shape,
+        dtype_of(options),
+        options.strategy,
+        memory_limit=limit,
+        links=links,
+    )
+    process = _process(options, plan)
+    return str(plan) if process is None else "\n".join([str(plan), "", *_of_process(plan, process, options.limit)])
+
+
+def _bytes(text: str) -> int:
+    """``2GiB`` as a number of bytes.  Raises ShardingError."""
+    number = text.strip().rstrip("aAbBgGiIkKmMpPtT ")
+    unit = text.strip()[len(number) :].strip().lower()
+    try:
+        count = float(number) * _UNITS[unit]
+        return int(count)
+    except (ValueError, KeyError, OverflowError):
+        raise ShardingError(f"--memory-limit is {text!r}; it must be bytes, such as 2GiB or 500MB") from None
+
+
+def _process(options, plan: Plan) -> int | None:
+    """The process that options ask for."""
+    if options.process is not None:
+        if not _places(plan, options.process):
+            raise DeviceError(f"--process is {options.process}; neither grid has a device of that number")
+        return options.process
+    if options.device is None:
+        return None
+    coords = numbers(options.device, "--device", DeviceError, "coordinates on the target's grid, such as 1,0")
+    return plan.target.grid.process(plan.target.grid.linear_index(coords))
+
+
+def _places(plan: Plan, process: int) -> list[str]:
+    """What a process is before and after."""
+    places = []
+    for when, layout in (("before", plan.source), ("after", plan.target)):
+        device = layout.grid.device_of_process(process)
+        if device is not None:
+            coords = layout.grid.multi_index(device)
+            box = layout.local_box(coords).intersect(layout.domain_box)
+            places.append(f"  {when} {device_text(layout, process)} with {box if box.size else 'no cells'}")
+    return places
+
+
+def _of_process(plan: Plan, process: int, limit: int) -> Iterator[str]:
+    """What one process does in each step."""
+    yield f"process {process}:"
+    yield from _places(plan, process)
+    device = plan.target.grid.device_of_process(process)
+    if device is not None:
+        yield f"  needs at most {bytes_text(plan.peak_bytes(plan.target.grid.multi_index(device)))}"
+    for n, (step, move) in enumerate(zip(plan.steps, plan.moves, strict=True), 1):
+        yield step_title(n, step)
+        size = move.itemsize
+        source, target = (layout.grid.device_of_process(process) for layout in (move.source, move.target))
+        received = [] if target is None else move.receives(move.target.grid.multi_index(target))
+        sent = [] if source is None else move.sends(move.source.grid.multi_index(source))
+        arrivals = [Message(piece.process, process, piece.box, piece.box.size * size) for piece in received]
+        departures = [Message(process, piece.process, piece.box, piece.box.size * size) for piece in sent]
+        for verb, messages in (("receives", arrivals), ("sends", departures)):
+            yield f"{verb} {summary_text(messages)}{':' if messages else ''}"
+            if messages:
+                yield message_table(move, messages, limit)

@@ -1,0 +1,73 @@
+"""``python -m spmd_grid show``: who holds what, and what moves, as text and as SVG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spmd_grid.cli.layouts import add_layout_options, at_least, dtype_of, reported, source_layout, target_layout
+from spmd_grid.errors import OutputError
+from spmd_grid.grid.layout import Layout
+from spmd_grid.reshard.plan import plan_reshard
+from spmd_grid.reshard.redistribute import Redistribution
+from spmd_grid.viz.array_text import array_text
+from spmd_grid.viz.contents_text import contents_text
+from spmd_grid.viz.messages import messages_text, step_title
+from spmd_grid.viz.svg import exchanges_svg
+from spmd_grid.viz.svg_array import layout_svg
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands) -> None:
+    parser = commands.add_parser(
+        "show",
+        help="draw who holds what, and what moves",
+        usage="spmd_grid show --grid 2x3 --shape 4x6 --sharding '[[0],[1]]' [--to '[[1],[0]]'] [--svg FILE] [options]",
+        description="Draws the global array cut into blocks, in each the devices that hold it; with --to, the array"
+        " before and after, and the messages that lead from one to the other. No processes are needed.",
+    )
+    add_layout_options(parser, target_required=False)
+    drawing = parser.add_argument_group("the drawing")
+    drawing.add_argument(
+        "--values", action="store_true", help="draw the grid, its cells in each device, numbered from 1"
+    )
+    drawing.add_argument("--across", metavar="AXIS", help="with --values: the grid axis that runs to the right")
+    drawing.add_argument("--strategy", default="direct", help="with --to: direct, basis or auto (direct)")
+    drawing.add_argument("--svg", metavar="FILE", help="write an SVG here in place of drawing text")
+    drawing.add_argument(
+        "--limit", type=at_least(0), default=40, metavar="N", help="list at most so many messages (40)"
+    )
+    parser.set_defaults(command=reported("show", _show))
+
+
+def _show(options) -> str:
+    source = source_layout(options)
+    if options.to is None:
+        return _written(options, layout_svg(source)) if options.svg else f"{source}\n\n{_drawn(options, source)}"
+    target, dtype = target_layout(options), dtype_of(options)
+    plan = plan_reshard(source.sharding, target.sharding, source.global_shape, dtype, options.strategy)
+    titles = [step_title(n, step) for n, step in enumerate(plan.steps, 1)] or ["nothing to do"]
+    moves = plan.moves or (Redistribution(source, target, dtype.itemsize),)
+    if options.svg:
+        return _written(options, exchanges_svg(moves, titles))
+    parts = [str(source), _drawn(options, source)]
+    for title, move in zip(titles, moves, strict=True):
+        parts += [f"{title}: {messages_text(move, options.limit)}", str(move.target), _drawn(options, move.target)]
+    return "\n\n".join(parts)
+
+
+def _drawn(options, layout: Layout) -> str:
+    if not options.values:
+        return array_text(layout)
+    if options.across is None:
+        return contents_text(layout)
+    axis = int(options.across) if options.across.isdecimal() else options.across
+    return contents_text(layout, layout.grid.axes([axis], "--across")[0])
+
+
+def _written(options, svg: str) -> str:
+    try:
+        Path(options.svg).write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {options.svg!r}: {error.strerror}") from None
+    return f"wrote {options.svg}"

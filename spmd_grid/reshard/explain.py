@@ -1,0 +1,74 @@
+"""A plan in words."""
+
+from __future__ import annotations
+
+from spmd_grid.reshard.cost import step_cost
+
+__all__ = ["bytes_text", "explain", "seconds_text"]
+
+_UNITS = "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"
+
+
+def explain(plan) -> str:
+    """The steps with the layouts between them, what each moves and costs, totals, and what was not taken.  Local."""
+    dtypes = ", ".join(map(str, plan.dtypes))
+    lines = [
+        f"reshard {dtypes} {list(plan.source.global_shape)}",
+        f"  from {plan.source.sharding}",
+        f"  to   {plan.target.sharding}",
+        f"strategy {plan.strategy}: {plan.chosen}",
+    ]
+    for n, step in enumerate(plan.steps, 1):
+        cost = step_cost(step, plan.itemsize, plan.links)
+        lines.append(f"  {n}. {step}")
+        lines.append(
+            f"     {seconds_text(cost.seconds)}; busiest process: {_count(cost.messages, 'message')},"
+            f" {bytes_text(cost.bytes)}; peak {bytes_text(cost.peak)}"
+        )
+    if not plan.steps:
+        lines.append("  nothing to do: every process has what it wants")
+    totals = plan.totals()
+    bound = "" if totals.exact else "at most "
+    lines.append(
+        f"in all {seconds_text(plan.seconds)}, {bytes_text(totals.received)} moved; one process receives"
+        f" {bound}{bytes_text(totals.most_received)}, sends {bound}{bytes_text(totals.most_sent)}, needs at most"
+        f" {bytes_text(totals.peak)}"
+    )
+    if plan.memory_limit is not None:
+        lines.append(f"memory limit {bytes_text(plan.memory_limit)}")
+    if plan.alternatives:
+        lines.append("not taken:")
+        width = max(len(each.name) for each in plan.alternatives)
+        for each in plan.alternatives:
+            lines.append(
+                f"  {each.name:{width}}  {seconds_text(each.seconds):>9}, {_count(len(each.steps), 'step')}, peak"
+                f" {bytes_text(each.peak)}: {each.reason}"
+            )
+    return "\n".join(lines)
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def bytes_text(n: int) -> str:
+    """
+    >>> bytes_text(1000), bytes_text(1 << 20), bytes_text(1536)
+    ('1000 B', '1 MiB', '1.5 KiB')
+    """
+    unit = 0
+    value = float(n)
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.4g} {_UNITS[unit]}"
+
+
+def seconds_text(seconds: float) -> str:
+    """
+    >>> seconds_text(0.00123), seconds_text(2.5e-6)
+    ('1.23 ms', '2.5 us')
+    """
+    for scale, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

@@ -1,0 +1,295 @@
+"""A plan: how to get from one layout to another, as plain geometry that explains itself.
+
+It knows no processes.  What it says of bytes is what `run_plan` moves; its seconds are those of a model of the links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError, ReductionError, ShardingError
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.ops.arguments import as_dtype, hashable
+from spmd_grid.reduction_kind import as_reduction, result_dtype
+from spmd_grid.reshard.cost import LinkModel, chain_cost
+from spmd_grid.reshard.direct import parts_of
+from spmd_grid.reshard.redistribute import Redistribution
+from spmd_grid.reshard.search import STRATEGIES, Alternative, choose
+from spmd_grid.reshard.slabs import slab_bytes
+from spmd_grid.reshard.steps import Step
+from spmd_grid.reshard.totals import exchange_totals, most_local
+from spmd_grid.typing import MultiIndex
+
+__all__ = ["Plan", "PlanTotals", "check_options", "plan_reshard"]
+
+# As many plans are kept, by their arguments.
+_MOST_PLANS = 256
+
+
+class PlanTotals(NamedTuple):
+    """What a plan moves, over all devices, in bytes from process to process.
+
+    ``received``: by all together.  ``most_received``, ``most_sent``: by the busiest device; ``exact`` where these are
+    no upper bounds.  ``peak``: the most memory that a device needs, an upper bound.
+    """
+
+    received: int
+    most_received: int
+    most_sent: int
+    peak: int
+    exact: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A resharding from ``source`` to ``target``, layouts of one global shape, by ``steps``.
+
+    Plans only: a value, equal for equal arguments, and the same on all processes.  ``chosen`` names the way that was
+    taken and ``alternatives`` those that lost, and why.  Made by `plan_reshard`, run by `run_plan`.
+    """
+
+    source: Layout
+    target: Layout
+    dtypes: tuple[np.dtype, ...]
+    strategy: str
+    chosen: str
+    steps: tuple[Step, ...]
+    alternatives: tuple[Alternative, ...]
+    links: LinkModel
+    memory_limit: int | None = None
+    slabs: int = 1  # how many slices boxes are cut into, where memory is short
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the arrays; of the first, where several share the exchange."""
+        return self.dtypes[0]
+
+    @cached_property
+    def itemsize(self) -> int:
+        """Bytes per cell, of all arrays together."""
+        return sum(dtype.itemsize for dtype in self.dtypes)
+
+    @cached_property
+    def parts(self) -> tuple[Step, ...]:
+        """The steps as they are run, one exchange each.  Local."""
+        return tuple([part for step in self.steps for part in parts_of(step)])
+
+    @cached_property
+    def moves(self) -> tuple[Redistribution, ...]:
+        """What each of the parts moves: who sends which box to whom.  Local."""
+        node_size = self.links.node_size
+        return tuple(Redistribution(part.source, part.target, self.itemsize, node_size) for part in self.parts)
+
+    @cached_property
+    def processes(self) -> tuple[int, ...]:
+        """The processes that take part, in ascending order.  Local."""
+        grids = {self.source.grid, self.target.grid}
+        return tuple(sorted({process for grid in grids for process in grid.ranks or range(grid.size)}))
+
+    @cached_property
+    def kept_bytes(self) -> int:
+        """At most so many bytes a process keeps between runs: messages packed, and the arrays between steps."""
+        between = sum(most_local(part.target) for part in self.parts[:-1]) * self.itemsize
+        each = [exchange_totals(move) for move in self.moves] if self.slabs == 1 else []
+        return between + sum(totals.most_received + totals.most_sent for totals in each)
+
+    @cached_property
+    def seconds(self) -> float:
+        """How long it takes, by the model of the links."""
+        return chain_cost(self.steps, self.itemsize, self.links).seconds
+
+    def bytes_received(self, coords: MultiIndex) -> int:
+        """What the device at ``coords`` of the target's grid gets from other processes.  Local.  Raises DeviceError.
+
+        >>> grid = Grid((2, 3))
+        >>> plan = plan_reshard(Sharding(grid, [[0], [1]]), Sharding(grid, [[1], [0]]), (6, 6), "float64")
+        >>> plan.bytes_received((0, 0)), plan.bytes_received((1, 0))
+        (16, 48)
+        """
+        return self._bytes(_process_at(self.target.grid, coords), received=True)
+
+    def bytes_sent(self, coords: MultiIndex) -> int:
+        """What the device at ``coords`` of the source's grid sends to other processes.  Local.  Raises DeviceError."""
+        return self._bytes(_process_at(self.source.grid, coords), received=False)
+
+    def _bytes(self, process: int, received: bool) -> int:
+        total = 0
+        for move in self.moves:
+            coords = _coords_of((move.target if received else move.source).grid, process)
+            pieces = [] if coords is None else (move.receives if received else move.sends)(coords)
+            total += sum(piece.box.size for piece in pieces) * self.itemsize
+        return total
+
+    def peak_bytes(self, coords: MultiIndex) -> int:
+        """The most memory that the device at ``coords`` of the target's grid needs at any time.
+
+        Local.  Its arrays on both sides and between steps, what is folded, and messages packed.  Raises DeviceError.
+        """
+        process = _process_at(self.target.grid, coords)
+        if self.slabs > 1:
+            arrays = self._local_cells(self.source, process) + self._local_cells(self.target, process)
+            messages = self._bytes(process, received=True) + self._bytes(process, received=False)
+            return arrays * self.itemsize + slab_bytes(messages, self.slabs)
+        peak = first = self._local_cells(self.source, process)
+        for n, move in enumerate(self.moves):
+            alive = first + (self._local_cells(move.source, process) if n else 0)
+            at = _coords_of(move.target.grid, process)
+            if at is not None:
+                alive += prod(move.target.local_shape(at)) * (1 + self._rows(move, at))
+                alive += sum(piece.box.size for piece in move.receives(at))
+            at = _coords_of(move.source.grid, process)
+            alive += 0 if at is None else sum(piece.box.size for piece in move.sends(at))
+            peak = max(peak, alive)
+        return peak * self.itemsize
+
+    @staticmethod
+    def _rows(move: Redistribution, coords: MultiIndex) -> int:
+        """How many contributions a device collects before it folds them."""
+        if move.hidden is None:
+            return 0
+        box = move.target_box(coords)
+        rows = box.stops[0] - box.starts[0]
+        return rows if rows > 1 else 0
+
+    @staticmethod
+    def _local_cells(layout: Layout, process: int) -> int:
+        coords = _coords_of(layout.grid, process)
+        return 0 if coords is None else prod(layout.local_shape(coords))
+
+    def totals(self) -> PlanTotals:
+        """Bytes over all devices, found without looking at each.  Local.
+
+        >>> grid = Grid((1024, 1024))
+        >>> plan = plan_reshard(Sharding(grid, [[0], [1]]), Sharding(grid, [[1], [0]]), (65536, 65536), "float64")
+        >>> plan.totals().received, plan.totals().most_received
+        (34326183936, 32768)
+        """
+        return self._totals
+
+    @cached_property
+    def _totals(self) -> PlanTotals:
+        each = [exchange_totals(move) for move in self.moves]
+        return PlanTotals(
+            sum(totals.received for totals in each),
+            sum(totals.most_received for totals in each),
+            sum(totals.most_sent for totals in each),
+            chain_cost(self.steps, self.itemsize, self.links).peak if self.slabs == 1 else self.memory_limit,
+            all(totals.exact for totals in each) and len(each) < 2,
+        )
+
+    @cached_property
+    def text(self) -> str:
+        """The plan in a line, equal for equal plans."""
+        dtypes = ", ".join(map(str, self.dtypes))
+        limit = f", at most {self.memory_limit} bytes" if self.memory_limit is not None else ""
+        return f"{self.source} -> {self.target.sharding}, {dtypes}, {self.chosen}{limit}"
+
+    @cached_property
+    def recipe(self) -> str:
+        """All that it does, in words: equal recipes move the same."""
+        ways = "; ".join(f"{part}, {list(part.grid_axes)}, {list(part.dims)}" for part in self.parts)
+        return f"{self.text}, {self.slabs} slabs, {self.links.node_size} processes per node: {ways}"
+
+    def __str__(self) -> str:
+        from spmd_grid.reshard.explain import explain
+
+        return explain(self)
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.text}>"
+
+
+def plan_reshard(
+    source: Sharding,
+    target: Sharding,
+    global_shape,
+    dtype,
+    strategy: str = "auto",
+    *,
+    memory_limit: int | None = None,
+    links: LinkModel | None = None,
+) -> Plan:
+    """How to bring arrays of ``global_shape`` from one sharding to another.
+
+    Plans only: no processes are needed, nothing is sent; equal arguments give the same plan everywhere.  The shardings
+    may differ in everything, grids included.  ``dtype``: one, or a list where several arrays share the exchange.
+    ``strategy``: "direct" is one exchange of boxes, "basis" a chain of named collectives, "auto" what a model of the
+    ``links`` says is fastest.  ``memory_limit``: the most bytes that a process may use for arrays and messages.
+
+    Raises `ShardingError` where the shape fits neither sharding or no plan keeps to the limit, `DTypeError`,
+    `ReductionError` where the partial kind cannot combine the dtype.
+
+    >>> grid = Grid((2, 2))
+    >>> plan = plan_reshard(Sharding(grid, [[0, 1]]), Sharding(grid, [[]]), (5, 3), "float32", "basis")
+    >>> for step in plan.steps: print(step)
+    all_gather over [0, 1], on 0: [[0, 1]] on 2x2 -> [] on 2x2
+    """
+    for name, sharding in (("source", source), ("target", target)):
+        if not isinstance(sharding, Sharding):
+            raise ShardingError(f"plan_reshard: {name} is {sharding!r}; it must be a Sharding")
+    check_options("plan_reshard", strategy, memory_limit, links)
+    dtypes = _as_dtypes(dtype)
+    shape = hashable(global_shape)
+    try:
+        return _plan(source, target, shape, dtypes, strategy, memory_limit, links or LinkModel())
+    except TypeError:  # a shape that cannot be looked up, which the layout will refuse
+        return _plan.__wrapped__(source, target, shape, dtypes, strategy, memory_limit, links or LinkModel())
+
+
+def check_options(op: str, strategy, memory_limit, links) -> None:
+    """Refuses what is no strategy, no number of bytes, no model of links.  Local.  Raises ShardingError."""
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        raise ShardingError(f"{op}: strategy is {strategy!r}; it must be one of {', '.join(STRATEGIES)}")
+    if memory_limit is not None and (
+        isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit < 0
+    ):
+        raise ShardingError(f"{op}: memory_limit is {memory_limit!r}; it must be a number of bytes, a whole one from 0")
+    if links is not None and not isinstance(links, LinkModel):
+        raise ShardingError(f"{op}: links is {links!r}; it must be a LinkModel")
+
+
+@lru_cache(maxsize=_MOST_PLANS)
+def _plan(source, target, shape, dtypes, strategy, memory_limit, links) -> Plan:
+    before, after = Layout(source, shape), Layout(target, shape)
+    for sharding in (source, target):
+        for dtype in dtypes if sharding.partial_axes else ():
+            _check_partial(sharding, dtype)
+    itemsize = sum(dtype.itemsize for dtype in dtypes)
+    name, steps, lost, slabs = choose(before, after, itemsize, strategy, links, memory_limit)
+    return Plan(before, after, dtypes, strategy, name, steps, lost, links, memory_limit, slabs)
+
+
+def _as_dtypes(dtype) -> tuple[np.dtype, ...]:
+    entries = dtype if isinstance(dtype, list) else [dtype]
+    dtypes = tuple([as_dtype("plan_reshard", np.float64 if entry is None else entry) for entry in entries])
+    for each in dtypes:
+        if each.hasobject:
+            raise DTypeError(f"plan_reshard: dtype {each} holds Python objects; only fixed-size dtypes can be moved")
+    if not dtypes:
+        raise DTypeError("plan_reshard: dtype is []; it must name at least one")
+    return dtypes
+
+
+def _check_partial(sharding: Sharding, dtype: np.dtype) -> None:
+    try:
+        result = result_dtype(as_reduction(sharding.partial_kind), dtype, None)
+    except (DTypeError, ReductionError) as error:
+        raise type(error)(f"plan_reshard: {error}") from None
+    if result != dtype:
+        raise DTypeError(f"plan_reshard: partial {sharding.partial_kind} of dtype {dtype}; it would become {result}")
+
+
+def _process_at(grid: Grid, coords: MultiIndex) -> int:
+    return grid.process(grid.linear_index(coords))
+
+
+def _coords_of(grid: Grid, process: int) -> MultiIndex | None:
+    device = grid.device_of_process(process)
+    return None if device is None else grid.multi_index(device)

@@ -1,0 +1,331 @@
+"""Reshardings as operations: agreed upon, bound once, then run again and again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError, GridError, OutputError, ShapeError, ShardingError, SpmdError
+from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.paths import chosen_path
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.kernels import address_of
+from spmd_grid.ops.arguments import as_array, check_output, hashable
+from spmd_grid.ops.collective import Call, Opening, Operation, keep_call
+from spmd_grid.reshard.bound import BoundPlan
+from spmd_grid.reshard.cost import LinkModel
+from spmd_grid.reshard.members import coords_of
+from spmd_grid.reshard.plan import Plan, check_options, plan_reshard
+from spmd_grid.reshard.verify import check_plan_steps
+from spmd_grid.transport.communicator import Communicator
+
+__all__ = ["reshard", "run_plan"]
+
+# Bound plans of one group of processes are kept as long as their buffers are no larger than this, together.
+_MOST_KEPT_BYTES = 1 << 30
+_MOST_KEPT = 64
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """A resharding as all processes state it alike, before all of them know the dtype."""
+
+    source: Sharding
+    target: Sharding
+    global_shape: tuple[int, ...]
+    strategy: str
+    memory_limit: int | None
+    links: LinkModel | None
+
+    @property
+    def text(self) -> str:
+        return f"{self.source} -> {self.target}, global shape {self.global_shape}, {self.strategy}"
+
+    def plan(self, dtypes: Sequence[np.dtype], comm: Communicator) -> Plan:
+        links = self.links
+        if links is None and all(comm.process.arena.base_of(process) is not None for process in comm.processes):
+            links = LinkModel(node_size=max(comm.processes) + 1)  # all of them see each other's memory, and know it
+        arguments = self.source, self.target, self.global_shape, list(dtypes), self.strategy
+        return plan_reshard(*arguments, memory_limit=self.memory_limit, links=links)
+
+
+class _Reshard(Operation):
+    """All processes run the same plan on arrays of the same dtypes."""
+
+    name = "reshard"
+
+    def prepare(self, grid, axes, wish) -> dict:
+        return {"plan": wish.text}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> tuple[np.dtype, ...]:
+        """The dtypes of the arrays, which some may learn here."""
+        known = [(i, _unpacked(fact.dtype, *fact.out_shape)) for i, fact in enumerate(facts) if fact.dtype is not None]
+        if not known:
+            raise DTypeError("reshard: no process has an array that tells its dtype")
+        first, dtypes = known[0]
+        for place, other in known:
+            if other != dtypes:
+                raise DTypeError(
+                    f"reshard: dtypes differ: {call.label(first)} has {_shown(dtypes)}, {call.label(place)} has"
+                    f" {_shown(other)}; they must be equal"
+                )
+        return dtypes
+
+
+class _Bind(Operation):
+    """All processes have made the same plan of the same wish: they run the same version of it."""
+
+    name = "reshard"
+
+    def prepare(self, grid, axes, recipe) -> dict:
+        return {"steps": recipe}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> None:
+        return None
+
+
+_reshard, _bind = _Reshard(), _Bind()
+
+
+def run_plan(plan: Plan, local, grid: ProcessGrid, out=None):
+    """Runs a plan: this process's local array in the source's layout in, that in the target's layout out.
+
+    Collective over the processes of both layouts' grids; others may call it, and get None.  ``local``: shape of the
+    source's local array, halos included, of the plan's dtype; None on a process outside the source's grid.  ``grid``:
+    bound to the grid of either layout.  Result: a new array of the shape of the target's local array, or ``out``,
+    which may be ``local`` itself where the shapes are equal; cells outside the domain are 0.  None on a process
+    outside the target's grid.  Where the plan is for a list of dtypes, ``local``, ``out`` and the result are lists.
+
+    The first run checks the plan, compares it between the processes, and makes it ready; later ones find it.
+
+    Raises `ShapeError`, `DTypeError`, `OutputError`, `MismatchError` and `GridError`, the same on every process.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((2,))
+    ...     rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
+    ...     plan = sg.plan_reshard(rows, columns, (4, 3), "int64")
+    ...     local = np.arange(12).reshape(4, 3)[rows.shard_slices((4, 3), grid.coords)]
+    ...     return sg.run_plan(plan, local, grid).tolist()
+    >>> sg.run_spmd(body, ranks=2)[1]
+    [[2], [5], [8], [11]]
+    """
+    if not isinstance(plan, Plan):
+        raise ShardingError(f"run_plan: plan is {plan!r}; it must be a Plan, as plan_reshard makes them")
+    key = "run_plan", plan, chosen_path()
+    return _run(_prepare("run_plan", key, grid, lambda: (plan, plan.source, plan.target)), local, out)
+
+
+def reshard(
+    local,
+    source: Sharding,
+    target: Sharding,
+    grid: ProcessGrid,
+    global_shape: Sequence[int],
+    out=None,
+    *,
+    strategy: str = "auto",
+    memory_limit: int | None = None,
+    links: LinkModel | None = None,
+):
+    """Brings this process's local array from one sharding of a global array to another.
+
+    Collective over the processes of both shardings' grids.  As `plan_reshard` and `run_plan`; the plan is kept, and
+    found again by these arguments.  Several arrays, of any dtypes, share one exchange where ``local`` is a list; then
+    ``out`` and the result are lists.  Without ``links``, processes of one node count as such.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def body():
+    ...     grid = sg.init_grid((2,))
+    ...     split = sg.Sharding(grid, [[0]])
+    ...     return sg.reshard(np.full(1, grid.rank), split, sg.Sharding(grid, [[]]), grid, (2,)).tolist()
+    >>> sg.run_spmd(body, ranks=2)
+    [[0, 1], [0, 1]]
+    """
+
+    def make():
+        for name, sharding in (("source", source), ("target", target)):
+            if not isinstance(sharding, Sharding):
+                raise ShardingError(f"reshard: {name} is {sharding!r}; it must be a Sharding")
+        before, after = Layout(source, hashable(global_shape)), Layout(target, hashable(global_shape))
+        check_options("reshard", strategy, memory_limit, links)
+        return _Wish(source, target, before.global_shape, strategy, memory_limit, links), before, after
+
+    key = "reshard", source, target, hashable(global_shape), strategy, memory_limit, links, chosen_path()
+    return _run(_prepare("reshard", key, grid, make), local, out)
+
+
+class _Prepared:
+    """What one process has to know of a resharding before it can start: found by its arguments, a look-up per call."""
+
+    def __init__(self, op: str, wish: Plan | _Wish, before: Layout, after: Layout, grid: ProcessGrid):
+        self.wish, self.before, self.after = wish, before, after
+        self.dtypes = wish.dtypes if isinstance(wish, Plan) else None
+        processes = {process for each in (before.grid, after.grid) for process in each.ranks or range(each.size)}
+        self.everybody = grid.like(Grid((len(processes),), ranks=tuple(sorted(processes))), op)
+        self.takes_part = self.everybody.coords is not None
+        if self.takes_part:
+            self.call = _reshard._find(self.everybody, [0], (wish,))
+            source, target = (coords_of(layout, self.call.comm) for layout in (before, after))
+            self.given_shape = None if source is None else before.local_shape(source)
+            self.result_shape = None if target is None else after.local_shape(target)
+        self._keys: dict = {}
+
+    def bring(self, local, out) -> tuple[list[np.ndarray] | None, list[np.ndarray] | None, Opening]:
+        """The arrays of this process, and the opening that states their dtypes, or why it cannot take part.  Local."""
+        call = self.call
+        try:
+            arrays, outs = self._given(local), self._taking(out, local)
+            known = self.dtypes or _dtypes_of(arrays or outs)
+            n = 0 if known is None else len(known)
+            return arrays, outs, call.opening(Facts(None, known and _packed(known), (n,)))
+        except SpmdError as error:
+            error = type(error)(f"reshard: {error}")
+            if call.comm.size == 1:
+                raise error from None
+            return None, None, call.refusal(call.blame(error))
+
+    def _given(self, local) -> list[np.ndarray] | None:
+        """This process's arrays in the source's layout; None where it has no part there."""
+        shape = self.given_shape
+        if shape is None:
+            return None
+        arrays = [as_array("local", _local_of("local", each, self.before)) for each in _several(local)]
+        for array in arrays:
+            if array.shape != shape:
+                raise ShapeError(f"local has shape {array.shape}; {self.before} makes it {shape}, halos included")
+        _check_dtypes("local", arrays, self.dtypes)
+        return arrays
+
+    def _taking(self, out, local) -> list[np.ndarray] | None:
+        """The arrays that the results go to, if they are given."""
+        shape = self.result_shape
+        if shape is None or out is None:
+            return None
+        outs = [_local_of("out", each, self.after) for each in _several(out)]
+        given = [getattr(each, "local", each) for each in _several(local)]
+        for i, each in enumerate(outs):
+            check_output("out", each, None)
+            if each.shape != shape:
+                raise ShapeError(f"out has shape {each.shape}; {self.after} makes it {shape}, halos included")
+            if 0 in each.strides and each.nbytes and any(s == 0 and n > 1 for s, n in zip(each.strides, each.shape)):
+                raise OutputError("out has a stride of 0; each of its cells must have memory of its own")
+            for j, array in enumerate(given):
+                if isinstance(array, np.ndarray) and not (i == j and _same_memory(array, each)):
+                    check_output("out", each, array)
+            for other in outs[:i]:
+                check_output("out", each, other)
+        _check_dtypes("out", outs, self.dtypes or (None if self.given_shape is None else _dtypes_of(given)))
+        return outs
+
+    def bound(self, dtypes: tuple[np.dtype, ...]) -> BoundPlan:
+        """The plan made ready on these processes; of those used last, as many as fit are kept.
+
+        Collective where it is not: so what is kept depends on nothing that differs between the processes.
+        """
+        call = self.call
+        if dtypes not in self._keys:
+            plan = self.wish if isinstance(self.wish, Plan) else self.wish.plan(dtypes, call.comm)
+            self._keys[dtypes] = plan, (plan.text, plan.links, call.path, chosen_path())
+        plan, key = self._keys[dtypes]
+        kept = self.everybody.kept.setdefault(("bound plans", call.comm.processes), OrderedDict())
+        bound = kept.get(key)
+        if bound is not None:
+            kept.move_to_end(key)
+            return bound
+        agreement = _bind._find(self.everybody, [0], (plan.recipe,))
+        try:
+            check_plan_steps(plan.parts, plan.source, plan.target, self.everybody.rank, plan.moves)
+            opening = agreement.opening(Facts(None, None))
+        except SpmdError as error:
+            opening = agreement.refusal(agreement.blame(error))
+        agreement.open(opening, None)
+        bound = kept[key] = BoundPlan(plan, self.everybody, call.comm, call)
+        size = sum(each.plan.kept_bytes for each in kept.values())
+        while len(kept) > 1 and (size > _MOST_KEPT_BYTES or len(kept) > _MOST_KEPT):
+            _, oldest = kept.popitem(last=False)
+            size -= oldest.plan.kept_bytes
+            oldest.retire()
+        return bound
+
+
+def _run(prepared: _Prepared, local, out):
+    """Runs a resharding.  Collective over the processes of both layouts' grids."""
+    if not prepared.takes_part:
+        return None
+    arrays, outs, opening = prepared.bring(local, out)
+    dtypes, _ = prepared.call.open(opening, None)
+    results = prepared.bound(dtypes).run(arrays, outs)
+    several = isinstance(local if local is not None else out, list | tuple) or len(dtypes) > 1
+    return results if results is None or several else results[0]
+
+
+def _prepare(op: str, key, grid: ProcessGrid, make) -> _Prepared:
+    """What is kept on ``grid`` under ``key``; ``make`` gives the wish and both layouts of a new one.  Local."""
+    if not isinstance(grid, ProcessGrid):
+        raise GridError(f"{op}: grid is {grid!r}; it must be a grid bound to processes, as init_grid makes them")
+    try:
+        return grid.calls[key]
+    except (KeyError, TypeError):
+        pass
+    wish, before, after = make()
+    same = [grid.grid.shape == each.grid.shape and grid.grid.ranks == each.grid.ranks for each in (before, after)]
+    if not any(same):
+        raise GridError(f"{op}: grid is {grid.grid}; the layouts are on {before.grid} and {after.grid}")
+    prepared = _Prepared(op, wish, before, after, grid)
+    keep_call(grid, key, prepared)
+    return prepared
+
+
+def _same_memory(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are the same cells in the same order.  Local."""
+    return address_of(a) == address_of(b) and a.shape == b.shape and a.strides == b.strides
+
+
+def _several(arrays) -> Sequence:
+    return arrays if isinstance(arrays, list | tuple) else [arrays]
+
+
+def _local_of(what: str, array, layout: Layout):
+    """The local array of a `ShardedArray`, which must have ``layout``; anything else as it is."""
+    found = getattr(array, "layout", None)
+    if not isinstance(found, Layout):
+        return array
+    if found != layout:
+        raise ShapeError(f"{what} has layout {found}; it must be {layout}")
+    return array.local
+
+
+def _check_dtypes(what: str, arrays: Sequence[np.ndarray], dtypes) -> None:
+    if dtypes is None:
+        return
+    if len(arrays) != len(dtypes):
+        raise ShapeError(f"{len(arrays)} arrays as {what}; the plan is for {len(dtypes)}")
+    for array, dtype in zip(arrays, dtypes, strict=True):
+        if array.dtype != dtype:
+            raise DTypeError(f"{what} has dtype {array.dtype}; it must be {dtype}")
+
+
+def _dtypes_of(arrays: Sequence[np.ndarray] | None) -> tuple[np.dtype, ...] | None:
+    return None if arrays is None else tuple([np.asarray(array).dtype for array in arrays])
+
+
+@cache
+def _packed(dtypes: tuple[np.dtype, ...]) -> np.dtype:
+    """Several dtypes as one, which can travel."""
+    return dtypes[0] if len(dtypes) == 1 else np.dtype([(f"f{i}", dtype) for i, dtype in enumerate(dtypes)])
+
+
+def _unpacked(dtype: np.dtype, n: int) -> tuple[np.dtype, ...]:
+    return (dtype,) if n == 1 else tuple([dtype[name] for name in dtype.names])
+
+
+def _shown(dtypes: tuple[np.dtype, ...]) -> str:
+    return ", ".join(map(str, dtypes))

@@ -1,0 +1,147 @@
+"""Which way is fastest: several plans are made, their cost is told by the model of the links, the cheapest is taken.
+
+All processes come to the same choice, since nothing but the arguments decides; ties go to the way that is listed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from spmd_grid.errors import ShardingError
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.reshard.basis import basis_steps
+from spmd_grid.reshard.cost import LinkModel, chain_cost
+from spmd_grid.reshard.direct import direct_steps, spread_over
+from spmd_grid.reshard.redistribute import Redistribution
+from spmd_grid.reshard.slabs import slabs_for
+from spmd_grid.reshard.steps import ALL_GATHER, BROADCAST, EXCHANGE, Step
+from spmd_grid.reshard.totals import exchange_totals, most_local
+
+__all__ = ["STRATEGIES", "Alternative", "Choice", "choose"]
+
+STRATEGIES = "auto", "basis", "direct"
+
+_SAME = 1 + 1e-9  # seconds within this factor are equal: sums in another order
+
+
+class Alternative(NamedTuple):
+    """A way that was not taken: its steps, seconds and peak bytes by the model, and why."""
+
+    name: str
+    seconds: float
+    peak: int
+    reason: str
+    steps: tuple[Step, ...]
+
+
+class Choice(NamedTuple):
+    """The way that is taken, and those that are not."""
+
+    name: str
+    steps: tuple[Step, ...]
+    lost: tuple[Alternative, ...]
+    slabs: int = 1
+
+
+def choose(
+    source: Layout, target: Layout, itemsize: int, strategy: str, links: LinkModel, memory_limit: int | None
+) -> Choice:
+    """The steps of ``strategy`` from ``source`` to ``target``.
+
+    Plans only.  Raises ShardingError where nothing keeps to ``memory_limit``, the most bytes of a process.
+    """
+    if strategy == "direct":
+        ways = [("direct", direct_steps(source, target))]
+    elif strategy == "basis":
+        ways = [("basis", basis_steps(source, target))]
+    else:
+        ways = list(_ways(source, target, itemsize, links))
+    if len(ways) == 1 and memory_limit is None:
+        return Choice(*ways[0], ())
+    costs = [chain_cost(steps, itemsize, links) for _, steps in ways]
+    rated = [(*way, cost.seconds, cost.peak) for way, cost in zip(ways, costs, strict=True)]
+    fitting = [way for way in rated if memory_limit is None or way[3] <= memory_limit]
+    if not fitting:
+        slabs = _slabs_of(source, target, itemsize, links, memory_limit) if strategy != "basis" else None
+        if slabs is None:
+            least = min(rated, key=lambda way: way[3])
+            raise ShardingError(
+                f"plan_reshard: memory_limit is {memory_limit} bytes per process; from {source} to {target.sharding}"
+                f" the arrays alone take up to {_arrays(source, target, itemsize)}, the {least[0]} plan {least[3]}"
+            )
+        reason = "needs {} bytes, more than the limit"
+        lost = [Alternative(name, seconds, peak, reason.format(peak), steps) for name, steps, seconds, peak in rated]
+        return Choice(f"direct, {slabs} slabs", direct_steps(source, target), tuple(lost), slabs)
+    fastest = min(way[2] for way in fitting)
+    best = next(way for way in fitting if way[2] <= _SAME * fastest)
+    lost = [
+        Alternative(name, seconds, peak, _reason(seconds, peak, best, memory_limit), steps)
+        for name, steps, seconds, peak in rated
+        if name != best[0]
+    ]
+    return Choice(best[0], best[1], tuple(lost))
+
+
+def _arrays(source: Layout, target: Layout, itemsize: int) -> int:
+    """The most bytes of local arrays that a process may hold on both sides."""
+    return (most_local(source) + most_local(target)) * itemsize
+
+
+def _slabs_of(source: Layout, target: Layout, itemsize: int, links: LinkModel, memory_limit: int) -> int | None:
+    """In how many slabs one exchange keeps to the limit; None where it does not, or contributions are combined."""
+    steps = direct_steps(source, target)
+    if len(steps) != 1 or source.sharding.partial_axes or target.sharding.partial_axes:
+        return None
+    totals = exchange_totals(Redistribution(source, target, itemsize, links.node_size))
+    room = memory_limit - _arrays(source, target, itemsize)
+    return slabs_for(totals.most_received + totals.most_sent, room)
+
+
+def _reason(seconds: float, peak: int, best, memory_limit: int | None) -> str:
+    if memory_limit is not None and peak > memory_limit:
+        return f"needs {peak} bytes, more than the limit"
+    if seconds <= _SAME * best[2]:
+        return f"no faster than {best[0]}"
+    return f"{seconds / best[2]:.2f} times as long" if best[2] else f"{best[0]} takes no time"
+
+
+def _ways(source: Layout, target: Layout, itemsize: int, links: LinkModel) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """Everything that is worth rating, in the order in which ties are broken, no way twice."""
+    seen = set()
+    for name, steps in _all_ways(source, target, itemsize, links):
+        if steps not in seen:
+            seen.add(steps)
+            yield name, steps
+
+
+def _all_ways(source, target, itemsize, links):
+    direct = direct_steps(source, target)
+    basis = basis_steps(source, target)
+    if source.grid.size == 1 and target.grid.size > 1 and target.sharding == Sharding(target.grid, []):
+        yield BROADCAST, (Step(BROADCAST, source, target),)
+    if len(basis) == 1:
+        yield basis[0].kind, basis  # one native operation is all it takes
+    yield "direct", direct
+    if direct:
+        yield from _spread_ways(source, target)
+        yield "basis", basis
+
+
+def _spread_ways(source: Layout, target: Layout) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """First every cell to one of its holders, then from these to the others: no holder has to serve very many."""
+    grid = target.grid
+    free = [axis for axis in target.sharding.replicated_axes if grid.shape[axis] > 1]
+    if target.sharding.partial_axes or target.sharding.sharded_dims_offsets or not target.ndim:
+        return
+    for axes in dict.fromkeys([tuple(free), *[(axis,) for axis in free]]):
+        spread = spread_over(target, axes)
+        if not axes or spread == source:
+            continue
+        dim = next(d for d in range(target.ndim) if spread.sharding.axes_of(d) != target.sharding.axes_of(d))
+        first = direct_steps(source, spread)
+        kind = EXCHANGE if target.sharding.halo_sizes else ALL_GATHER
+        last = Step(kind, spread, target, axes, (dim,)) if kind == ALL_GATHER else Step(kind, spread, target)
+        over = ", ".join(str(axis) for axis in axes)
+        yield f"spread over [{over}], then gather", (*first, last)

@@ -1,0 +1,1 @@
+"""Drawings: who holds what, and what moves, as text and as SVG."""

@@ -1,0 +1,227 @@
+"""Who holds what: the blocks of a layout and the devices that hold them, as far as a drawing has room for them.
+
+A block is a product of parts, one per tensor dimension, so that a layout is drawn from its dimensions.  Its holders
+are a pattern of coordinates: numbers on the axes that split, ``*`` where every coordinate has a copy, ``+`` where each
+has a partial value.  Nothing here enumerates devices.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise, product
+from math import prod
+from typing import NamedTuple
+
+from spmd_grid.grid.blocks import part_interval
+from spmd_grid.grid.box import Box, multi_index
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.reshard.cuts import Cut, Part, cuts_of
+from spmd_grid.typing import MultiIndex, Shape
+
+__all__ = [
+    "COPIES",
+    "PARTIAL",
+    "Block",
+    "Holders",
+    "axis_name",
+    "blocks_of",
+    "count_text",
+    "holders_of",
+    "idle_devices",
+    "n_blocks",
+    "partial_note",
+    "shown_parts",
+    "window_of",
+]
+
+COPIES, PARTIAL = "*", "+"
+_MOST_SEARCHED = 4096  # positions of one dimension that are looked at one by one
+
+
+class Holders(NamedTuple):
+    """The devices whose coordinates fit ``pattern``: by axis a number, ``"*"`` (copies) or ``"+"`` (partial values).
+
+    >>> print(Holders((0, "*"), (2, 3)), len(list(Holders((0, "*"), (2, 3)).coords())))
+    (0,*) 3
+    """
+
+    pattern: tuple[int | str, ...]
+    grid_shape: Shape
+
+    @property
+    def count(self) -> int:
+        return prod(size for entry, size in zip(self.pattern, self.grid_shape) if isinstance(entry, str))
+
+    @property
+    def is_partial(self) -> bool:
+        return PARTIAL in self.pattern
+
+    def coords(self) -> Iterator[MultiIndex]:
+        """The coordinates of each of them, in the order of their linear indices.  Local."""
+        return product(
+            *(range(size) if isinstance(entry, str) else (entry,) for entry, size in zip(self.pattern, self.grid_shape))
+        )
+
+    def __str__(self) -> str:
+        return f"({','.join(map(str, self.pattern))})"
+
+
+class Block(NamedTuple):
+    """The cells of ``box``, which ``holders`` hold; ``window`` has their halos too, as far as in the array."""
+
+    box: Box
+    window: Box
+    holders: Holders
+
+
+def shown_parts(layout: Layout, limit: int) -> list[list[Part | None]]:
+    """By dimension its parts that have cells; of more than ``limit`` the first ones, None for a gap, and the last.
+
+    Local.  The cost is that of what is shown.
+
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> layout = Layout(Sharding(Grid((4, 256)), [[0, 1]]), (2000,))
+    >>> [part and (part.digits, part.start) for part in shown_parts(layout, 4)[0]]
+    [((0, 0), 0), ((0, 1), 2), None, ((3, 249), 1998)]
+    """
+    return [_shown(cut, limit) for cut in cuts_of(layout)]
+
+
+def _shown(cut: Cut, limit: int) -> list[Part | None]:
+    parts: list[Part | None] = list(islice(cut.meeting(0, cut.extent), limit + 1))
+    if len(parts) > limit:
+        (last,) = cut.meeting(cut.extent - 1, cut.extent)
+        parts[limit - 2 :] = [None, Part(last.digits, *cut.interval(last.digits))]
+    return parts
+
+
+def window_of(layout: Layout, dim: int, part: Part) -> tuple[int, int]:
+    """The cells of ``part`` with its halos, as far as they lie in the array.  Local."""
+    low, high = layout.sharding.halo_of(dim)
+    return max(part.start - low, 0), min(part.stop + high, layout.global_shape[dim])
+
+
+def holders_of(layout: Layout, parts: Sequence[Part]) -> Holders:
+    """The devices that hold the block which is the product of ``parts``, one per dimension.  Local."""
+    sharding = layout.sharding
+    pattern: list[int | str] = [COPIES] * layout.grid.ndim
+    for axis in sharding.partial_axes:
+        pattern[axis] = PARTIAL
+    for dim, part in enumerate(parts):
+        for axis, digit in zip(sharding.axes_of(dim), part.digits):
+            pattern[axis] = digit
+    return Holders(tuple(pattern), layout.grid.shape)
+
+
+def blocks_of(layout: Layout, parts: Sequence[Sequence[Part | None]]) -> Iterator[Block]:
+    """The blocks made of ``parts`` by dimension, gaps left out, in row-major order.  Local."""
+    for chosen in product(*([part for part in row if part] for row in parts)):
+        windows = [window_of(layout, dim, part) for dim, part in enumerate(chosen)]
+        yield Block(
+            Box(tuple([part.start for part in chosen]), tuple([part.stop for part in chosen])),
+            Box(tuple([low for low, _ in windows]), tuple([high for _, high in windows])),
+            holders_of(layout, chosen),
+        )
+
+
+def n_blocks(layout: Layout) -> int:
+    """The number of blocks that have cells.
+
+    Local.
+
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> n_blocks(Layout(Sharding(Grid((1024, 1024)), [[0], [1]]), (3000, 1024)))
+    1024000
+    """
+    return prod(_n_filled(cut) for cut in cuts_of(layout))
+
+
+def _n_filled(cut: Cut) -> int:
+    if cut.offsets is not None:
+        return sum(start < stop for start, stop in pairwise(cut.offsets))
+    counts: dict[tuple[int, int], int] = {}
+
+    def count(extent: int, level: int) -> int:
+        if level == len(cut.sizes) or not extent:
+            return int(extent > 0)
+        if (extent, level) not in counts:
+            counts[extent, level] = sum(n * count(each, level + 1) for each, n in runs(extent, cut.sizes[level]))
+        return counts[extent, level]
+
+    def runs(extent: int, size: int) -> Iterator[tuple[int, int]]:
+        """(extent, how many): parts never grow, so that equal ones are neighbours."""
+
+        def shrink(part: int) -> int:
+            start, stop = part_interval(extent, size, part, cut.blocks)
+            return start - stop
+
+        part = 0
+        while part < size:
+            end = bisect_left(range(size), shrink(part) + 1, lo=part, key=shrink)
+            yield -shrink(part), end - part
+            part = end
+
+    return count(cut.extent, 0)
+
+
+def idle_devices(layout: Layout) -> tuple[int, list[Holders]]:
+    """How many devices hold no cell, and their patterns, which may overlap; no patterns where there are too many.
+
+    Local.
+
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> count, patterns = idle_devices(Layout(Sharding(Grid((2, 3)), [[0], [1]]), (4, 4)))
+    >>> count, [str(pattern) for pattern in patterns]
+    (2, ['(*,2)'])
+    """
+    grid, cuts = layout.grid, cuts_of(layout)
+    busy = n_blocks(layout) * (grid.size // prod(prod(cut.sizes) for cut in cuts))
+    patterns = []
+    if busy < grid.size and all(prod(cut.sizes) <= _MOST_SEARCHED for cut in cuts):
+        patterns = [_pattern(grid, cut.axes, digits) for cut in cuts for digits in _empty_digits(cut)]
+    return grid.size - busy, patterns
+
+
+def _empty_digits(cut: Cut) -> Iterator[MultiIndex]:
+    """The coordinates of the parts without cells; shortened where all parts below them have none."""
+    if not cut.extent:
+        yield ()
+        return
+    hidden: set[MultiIndex] = set()
+    for position in range(prod(cut.sizes)):
+        digits = multi_index(position, cut.sizes)
+        for depth in range(1, len(digits) + 1):
+            prefix = digits[:depth]
+            if prefix in hidden:
+                break
+            first = position - position % cut.rests[depth - 1]
+            ends = [multi_index(each, cut.sizes) for each in (first, first + cut.rests[depth - 1] - 1)]
+            if cut.interval(ends[0])[0] == cut.interval(ends[1])[1]:
+                hidden.add(prefix)
+                yield prefix
+                break
+
+
+def _pattern(grid: Grid, axes: Sequence[int], digits: Sequence[int]) -> Holders:
+    pattern: list[int | str] = [COPIES] * grid.ndim
+    for axis, digit in zip(axes, digits):
+        pattern[axis] = digit
+    return Holders(tuple(pattern), grid.shape)
+
+
+def axis_name(layout: Layout, axis: int) -> int | str:
+    """What a grid axis is called.  Local."""
+    return layout.grid.axis_names[axis] if layout.grid.axis_names else axis
+
+
+def partial_note(layout: Layout) -> str:
+    """Which values are partial, in a sentence; empty where none are.  Local."""
+    axes = " and ".join(str(axis_name(layout, axis)) for axis in layout.sharding.partial_axes)
+    return f"partial values along grid axis {axes}, to be combined by {layout.sharding.partial_kind}" if axes else ""
+
+
+def count_text(n: int, what: str) -> str:
+    """``1 block``, ``2 blocks``.  Local."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

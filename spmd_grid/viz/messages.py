@@ -1,0 +1,147 @@
+"""What moves in one exchange, message by message, from and to processes; and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from spmd_grid.grid.box import Box, multi_index
+from spmd_grid.grid.layout import Layout
+from spmd_grid.reshard.explain import bytes_text
+from spmd_grid.reshard.redistribute import Redistribution
+from spmd_grid.reshard.steps import ALL_GATHER, BROADCAST, Step
+from spmd_grid.reshard.totals import exchange_totals
+from spmd_grid.viz.holdings import count_text
+
+__all__ = [
+    "Message",
+    "box_text",
+    "device_text",
+    "listed_messages",
+    "message_table",
+    "messages_of",
+    "messages_text",
+    "n_processes",
+    "step_title",
+    "summary_text",
+]
+
+_MOST_MESSAGES, _MOST_RECEIVERS = 20_000, 4096  # that are looked at
+
+
+class Message(NamedTuple):
+    """``box``, in the coordinates of the exchange, from process ``sender`` to process ``receiver``."""
+
+    sender: int
+    receiver: int
+    box: Box
+    bytes: int
+
+
+def messages_of(exchange: Redistribution, receivers: Iterable[int] | None = None) -> Iterator[Message]:
+    """The messages to ``receivers``, linear indices in the target's grid; None for all of them.
+
+    Local.  Looks at every receiver.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> rows, whole = [Layout(Sharding(Grid((2,)), axes), (4,)) for axes in ([[0]], [[]])]
+    >>> for message in messages_of(Redistribution(rows, whole)):
+    ...     print(message.sender, message.receiver, message.box, message.bytes)
+    1 0 [2:4] 16
+    0 1 [0:2] 16
+    """
+    grid = exchange.target.grid
+    for device in range(grid.size) if receivers is None else receivers:
+        receiver = grid.process(device)
+        for sender, box in exchange.receives(multi_index(device, grid.shape)):
+            yield Message(sender, receiver, box, box.size * exchange.itemsize)
+
+
+def n_processes(exchange: Redistribution) -> int:
+    """How many processes hold or want something; an upper bound where grids of other processes overlap.  Local."""
+    source, target = exchange.source.grid, exchange.target.grid
+    return source.size if (source.shape, source.ranks) == (target.shape, target.ranks) else source.size + target.size
+
+
+def device_text(layout: Layout, process: int) -> str:
+    """The coordinates of a process, such as ``(0,1)``; with its number where the grid numbers processes itself.
+
+    Local.
+    """
+    device = layout.grid.device_of_process(process)
+    coords = f"({','.join(map(str, multi_index(device, layout.grid.shape)))})"
+    return coords if layout.grid.ranks is None else f"{coords} = {process}"
+
+
+def box_text(exchange: Redistribution, box: Box) -> str:
+    """The cells of a message's box, and which contributions to a partial value they are.  Local."""
+    if exchange.hidden is None:
+        return str(box)
+    cells = Box(box.starts[1:], box.stops[1:])
+    first, last = box.starts[0], box.stops[0] - 1
+    return f"{cells} of partial {first}" if first == last else f"{cells} of partials {first}-{last}"
+
+
+def messages_text(exchange: Redistribution, limit: int = 40) -> str:
+    """What moves from process to process, the first ``limit`` messages one by one.
+
+    Local.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> rows, columns = [Layout(Sharding(Grid((2,)), axes), (4, 4)) for axes in ([[0], []], [[], [0]])]
+    >>> print(messages_text(Redistribution(rows, columns)))
+    2 messages, 64 B:
+    from  to   cells       bytes
+    (1)   (0)  [2:4, 0:2]     32
+    (0)   (1)  [0:2, 2:4]     32
+    """
+    messages, summary = listed_messages(exchange)
+    return f"{summary}:\n{message_table(exchange, messages, limit)}" if messages else summary
+
+
+def listed_messages(exchange: Redistribution) -> tuple[list[Message], str]:
+    """The messages of an exchange, the first ones where they are very many; and how much moves, in words.
+
+    Local.  At most 20,000 messages, of the first 4096 receivers.
+    """
+    size = exchange.target.grid.size
+    messages = list(islice(messages_of(exchange, range(min(size, _MOST_RECEIVERS))), _MOST_MESSAGES + 1))
+    if size <= _MOST_RECEIVERS and len(messages) <= _MOST_MESSAGES:
+        return messages, summary_text(messages)
+    totals = exchange_totals(exchange)
+    if not totals.received:
+        return [], summary_text([])
+    bound = "" if totals.exact else "at most "
+    summary = f"{bound}{bytes_text(totals.received)} among {n_processes(exchange):,} processes, in part"
+    return messages[:_MOST_MESSAGES], summary
+
+
+def step_title(number: int, step: Step) -> str:
+    """What a step is called above its messages; where they may travel as a collective of MPI, says so.  Local."""
+    together = " (as single messages)" if step.kind in (ALL_GATHER, BROADCAST) else ""
+    return f"{number}. {str(step).partition(':')[0]}{together}"
+
+
+def summary_text(messages: Sequence[Message]) -> str:
+    """``3 messages, 48 B``.  Local."""
+    if not messages:
+        return "no messages"
+    return f"{count_text(len(messages), 'message')}, {bytes_text(sum(message.bytes for message in messages))}"
+
+
+def message_table(exchange: Redistribution, messages: Sequence[Message], limit: int = 40) -> str:
+    """The first ``limit`` messages of an exchange, line by line under headings.  Local."""
+    table = [("from", "to", "cells", "bytes")]
+    for message in messages[:limit]:
+        sender, receiver = device_text(exchange.source, message.sender), device_text(exchange.target, message.receiver)
+        table.append((sender, receiver, box_text(exchange, message.box), str(message.bytes)))
+    widths = [max(map(len, column)) for column in zip(*table)]
+    lines = []
+    for *words, size in table:
+        lines.append("  ".join([*(word.ljust(width) for word, width in zip(words, widths)), size.rjust(widths[-1])]))
+    if len(messages) > limit:
+        lines.append("...")
+    return "\n".join(lines)

@@ -1,0 +1,105 @@
+"""From the figures of reshardings to text: the cases, the table, and honest verdicts."""
+
+import json
+
+import pytest
+
+from spmd_grid.bench.reshard_cases import ReshardCase, all_cases, quick_cases
+from spmd_grid.bench.reshard_peers import ALLTOALLW
+from spmd_grid.bench.reshard_report import (
+    LIMIT,
+    MESSAGE,
+    NEW,
+    NUMPY,
+    RowFigures,
+    summary,
+    table_head,
+    table_row,
+    to_markdown,
+)
+from spmd_grid.bench.rows import OURS, Figure, matching_cases, slower_rows
+from spmd_grid.grid.device_grid import Grid
+
+ROWS = ReshardCase((512, 512), 0, 1)
+BACK = ReshardCase((512, 512), 1, 0)
+CUBE = ReshardCase((32, 32, 32), 0, 2)
+
+
+def row(case, ours=200.0, message=500.0, alltoallw=900.0, disturbed=False, **more):
+    us = {OURS: ours, NEW: 220.0, NUMPY: 400.0, MESSAGE: message, ALLTOALLW: alltoallw, **more}
+    us |= {"numpy pack, Alltoallv": 600.0, LIMIT: 50.0}
+    figures = {name: Figure(value, 0.9 * value, 1.2 * value, value + 10, 3) for name, value in us.items()}
+    return RowFigures(case, figures, {"rewriting": 10.0}, 61, "direct", disturbed)
+
+
+def test_the_cases():
+    cases = all_cases()
+    assert len(cases) == 19 == len({case.name for case in cases})
+    assert [case.name for case in cases[:2]] == ["2-d 64^2 rows to columns", "2-d 64^2 columns to rows"]
+    assert {"2-d 1023x4097 rows to columns", "3-d 256^3 0 to 2", "3-d 256^3 0 to 1"} <= {case.name for case in cases}
+    assert sum(case.is_main for case in cases) == 8
+    assert set(quick_cases()) < set(cases)
+    assert len(matching_cases(cases, "0 to 2")) == 3 and len(matching_cases(cases, "2-d*rows to")) == 5
+
+
+def test_layouts():
+    before, after = ReshardCase((5, 7, 9), 0, 2).layouts(Grid((2,)))
+    assert before.local_shape((1,)) == (2, 7, 9) and after.local_shape((1,)) == (5, 7, 4)
+
+
+def test_ratios():
+    figures = row(ROWS)
+    assert figures.best() == "numpy pack, Alltoallv"  # neither ours nor the limit
+    assert figures.over_best == 3 and figures.over_limit == 4
+    assert figures.alltoallw_over_message == pytest.approx(1.8)
+    assert row(ROWS, ours=-1.0).over_best == float("inf")
+
+
+def verdict(*rows):
+    return summary(rows)[-1]
+
+
+def test_verdicts():
+    rows = [row(ROWS), row(BACK, ours=700.0), row(CUBE)]
+    assert slower_rows(rows) == rows[1:2]
+    text = summary(rows)
+    assert text[:2] == [
+        "Slower than the best hand-written variant in 1 of 3 rows:",
+        f"    {BACK.name}: 0.86x of {rows[1].best()}",
+    ]
+    assert text[-1].startswith("met") and "2 of 2 rows; least 1.80x" in text[-1]
+    assert verdict(row(ROWS), row(CUBE, message=901.0)).startswith("missed")
+    assert "1 of 2 rows" in verdict(row(ROWS), row(CUBE, message=901.0))
+    assert verdict(row(BACK, message=901.0)).startswith("not measured")
+    assert summary([row(ROWS, disturbed=True)])[0].startswith("WARNING: other work on the machine disturbed 1 of 1")
+
+
+def test_the_table():
+    head, line = table_head(), table_row(row(ROWS))
+    assert line.startswith(ROWS.name) and line.endswith("direct") and " numpy pack, Alltoallv " in line
+    assert head.index("best/ours") + len("best/ours") == line.index(" 3.00") + len(" 3.00")
+    assert "(180 us-240 us)" in line and head.index("plan") == line.index("direct")
+    assert table_row(row(ROWS, disturbed=True)).endswith(" (disturbed)")
+    cells = table_row(row(ROWS, ours=8.123, message=12345.6, alltoallw=45.67))
+    assert "8.12 us" in cells and "12.3 ms" in cells and "45.7 us" in cells
+    wide = row(max(all_cases(), key=lambda case: len(case.name)), ours=123456.7)
+    assert "(111 ms-148 ms)" in table_row(wide)
+
+
+@pytest.mark.parametrize(
+    ("us", "text"), [(9.994, "9.99 us"), (9.996, "10.0 us"), (99.96, "100 us"), (999.4, "999 us"), (999.6, "1.00 ms")]
+)
+def test_three_digits(us, text):
+    assert f" {text} " in table_row(row(ROWS, message=us))
+
+
+def test_markdown_and_json():
+    rows = [row(ROWS), row(CUBE)]
+    text = to_markdown(rows, "A caption.").splitlines()
+    table = [line for line in text if line.startswith("|")]
+    assert text[0] == "A caption." and len(table) == 4 and len({line.count("|") for line in table}) == 1
+    assert summary(rows)[0] in text
+    again = json.loads(json.dumps([each.to_dict() for each in rows]))
+    assert again[0]["row"] == ROWS.name and again[0]["contenders"][OURS]["raw"] == 210.0
+    assert again[0]["best_peer_over_ours"] == 3 and again[1]["shape"] == [32, 32, 32]
+    assert again[1]["alltoallw_over_message"] == pytest.approx(1.8)
