@@ -140,10 +140,10 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     totals = exchange_totals(move)
     received, sent = totals.most_received, totals.most_sent
     if kind == ALL_GATHER and not link.in_node:
-        return cost(rounds, received, target, received, received)
+        return cost(rounds, received, target, received, source + received)
     if kind == BROADCAST and not link.in_node:
-        tree = cost(rounds, rounds * received, target, received, received)
-        spread = cost(2 * rounds, 2 * (received - received // group), target, received, received)
+        tree = cost(rounds, rounds * received, target, received, source + received)
+        spread = cost(2 * rounds, 2 * (received - received // group), target, received, source + received)
         return min(tree, spread)
     messages = max(1, *_messages(move)) if received else 0
     stacked = _contributions(move) * target
@@ -152,14 +152,13 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
 
 
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
-    """What steps one after the other cost; the first array is there until the end.  Local."""
+    """What steps one after the other cost; arrays between them, and messages, are kept for the next run.  Local."""
     costs = [step_cost(step, itemsize, links) for step in steps]
-    first = most_local(steps[0].source) * itemsize if steps else 0
     return Cost(
         sum(cost.seconds for cost in costs),
         sum(cost.bytes for cost in costs),
         sum(cost.messages for cost in costs),
-        max((cost.peak + (first if n else 0) for n, cost in enumerate(costs)), default=0),
+        sum(cost.peak for cost in costs) - sum(most_local(step.source) for step in steps[1:]) * itemsize,
     )
 
 

@@ -15,7 +15,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_members
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.reshard.members import coords_of, place_of
-from spmd_grid.reshard.steps import ALL_GATHER, BROADCAST, Step
+from spmd_grid.reshard.steps import BROADCAST, NATIVE, Step
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
 
@@ -27,7 +27,7 @@ def is_native(step: Step, comm: Communicator, memory: bool) -> bool:
 
     ``memory``: whether processes of a node may meet in memory.
     """
-    if step.kind not in (ALL_GATHER, BROADCAST) or step.target.sharding.halo_sizes:
+    if step.kind not in NATIVE or step.target.sharding.halo_sizes:
         return False
     coords = coords_of(step.target, comm)
     if step.kind == BROADCAST or coords is None:

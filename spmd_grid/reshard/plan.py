@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
+from threading import RLock
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from spmd_grid.reshard.direct import parts_of
 from spmd_grid.reshard.redistribute import Redistribution
 from spmd_grid.reshard.search import STRATEGIES, Alternative, choose
 from spmd_grid.reshard.slabs import slab_bytes
-from spmd_grid.reshard.steps import Step
+from spmd_grid.reshard.steps import NATIVE, Step
 from spmd_grid.reshard.totals import exchange_totals, most_local
 from spmd_grid.typing import MultiIndex
 
@@ -31,6 +32,9 @@ __all__ = ["Plan", "PlanTotals", "check_options", "plan_reshard"]
 
 # As many plans are kept, by their arguments.
 _MOST_PLANS = 256
+
+# Simulated ranks, which are threads, ask for the same plan at the same time: one makes it, the others find it.
+_one_at_a_time = RLock()
 
 
 class PlanTotals(NamedTuple):
@@ -128,26 +132,30 @@ class Plan:
         return total
 
     def peak_bytes(self, coords: MultiIndex) -> int:
-        """The most memory that the device at ``coords`` of the target's grid needs at any time.
+        """The most memory that the device at ``coords`` of the target's grid needs.
 
-        Local.  Its arrays on both sides and between steps, what is folded, and messages packed.  Raises DeviceError.
+        Local.  Its arrays on both sides and between steps, what is folded, and messages packed: kept for the next run,
+        they add up.  Between processes that share memory no messages are packed.  Raises DeviceError.
         """
         process = _process_at(self.target.grid, coords)
         if self.slabs > 1:
             arrays = self._local_cells(self.source, process) + self._local_cells(self.target, process)
             messages = self._bytes(process, received=True) + self._bytes(process, received=False)
             return arrays * self.itemsize + slab_bytes(messages, self.slabs)
-        peak = first = self._local_cells(self.source, process)
-        for n, move in enumerate(self.moves):
-            alive = first + (self._local_cells(move.source, process) if n else 0)
+        cells = self._local_cells(self.source, process)
+        for part, move in zip(self.parts, self.moves, strict=True):
             at = _coords_of(move.target.grid, process)
             if at is not None:
-                alive += prod(move.target.local_shape(at)) * (1 + self._rows(move, at))
-                alive += sum(piece.box.size for piece in move.receives(at))
+                cells += prod(move.target.local_shape(at)) * (1 + self._rows(move, at))
+                cells += sum(piece.box.size for piece in move.receives(at))
             at = _coords_of(move.source.grid, process)
-            alive += 0 if at is None else sum(piece.box.size for piece in move.sends(at))
-            peak = max(peak, alive)
-        return peak * self.itemsize
+            if at is not None and part.kind in NATIVE:
+                cells += self._local_cells(move.source, process)  # one message for all
+            elif at is not None:
+                cells += sum(piece.box.size for piece in move.sends(at))
+        if not self.parts:
+            cells += self._local_cells(self.target, process)
+        return cells * self.itemsize
 
     @staticmethod
     def _rows(move: Redistribution, coords: MultiIndex) -> int:
@@ -180,9 +188,17 @@ class Plan:
             sum(totals.received for totals in each),
             sum(totals.most_received for totals in each),
             sum(totals.most_sent for totals in each),
-            chain_cost(self.steps, self.itemsize, self.links).peak if self.slabs == 1 else self.memory_limit,
+            self._peak,
             all(totals.exact for totals in each) and len(each) < 2,
         )
+
+    @property
+    def _peak(self) -> int:
+        if self.slabs > 1:
+            return self.memory_limit
+        if not self.steps:
+            return (most_local(self.source) + most_local(self.target)) * self.itemsize
+        return chain_cost(self.steps, self.itemsize, self.links).peak
 
     @cached_property
     def text(self) -> str:
@@ -237,10 +253,13 @@ def plan_reshard(
     check_options("plan_reshard", strategy, memory_limit, links)
     dtypes = _as_dtypes(dtype)
     shape = hashable(global_shape)
+    make = _plan
     try:
-        return _plan(source, target, shape, dtypes, strategy, memory_limit, links or LinkModel())
+        hash(shape)
     except TypeError:  # a shape that cannot be looked up, which the layout will refuse
-        return _plan.__wrapped__(source, target, shape, dtypes, strategy, memory_limit, links or LinkModel())
+        make = _plan.__wrapped__
+    with _one_at_a_time:
+        return make(source, target, shape, dtypes, strategy, memory_limit, links or LinkModel())
 
 
 def check_options(op: str, strategy, memory_limit, links) -> None:

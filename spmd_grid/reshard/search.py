@@ -12,6 +12,7 @@ from spmd_grid.errors import ShardingError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.basis import basis_steps
+from spmd_grid.reshard.chains import cheapest_chain
 from spmd_grid.reshard.cost import LinkModel, chain_cost
 from spmd_grid.reshard.direct import direct_steps, spread_over
 from spmd_grid.reshard.redistribute import Redistribution
@@ -127,6 +128,14 @@ def _all_ways(source, target, itemsize, links):
     if direct:
         yield from _spread_ways(source, target)
         yield "basis", basis
+        if _is_far(source, target, links) and (chain := cheapest_chain(source, target, itemsize, links)):
+            yield "chain", chain
+
+
+def _is_far(source: Layout, target: Layout, links: LinkModel) -> bool:
+    """Whether a chain may gain: on one grid, not within one node, where one exchange reads what it wants in place."""
+    one_grid = source.grid.shape == target.grid.shape and source.grid.ranks == target.grid.ranks
+    return one_grid and not links.between(source.grid, range(source.grid.ndim)).in_node
 
 
 def _spread_ways(source: Layout, target: Layout) -> Iterator[tuple[str, tuple[Step, ...]]]:

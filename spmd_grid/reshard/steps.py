@@ -15,6 +15,7 @@ __all__ = [
     "EXCHANGE",
     "KINDS",
     "MARK_PARTIAL",
+    "NATIVE",
     "REDUCE_SCATTER",
     "SLICE",
     "SWAP",
@@ -26,6 +27,7 @@ SLICE, MARK_PARTIAL = "all_slice", "mark_partial"
 # Within groups of grid_axes, by native collectives.
 ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER = "all_gather", "all_reduce", "reduce_scatter"
 BROADCAST = "broadcast"  # from the only device of the source's grid to all of the target's
+NATIVE = ALL_GATHER, BROADCAST  # of these, those that MPI's own collectives carry where memory is not shared
 # Boxes from process to process.
 ALL_TO_ALL, SWAP, EXCHANGE = "all_to_all", "swap", "exchange"
 
