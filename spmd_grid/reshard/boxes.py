@@ -23,12 +23,13 @@ from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["BoxExchange", "by_memory"]
 
-# Boxes of at least this size are read where they lie; smaller ones come out of staging, which saves an answer.
-_READ_BYTES = 1 << 14
+# Boxes of at least this size are read where they lie.  Smaller ones come out of staging: that is a pass more over
+# memory, but what a neighbour has read is dear to write to, line by line, until it is out of the caches.
+_READ_BYTES = 6 << 20
 
 # Boxes of at least this size go beside the channel where memory is not shared: packing them for persistent requests
 # costs more than the requests save.
-_LARGE_BYTES = 1 << 16
+_LARGE_BYTES = 1 << 22
 
 
 def by_memory() -> bool:
