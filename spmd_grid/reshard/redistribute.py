@@ -175,11 +175,11 @@ class Redistribution:
     def _sliced(self) -> tuple[int, ...]:
         """The tied axes among whose copies blocks are cut."""
         grid = self.source.grid
-        splits = {axis for cut in self._target_cuts for axis in cut.axes}
         tied = [axis for axis in range(grid.ndim) if axis not in self._loose and grid.shape[axis] > 1]
-        if self._on_one_grid:
+        if tied and self._on_one_grid:
+            splits = {axis for cut in self._target_cuts for axis in cut.axes}
             tied = [axis for axis in tied if axis in splits and (self.node_size == 1 or self._within_node(axis))]
-        if self._sliced_dim is None:
+        if not tied or self._sliced_dim is None:
             return ()
         extents = [_extent(cut.interval((0,) * len(cut.axes))) for cut in self._source_cuts]
         most = min(extents[self._sliced_dim], prod(extents) * self.itemsize // _SLICE_BYTES)
@@ -231,8 +231,10 @@ class Redistribution:
         """What decides which copy serves; without rules there is only one."""
         grid, served = self.source.grid, {axis for cut in self._served_cuts for axis in cut.axes}
         tied = [axis for axis in range(grid.ndim) if axis not in served and grid.shape[axis] > 1]
+        if not tied:
+            return ()
         if not self._on_one_grid:
-            return (_rule(grid, tied, self._loose, self._numbering(), shared=False),) if tied else ()
+            return (_rule(grid, tied, self._loose, self._numbering(), shared=False),)
         splits = {axis for cut in self._target_cuts for axis in cut.axes}
         alike = [axis for axis in tied if axis not in splits]
         near = [axis for axis in tied if axis in splits and self._within_node(axis)]
