@@ -162,6 +162,21 @@ def reshard(
     return _run(_prepare("reshard", key, grid, make), local, out)
 
 
+class _KeptPlans(OrderedDict):
+    """Bound plans by what they are for, those used last at the end, as many as fit.  Local."""
+
+    n_bytes = 0
+
+    def add(self, key, bound: BoundPlan) -> None:
+        """Keeps ``bound``, and gives up others that no longer fit."""
+        self[key] = bound
+        self.n_bytes += bound.plan.kept_bytes
+        while len(self) > 1 and (self.n_bytes > _MOST_KEPT_BYTES or len(self) > _MOST_KEPT):
+            _, oldest = self.popitem(last=False)
+            self.n_bytes -= oldest.plan.kept_bytes
+            oldest.retire()
+
+
 class _Prepared:
     """What one process has to know of a resharding before it can start: found by its arguments, a look-up per call."""
 
@@ -235,7 +250,7 @@ class _Prepared:
             plan = self.wish if isinstance(self.wish, Plan) else self.wish.plan(dtypes, call.comm)
             self._keys[dtypes] = plan, (plan.text, plan.links, call.path, chosen_path())
         plan, key = self._keys[dtypes]
-        kept = self.everybody.kept.setdefault(("bound plans", call.comm.processes), OrderedDict())
+        kept = self.everybody.kept.setdefault(("bound plans", call.comm.processes), _KeptPlans())
         bound = kept.get(key)
         if bound is not None:
             kept.move_to_end(key)
@@ -247,12 +262,8 @@ class _Prepared:
         except SpmdError as error:
             opening = agreement.refusal(agreement.blame(error))
         agreement.open(opening, None)
-        bound = kept[key] = BoundPlan(plan, self.everybody, call.comm, call)
-        size = sum(each.plan.kept_bytes for each in kept.values())
-        while len(kept) > 1 and (size > _MOST_KEPT_BYTES or len(kept) > _MOST_KEPT):
-            _, oldest = kept.popitem(last=False)
-            size -= oldest.plan.kept_bytes
-            oldest.retire()
+        bound = BoundPlan(plan, self.everybody, call.comm, call)
+        kept.add(key, bound)
         return bound
 
 
