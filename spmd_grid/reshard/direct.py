@@ -90,7 +90,7 @@ def _splits(sharding: Sharding, axis: int) -> bool:
 
 
 def spread_over(layout: Layout, axes: Sequence[int], dim: int | None = None) -> Layout:
-    """``layout`` without halos, a dimension of it cut further by ``axes``, which do not split it.
+    """``layout`` without halos, a dimension of it cut further by those of ``axes`` that do not split it already.
 
     Local.  The dimension is ``dim``, or the one with the largest blocks; where offsets are explicit, none is cut.  A
     value that is partial along other axes stays so.
@@ -99,7 +99,7 @@ def spread_over(layout: Layout, axes: Sequence[int], dim: int | None = None) -> 
     split = [list(old.axes_of(d)) for d in range(layout.ndim)]
     if layout.ndim and old.sharded_dims_offsets is None:
         extents = layout.core_box((0,) * layout.grid.ndim).shape
-        split[extents.index(max(extents)) if dim is None else dim] += axes
+        split[extents.index(max(extents)) if dim is None else dim] += [axis for axis in axes if not _splits(old, axis)]
     sharding = Sharding(
         old.grid,
         split,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spmd_grid.exchange.execute import run_message
+from spmd_grid.exchange.execute import next_tag, run_message
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_members
@@ -47,7 +47,11 @@ class NativeExchange:
     keeps_places = True  # what is sent is packed, or lies apart from what comes in
 
     def __init__(self, step: Step, dtypes: Sequence[np.dtype], comm: Communicator, grid: ProcessGrid):
+        # Others may run this step as an exchange of boxes: what members count alike, they count alike here too.
+        comm.channels += 1
+        self._everybody = comm
         source, target = coords_of(step.source, comm), coords_of(step.target, comm)
+        self._empty = [np.empty((0,) * step.source.ndim, dtype) for dtype in dtypes]
         self.target_shape = None if target is None else step.target.local_shape(target)
         self._takes_part = source is not None or target is not None
         self._transfer: Transfer | None = None
@@ -59,13 +63,13 @@ class NativeExchange:
         else:
             self._comm = grid.like(step.target.grid, "reshard").group(step.grid_axes)
             self._transfer = _all_gather(step, self._comm)
-        self._empty = [np.empty((0,) * step.source.ndim, dtype) for dtype in dtypes]
 
     def run(self, arrays: Sequence[np.ndarray] | None, results: Sequence[np.ndarray] | None) -> None:
         """Brings every block to every member's result, one array after the other.  Collective."""
-        if not self._takes_part:
-            return
         for i, empty in enumerate(self._empty):
+            next_tag(self._everybody)
+            if not self._takes_part:
+                continue
             source = arrays[i] if self._transfer.source_shape is not None else None
             target = results[i] if self.target_shape is not None else np.empty(self._transfer.target_shape, empty.dtype)
             run_message(self._comm, self._transfer, source, target)

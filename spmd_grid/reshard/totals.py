@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 from typing import NamedTuple
 
 from spmd_grid.grid.device_grid import Grid
@@ -135,12 +135,13 @@ def _demand(r: Redistribution) -> _Demand:
                 apart = cut.axes[common_axes(served, cut) :]
                 weigh[dim] = _at_most(weigh[dim], cut, prod(grid.shape[axis] for axis in apart if axis not in tied))
     elif r._rules:
-        count = r._rules[0].count
+        count, weights = r._rules[0].count, r._rules[0].weights
         # Each count-th of those with equal boxes; or, the other coordinates being equal, of those along one axis.
         ways = [(-(-copies // count), weigh)]
         for dim, cut in enumerate(targets):
             for axis in cut.axes:
-                asking = prod(-(-grid.shape[a] // count) if a == axis else grid.shape[a] for a in cut.axes)
+                turn = count // gcd(weights[axis], count)  # so many of them in a row ask different copies
+                asking = prod(-(-grid.shape[a] // turn) if a == axis else grid.shape[a] for a in cut.axes)
                 ways.append((copies, [*weigh[:dim], _at_most(weigh[dim], cut, asking), *weigh[dim + 1 :]]))
         extents = [_longest(cut) for cut in r._served_cuts]
         copies, weigh = min(ways, key=lambda way: way[0] * prod(f(extent) for f, extent in zip(way[1], extents)))
