@@ -49,13 +49,16 @@ class Job:
         return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
 
 
-def run_job(transport, n, program, *args, python=()):
+def run_job(transport, n, program, *args, python=(), environment=None):
     """Runs the program file on n ranks of "simulated" or "mpiexec"."""
+    more = environment or {}
     program = Path(program)
     if transport == "simulated":
-        return Job([sys.executable, *python, "-m", "spmd_grid", "run", "-n", str(n), program, *args], program.parent)
+        return Job(
+            [sys.executable, *python, "-m", "spmd_grid", "run", "-n", str(n), program, *args], program.parent, **more
+        )
     found = mpi_command()
     if found is None:
         pytest.skip(f"no mpiexec beside {sys.executable}")
     words, root = found
-    return Job([*words, "-n", str(n), sys.executable, *python, program, *args], program.parent, **root)
+    return Job([*words, "-n", str(n), sys.executable, *python, program, *args], program.parent, **root, **more)
