@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spmd_grid.reshard.cost import step_cost
+from spmd_grid.reshard.steps import NATIVE
 
 __all__ = ["bytes_text", "explain", "seconds_text"]
 
@@ -34,6 +35,8 @@ def explain(plan) -> str:
         f" {bound}{bytes_text(totals.most_received)}, sends {bound}{bytes_text(totals.most_sent)}, needs at most"
         f" {bytes_text(totals.peak)}"
     )
+    if any(part.kind in NATIVE for part in plan.parts):
+        lines.append("(what is sent by all_gather and broadcast counts every copy; a collective passes blocks on)")
     if plan.memory_limit is not None:
         lines.append(f"memory limit {bytes_text(plan.memory_limit)}")
     if plan.alternatives:
@@ -52,7 +55,8 @@ def _count(n: int, what: str) -> str:
 
 
 def bytes_text(n: int) -> str:
-    """
+    """A number of bytes in the unit that suits it.  Local.
+
     >>> bytes_text(1000), bytes_text(1 << 20), bytes_text(1536)
     ('1000 B', '1 MiB', '1.5 KiB')
     """
@@ -64,7 +68,8 @@ def bytes_text(n: int) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """
+    """Seconds in the unit that suits them.  Local.
+
     >>> seconds_text(0.00123), seconds_text(2.5e-6)
     ('1.23 ms', '2.5 us')
     """
