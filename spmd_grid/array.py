@@ -243,7 +243,7 @@ class ShardedArray:
         return self
 
     def reshard(self, target: Sharding, grid: ProcessGrid | None = None, *, out: ShardedArray | None = None, **options):
-        """The same global array in another sharding: a new array, or ``out``.
+        """The same global array in another sharding: a new array, or ``out``, a sharded or a local one.
 
         Collective over the processes of both grids.  ``grid``: the target's, where it is not this array's; without it
         one is made.  ``options``: ``strategy``, ``memory_limit`` and ``links`` as for `plan_reshard`.  Halo cells in
@@ -261,9 +261,10 @@ class ShardedArray:
         """
         if grid is None and isinstance(target, Sharding):
             grid = self._grid if target.grid == self._grid.grid else self._grid.like(target.grid, "reshard")
+        self._grid.check_same_program(grid, "reshard")
         _check_on_grid("reshard", target, grid)
         local = reshard(self._local, self.sharding, target, self._grid, self.shape, out, **options)
-        if out is not None:
+        if isinstance(out, ShardedArray):
             out.mark_dirty()
             return out
         return None if local is None else ShardedArray(local, Layout(target, self.shape), grid)

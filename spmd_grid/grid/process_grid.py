@@ -105,6 +105,13 @@ class ProcessGrid:
             )
         return ProcessGrid(grid, self._world)
 
+    def check_same_program(self, other, operation: str) -> None:
+        """Refuses what is no grid over the same processes, numbered alike.  Local.  Raises GridError."""
+        if not isinstance(other, ProcessGrid):
+            raise GridError(f"{operation}: grid is {other!r}; it must be a grid bound to processes")
+        if other._world is not self._world:
+            raise GridError(f"{operation}: the grids {self.grid} and {other.grid} were made on different communicators")
+
     @property
     def kept(self) -> dict:
         """What this process keeps for the rest of the program, by what it is for."""

@@ -68,7 +68,7 @@ class BoundPlan:
             return None
         for result in results if self._outside else ():
             for cells in self._outside:
-                result[cells] = 0
+                result[cells] = np.zeros((), result.dtype)
         return results
 
     def _allocate(self, shape: Shape | None) -> list[np.ndarray | None]:

@@ -32,7 +32,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.reshard.descent import Descent, common_axes
 from spmd_grid.reshard.direct import parts_of
 from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, SLICE, Step
+from spmd_grid.reshard.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.totals import exchange_totals, most_local
 from spmd_grid.typing import MultiIndex
 
@@ -147,8 +147,9 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
         return min(tree, spread)
     messages = max(1, *_messages(move)) if received else 0
     stacked = _contributions(move) * target
+    buffers = source + received if kind in NATIVE else 2 * sent + received
     passes = max(target, stacked) + stacked + (-received if link.in_node else sent)
-    return cost(messages, max(sent, received), passes, received, sent + received + stacked)
+    return cost(messages, max(sent, received), passes, received, buffers + stacked)
 
 
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:

@@ -22,6 +22,12 @@ def explain(plan) -> str:
     for n, step in enumerate(plan.steps, 1):
         cost = step_cost(step, plan.itemsize, plan.links)
         lines.append(f"  {n}. {step}")
+        if plan.slabs > 1:
+            lines.append(
+                f"     in {plan.slabs} slabs, two under way; busiest process: {bytes_text(cost.bytes)}, at most"
+                f" {_count(cost.messages * plan.slabs, 'message')}"
+            )
+            continue
         lines.append(
             f"     {seconds_text(cost.seconds)}; busiest process: {_count(cost.messages, 'message')},"
             f" {bytes_text(cost.bytes)}; peak {bytes_text(cost.peak)}"

@@ -44,7 +44,7 @@ class NativeExchange:
     Collective over ``comm`` when made and when run.
     """
 
-    keeps_places = True  # what is sent is packed, or lies apart from what comes in
+    keeps_places = False  # what is sent is not packed where memory is contiguous
 
     def __init__(self, step: Step, dtypes: Sequence[np.dtype], comm: Communicator, grid: ProcessGrid):
         # Others may run this step as an exchange of boxes: what members count alike, they count alike here too.

@@ -5,19 +5,22 @@ It knows no processes.  What it says of bytes is what `run_plan` moves; its seco
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from hashlib import blake2b
 from math import prod
+from operator import index
 from threading import RLock
 from typing import NamedTuple
 
 import numpy as np
 
 from spmd_grid.errors import DTypeError, ReductionError, ShardingError
+from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.ops.arguments import as_dtype, hashable
+from spmd_grid.ops.arguments import as_dtype
 from spmd_grid.reduction_kind import as_reduction, result_dtype
 from spmd_grid.reshard.cost import LinkModel, chain_cost
 from spmd_grid.reshard.direct import parts_of
@@ -28,7 +31,7 @@ from spmd_grid.reshard.steps import NATIVE, Step
 from spmd_grid.reshard.totals import exchange_totals, most_local
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["Plan", "PlanTotals", "check_options", "plan_reshard"]
+__all__ = ["Plan", "PlanTotals", "check_options", "digest_of", "plan_reshard"]
 
 # As many plans are kept, by their arguments.
 _MOST_PLANS = 256
@@ -51,7 +54,7 @@ class PlanTotals(NamedTuple):
     exact: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Plan:
     """A resharding from ``source`` to ``target``, layouts of one global shape, by ``steps``.
 
@@ -69,6 +72,17 @@ class Plan:
     links: LinkModel
     memory_limit: int | None = None
     slabs: int = 1  # how many slices boxes are cut into, where memory is short
+    several: bool = False  # whether it is for a list of arrays
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.source, self.target, self.dtypes, self.steps, self.slabs))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self):  # what was found out on the way is found out again; hashes differ between processes
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def dtype(self) -> np.dtype:
@@ -92,22 +106,18 @@ class Plan:
         return tuple(Redistribution(part.source, part.target, self.itemsize, node_size) for part in self.parts)
 
     @cached_property
-    def processes(self) -> tuple[int, ...]:
-        """The processes that take part, in ascending order.  Local."""
-        grids = {self.source.grid, self.target.grid}
-        return tuple(sorted({process for grid in grids for process in grid.ranks or range(grid.size)}))
-
-    @cached_property
     def kept_bytes(self) -> int:
         """At most so many bytes a process keeps between runs: messages packed, and the arrays between steps."""
         between = sum(most_local(part.target) for part in self.parts[:-1]) * self.itemsize
         each = [exchange_totals(move) for move in self.moves] if self.slabs == 1 else []
-        return between + sum(totals.most_received + totals.most_sent for totals in each)
+        return between + sum(totals.most_received + 2 * totals.most_sent for totals in each)
 
     @cached_property
     def seconds(self) -> float:
         """How long it takes, by the model of the links."""
-        return chain_cost(self.steps, self.itemsize, self.links).seconds
+        cost = chain_cost(self.steps, self.itemsize, self.links)
+        latency = max(self.links.node_latency, self.links.network_latency)
+        return cost.seconds + (self.slabs - 1) * cost.messages * latency
 
     def bytes_received(self, coords: MultiIndex) -> int:
         """What the device at ``coords`` of the target's grid gets from other processes.  Local.  Raises DeviceError.
@@ -134,14 +144,14 @@ class Plan:
     def peak_bytes(self, coords: MultiIndex) -> int:
         """The most memory that the device at ``coords`` of the target's grid needs.
 
-        Local.  Its arrays on both sides and between steps, what is folded, and messages packed: kept for the next run,
-        they add up.  Between processes that share memory no messages are packed.  Raises DeviceError.
+        Local.  Its arrays on both sides and between steps, what is folded, and messages packed or staged: kept for the
+        next run, they add up.  Raises DeviceError.
         """
         process = _process_at(self.target.grid, coords)
         if self.slabs > 1:
             arrays = self._local_cells(self.source, process) + self._local_cells(self.target, process)
             messages = self._bytes(process, received=True) + self._bytes(process, received=False)
-            return arrays * self.itemsize + slab_bytes(messages, self.slabs)
+            return arrays * self.itemsize + slab_bytes(messages, self.slabs, self._least(process))
         cells = self._local_cells(self.source, process)
         for part, move in zip(self.parts, self.moves, strict=True):
             at = _coords_of(move.target.grid, process)
@@ -152,10 +162,17 @@ class Plan:
             if at is not None and part.kind in NATIVE:
                 cells += self._local_cells(move.source, process)  # one message for all
             elif at is not None:
-                cells += sum(piece.box.size for piece in move.sends(at))
+                cells += 2 * sum(piece.box.size for piece in move.sends(at))  # staged, for this run and the next
         if not self.parts:
             cells += self._local_cells(self.target, process)
         return cells * self.itemsize
+
+    def _least(self, process: int) -> int:
+        """The bytes of one cell to and from every partner."""
+        (move,) = self.moves
+        source, target = _coords_of(move.source.grid, process), _coords_of(move.target.grid, process)
+        n = (0 if source is None else len(move.sends(source))) + (0 if target is None else len(move.receives(target)))
+        return n * self.itemsize
 
     @staticmethod
     def _rows(move: Redistribution, coords: MultiIndex) -> int:
@@ -209,9 +226,8 @@ class Plan:
 
     @cached_property
     def recipe(self) -> str:
-        """All that it does, in words: equal recipes move the same."""
-        ways = "; ".join(f"{part}, {list(part.grid_axes)}, {list(part.dims)}" for part in self.parts)
-        return f"{self.text}, {self.slabs} slabs, {self.links.node_size} processes per node: {ways}"
+        """A line that is equal for plans that do the same, and for no others: the text, and a digest of everything."""
+        return f"{self.text} #{digest_of(self.source, self.target, self.parts, self.slabs, self.links)}"
 
     def __str__(self) -> str:
         from spmd_grid.reshard.explain import explain
@@ -251,49 +267,52 @@ def plan_reshard(
         if not isinstance(sharding, Sharding):
             raise ShardingError(f"plan_reshard: {name} is {sharding!r}; it must be a Sharding")
     check_options("plan_reshard", strategy, memory_limit, links)
-    dtypes = _as_dtypes(dtype)
-    shape = hashable(global_shape)
-    make = _plan
-    try:
-        hash(shape)
-    except TypeError:  # a shape that cannot be looked up, which the layout will refuse
-        make = _plan.__wrapped__
+    several, dtypes = _as_dtypes(dtype)
+    shape = as_ints(global_shape)
+    if shape is None:
+        Layout(source, global_shape)  # refuses it
+    limit = None if memory_limit is None else index(memory_limit)
     with _one_at_a_time:
-        return make(source, target, shape, dtypes, strategy, memory_limit, links or LinkModel())
+        return _plan(source, target, shape, dtypes, strategy, limit, links or LinkModel(), several)
+
+
+def digest_of(*values) -> str:
+    """Eight hexadecimal digits that differ where the values do.  Local."""
+    return blake2b(repr(values).encode(), digest_size=4).hexdigest()
 
 
 def check_options(op: str, strategy, memory_limit, links) -> None:
     """Refuses what is no strategy, no number of bytes, no model of links.  Local.  Raises ShardingError."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ShardingError(f"{op}: strategy is {strategy!r}; it must be one of {', '.join(STRATEGIES)}")
-    if memory_limit is not None and (
-        isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit < 0
-    ):
+    if memory_limit is not None and (as_ints((memory_limit,)) or (-1,))[0] < 0:
         raise ShardingError(f"{op}: memory_limit is {memory_limit!r}; it must be a number of bytes, a whole one from 0")
     if links is not None and not isinstance(links, LinkModel):
         raise ShardingError(f"{op}: links is {links!r}; it must be a LinkModel")
 
 
 @lru_cache(maxsize=_MOST_PLANS)
-def _plan(source, target, shape, dtypes, strategy, memory_limit, links) -> Plan:
+def _plan(source, target, shape, dtypes, strategy, memory_limit, links, several) -> Plan:
     before, after = Layout(source, shape), Layout(target, shape)
     for sharding in (source, target):
         for dtype in dtypes if sharding.partial_axes else ():
             _check_partial(sharding, dtype)
     itemsize = sum(dtype.itemsize for dtype in dtypes)
     name, steps, lost, slabs = choose(before, after, itemsize, strategy, links, memory_limit)
-    return Plan(before, after, dtypes, strategy, name, steps, lost, links, memory_limit, slabs)
+    return Plan(before, after, dtypes, strategy, name, steps, lost, links, memory_limit, slabs, several)
 
 
-def _as_dtypes(dtype) -> tuple[np.dtype, ...]:
-    entries = dtype if isinstance(dtype, list) else [dtype]
+def _as_dtypes(dtype) -> tuple[bool, tuple[np.dtype, ...]]:
+    """Whether there are several, and which; a list of tuples is one structured dtype."""
+    several = isinstance(dtype, list | tuple) and not any(isinstance(entry, tuple) for entry in dtype)
+    entries = dtype if several else [dtype]
     dtypes = tuple([as_dtype("plan_reshard", np.float64 if entry is None else entry) for entry in entries])
     for each in dtypes:
         if each.hasobject:
             raise DTypeError(f"plan_reshard: dtype {each} holds Python objects; only fixed-size dtypes can be moved")
     if not dtypes:
         raise DTypeError("plan_reshard: dtype is []; it must name at least one")
-    return dtypes
+    return several, dtypes
 
 
 def _check_partial(sharding: Sharding, dtype: np.dtype) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from spmd_grid.ops.collective import Call, Opening, Operation, keep_call
 from spmd_grid.reshard.bound import BoundPlan
 from spmd_grid.reshard.cost import LinkModel
 from spmd_grid.reshard.members import coords_of
-from spmd_grid.reshard.plan import Plan, check_options, plan_reshard
+from spmd_grid.reshard.plan import Plan, check_options, digest_of, plan_reshard
 from spmd_grid.reshard.verify import check_plan_steps
 from spmd_grid.transport.communicator import Communicator
 
@@ -45,8 +45,11 @@ class _Wish:
     links: LinkModel | None
 
     @property
-    def text(self) -> str:
-        return f"{self.source} -> {self.target}, global shape {self.global_shape}, {self.strategy}"
+    def recipe(self) -> str:
+        """A line that is equal for equal wishes, and for no others."""
+        limit = "" if self.memory_limit is None else f", at most {self.memory_limit} bytes"
+        shown = f"{self.source} -> {self.target}, global shape {self.global_shape}, {self.strategy}{limit}"
+        return f"{shown} #{digest_of(self)}"
 
     def plan(self, dtypes: Sequence[np.dtype], comm: Communicator) -> Plan:
         links = self.links
@@ -56,27 +59,53 @@ class _Wish:
         return plan_reshard(*arguments, memory_limit=self.memory_limit, links=links)
 
 
+class _Arrays(NamedTuple):
+    """What a process brings: whether a list, and the dtypes."""
+
+    several: bool
+    dtypes: tuple[np.dtype, ...]
+
+    @classmethod
+    def of(cls, given, dtypes: Sequence[np.dtype]) -> _Arrays:
+        return cls(isinstance(given, list | tuple), tuple(dtypes))
+
+    @classmethod
+    def of_facts(cls, facts: Facts) -> _Arrays:
+        several, *tokens = facts.out_shape
+        return cls(several, tuple(map(np.dtype, tokens)))
+
+    def facts(self) -> Facts:
+        """In as few bytes as can be, to fit into a header."""
+        plain = [each.metadata is None and np.dtype(each.str) == each for each in self.dtypes]
+        tokens = [each.str if is_plain else each for each, is_plain in zip(self.dtypes, plain)]
+        return Facts(None, None, (self.several, *tokens))
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.dtypes))
+        return f"a list of {shown}" if self.several else shown
+
+
 class _Reshard(Operation):
     """All processes run the same plan on arrays of the same dtypes."""
 
     name = "reshard"
 
     def prepare(self, grid, axes, wish) -> dict:
-        return {"plan": wish.text}
+        return {"plan": wish.recipe}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> tuple[np.dtype, ...]:
-        """The dtypes of the arrays, which some may learn here."""
-        known = [(i, _unpacked(fact.dtype, *fact.out_shape)) for i, fact in enumerate(facts) if fact.dtype is not None]
+    def resolve(self, call: Call, facts: list[Facts]) -> _Arrays:
+        """The arrays that all bring, of which some may learn here."""
+        known = [(place, _Arrays.of_facts(fact)) for place, fact in enumerate(facts) if fact.out_shape is not None]
         if not known:
             raise DTypeError("reshard: no process has an array that tells its dtype")
-        first, dtypes = known[0]
+        first, arrays = known[0]
         for place, other in known:
-            if other != dtypes:
+            if other != arrays:
                 raise DTypeError(
-                    f"reshard: dtypes differ: {call.label(first)} has {_shown(dtypes)}, {call.label(place)} has"
-                    f" {_shown(other)}; they must be equal"
+                    f"reshard: dtypes differ: {call.label(first)} has {arrays}, {call.label(place)} has {other}; they"
+                    " must be equal"
                 )
-        return dtypes
+        return arrays
 
 
 class _Bind(Operation):
@@ -183,6 +212,7 @@ class _Prepared:
     def __init__(self, op: str, wish: Plan | _Wish, before: Layout, after: Layout, grid: ProcessGrid):
         self.wish, self.before, self.after = wish, before, after
         self.dtypes = wish.dtypes if isinstance(wish, Plan) else None
+        self.brings = _Arrays(wish.several, wish.dtypes) if isinstance(wish, Plan) else None
         processes = {process for each in (before.grid, after.grid) for process in each.ranks or range(each.size)}
         self.everybody = grid.like(Grid((len(processes),), ranks=tuple(sorted(processes))), op)
         self.takes_part = self.everybody.coords is not None
@@ -192,20 +222,33 @@ class _Prepared:
             self.given_shape = None if source is None else before.local_shape(source)
             self.result_shape = None if target is None else after.local_shape(target)
         self._keys: dict = {}
+        self._openings: dict = {}
 
     def bring(self, local, out) -> tuple[list[np.ndarray] | None, list[np.ndarray] | None, Opening]:
         """The arrays of this process, and the opening that states their dtypes, or why it cannot take part.  Local."""
         call = self.call
         try:
             arrays, outs = self._given(local), self._taking(out, local)
-            known = self.dtypes or _dtypes_of(arrays or outs)
-            n = 0 if known is None else len(known)
-            return arrays, outs, call.opening(Facts(None, known and _packed(known), (n,)))
-        except SpmdError as error:
-            error = type(error)(f"reshard: {error}")
+            found = arrays or outs
+            if found is not None:
+                brought = _Arrays.of(local if arrays else out, [array.dtype for array in found])
+            else:
+                brought = self.brings
+            return arrays, outs, self._opening_of(brought)
+        except Exception as error:  # whatever went wrong here, the others wait to be told
+            kind = type(error) if isinstance(error, SpmdError) else SpmdError
+            text = str(error) if isinstance(error, SpmdError) else f"{type(error).__name__}: {error}"
+            told = kind(f"reshard: {text}")
             if call.comm.size == 1:
-                raise error from None
-            return None, None, call.refusal(call.blame(error))
+                raise told from None
+            return None, None, call.refusal(call.blame(told))
+
+    def _opening_of(self, brought: _Arrays | None) -> Opening:
+        found = self._openings.get(brought)
+        if found is None:
+            facts = Facts(None, None) if brought is None else brought.facts()
+            found = self._openings[brought] = self.call.opening(facts)
+        return found
 
     def _given(self, local) -> list[np.ndarray] | None:
         """This process's arrays in the source's layout; None where it has no part there."""
@@ -213,6 +256,8 @@ class _Prepared:
         if shape is None:
             return None
         arrays = [as_array("local", _local_of("local", each, self.before)) for each in _several(local)]
+        if not arrays:
+            raise ShapeError("local is an empty list; it must have at least one array")
         for array in arrays:
             if array.shape != shape:
                 raise ShapeError(f"local has shape {array.shape}; {self.before} makes it {shape}, halos included")
@@ -237,19 +282,24 @@ class _Prepared:
                     check_output("out", each, array)
             for other in outs[:i]:
                 check_output("out", each, other)
-        _check_dtypes("out", outs, self.dtypes or (None if self.given_shape is None else _dtypes_of(given)))
+        if self.given_shape is not None and isinstance(out, list | tuple) != isinstance(local, list | tuple):
+            raise ShapeError(
+                f"out is {type(out).__name__}, local {type(local).__name__}; both must be lists, or neither"
+            )
+        wanted = None if self.given_shape is None else tuple([np.asarray(array).dtype for array in given])
+        _check_dtypes("out", outs, self.dtypes or wanted)
         return outs
 
-    def bound(self, dtypes: tuple[np.dtype, ...]) -> BoundPlan:
+    def bound(self, brought: _Arrays) -> BoundPlan:
         """The plan made ready on these processes; of those used last, as many as fit are kept.
 
         Collective where it is not: so what is kept depends on nothing that differs between the processes.
         """
         call = self.call
-        if dtypes not in self._keys:
-            plan = self.wish if isinstance(self.wish, Plan) else self.wish.plan(dtypes, call.comm)
-            self._keys[dtypes] = plan, (plan.text, plan.links, call.path, chosen_path())
-        plan, key = self._keys[dtypes]
+        if brought not in self._keys:
+            plan = self.wish if isinstance(self.wish, Plan) else self.wish.plan(brought.dtypes, call.comm)
+            self._keys[brought] = plan, (plan, call.path, chosen_path())
+        plan, key = self._keys[brought]
         kept = self.everybody.kept.setdefault(("bound plans", call.comm.processes), _KeptPlans())
         bound = kept.get(key)
         if bound is not None:
@@ -272,10 +322,9 @@ def _run(prepared: _Prepared, local, out):
     if not prepared.takes_part:
         return None
     arrays, outs, opening = prepared.bring(local, out)
-    dtypes, _ = prepared.call.open(opening, None)
-    results = prepared.bound(dtypes).run(arrays, outs)
-    several = isinstance(local if local is not None else out, list | tuple) or len(dtypes) > 1
-    return results if results is None or several else results[0]
+    brought, _ = prepared.call.open(opening, None)
+    results = prepared.bound(brought).run(arrays, outs)
+    return results if results is None or brought.several else results[0]
 
 
 def _prepare(op: str, key, grid: ProcessGrid, make) -> _Prepared:
@@ -289,7 +338,7 @@ def _prepare(op: str, key, grid: ProcessGrid, make) -> _Prepared:
     wish, before, after = make()
     same = [grid.grid.shape == each.grid.shape and grid.grid.ranks == each.grid.ranks for each in (before, after)]
     if not any(same):
-        raise GridError(f"{op}: grid is {grid.grid}; the layouts are on {before.grid} and {after.grid}")
+        raise GridError(f"{op}: grid is {grid.grid!r}; the layouts are on {before.grid!r} and {after.grid!r}")
     prepared = _Prepared(op, wish, before, after, grid)
     keep_call(grid, key, prepared)
     return prepared
@@ -322,21 +371,3 @@ def _check_dtypes(what: str, arrays: Sequence[np.ndarray], dtypes) -> None:
     for array, dtype in zip(arrays, dtypes, strict=True):
         if array.dtype != dtype:
             raise DTypeError(f"{what} has dtype {array.dtype}; it must be {dtype}")
-
-
-def _dtypes_of(arrays: Sequence[np.ndarray] | None) -> tuple[np.dtype, ...] | None:
-    return None if arrays is None else tuple([np.asarray(array).dtype for array in arrays])
-
-
-@cache
-def _packed(dtypes: tuple[np.dtype, ...]) -> np.dtype:
-    """Several dtypes as one, which can travel."""
-    return dtypes[0] if len(dtypes) == 1 else np.dtype([(f"f{i}", dtype) for i, dtype in enumerate(dtypes)])
-
-
-def _unpacked(dtype: np.dtype, n: int) -> tuple[np.dtype, ...]:
-    return (dtype,) if n == 1 else tuple([dtype[name] for name in dtype.names])
-
-
-def _shown(dtypes: tuple[np.dtype, ...]) -> str:
-    return ", ".join(map(str, dtypes))

@@ -27,6 +27,10 @@ STRATEGIES = "auto", "basis", "direct"
 _SAME = 1 + 1e-9  # seconds within this factor are equal: sums in another order
 
 
+# One exchange of so few messages, none of whose bytes is in vain, is not beaten by a chain.
+_FEW_MESSAGES = 2
+
+
 class Alternative(NamedTuple):
     """A way that was not taken: its steps, seconds and peak bytes by the model, and why."""
 
@@ -97,7 +101,13 @@ def _slabs_of(source: Layout, target: Layout, itemsize: int, links: LinkModel, m
         return None
     totals = exchange_totals(Redistribution(source, target, itemsize, links.node_size))
     room = memory_limit - _arrays(source, target, itemsize)
-    return slabs_for(totals.most_received + totals.most_sent, room)
+    slabs = slabs_for(totals.most_received + totals.most_sent, room, _most_boxes(source, target) * itemsize)
+    return slabs if slabs is None else max(slabs, 2)  # in one, messages would be staged for the next run too
+
+
+def _most_boxes(source: Layout, target: Layout) -> int:
+    """At most so many boxes does a process send and receive.  Local."""
+    return source.grid.size + target.grid.size
 
 
 def _reason(seconds: float, peak: int, best, memory_limit: int | None) -> str:
@@ -128,8 +138,9 @@ def _all_ways(source, target, itemsize, links):
     if direct:
         yield from _spread_ways(source, target)
         yield "basis", basis
-        if _is_far(source, target, links) and (chain := cheapest_chain(source, target, itemsize, links)):
-            yield "chain", chain
+        if _is_far(source, target, links) and chain_cost(direct, itemsize, links).messages > _FEW_MESSAGES:
+            if chain := cheapest_chain(source, target, itemsize, links):
+                yield "chain", chain
 
 
 def _is_far(source: Layout, target: Layout, links: LinkModel) -> bool:

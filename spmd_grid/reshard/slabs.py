@@ -27,22 +27,26 @@ _UNDER_WAY = 2
 _MOST_SLABS = 1 << 16
 
 
-def slab_bytes(n_bytes: int, slabs: int) -> int:
+def slab_bytes(n_bytes: int, slabs: int, cells: int = 0) -> int:
     """The most bytes of messages at a time where a process sends and receives ``n_bytes`` in ``slabs``.
 
     Local.  Two slabs are under way.  A slice of a box has at most twice its even share, since lines are not cut, and
-    a slab has at most two slices.
+    a slab has at most two slices; but at least a cell, of which there are ``cells`` bytes over all boxes.
 
-    >>> slab_bytes(1000, 1), slab_bytes(1000, 20)
-    (1000, 400)
+    >>> slab_bytes(1000, 1), slab_bytes(1000, 20), slab_bytes(1000, 20, 8)
+    (1000, 400, 416)
     """
-    return min(n_bytes, -(-4 * _UNDER_WAY * n_bytes // slabs))
+    return n_bytes if slabs == 1 else min(n_bytes, -(-4 * _UNDER_WAY * n_bytes // slabs) + _UNDER_WAY * cells)
 
 
-def slabs_for(n_bytes: int, room: int) -> int | None:
-    """How many slabs keep messages of ``n_bytes`` within ``room``; None where no sensible number does.  Local."""
+def slabs_for(n_bytes: int, room: int, cells: int = 0) -> int | None:
+    """How many slabs keep messages of ``n_bytes`` within ``room``; None where no sensible number does.
+
+    Local.  ``cells``: as for `slab_bytes`.
+    """
     if n_bytes <= room:
         return 1
+    room -= _UNDER_WAY * cells
     slabs = -(-4 * _UNDER_WAY * n_bytes // room) if room > 0 else _MOST_SLABS + 1
     return slabs if slabs <= _MOST_SLABS else None
 

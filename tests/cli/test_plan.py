@@ -51,7 +51,7 @@ def test_one_device(capsys):
         assert lines[at + 1 :] == [
             "  before (1,0) with [3:6, 0:2]",
             "  after (1,0) with [0:2, 3:6]",
-            "  needs at most 24 B",
+            "  needs at most 30 B",
             "1. exchange",
             "receives 2 messages, 6 B:",
             "from   to     cells       bytes",

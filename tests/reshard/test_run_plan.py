@@ -254,6 +254,67 @@ def test_zero_dimensions_and_empty_arrays(spmd):
     spmd(4, body)
 
 
+def test_other_orders_of_the_same_processes(spmd):
+    """Layouts that differ in nothing but which process is which device have plans of their own."""
+
+    def body():
+        for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 1, 2]):
+            grid = sg.init_grid((3,), ranks=order)
+            source, target = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
+            values = np.arange(15).reshape(5, 3)
+            for strategy in STRATEGIES:
+                local = values[source.shard_slices((5, 3), grid.coords)]
+                result = sg.reshard(local, source, target, grid, (5, 3), strategy=strategy)
+                assert np.array_equal(result, values[target.shard_slices((5, 3), grid.coords)])
+
+    spmd(3, body)
+
+
+def test_in_place_from_halos(spmd):
+    """What an all_gather sends may lie elsewhere in the very array that it fills."""
+
+    def body():
+        grid = sg.init_grid((2,))
+        source, target = sg.Sharding(grid, [[0]], halo_sizes=[1, 1]), sg.Sharding(grid, [])
+        for strategy in STRATEGIES:
+            local = given(Case((4,), (), (), "i8"), source, grid.coords)
+            assert sg.reshard(local, source, target, grid, (4,), local, strategy=strategy).tolist() == [0, 1, 2, 3]
+
+    for path in ("auto", "message"):
+        with sg.forced_path(path):
+            spmd(2, body)
+
+
+@pytest.mark.parametrize("dtype", ["S3", "U2", "V5", "M8[s]", [("a", "i2"), ("b", "S2")]], ids=str)
+def test_cells_outside_the_domain_are_zero_in_any_dtype(spmd, dtype):
+    def body():
+        grid = sg.init_grid((2,))
+        source, target = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
+        values = np.frombuffer(bytes(range(1, 1 + 5 * np.dtype(dtype).itemsize)), np.uint8).view(dtype)
+        result = sg.reshard(values[source.shard_slices((5,), grid.coords)], source, target, grid, (5,))
+        expected = sg.ShardedArray.from_global(values, target, grid).local
+        assert result.tobytes() == expected.tobytes()
+
+    spmd(2, body)
+
+
+def test_lists_stay_lists(spmd):
+    """A list of one gives a list, also on a process that has none itself."""
+
+    def body():
+        first, last = sg.init_grid((1,), ranks=[0]), sg.init_grid((2,))
+        source, target = sg.Sharding(first, []), sg.Sharding(last, [[0]])
+        for n in (1, 2, 3):
+            local = [np.arange(4) + k for k in range(n)] if first.coords is not None else None
+            results = sg.reshard(local, source, target, last, (4,))
+            assert [each.tolist() for each in results] == [[2 * last.rank + k, 2 * last.rank + 1 + k] for k in range(n)]
+        plan = sg.plan_reshard(source, target, (4,), ("f8", "i2"))
+        assert plan.several and plan.dtypes == (np.dtype("f8"), np.dtype("i2"))
+        assert not sg.plan_reshard(source, target, (4,), [("a", "i2"), ("b", "f4")]).several
+
+    spmd(2, body)
+
+
 # -- ShardedArray ------------------------------------------------------------------------------------------------
 
 
@@ -271,6 +332,11 @@ def test_sharded_arrays(spmd):
         assert b.reshard(source, out=back) is back and np.array_equal(back.local, a.local)
         with pytest.raises(sg.SpmdError, match="layout"):
             b.reshard(source, out=b)
+        outer = np.empty(target.shard_shape((5, 7), grid.coords), "int64")
+        d = a.reshard(target, out=outer)
+        assert d.local is outer and d.sharding == target and np.array_equal(outer, b.local)
+        with pytest.raises(sg.GridError, match="bound to processes"):
+            a.reshard(target, grid.grid)
         line = sg.init_grid((3,), ranks=[3, 1, 0])
         c = a.reshard(sg.Sharding(line, [[], [0]]), line)
         assert (c is None) == (line.coords is None)

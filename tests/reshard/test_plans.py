@@ -102,7 +102,7 @@ def test_equal_arguments_give_the_same_plan():
     plan = sg.plan_reshard(*arguments)
     assert sg.plan_reshard(*arguments) is plan and sg.plan_reshard(*arguments[:2], [6, 7], np.float64) is plan
     again = pickle.loads(pickle.dumps(plan))
-    assert again.recipe == plan.recipe and str(again) == str(plan)
+    assert again == plan and hash(again) == hash(plan) and again.recipe == plan.recipe and str(again) == str(plan)
 
 
 def test_the_text_tells_steps_bytes_seconds_and_what_lost():
@@ -167,7 +167,7 @@ def test_a_million_devices():
     plan = sg.plan_reshard(source, target, (65536, 65536), "f8", "direct")
     assert plan.bytes_received((3, 5)) == 64 * 64 * 8 and plan.bytes_received((5, 5)) == 0
     assert plan.totals().received == (1024 * 1024 - 1024) * 64 * 64 * 8
-    assert plan.peak_bytes((3, 5)) == 4 * 64 * 64 * 8
+    assert plan.peak_bytes((3, 5)) == 5 * 64 * 64 * 8  # what is sent is staged for this run and for the next
 
 
 # -- memory limits -----------------------------------------------------------------------------------------------
@@ -200,8 +200,10 @@ def test_slabs_move_the_same(spmd, path):
         for case in cases:
             source, target = case.shardings(grid)
             whole = sg.plan_reshard(source, target, case.shape, case.dtype, "direct")
+            if np.prod(case.shape) < 100:  # so few cells that messages need no more than their heads
+                continue
             arrays = sum(most_local(Layout(s, case.shape)) for s in (source, target)) * np.dtype(case.dtype).itemsize
-            plan = sg.plan_reshard(source, target, case.shape, case.dtype, "direct", memory_limit=arrays + 64)
+            plan = sg.plan_reshard(source, target, case.shape, case.dtype, "direct", memory_limit=arrays + 600)
             slabbed.append(plan.slabs)
             assert plan.totals().received == whole.totals().received
             result = sg.run_plan(plan, given(case, source, grid.coords), grid)
@@ -221,7 +223,7 @@ def test_the_limit_is_kept_or_refused(spmd):
     shape = (1000, 1000)
     arrays = 2 * 500 * 500 * 8
     free = sg.plan_reshard(source, target, shape, "f8", "direct")
-    assert free.slabs == 1 and free.totals().peak == arrays + 2 * 500 * 500 * 8
+    assert free.slabs == 1 and free.totals().peak == arrays + 3 * 500 * 500 * 8
     for limit in (free.totals().peak, free.totals().peak - 1, arrays + 100_000, arrays + 5_000):
         plan = sg.plan_reshard(source, target, shape, "f8", memory_limit=limit)
         assert plan.totals().peak <= limit
@@ -256,6 +258,7 @@ ROWS, COLUMNS = sg.Sharding(GRID, [[0]]), sg.Sharding(GRID, [[], [0]])
         ((ROWS, None, (4, 4), "f8"), {}, sg.ShardingError, "target is None"),
         ((ROWS, COLUMNS, (4,), "f8"), {}, sg.ShardingError, "splits dimension 1"),
         ((ROWS, COLUMNS, 4, "f8"), {}, sg.ShardingError, "global_shape is 4"),
+        ((ROWS, COLUMNS, (4.0, 4), "f8"), {}, sg.ShardingError, "integers from 0"),
         ((ROWS, COLUMNS, (4, -1), "f8"), {}, sg.ShardingError, "integers from 0"),
         ((ROWS, COLUMNS, (4, 4), "f9"), {}, sg.DTypeError, "f9"),
         ((ROWS, COLUMNS, (4, 4), "O"), {}, sg.DTypeError, "Python objects"),
@@ -286,6 +289,14 @@ def test_plans_refuse(arguments, options, error, words):
     assert isinstance(refusal.value, sg.SpmdError)
 
 
+class Broken:
+    """An array that fails while it is looked at."""
+
+    @property
+    def layout(self):
+        raise RuntimeError("broken")
+
+
 def test_runs_refuse_on_every_process_alike(spmd):
     """One process alone is wrong: all raise its error, which names it; then the plan runs as if nothing had been."""
 
@@ -305,6 +316,10 @@ def test_runs_refuse_on_every_process_alike(spmd):
                 {"local": None},
                 {"local": [local, local]},
                 {"local": "abc"},
+                {"local": []},
+                {"local": Broken()},
+                {"out": []},
+                {"out": [out]},
                 {"out": np.empty((4, 2))},
                 {"out": np.empty((4, 3), "f4")},
                 {"out": read_only},
@@ -359,6 +374,17 @@ def test_different_plans_and_dtypes_are_told(spmd):
         target = columns if grid.rank else sg.Sharding(grid, [])
         with pytest.raises(sg.MismatchError, match="different arguments"):
             sg.reshard(np.ones((2, 4)), rows, target, grid, (4, 4))
+        links = sg.LinkModel(node_latency=1e-9)
+        for options in ({"memory_limit": 10**9}, {"links": links}, {"strategy": "basis"}):
+            for turn in range(2):
+                with pytest.raises(sg.MismatchError):
+                    sg.reshard(np.ones((2, 4)), rows, columns, grid, (4, 4), **(options if grid.rank else {}))
+                if turn == 0:
+                    sg.reshard(np.ones((2, 4)), rows, columns, grid, (4, 4))
+        plans = [sg.plan_reshard(rows, columns, (4, 4), "f8", links=each) for each in (None, links)]
+        with pytest.raises(sg.MismatchError):
+            sg.run_plan(plans[grid.rank], np.ones((2, 4)), grid)
+        sg.run_plan(plans[0], np.ones((2, 4)), grid)
         with pytest.raises(sg.DTypeError, match="dtypes differ"):
             sg.reshard(np.ones((2, 4), "f4" if grid.rank else "f8"), rows, columns, grid, (4, 4))
         with pytest.raises(sg.MismatchError):
