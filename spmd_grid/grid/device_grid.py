@@ -171,6 +171,14 @@ class Grid:
 
         return device(here - 1), device(here + 1)
 
+    def is_like(self, other: Grid) -> bool:
+        """Whether the same process has the same coordinates on both grids, whatever their axes are called.  Local.
+
+        >>> Grid((2, 3), axis_names=("x", "y")).is_like(Grid((2, 3))), Grid((2,)).is_like(Grid((2,), ranks=(1, 0)))
+        (True, False)
+        """
+        return self.shape == other.shape and self.ranks == other.ranks
+
     def check_coords(self, coords: MultiIndex) -> MultiIndex:
         """``coords`` as a tuple of ints, where a device is there; raises DeviceError where none is.  Local."""
         checked = as_ints(coords)

@@ -167,15 +167,15 @@ def _contributions(move: Redistribution) -> int:
     """How many contributions to a partial value a device collects before it combines them; 0 where it combines none."""
     if move.hidden is None:
         return 0
-    most = max(rows for rows, _ in Descent(move._target_cuts[0]).extents())
+    most = max(rows for rows, _ in Descent(move.target_cuts[0]).extents())
     return most if most > 1 else 0
 
 
 def _link_of(move: Redistribution, links: LinkModel) -> _Link:
     """The link of an exchange: partners differ on axes that cut the source otherwise than the target."""
     source, target = move.source.grid, move.target.grid
-    if move._on_one_grid:
-        pairs = zip(move._source_cuts, move._target_cuts, strict=True)
+    if move.on_one_grid:
+        pairs = zip(move.source_cuts, move.target_cuts, strict=True)
         return links.between(
             source, [axis for held, wanted in pairs for axis in held.axes[common_axes(held, wanted) :]]
         )
@@ -185,21 +185,21 @@ def _link_of(move: Redistribution, links: LinkModel) -> _Link:
 
 def _messages(move: Redistribution) -> tuple[int, int]:
     """How many messages the probed devices receive and send at most."""
-    served, wanted = ([Descent(cut) for cut in cuts] for cuts in (move._served_cuts, move._target_cuts))
+    served, wanted = ([Descent(cut) for cut in cuts] for cuts in (move.served_cuts, move.target_cuts))
     target = move.target.grid
     most_received = most_sent = 0
     for coords in _probes(target):
-        box, own = move.target_box(coords), move._own_source(coords)
+        box, own = move.target_box(coords), move.own_source(coords)
         count = prod(line.count(low, high) for line, low, high in zip(served, box.starts, box.stops))
         if own is not None:
             box = move.source_box(own).intersect(box)
             count -= prod(line.count(low, high) for line, low, high in zip(served, box.starts, box.stops))
         most_received = max(most_received, count)
     copies = target.size // prod(prod(line.cut.sizes) for line in wanted)
-    sharing = prod(rule.count for rule in move._rules)
+    sharing = prod(rule.count for rule in move.rules)
     for coords in _probes(move.source.grid):
         count = copies
-        for line, cut in zip(wanted, move._served_cuts):
+        for line, cut in zip(wanted, move.served_cuts):
             low, high = cut.interval([coords[axis] for axis in cut.axes])
             # Halos reach into what lies beside their parts.
             count *= line.count(low - line.cut.high, high + line.cut.low) if low < high else 0

@@ -78,7 +78,7 @@ def _combined(source: Layout, target: Layout) -> Layout:
     grid = target.grid
     free = [axis for axis in range(grid.ndim) if grid.shape[axis] > 1 and not _splits(target.sharding, axis)]
     combined = spread_over(target, target.sharding.partial_axes)  # partial no more
-    if grid.shape == source.grid.shape and grid.ranks == source.grid.ranks:
+    if grid.is_like(source.grid):
         for dim in range(source.ndim):
             along = [axis for axis in source.sharding.axes_of(dim) if axis in free]
             combined = spread_over(combined, along, dim)

@@ -125,43 +125,45 @@ class Redistribution:
     def hidden_axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The axes that cut the contributions, on either side: those that both share first, so that these stay put."""
         source, target = self.source.sharding.partial_axes, self.target.sharding.partial_axes
-        shared = [axis for axis in source if axis in target and self._on_one_grid]
+        shared = [axis for axis in source if axis in target and self.on_one_grid]
         return tuple((*shared, *[axis for axis in side if axis not in shared]) for side in (source, target))
 
     def source_box(self, coords: MultiIndex) -> Box:
         """What the device at ``coords`` of the source's grid holds: its core."""
-        return _box([cut.interval([coords[axis] for axis in cut.axes]) for cut in self._source_cuts])
+        return _box([cut.interval([coords[axis] for axis in cut.axes]) for cut in self.source_cuts])
 
     def target_box(self, coords: MultiIndex) -> Box:
         """What the device at ``coords`` of the target's grid wants: its local array, as far as in the domain."""
-        return _box([cut.window([coords[axis] for axis in cut.axes]) for cut in self._target_cuts])
+        return _box([cut.window([coords[axis] for axis in cut.axes]) for cut in self.target_cuts])
 
     def kept_box(self, coords: MultiIndex) -> Box | None:
         """What the device at ``coords`` of the target's grid has itself; None where it has nothing of what it wants."""
-        own = self._own_source(coords)
+        own = self.own_source(coords)
         if own is None:
             return None
         kept = self.source_box(own).intersect(self.target_box(coords))
         return None if kept.is_empty else kept
 
-    def _own_source(self, coords: MultiIndex) -> MultiIndex | None:
+    def own_source(self, coords: MultiIndex) -> MultiIndex | None:
         """The source coordinates of the process at ``coords`` of the target's grid, if it has any."""
-        if self._on_one_grid:
+        if self.on_one_grid:
             return coords
         device = self.source.grid.device_of_process(self.target.grid.process(self.target.grid.linear_index(coords)))
         return None if device is None else self.source.grid.multi_index(device)
 
     @cached_property
-    def _on_one_grid(self) -> bool:
-        source, target = self.source.grid, self.target.grid
-        return source.shape == target.shape and source.ranks == target.ranks
+    def on_one_grid(self) -> bool:
+        """Whether a process has the same coordinates on both sides."""
+        return self.source.grid.is_like(self.target.grid)
 
     @cached_property
-    def _source_cuts(self) -> tuple[Cut, ...]:
+    def source_cuts(self) -> tuple[Cut, ...]:
+        """The dimensions as the source's cores cut them, the hidden one in front."""
         return cuts_of(self.source, self.hidden, self.hidden_axes[0])
 
     @cached_property
-    def _target_cuts(self) -> tuple[Cut, ...]:
+    def target_cuts(self) -> tuple[Cut, ...]:
+        """The dimensions as the target's local arrays cut them, halos included."""
         return cuts_of(self.target, self.hidden, self.hidden_axes[1], halos=True)
 
     # -- copies --------------------------------------------------------------------------------------------------
@@ -169,19 +171,19 @@ class Redistribution:
     @cached_property
     def _loose(self) -> tuple[int, ...]:
         """The source's axes that say which block a device holds."""
-        return tuple(sorted(axis for cut in self._source_cuts for axis in cut.axes))
+        return tuple(sorted(axis for cut in self.source_cuts for axis in cut.axes))
 
     @cached_property
-    def _sliced(self) -> tuple[int, ...]:
+    def sliced(self) -> tuple[int, ...]:
         """The tied axes among whose copies blocks are cut."""
         grid = self.source.grid
         tied = [axis for axis in range(grid.ndim) if axis not in self._loose and grid.shape[axis] > 1]
-        if tied and self._on_one_grid:
-            splits = {axis for cut in self._target_cuts for axis in cut.axes}
+        if tied and self.on_one_grid:
+            splits = {axis for cut in self.target_cuts for axis in cut.axes}
             tied = [axis for axis in tied if axis in splits and (self.node_size == 1 or self._within_node(axis))]
         if not tied or self._sliced_dim is None:
             return ()
-        extents = [_extent(cut.interval((0,) * len(cut.axes))) for cut in self._source_cuts]
+        extents = [_extent(cut.interval((0,) * len(cut.axes))) for cut in self.source_cuts]
         most = min(extents[self._sliced_dim], prod(extents) * self.itemsize // _SLICE_BYTES)
         sliced, slices = [], 1
         for axis in tied:
@@ -197,9 +199,9 @@ class Redistribution:
         All slices of a block should be wanted alike.  So it is one that no loose axis cuts for the target, if possible
         one in which receivers want all of the block, and of these the longest.  Explicit offsets allow no more axes.
         """
-        loose = set(self._loose) if self._on_one_grid else set()
+        loose = set(self._loose) if self.on_one_grid else set()
         best = None
-        for dim, (held, wanted) in enumerate(zip(self._source_cuts, self._target_cuts)):
+        for dim, (held, wanted) in enumerate(zip(self.source_cuts, self.target_cuts)):
             if held.offsets is not None or (dim == 0 and self.hidden is not None):
                 continue
             block, window = (
@@ -212,12 +214,12 @@ class Redistribution:
         return None if best is None else best[1]
 
     @cached_property
-    def _served_cuts(self) -> tuple[Cut, ...]:
+    def served_cuts(self) -> tuple[Cut, ...]:
         """The source's cuts, blocks cut into slices."""
-        cuts = list(self._source_cuts)
-        if self._sliced:
+        cuts = list(self.source_cuts)
+        if self.sliced:
             cut = cuts[self._sliced_dim]
-            axes = (*cut.axes, *self._sliced)
+            axes = (*cut.axes, *self.sliced)
             cuts[self._sliced_dim] = Cut(cut.extent, axes, [self.source.grid.shape[a] for a in axes], cut.blocks)
         return tuple(cuts)
 
@@ -227,15 +229,15 @@ class Redistribution:
         return grid.ranks is None and self.node_size % span == 0
 
     @cached_property
-    def _rules(self) -> tuple[_Rule, ...]:
+    def rules(self) -> tuple[_Rule, ...]:
         """What decides which copy serves; without rules there is only one."""
-        grid, served = self.source.grid, {axis for cut in self._served_cuts for axis in cut.axes}
+        grid, served = self.source.grid, {axis for cut in self.served_cuts for axis in cut.axes}
         tied = [axis for axis in range(grid.ndim) if axis not in served and grid.shape[axis] > 1]
         if not tied:
             return ()
-        if not self._on_one_grid:
+        if not self.on_one_grid:
             return (_rule(grid, tied, self._loose, self._numbering(), shared=False),)
-        splits = {axis for cut in self._target_cuts for axis in cut.axes}
+        splits = {axis for cut in self.target_cuts for axis in cut.axes}
         alike = [axis for axis in tied if axis not in splits]
         near = [axis for axis in tied if axis in splits and self._within_node(axis)]
         far = [axis for axis in tied if axis in splits and axis not in near]
@@ -250,10 +252,10 @@ class Redistribution:
     def _numbering(self) -> dict[int, int]:
         """Weights that number the target's devices so that those which want of one block have numbers in a row."""
         grid = self.target.grid
-        splits = {axis for cut in self._target_cuts for axis in cut.axes}
+        splits = {axis for cut in self.target_cuts for axis in cut.axes}
         free = [axis for axis in range(grid.ndim) if axis not in splits]
         weights, step = dict(zip(free, _strides(grid, free))), prod(grid.shape[axis] for axis in free)
-        for cut, served in zip(self._target_cuts, self._served_cuts):
+        for cut, served in zip(self.target_cuts, self.served_cuts):
             weights |= {axis: step * rest for axis, rest in zip(cut.axes, cut.rests)}
             step *= -(-prod(cut.sizes) // prod(served.sizes))  # so many parts meet one block
         return weights
@@ -268,14 +270,14 @@ class Redistribution:
         return list(self._receives(tuple(coords)))
 
     def _receives(self, coords: MultiIndex) -> Iterator[Piece]:
-        wanted, own = self.target_box(coords), self._own_source(coords)
+        wanted, own = self.target_box(coords), self.own_source(coords)
         if wanted.is_empty or (own is not None and self.source_box(own).contains(wanted)):
             return
-        grid, rules, loose = self.source.grid, self._rules, set(self._loose)
+        grid, rules, loose = self.source.grid, self.rules, set(self._loose)
         strides, ranks = grid.strides, grid.ranks
         numbers = [sum(weight * coords[axis] for axis, weight in rule.weights.items()) for rule in rules]
         hits = []
-        for cut, low, high in zip(self._served_cuts, wanted.starts, wanted.stops):
+        for cut, low, high in zip(self.served_cuts, wanted.starts, wanted.stops):
             hits.append(
                 [
                     (
@@ -312,23 +314,23 @@ class Redistribution:
         A rule leaves no choice once it has one unknown left, or only tied ones, which are its digits; the largest free
         axis comes late enough for that.
         """
-        grid, cuts = self.target.grid, self._target_cuts
+        grid, cuts = self.target.grid, self.target_cuts
 
         def hits(dim: int) -> float:
-            return prod(cuts[dim].sizes) / prod(self._served_cuts[dim].sizes)
+            return prod(cuts[dim].sizes) / prod(self.served_cuts[dim].sizes)
 
         places = {axis: (dim, depth) for dim, cut in enumerate(cuts) for depth, axis in enumerate(cut.axes)}
         free = [axis for axis in range(grid.ndim) if axis not in places]
-        tied = {axis for rule in self._rules if rule.shared for axis in rule.tied}
-        order = [axis for axis in free if self._on_one_grid and axis not in tied]
-        if order and self._rules:
+        tied = {axis for rule in self.rules if rule.shared for axis in rule.tied}
+        order = [axis for axis in free if self.on_one_grid and axis not in tied]
+        if order and self.rules:
             order.remove(max(order, key=grid.shape.__getitem__))
         order += [axis for dim in sorted(range(len(cuts)), key=hits) for axis in cuts[dim].axes]
         order += [axis for axis in free if axis not in order]
         levels = []
         for n, axis in enumerate(order):
             solved = []
-            for r, rule in enumerate(self._rules):
+            for r, rule in enumerate(self.rules):
                 unknown = {each for each in order[n:] if each in rule.weights}
                 if axis in unknown and (len(unknown) == 1 or (rule.shared and unknown <= set(rule.tied))):
                     solved.append((r, rule.shared and axis in rule.tied))
@@ -336,10 +338,10 @@ class Redistribution:
         return tuple(levels)
 
     def _sends(self, coords: MultiIndex) -> Iterator[Piece]:
-        served = _box([cut.interval([coords[axis] for axis in cut.axes]) for cut in self._served_cuts])
+        served = _box([cut.interval([coords[axis] for axis in cut.axes]) for cut in self.served_cuts])
         if served.is_empty:
             return
-        grid, cuts, levels, rules = self.target.grid, self._target_cuts, self._levels, self._rules
+        grid, cuts, levels, rules = self.target.grid, self.target_cuts, self._levels, self.rules
         lows, highs, ndim = served.starts, served.stops, len(cuts)
         strides, ranks = grid.strides, grid.ranks
         left = [
@@ -350,7 +352,7 @@ class Redistribution:
             % rule.count
             for rule in rules
         ]
-        loose = self._loose if self._on_one_grid else None
+        loose = self._loose if self.on_one_grid else None
         own_block = [coords[axis] for axis in self._loose]
         digits = [0] * grid.ndim
         prefixes = [(0, 0, cut.extent) for cut in cuts]  # first position, start, stop: what lies below each prefix

@@ -336,8 +336,7 @@ def _prepare(op: str, key, grid: ProcessGrid, make) -> _Prepared:
     except (KeyError, TypeError):
         pass
     wish, before, after = make()
-    same = [grid.grid.shape == each.grid.shape and grid.grid.ranks == each.grid.ranks for each in (before, after)]
-    if not any(same):
+    if not any(grid.grid.is_like(each.grid) for each in (before, after)):
         raise GridError(f"{op}: grid is {grid.grid!r}; the layouts are on {before.grid!r} and {after.grid!r}")
     prepared = _Prepared(op, wish, before, after, grid)
     keep_call(grid, key, prepared)

@@ -145,8 +145,7 @@ def _all_ways(source, target, itemsize, links):
 
 def _is_far(source: Layout, target: Layout, links: LinkModel) -> bool:
     """Whether a chain may gain: on one grid, not within one node, where one exchange reads what it wants in place."""
-    one_grid = source.grid.shape == target.grid.shape and source.grid.ranks == target.grid.ranks
-    return one_grid and not links.between(source.grid, range(source.grid.ndim)).in_node
+    return source.grid.is_like(target.grid) and not links.between(source.grid, range(source.grid.ndim)).in_node
 
 
 def _spread_ways(source: Layout, target: Layout) -> Iterator[tuple[str, tuple[Step, ...]]]:

@@ -24,7 +24,7 @@ __all__ = [
 
 # Local: no process sends anything.
 SLICE, MARK_PARTIAL = "all_slice", "mark_partial"
-# Within groups of grid_axes, by native collectives.
+# Within groups of grid_axes.
 ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER = "all_gather", "all_reduce", "reduce_scatter"
 BROADCAST = "broadcast"  # from the only device of the source's grid to all of the target's
 NATIVE = ALL_GATHER, BROADCAST  # of these, those that MPI's own collectives carry where memory is not shared

@@ -68,10 +68,10 @@ def exchange_totals(r: Redistribution) -> Totals:
     if digits is None:
         found = held = _list(r, demand.weigh)
     else:
-        found = held = _search(r._source_cuts, r._target_cuts, digits, demand.weigh)
-        if r._sliced:
-            held = _search(r._served_cuts, r._target_cuts, digits, demand.weigh)
-    received = _total(r.target.grid, r._target_cuts) - found.overlap
+        found = held = _search(r.source_cuts, r.target_cuts, digits, demand.weigh)
+        if r.sliced:
+            held = _search(r.served_cuts, r.target_cuts, digits, demand.weigh)
+    received = _total(r.target.grid, r.target_cuts) - found.overlap
     most_received = max(size - kept for size, kept in found.points[TARGET])
     most_sent = max(demand.copies * size - kept * demand.counts_own for size, kept in held.points[SOURCE])
     return Totals(
@@ -123,19 +123,19 @@ def _demand(r: Redistribution) -> _Demand:
 
     Between grids receivers are numbered, and a copy serves each count-th.
     """
-    grid, targets = r.target.grid, r._target_cuts
-    tied = {axis for rule in r._rules if rule.shared for axis in rule.tied}
+    grid, targets = r.target.grid, r.target_cuts
+    tied = {axis for rule in r.rules if rule.shared for axis in rule.tied}
     split = {axis for cut in targets for axis in cut.axes}
     copies = prod(size for axis, size in enumerate(grid.shape) if axis not in split | tied)
-    weigh = [_cover(served, cut) for served, cut in zip(r._served_cuts, targets, strict=True)]
+    weigh = [_cover(served, cut) for served, cut in zip(r.served_cuts, targets, strict=True)]
     count = 1
-    if r._on_one_grid:
-        for dim, (served, cut) in enumerate(zip(r._served_cuts, targets, strict=True)):
+    if r.on_one_grid:
+        for dim, (served, cut) in enumerate(zip(r.served_cuts, targets, strict=True)):
             if not tied.isdisjoint(cut.axes):
                 apart = cut.axes[common_axes(served, cut) :]
                 weigh[dim] = _at_most(weigh[dim], cut, prod(grid.shape[axis] for axis in apart if axis not in tied))
-    elif r._rules:
-        count, weights = r._rules[0].count, r._rules[0].weights
+    elif r.rules:
+        count, weights = r.rules[0].count, r.rules[0].weights
         # Each count-th of those with equal boxes; or, the other coordinates being equal, of those along one axis.
         ways = [(-(-copies // count), weigh)]
         for dim, cut in enumerate(targets):
@@ -143,9 +143,9 @@ def _demand(r: Redistribution) -> _Demand:
                 turn = count // gcd(weights[axis], count)  # so many of them in a row ask different copies
                 asking = prod(-(-grid.shape[a] // turn) if a == axis else grid.shape[a] for a in cut.axes)
                 ways.append((copies, [*weigh[:dim], _at_most(weigh[dim], cut, asking), *weigh[dim + 1 :]]))
-        extents = [_longest(cut) for cut in r._served_cuts]
+        extents = [_longest(cut) for cut in r.served_cuts]
         copies, weigh = min(ways, key=lambda way: way[0] * prod(f(extent) for f, extent in zip(way[1], extents)))
-    exact = not (r._sliced or count > 1 or tied & split or any(cut.low or cut.high for cut in targets))
+    exact = not (r.sliced or count > 1 or tied & split or any(cut.low or cut.high for cut in targets))
     return _Demand(copies, tuple(weigh), count == 1, exact)
 
 
@@ -496,7 +496,7 @@ def _common(a: range, b: range) -> range:
 
 def _list(r: Redistribution, weigh) -> _Found:
     """As the search, by listing the processes of each grid that has not too many."""
-    grids, cuts = (r.source.grid, r.target.grid), (r._served_cuts, r._target_cuts)
+    grids, cuts = (r.source.grid, r.target.grid), (r.served_cuts, r.target_cuts)
     few = [grid for grid in grids if grid.size <= _MOST_LISTED]
     overlap, points = 0, ([], [])
     for process in sorted({grid.process(device) for grid in few for device in range(grid.size)}):
@@ -504,10 +504,10 @@ def _list(r: Redistribution, weigh) -> _Found:
         here, there = (None if n is None else grid.multi_index(n) for grid, n in zip(grids, devices))
         kept = still = 0
         if here is not None:
-            held = [cut.interval([here[axis] for axis in cut.axes]) for cut in r._source_cuts]
-            serves = [cut.interval([here[axis] for axis in cut.axes]) for cut in r._served_cuts]
+            held = [cut.interval([here[axis] for axis in cut.axes]) for cut in r.source_cuts]
+            serves = [cut.interval([here[axis] for axis in cut.axes]) for cut in r.served_cuts]
         if there is not None:
-            wanted = [cut.window([there[axis] for axis in cut.axes]) for cut in r._target_cuts]
+            wanted = [cut.window([there[axis] for axis in cut.axes]) for cut in r.target_cuts]
         if None not in devices:
             kept, still = _meet(held, wanted), _meet(serves, wanted)
             overlap += kept

@@ -122,7 +122,7 @@ class Waypoint:
     @property
     def is_on_one_grid(self) -> bool:
         """Whether the same process has the same coordinates on both grids, whatever their axes are called."""
-        return (self.layout.grid.shape, self.layout.grid.ranks) == (self.target.grid.shape, self.target.grid.ranks)
+        return self.layout.grid.is_like(self.target.grid)
 
     @property
     def has_arrived(self) -> bool:

@@ -62,7 +62,7 @@ def messages_of(exchange: Redistribution, receivers: Iterable[int] | None = None
 def n_processes(exchange: Redistribution) -> int:
     """How many processes hold or want something; an upper bound where grids of other processes overlap.  Local."""
     source, target = exchange.source.grid, exchange.target.grid
-    return source.size if (source.shape, source.ranks) == (target.shape, target.ranks) else source.size + target.size
+    return source.size if source.is_like(target) else source.size + target.size
 
 
 def device_text(layout: Layout, process: int) -> str:
