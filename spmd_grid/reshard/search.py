@@ -136,7 +136,7 @@ def _all_ways(source, target, itemsize, links):
         yield basis[0].kind, basis  # one native operation is all it takes
     yield "direct", direct
     if direct:
-        yield from _spread_ways(source, target)
+        yield from _spread_ways(source, target, links)
         yield "basis", basis
         if _is_far(source, target, links) and chain_cost(direct, itemsize, links).messages > _FEW_MESSAGES:
             if chain := cheapest_chain(source, target, itemsize, links):
@@ -148,13 +148,17 @@ def _is_far(source: Layout, target: Layout, links: LinkModel) -> bool:
     return source.grid.is_like(target.grid) and not links.between(source.grid, range(source.grid.ndim)).in_node
 
 
-def _spread_ways(source: Layout, target: Layout) -> Iterator[tuple[str, tuple[Step, ...]]]:
-    """First every cell to one of its holders, then from these to the others: no holder has to serve very many."""
+def _spread_ways(source: Layout, target: Layout, links: LinkModel) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """First every cell to one of its holders, then from these to the others: no holder has to serve very many.
+
+    Over the axes within a node these are two levels: a cell comes to a node once, and is copied there.
+    """
     grid = target.grid
     free = [axis for axis in target.sharding.replicated_axes if grid.shape[axis] > 1]
     if target.sharding.partial_axes or target.sharding.sharded_dims_offsets or not target.ndim:
         return
-    for axes in dict.fromkeys([tuple(free), *[(axis,) for axis in free]]):
+    near = tuple([axis for axis in free if links.between(grid, [axis]).in_node])
+    for axes in dict.fromkeys([tuple(free), near, *[(axis,) for axis in free]]):
         spread = spread_over(target, axes)
         if not axes or spread == source:
             continue

@@ -77,6 +77,22 @@ def test_no_holder_serves_very_many():
     assert plan.seconds < direct.seconds
 
 
+def test_two_levels():
+    """Replicated over nodes and within them: a cell comes to a node once, and is copied there through memory."""
+    links = sg.LinkModel(node_size=16)
+    plan = plan_of([[0]], [[1]], shape=(4096, 4096), grid=(8, 2, 4, 4), links=links)
+    first, last = plan.steps
+    assert last.kind == "all_gather" and set(last.grid_axes) == {2, 3}
+    nodes = range(8 * 2 * 16 // 16)
+    wanted = {node: 0 for node in nodes}
+    for device in range(8 * 2 * 16):
+        coords = plan.target.grid.multi_index(device)
+        for piece in plan.moves[0].receives(coords):
+            if piece.process // 16 != device // 16:
+                wanted[device // 16] += piece.box.size
+    assert max(wanted.values()) <= 4096 * 4096, "no cell comes to a node twice"
+
+
 def test_a_slow_axis_is_crossed_as_little_as_can_be():
     fast = plan_of([[0, 1]], [[1]], shape=(4096, 4096))
     slow = plan_of([[0, 1]], [[1]], shape=(4096, 4096), links=SLOW_AXIS)
