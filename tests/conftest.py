@@ -2,11 +2,16 @@
 
 import faulthandler
 import os
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from spmd_grid.transport.launch import current_world
+
+# For ``jobs``, which starts whole programs.
+sys.path.append(str(Path(__file__).resolve().parent / "transport"))
 
 pytest_plugins = ["spmd_grid.testing.plugin"]
 

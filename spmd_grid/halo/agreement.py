@@ -8,7 +8,6 @@ from itertools import chain
 import numpy as np
 
 from spmd_grid.errors import DTypeError, GridError, ShapeError, SpmdError
-from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.paths import checked_path, chosen_path
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -17,24 +16,12 @@ from spmd_grid.halo.boundary import is_constant
 from spmd_grid.halo.pattern import HaloPattern
 from spmd_grid.kernels import slots as at
 from spmd_grid.ops.arguments import as_dtype, as_scalar, check_grid, hashable
-from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.compare import AgreePlan
 
 __all__ = ["agree", "group_axes", "text_of"]
 
 
-class _MakePlan(Operation):
-    """All processes must make the same plan."""
-
-    name = "HaloExchange"
-
-    def prepare(self, grid, axes, plan) -> dict:
-        return {"plan": plan}
-
-    def resolve(self, call: Call, facts: list[Facts]) -> None:
-        return None
-
-
-_make_plan = _MakePlan()
+_make_plan = AgreePlan("HaloExchange")
 
 
 def group_axes(grid: ProcessGrid, sharding: Sharding) -> tuple[int, ...]:
@@ -66,8 +53,7 @@ def agree(grid, axes, sharding, global_shape, dtype, periodic, corners, n_fields
     except SpmdError as problem:
         error = type(problem)(f"HaloExchange: {str(problem).removeprefix('HaloExchange: ')}")
         plan = f"refused: {error}"
-    call = _make_plan._find(grid, axes, (plan,))
-    call.open(call.opening(Facts(None, None)) if error is None else call.refusal(error), None)
+    _make_plan.agree(grid, axes, plan, error)
     return pattern, dtypes, path
 
 

@@ -1,14 +1,15 @@
-"""Arrays that constructors get: all processes must agree on them, although none of them moves."""
+"""What all processes must agree on although nothing moves: the arrays that constructors get, and plans."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.header import Facts
 from spmd_grid.ops.collective import Call, Operation
 from spmd_grid.ops.signatures import equal_shapes, same_dtype
 
-__all__ = ["AgreeDtype", "compare_array"]
+__all__ = ["AgreeDtype", "AgreePlan", "compare_array"]
 
 
 class _Compared:
@@ -44,6 +45,24 @@ class AgreeDtype(Operation):
 
     def resolve(self, call: Call, facts: list[Facts]) -> np.dtype:
         return same_dtype(self.name, facts, call.label)
+
+
+class AgreePlan(Operation):
+    """All processes must make the same plan, which is told by a line of text; or learn why one cannot."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def agree(self, grid, axes, plan: str, error: SpmdError | None = None) -> None:
+        """Compares ``plan``, or raises ``error`` on all.  Collective over ``axes``.  Raises MismatchError."""
+        call = self._find(grid, axes, (plan,))
+        call.open(call.opening(Facts(None, None)) if error is None else call.refusal(error), None)
+
+    def prepare(self, grid, axes, plan) -> dict:
+        return {"plan": plan}
+
+    def resolve(self, call: Call, facts: list[Facts]) -> None:
+        return None
 
 
 compare_array = CompareArray()

@@ -20,9 +20,6 @@ from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["BoundPlan"]
 
-# Boxes of at least this size are read where they lie; smaller ones come out of staging, which saves an answer.
-_READ_BYTES = 1 << 14
-
 
 class BoundPlan:
     """A plan on the processes of ``comm``, ready to run.  Collective over them when made, and when run."""
@@ -81,10 +78,6 @@ class BoundPlan:
         if self._between is None:
             self._between = [self._allocate(exchange.target_shape) for exchange in self._exchanges[:-1]]
         return self._between
-
-    def describe(self) -> list[str]:
-        """How each exchange goes, as this process sees it.  Local."""
-        return [exchange.describe() for exchange in self._exchanges]
 
     def retire(self) -> None:
         """Gives back what it holds, once no neighbour needs it.  Local."""

@@ -95,7 +95,7 @@ class BoxExchange:
         kept = self._channel.own
         self.keeps_places = all(take.source == take.target for take in kept) and self._beside is None
         self._empty = [np.empty(shape, dtype) for shape in (given, into) for dtype in dtypes]
-        self._given_shape, self._into_shape = given, into
+        self._into_shape = into
         self._calls: dict = {}
         self._kind = as_reduction(move.source.sharding.partial_kind)
         if not move.source.sharding.partial_axes:
@@ -172,17 +172,6 @@ class BoxExchange:
     def _inside(self) -> tuple[slice, ...]:
         coords = coords_of(self._move.target, self._comm)
         return (..., *self._move.target.in_domain_local(coords).slices())
-
-    def describe(self) -> str:
-        """The partners and how cells go to and from them, in words.  Local."""
-        channel = self._channel
-        ways = {channel.way_to(place) for place in {*channel.takes, *channel.gives}}
-        apart = set()
-        if self._beside is not None:
-            apart = {each.peer for each in (*self._beside.sends, *self._beside.receives)}
-            ways.add("by message")
-        partners = len({*channel.takes, *channel.gives, *apart})
-        return f"{partners} partners, {' and '.join(sorted(ways)) or 'nothing is sent'}"
 
     def retire(self) -> None:
         """Gives the channel back.  Local."""

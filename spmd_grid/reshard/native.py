@@ -74,10 +74,6 @@ class NativeExchange:
             target = results[i] if self.target_shape is not None else np.empty(self._transfer.target_shape, empty.dtype)
             run_message(self._comm, self._transfer, source, target)
 
-    def describe(self) -> str:
-        """In words.  Local."""
-        return f"{self._transfer.pattern} of {self._comm.size} processes" if self._takes_part else "no part in it"
-
     def retire(self) -> None:
         """Nothing is kept.  Local."""
 

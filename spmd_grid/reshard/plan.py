@@ -277,8 +277,8 @@ def plan_reshard(
 
 
 def digest_of(*values) -> str:
-    """Eight hexadecimal digits that differ where the values do.  Local."""
-    return blake2b(repr(values).encode(), digest_size=4).hexdigest()
+    """Sixteen hexadecimal digits that tell values apart (two in 10^19 agree by chance).  Local."""
+    return blake2b(repr(values).encode(), digest_size=8).hexdigest()
 
 
 def check_options(op: str, strategy, memory_limit, links) -> None:

@@ -19,6 +19,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.kernels import address_of
 from spmd_grid.ops.arguments import as_array, check_output, hashable
 from spmd_grid.ops.collective import Call, Opening, Operation, keep_call
+from spmd_grid.ops.compare import AgreePlan
 from spmd_grid.reshard.bound import BoundPlan
 from spmd_grid.reshard.cost import LinkModel
 from spmd_grid.reshard.members import coords_of
@@ -108,19 +109,7 @@ class _Reshard(Operation):
         return arrays
 
 
-class _Bind(Operation):
-    """All processes have made the same plan of the same wish: they run the same version of it."""
-
-    name = "reshard"
-
-    def prepare(self, grid, axes, recipe) -> dict:
-        return {"steps": recipe}
-
-    def resolve(self, call: Call, facts: list[Facts]) -> None:
-        return None
-
-
-_reshard, _bind = _Reshard(), _Bind()
+_reshard, _same_steps = _Reshard(), AgreePlan("reshard")
 
 
 def run_plan(plan: Plan, local, grid: ProcessGrid, out=None):
@@ -298,20 +287,19 @@ class _Prepared:
         call = self.call
         if brought not in self._keys:
             plan = self.wish if isinstance(self.wish, Plan) else self.wish.plan(brought.dtypes, call.comm)
-            self._keys[brought] = plan, (plan, call.path, chosen_path())
+            self._keys[brought] = plan, (plan, chosen_path())
         plan, key = self._keys[brought]
         kept = self.everybody.kept.setdefault(("bound plans", call.comm.processes), _KeptPlans())
         bound = kept.get(key)
         if bound is not None:
             kept.move_to_end(key)
             return bound
-        agreement = _bind._find(self.everybody, [0], (plan.recipe,))
+        error = None
         try:
             check_plan_steps(plan.parts, plan.source, plan.target, self.everybody.rank, plan.moves)
-            opening = agreement.opening(Facts(None, None))
-        except SpmdError as error:
-            opening = agreement.refusal(agreement.blame(error))
-        agreement.open(opening, None)
+        except SpmdError as found_wrong:
+            error = call.blame(found_wrong)
+        _same_steps.agree(self.everybody, [0], plan.recipe, error)  # two versions might plan differently
         bound = BoundPlan(plan, self.everybody, call.comm, call)
         kept.add(key, bound)
         return bound

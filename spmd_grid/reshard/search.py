@@ -26,7 +26,6 @@ STRATEGIES = "auto", "basis", "direct"
 
 _SAME = 1 + 1e-9  # seconds within this factor are equal: sums in another order
 
-
 # One exchange of so few messages, none of whose bytes is in vain, is not beaten by a chain.
 _FEW_MESSAGES = 2
 

@@ -134,10 +134,5 @@ class SlabExchange:
         ]
         return Transfer("pairwise", self._comm.rank, self._comm.size, *self._shapes, tuple(sends), tuple(receives), 0)
 
-    def describe(self) -> str:
-        """In words.  Local."""
-        partners = {place for place, _ in (*self._sends, *self._receives)}
-        return f"{len(partners)} partners, {self._slabs} slabs, by message"
-
     def retire(self) -> None:
         """Nothing is kept.  Local."""

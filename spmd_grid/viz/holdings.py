@@ -7,17 +7,16 @@ has a partial value.  Nothing here enumerates devices.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise, product
+from itertools import islice, product
 from math import prod
 from typing import NamedTuple
 
-from spmd_grid.grid.blocks import part_interval
 from spmd_grid.grid.box import Box, multi_index
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.cuts import Cut, Part, cuts_of
+from spmd_grid.reshard.descent import Descent
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = [
@@ -139,31 +138,7 @@ def n_blocks(layout: Layout) -> int:
 
 
 def _n_filled(cut: Cut) -> int:
-    if cut.offsets is not None:
-        return sum(start < stop for start, stop in pairwise(cut.offsets))
-    counts: dict[tuple[int, int], int] = {}
-
-    def count(extent: int, level: int) -> int:
-        if level == len(cut.sizes) or not extent:
-            return int(extent > 0)
-        if (extent, level) not in counts:
-            counts[extent, level] = sum(n * count(each, level + 1) for each, n in runs(extent, cut.sizes[level]))
-        return counts[extent, level]
-
-    def runs(extent: int, size: int) -> Iterator[tuple[int, int]]:
-        """(extent, how many): parts never grow, so that equal ones are neighbours."""
-
-        def shrink(part: int) -> int:
-            start, stop = part_interval(extent, size, part, cut.blocks)
-            return start - stop
-
-        part = 0
-        while part < size:
-            end = bisect_left(range(size), shrink(part) + 1, lo=part, key=shrink)
-            yield -shrink(part), end - part
-            part = end
-
-    return count(cut.extent, 0)
+    return sum(n for cells, n in Descent(cut).extents() if cells)
 
 
 def idle_devices(layout: Layout) -> tuple[int, list[Holders]]:

@@ -1,37 +1,23 @@
 """The hand-written contenders are right: else they would be no peers."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import run_job
 
 from spmd_grid.bench.halo_cases import fill_faces, wrong_cells
-from spmd_grid.bench.launch import launch_command
 
-ROOT = Path(__file__).resolve().parents[2]
-MPIEXEC = Path(sys.executable).with_name("mpiexec")
 JOB = Path(__file__).with_name("peers_job.py")
 
 
-@pytest.mark.skipif(not MPIEXEC.exists(), reason=f"no mpiexec beside {sys.executable}")
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_every_contender_gets_every_cell_right(ranks):
     """On 1 and 2 periodic ranks both neighbours are the same one, which swaps faces that are told apart by rank."""
-    command, more = launch_command(ranks)
-    done = subprocess.run(
-        [*command, sys.executable, "-W", "error", JOB],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **more, "PYTHONPATH": str(ROOT)},
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    job = run_job("mpiexec", ranks, JOB, python=["-W", "error"])
+    assert job.code == 0, job
     by_kind = {
-        line.split(" ", 2)[0] + line.split(" ", 2)[1]: line.split(" ", 2)[2] for line in done.stdout.splitlines()
+        line.split(" ", 2)[0] + line.split(" ", 2)[1]: line.split(" ", 2)[2] for line in job.out.splitlines()
     }
     assert set(by_kind) == {"1False", "1True", "3False", "3True"}
     for kind, names in by_kind.items():

@@ -1,12 +1,6 @@
 """Fixtures of the halo tests."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-# For ``jobs``, which starts whole programs.
-sys.path.append(str(Path(__file__).resolve().parents[1] / "transport"))
 
 
 def pytest_generate_tests(metafunc):

@@ -1,14 +1,11 @@
 """Whole programs on several nodes, where some groups share memory and some do not; they end with plans still open."""
 
-import sys
 from pathlib import Path
 
 import pytest
+from jobs import run_job
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "transport"))
-
-from jobs import run_job  # noqa: E402
 
 PROGRAM = f"""
 import random, sys
