@@ -2,6 +2,7 @@
 
 import faulthandler
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -33,6 +34,9 @@ def pytest_configure(config):
     settings.load_profile(("mpi-full" if full else "mpi") if with_mpi else ("full" if full else "simulated"))
     if with_mpi:
         faulthandler.enable()
+    # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart(session):

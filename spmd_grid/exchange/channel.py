@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
@@ -107,9 +108,6 @@ class Channel:
         self._make_messages(activity)
         self._make_state(swapped)
         self._tables: dict = {}
-        nothing = [None] * len(self.dtypes)
-        self._loop_call = self.call(nothing, nothing)
-        self._state[at.LOOP_CALL] = self._loop_call.address
         self.address = kernels.address_of(self._state)
 
     # -- what is agreed with neighbours ------------------------------------------------------------------------
@@ -321,6 +319,12 @@ class Channel:
             call[at.CALL_REQUESTS], call[at.CALL_COUNT] = requests.address, requests.count
         return Call(kernels.address_of(call), call, table, shapes, requests)
 
+    @cached_property
+    def _bare_call(self) -> Call:
+        """That of no arrays: compiled loops fill in theirs, and who refuses has none to bring."""
+        nothing = [None] * len(self.dtypes)
+        return self.call(nothing, nothing)
+
     def _table(self, given: tuple, taking: tuple) -> np.ndarray:
         """The copy table for arrays of these strides."""
         found = self._tables.get((given, taking))
@@ -357,7 +361,7 @@ class Channel:
     def refuse(self, error: SpmdError) -> None:
         """Takes part in an exchange in which this process has to refuse: all neighbours raise ``error``."""
         self.begin_refusing(error)
-        code = self.run(at.UPDATE, self._loop_call)
+        code = self.run(at.UPDATE, self._bare_call)
         self.end_refusing()
         if code == at.ENDED:
             self.raise_ended()
@@ -419,12 +423,13 @@ class Channel:
     def let_loops_in(self, refuse: Callable[[int, int, int], None], welcome: bool) -> None:
         """Tells compiled loops what they must bring, and whom to call when they do not.  Local."""
         state, word = self._state, ctypes.c_int64
+        state[at.LOOP_CALL] = self._bare_call.address
         state[at.REFUSE] = self.wire.callback(refuse, word, word, word, word)
         state[at.LOOPS_WELCOME] = welcome
         state[at.EXTENTS : at.EXTENTS + len(self.shape)] = self.shape
         state[at.SEGMENT], state[at.SEGMENT_BYTES] = self.comm.process.arena.own_segment()
         for f, dtype in enumerate(self.dtypes):
-            self._loop_call.words[at.CALL_FIELDS + f * at.FIELD_WORDS + at.F_DTYPE] = at.dtype_word(dtype)
+            self._bare_call.words[at.CALL_FIELDS + f * at.FIELD_WORDS + at.F_DTYPE] = at.dtype_word(dtype)
 
     def arrived(self) -> Iterator[tuple[int, list[list[np.ndarray]]]]:
         """What has come in from each neighbour, by place, then field, then piece: views of staging.  Local."""

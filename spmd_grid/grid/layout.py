@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 from spmd_grid.grid.box import Box, multi_index
@@ -20,6 +21,8 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["Layout"]
+
+_MOST_CORES = 1024
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,18 @@ class Layout:
 
     def core_box(self, coords: MultiIndex) -> Box:
         """The cells that the device at ``coords`` owns, in global coordinates.  Local.  Raises DeviceError."""
-        return self.sharding.core_box(self.global_shape, coords)
+        coords, known = tuple(coords), self._cores
+        found = known.get(coords)
+        if found is None:
+            if len(known) >= _MOST_CORES:
+                known.clear()
+            found = known[coords] = self.sharding.core_box(self.global_shape, coords)
+        return found
+
+    @cached_property
+    def _cores(self) -> dict[MultiIndex, Box]:
+        """The blocks asked for last: plans ask for those of a few devices, again and again."""
+        return {}
 
     def local_box(self, coords: MultiIndex) -> Box:
         """The cells of the local array, core and halos, in global coordinates; may stick out of the domain.  Local."""

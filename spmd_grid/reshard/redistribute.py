@@ -23,7 +23,7 @@ these copies: each serves a *slice* of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -41,6 +41,8 @@ __all__ = ["Piece", "Redistribution"]
 
 # A block is cut among its copies where every slice has at least this many bytes.
 _SLICE_BYTES = 1 << 16
+# So many lists of at most so many pieces are kept.
+_MOST_LISTS, _MOST_LISTED = 64, 256
 
 
 class Piece(NamedTuple):
@@ -260,6 +262,25 @@ class Redistribution:
             step *= -(-prod(cut.sizes) // prod(served.sizes))  # so many parts meet one block
         return weights
 
+    # -- lists of pieces -----------------------------------------------------------------------------------------
+
+    def _listed(self, side: Callable[[MultiIndex], Iterator[Piece]], coords: MultiIndex) -> list[Piece]:
+        """What ``side`` lists for ``coords``; short lists are kept, as a plan is checked, counted and then bound."""
+        key, known = (side.__name__, coords), self._lists
+        found = known.get(key)
+        if found is None:
+            found = tuple(side(coords))
+            if len(found) > _MOST_LISTED:
+                return list(found)
+            if len(known) >= _MOST_LISTS:
+                known.clear()
+            known[key] = found
+        return list(found)
+
+    @cached_property
+    def _lists(self) -> dict[tuple[str, MultiIndex], tuple[Piece, ...]]:
+        return {}
+
     # -- a receiver's side ---------------------------------------------------------------------------------------
 
     def receives(self, coords: MultiIndex) -> list[Piece]:
@@ -267,7 +288,7 @@ class Redistribution:
 
         Local.
         """
-        return list(self._receives(tuple(coords)))
+        return self._listed(self._receives, tuple(coords))
 
     def _receives(self, coords: MultiIndex) -> Iterator[Piece]:
         wanted, own = self.target_box(coords), self.own_source(coords)
@@ -305,7 +326,7 @@ class Redistribution:
 
     def sends(self, coords: MultiIndex) -> list[Piece]:
         """What the device at ``coords`` of the source's grid sends to other processes.  Local."""
-        return list(self._sends(tuple(coords)))
+        return self._listed(self._sends, tuple(coords))
 
     @cached_property
     def _levels(self) -> tuple[_Level, ...]:

@@ -95,7 +95,7 @@ def check_plan_steps(
 def _processes(source: Grid, target: Grid, process: int | None) -> list[int]:
     if process is None:
         return sorted({grid.process(device) for grid in (source, target) for device in range(grid.size)})
-    return sorted({process, *(grid.process(device) for grid in (source, target) for device in (0, grid.size - 1))})
+    return [process]
 
 
 def _check_nothing_to_do(source: Layout, target: Layout, process: int) -> None:
