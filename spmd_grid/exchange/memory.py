@@ -51,7 +51,9 @@ def scratch(process: Process, shape: Sequence[int] | None, dtype: np.dtype) -> I
     nbytes = prod(shape) * dtype.itemsize
     memory, process.scratch = process.scratch, None  # whoever comes meanwhile finds none and makes its own
     if memory is None or memory.nbytes < nbytes:
-        memory = np.empty(nbytes, np.uint8)
+        memory = process.arena.allocate(nbytes)
+        if memory is None:
+            memory = np.empty(nbytes, np.uint8)
     try:
         yield memory[:nbytes].view(dtype).reshape(shape)
     finally:

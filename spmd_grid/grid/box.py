@@ -11,14 +11,14 @@ Box((1, 2), (3, 5)) prints as [1:3, 2:5]; starts belong to the box, stops do not
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import index
 
 from spmd_grid.typing import Shape
 
-__all__ = ["Box", "as_ints", "multi_index", "row_major"]
+__all__ = ["Box", "as_ints", "multi_index", "pieces_of", "row_major"]
 
 
 def as_ints(values) -> tuple[int, ...] | None:
@@ -151,3 +151,22 @@ class Box:
 
 def _add(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     return tuple([x + y for x, y in zip(a, b, strict=True)])
+
+
+def pieces_of(box: Box, most: int) -> Iterator[Box]:
+    """``box`` in row-major order, cut into boxes of at most ``most`` cells, of whole rows where they fit.
+
+    >>> [str(piece) for piece in pieces_of(Box((0, 0), (3, 4)), 8)]
+    ['[0:2, 0:4]', '[2:3, 0:4]']
+    """
+    if box.is_empty:
+        return
+    if box.size <= most:
+        yield box
+        return
+    dim = next(d for d, extent in enumerate(box.shape) if extent > 1)
+    step = max(most * box.shape[dim] // box.size, 1)
+    for start in range(box.starts[dim], box.stops[dim], step):
+        starts, stops = list(box.starts), list(box.stops)
+        starts[dim], stops[dim] = start, min(start + step, box.stops[dim])
+        yield from pieces_of(Box(tuple(starts), tuple(stops)), most)

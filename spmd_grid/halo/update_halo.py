@@ -24,7 +24,8 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.boundary import as_periodic
 from spmd_grid.halo.line import halo_pieces, in_domain
 from spmd_grid.ops.arguments import check_grid, hashable
-from spmd_grid.ops.collective import Call, Operation, keep, keep_call
+from spmd_grid.ops.collective import Call, Operation, keep_call
+from spmd_grid.ops.kept import keep
 from spmd_grid.ops.signatures import same_dtype
 
 __all__ = ["update_halo"]
@@ -124,7 +125,7 @@ class UpdateHalo(Operation):
         course = self._prepare(grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
         cells = np.asarray(x)
         for line, transfer in course.agree(x):
-            if line.path is DIRECT:
+            if line.path is DIRECT and line.comm.shares_objects:
                 run_direct(line.comm, transfer, line.comm.share(cells), cells)
             else:
                 drive(line.comm, send_and_receive(line.comm, transfer, cells, cells, next_tag(line.comm)))

@@ -34,16 +34,23 @@ __all__ = [
     "copy_address",
     "copy_boxes",
     "copy_boxes_between",
+    "copy_table",
     "course_address",
+    "depart",
     "flatten",
     "fold",
     "fold_addresses",
+    "meet",
     "run_course",
     "supports",
     "table_bytes",
 ]
 
-_COMPILED = {"copy": ("copy_address", "copy_boxes", "copy_boxes_between"), "course": ("course_address", "run_course")}
+_COMPILED = {
+    "copy": ("copy_address", "copy_boxes", "copy_boxes_between"),
+    "course": ("course_address", "run_course"),
+    "meeting": ("copy_table", "depart", "meet"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -33,7 +33,7 @@ from spmd_grid.kernels.address import (
 )
 from spmd_grid.kernels.compiled import by_address, inner, kernel
 
-__all__ = ["course_address", "run_course"]
+__all__ = ["course_address", "run_course", "wait_for"]
 
 
 _WRITEABLE = 0x0400  # numpy's NPY_ARRAY_WRITEABLE
@@ -64,7 +64,7 @@ def _look_around(state, address, value, member):
 
 
 @inner
-def _wait_for(state, address, value, member):
+def wait_for(state, address, value, member):
     """Waits until the word at ``address`` is at least ``value``; FINE, or ENDED where the wait was given up."""
     while True:
         for _ in range(load(state, at.POLLS)):
@@ -162,7 +162,7 @@ def _begin(state, call_):
 
     for i in range(load(state, at.N_READERS)):
         reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
-        if load(reader, at.R_ONE_WAY) and _wait_for(state, load(reader, at.R_DONE), epoch - 2, -2 - i) != at.FINE:
+        if load(reader, at.R_ONE_WAY) and wait_for(state, load(reader, at.R_DONE), epoch - 2, -2 - i) != at.FINE:
             return at.ENDED
     if load(state, at.N_RECEIVES):
         if start_messages(load(state, at.START_MESSAGES), load(state, at.COUNT_IN), load(state, at.REQUESTS_IN)) != 0:
@@ -232,7 +232,7 @@ def _arrive(state):
     for i in range(load(state, at.N_SOURCES)):
         source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
         line = _source_line(state, source)
-        if _wait_for(state, line, epoch, i) != at.FINE:
+        if wait_for(state, line, epoch, i) != at.FINE:
             return at.ENDED
         missed = max(missed, load(line, at.POSTED_MISSED))
         if not culprit and load(line, at.POSTED_REFUSED):
@@ -312,7 +312,7 @@ def _part(state):
     if load(state, at.LENDS):
         for i in range(load(state, at.N_READERS)):
             reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
-            if _wait_for(state, load(reader, at.R_DONE), epoch, -2 - i) != at.FINE:
+            if wait_for(state, load(reader, at.R_DONE), epoch, -2 - i) != at.FINE:
                 return at.ENDED
     if load(state, at.N_SENDS):
         if _wait_for_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING), 1) != at.FINE:

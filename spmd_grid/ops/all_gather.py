@@ -10,6 +10,7 @@ from spmd_grid.grid.groups import group_size
 from spmd_grid.ops.arguments import as_extents, as_tensor_axis, hashable
 from spmd_grid.ops.collective import Call, Operation
 from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.ops.signatures import check_extents, check_out, concatenated_shape, same_dtype
 
 __all__ = ["all_gather", "resolve_gather"]
@@ -43,6 +44,10 @@ class AllGather(Operation):
     def start(self, x, grid, grid_axes, gather_axis, *, extents=None, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (gather_axis, hashable(extents)), out)
+
+    def plan(self, grid, shape, dtype, grid_axes, gather_axis, *, extents=None) -> OperationPlan:
+        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        return self._plan(grid, shape, dtype, grid_axes, (gather_axis, hashable(extents)))
 
     def prepare(self, grid, axes, gather_axis, extents) -> dict:
         return {

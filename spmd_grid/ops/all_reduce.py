@@ -9,6 +9,7 @@ from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.pending import Request
 from spmd_grid.ops.arguments import as_dtype
 from spmd_grid.ops.collective import Call, Operation
+from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.ops.reduction import Reduction
 from spmd_grid.ops.signatures import check_out, equal_shapes, same_dtype
 from spmd_grid.reduction_kind import as_reduction, result_dtype
@@ -72,6 +73,10 @@ class AllReduce(Reducing):
     def start(self, x, grid, grid_axes, reduction="sum", dtype=None, *, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (reduction, dtype), out)
+
+    def plan(self, grid, shape, dtype, grid_axes, reduction="sum", result_dtype=None) -> OperationPlan:
+        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        return self._plan(grid, shape, dtype, grid_axes, (reduction, result_dtype))
 
     def prepare(self, grid, axes, reduction, dtype) -> dict:
         return self.prepare_reduction(reduction, dtype)

@@ -8,6 +8,7 @@ from spmd_grid.errors import OutputError
 from spmd_grid.exchange.pending import Request
 from spmd_grid.grid.blocks import block_interval
 from spmd_grid.ops.arguments import as_array, as_tensor_axis, check_grid, check_output
+from spmd_grid.ops.plan import CallPlan
 from spmd_grid.ops.signatures import check_axis
 
 __all__ = ["all_slice"]
@@ -54,6 +55,18 @@ class AllSlice:
     def start(self, x, grid, grid_axes, slice_axis, *, out=None) -> Request:
         """The operation as a request, for uniformity: it is complete at once."""
         return Request.completed(self(x, grid, grid_axes, slice_axis, out=out))
+
+    def plan(self, grid, shape, dtype, grid_axes, slice_axis) -> CallPlan:
+        """The operation for arrays of ``shape`` and ``dtype``.  Local."""
+        text = f"all_slice(grid_axes={list(grid_axes)}, slice_axis={slice_axis})"
+        return CallPlan(
+            self.name,
+            text,
+            shape,
+            dtype,
+            lambda x, out: self(x, grid, grid_axes, slice_axis, out=out),
+            lambda x, out: self.start(x, grid, grid_axes, slice_axis, out=out),
+        )
 
 
 all_slice = AllSlice()

@@ -10,6 +10,7 @@ from spmd_grid.grid.groups import group_size
 from spmd_grid.ops.arguments import as_extents, as_tensor_axis, hashable
 from spmd_grid.ops.collective import Call, Operation
 from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.ops.signatures import all_to_all_shapes, check_extents, check_out, cut_box, same_dtype
 
 __all__ = ["all_to_all"]
@@ -46,6 +47,10 @@ class AllToAll(Operation):
     def start(self, x, grid, grid_axes, split_axis, concat_axis, *, extents=None, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (split_axis, concat_axis, hashable(extents)), out)
+
+    def plan(self, grid, shape, dtype, grid_axes, split_axis, concat_axis, *, extents=None) -> OperationPlan:
+        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        return self._plan(grid, shape, dtype, grid_axes, (split_axis, concat_axis, hashable(extents)))
 
     def prepare(self, grid, axes, split_axis, concat_axis, extents) -> dict:
         return {

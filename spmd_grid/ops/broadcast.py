@@ -9,6 +9,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.ops.arguments import hashable, root_index
 from spmd_grid.ops.collective import Call, Operation
 from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.ops.signatures import check_out
 
 __all__ = ["broadcast"]
@@ -39,6 +40,10 @@ class Broadcast(Operation):
     def start(self, x, grid, grid_axes, root, *, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and root's x must hold still until then."""
         return self._start(x, grid, grid_axes, (hashable(root),), out)
+
+    def plan(self, grid, shape, dtype, grid_axes, root) -> OperationPlan:
+        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        return self._plan(grid, shape, dtype, grid_axes, (hashable(root),))
 
     def prepare(self, grid, axes, root) -> dict:
         return {"root": root_index(self.name, grid, axes, root)}

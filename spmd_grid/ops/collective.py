@@ -18,18 +18,20 @@ import numpy as np
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement import encode_error, learn_facts
 from spmd_grid.exchange.header import ERROR, PLAIN, Facts, encode, encode_facts, fingerprint
-from spmd_grid.exchange.paths import INLINE, chosen_path, path_for
+from spmd_grid.exchange.meeting import Meeting, meeting_of
+from spmd_grid.exchange.paths import DIRECT, INLINE, chosen_path, path_for
 from spmd_grid.exchange.pending import Request
 from spmd_grid.grid.groups import group_members, in_group_device
 from spmd_grid.ops.arguments import as_array, check_grid, check_output
+from spmd_grid.ops.kept import keep
+from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 
-__all__ = ["Call", "Operation", "keep", "keep_call"]
+__all__ = ["Call", "Operation", "keep_call"]
 
-# How many calls a grid keeps prepared, and how many headers and resolutions each call keeps.
+# How many calls a grid keeps prepared.
 _MOST_CALLS = 512
-_MOST_KEPT = 64
 
 
 class Call:
@@ -45,22 +47,26 @@ class Call:
         "path",
         "takes_array",
         "gives_result",
+        "meeting",
+        "_lets_read",
         "_openings",
         "_fingerprint",
         "_text",
     )
 
-    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict, started: bool):
+    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict, kind: str):
         self.op = op
         self.grid = grid
         self.axes = axes
         self.sizes = grid.grid.grid_shape(axes) if axes else ()
         shown = ", ".join(f"{name}={self._shown(name, value)}" for name, value in args.items() if value is not None)
-        name = f"{op.name}.start" if started else op.name
+        name = f"{op.name}.{kind}" if kind else op.name
         self._text = f"{name}(grid_axes={list(axes)}{', ' if shown else ''}{shown})"
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm)
+        self.meeting: Meeting | None = None
+        self._lets_read = self.path is DIRECT and kind in ("", "plan.run")  # started operations go by messages
         self.takes_array = op.takes_array(self)
         self.gives_result = op.gives_result(self)
         self._openings: dict = {}
@@ -138,13 +144,15 @@ class Call:
 
     def open(self, opening: Opening, x: np.ndarray | None):
         """Swaps headers; what the whole group has agreed to do, and the frames it came in.  Collective."""
-        comm = self.comm
+        comm, meeting = self.comm, self.meeting
+        if meeting is None:
+            meeting = self.meeting = meeting_of(comm)
         comm.process.activity = self
-        if self.path is INLINE and opening.inline_stop:
+        if self.path is INLINE and opening.inline_stop and x is not None:
             comm.frame[: opening.inline_stop] = opening.header + x.tobytes()
         else:
             comm.frame[:HEADER_BYTES] = opening.header
-        frames = comm.swap_frames(x)
+        frames = meeting.swap(x if self._lets_read else None)
         agreed = opening.agreed.get(frames.headers)
         if agreed is None:
             agreed = self._resolve(opening, frames)
@@ -211,26 +219,29 @@ class Operation(ABC):
         return agreed.run(x, out, frames)
 
     def _start(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
-        call = self._find(grid, grid_axes, args, started=True)
+        call = self._find(grid, grid_axes, args, "start")
         opening, x = call.bring(x, out)
         agreed, frames = call.open(opening, x)
         return Request(call.comm, agreed.steps(x, out, frames), call)
 
-    def _find(self, grid, grid_axes, args: tuple, started: bool = False) -> Call:
+    def _plan(self, grid, shape, dtype, grid_axes, args: tuple) -> OperationPlan:
+        return OperationPlan(self, grid, shape, dtype, grid_axes, args)
+
+    def _find(self, grid, grid_axes, args: tuple, kind: str = "") -> Call:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent.
 
-        A blocking call and a started one are different operations: they do not meet.
+        A blocking call, a started one (``kind``) and a plan are different operations: they do not meet.
         """
         try:
             axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
             # The types as well, since 1, 1.0 and True are equal, and not all of them are axes.
-            key = self.name, axes, args, tuple(map(type, args)), started, chosen_path()
+            key = self.name, axes, args, tuple(map(type, args)), kind, chosen_path()
             return grid.calls[key]
         except (KeyError, TypeError, AttributeError):
             pass
         check_grid(self.name, grid)
         axes = self.group_axes(grid, grid.grid.axes(grid_axes, f"{self.name}: grid_axes"), *args)
-        call = Call(self, grid, axes, self.prepare(grid, axes, *args), started)
+        call = Call(self, grid, axes, self.prepare(grid, axes, *args), kind)
         keep_call(grid, key, call)
         return call
 
@@ -252,10 +263,3 @@ def _key_of(x, out) -> tuple | None:
     if x is None and type(out) is np.ndarray:
         return None, None, out.shape, out.dtype
     return (None, None) if x is None and out is None else None
-
-
-def keep(kept: dict, key, value, most: int = _MOST_KEPT) -> None:
-    """Adds to a bounded cache; a full one starts anew."""
-    if len(kept) >= most:
-        kept.clear()
-    kept[key] = value

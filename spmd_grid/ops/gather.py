@@ -9,6 +9,7 @@ from spmd_grid.ops.all_gather import resolve_gather
 from spmd_grid.ops.arguments import as_extents, as_tensor_axis, hashable, root_index
 from spmd_grid.ops.collective import Call, Operation
 from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.plan import OperationPlan
 
 __all__ = ["gather"]
 
@@ -35,6 +36,10 @@ class Gather(Operation):
     def start(self, x, grid, grid_axes, gather_axis, root, *, extents=None, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (gather_axis, hashable(root), hashable(extents)), out)
+
+    def plan(self, grid, shape, dtype, grid_axes, gather_axis, root, *, extents=None) -> OperationPlan:
+        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        return self._plan(grid, shape, dtype, grid_axes, (gather_axis, hashable(root), hashable(extents)))
 
     def prepare(self, grid, axes, gather_axis, root, extents) -> dict:
         return {

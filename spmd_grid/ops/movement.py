@@ -2,44 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from spmd_grid.exchange.execute import next_tag, run_direct, run_message, send_and_receive
+from spmd_grid import kernels
+from spmd_grid.exchange.execute import copy_from, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.meeting import COPIED_BYTES, LINE_BYTES
 from spmd_grid.exchange.memory import view_of
 from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE
 from spmd_grid.exchange.transfer import Transfer
+from spmd_grid.ops.kept import keep
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames
 from spmd_grid.typing import Shape
 
-__all__ = ["FrameArrays", "Movement", "way_of"]
+__all__ = ["DirectCopies", "MemberArrays", "Movement", "fresh"]
+
+# Smaller results come from the heap, which hands them out faster; the arena keeps larger ones warm, for others to read.
+_ARENA_BYTES = 1 << 12
 
 
-def way_of(path: str, facts: list[Facts]) -> str:
-    """The way this call goes, known alike to all members: inline only if everybody's array fits."""
-    if path is INLINE:
-        return INLINE if all(fact.fits_inline for fact in facts) else MESSAGE
-    return path
+def fresh(grid, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """A new array for a result, its contents anything.  Local."""
+    n_bytes = dtype.itemsize
+    for extent in shape:
+        n_bytes *= extent
+    return np.empty(shape, dtype) if n_bytes < _ARENA_BYTES else grid.allocate(shape, dtype)
 
 
-class FrameArrays:
-    """The members' small arrays as they lie in the frames."""
+class MemberArrays:
+    """The members' arrays of one call, where this process can read them: where they lie, or in the frames.
 
-    __slots__ = ("_facts", "_data", "_arrays")
+    ``facts``: shapes and dtypes; alike on all members, as is what comes of them.
+    """
 
-    def __init__(self, facts: list[Facts]):
-        self._facts = facts
-        self._data = None
-        self._arrays: list[np.ndarray | None] = []
+    __slots__ = ("_call", "_facts", "_known", "_way")
 
-    def of(self, frames: Frames) -> list[np.ndarray | None]:
-        """One array per member (None where it has none); valid until the next swap on the same communicator."""
-        if frames.data is not self._data:
-            self._data = frames.data
-            self._arrays = [_array_in(frames.data, place, fact) for place, fact in enumerate(self._facts)]
-        return self._arrays
+    def __init__(self, call, facts: Sequence[Facts]):
+        self._call, self._facts = call, facts
+        self._known: dict = {}
+        self._way = call.path
+        if self._way is INLINE and not all(fact.fits_inline for fact in facts):
+            self._way = MESSAGE
+
+    @property
+    def come_by_frames(self) -> bool:
+        """Whether the frames themselves carry the arrays."""
+        return self._way is INLINE
+
+    def of(self, frames: Frames) -> list[np.ndarray | None] | None:
+        """One array per member (None where it has none), valid until the next meeting of the group; None where not
+        all can be read, so that messages have to carry them."""
+        if self._way is MESSAGE:
+            return None
+        if frames.exposed is not None and self._way is DIRECT:
+            return frames.exposed
+        key = frames.places if self._way is DIRECT else id(frames.data)
+        try:
+            return self._known[key]
+        except KeyError:
+            pass
+        if self._way is INLINE:
+            found = [_array_in(frames.data, place, fact) for place, fact in enumerate(self._facts)]
+        else:
+            found = None if key is None else self._call.meeting.arrays(frames, self._facts)
+        keep(self._known, key, found)
+        return found
 
 
 def _array_in(data, place: int, fact: Facts) -> np.ndarray | None:
@@ -52,48 +81,104 @@ def _array_in(data, place: int, fact: Facts) -> np.ndarray | None:
     return raw.view(fact.dtype).reshape(fact.shape)
 
 
+class DirectCopies:
+    """Copies what a transfer receives straight from the members' arrays; tables are made once for where they lie."""
+
+    __slots__ = ("_tables", "_transfer")
+
+    def __init__(self, transfer: Transfer):
+        self._transfer = transfer
+        self._tables: dict = {}
+
+    def run(self, frames: Frames, arrays: Sequence[np.ndarray | None], target: np.ndarray | None) -> None:
+        if target is None or not self._transfer.receives:
+            return
+        if frames.places is None:
+            copy_from(self._transfer, arrays, target)
+            return
+        key = frames.places, target.strides
+        found = self._tables.get(key)
+        if found is None:
+            table = self._table(arrays, target)
+            found = table, kernels.address_of(table), table.shape[1], len(table)
+            keep(self._tables, key, found)
+        _, address, columns, rows = found
+        kernels.copy_table(address, columns, rows, 0, kernels.address_of(target))
+
+    def _table(self, arrays: Sequence[np.ndarray | None], target: np.ndarray) -> np.ndarray:
+        start, rows = kernels.address_of(target), []
+        for receive in self._transfer.receives:
+            source, into = view_of(arrays[receive.peer], receive.source_box), view_of(target, receive.box)
+            row = kernels.box_row(
+                source.shape,
+                source.itemsize,
+                source.strides,
+                kernels.address_of(source),
+                into.strides,
+                kernels.address_of(into) - start,
+            )
+            if row is not None:
+                rows.append(row)
+        return kernels.build_table(rows)
+
+
 class Movement:
     """Moves boxes of the members' arrays into a result of ``shape`` (None: this member has no result).
 
     ``fill``: what cells that nobody sends hold.
     """
 
-    __slots__ = ("comm", "transfer", "shape", "dtype", "fill", "way", "_frame_arrays", "_inline")
+    __slots__ = ("call", "comm", "transfer", "shape", "dtype", "fill", "_arrays", "_copies", "_inline")
 
     def __init__(self, call, facts: list[Facts], transfer: Transfer, shape: Shape | None, dtype: np.dtype, fill=None):
+        self.call = call
         self.comm = call.comm
         self.transfer = transfer
         self.shape = shape
         self.dtype = dtype
         self.fill = fill
-        self.way = way_of(call.path, facts)
-        self._frame_arrays = FrameArrays(facts)
+        self._arrays = MemberArrays(call, facts)
+        self._copies = DirectCopies(transfer)
         self._inline: tuple = (None, ())
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         target = self._target(out)
-        if self.way is DIRECT:
-            run_direct(self.comm, self.transfer, frames.exposed, target)
-        elif self.way is INLINE:
-            self._copy_inline(frames, target)
-        else:
+        arrays = self._arrays.of(frames)
+        if arrays is None:
             run_message(self.comm, self.transfer, x, target)
+        elif self._arrays.come_by_frames:
+            self._copy_inline(arrays, target)
+        else:
+            self._copies.run(frames, arrays, target)
+            if frames.lent:
+                self.call.meeting.depart(frames)
         return target
+
+    @property
+    def staging_bytes(self) -> int:
+        """The most bytes beside x and the result that a run by memory holds."""
+        return 2 * (LINE_BYTES + COPIED_BYTES)
+
+    def describe(self) -> str:
+        """What is moved, in words."""
+        me, size = self.transfer.rank, self.dtype.itemsize
+        out = sum(send.box.size for send in self.transfer.sends if send.peer != me) * size
+        into = sum(receive.box.size for receive in self.transfer.receives if receive.peer != me) * size
+        return f"sends {out} bytes to the other members and receives {into}"
 
     def steps(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
         """As ``run``, in steps that do not wait."""
         target = self._target(out)
-        if self.way is INLINE:
-            self._copy_inline(frames, target)
+        if self._arrays.come_by_frames:
+            self._copy_inline(self._arrays.of(frames), target)
         else:
             yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
         return target
 
-    def _copy_inline(self, frames: Frames, target: np.ndarray | None) -> None:
+    def _copy_inline(self, arrays: list[np.ndarray | None], target: np.ndarray | None) -> None:
         """Copies the receives out of the frames; where in them they lie is worked out once."""
         if target is None:
             return
-        arrays = self._frame_arrays.of(frames)
         if self._inline[0] is not arrays:
             views = [(view_of(arrays[r.peer], r.source_box), r.box.slices()) for r in self.transfer.receives]
             self._inline = arrays, views
@@ -103,7 +188,7 @@ class Movement:
     def _target(self, out: np.ndarray | None) -> np.ndarray | None:
         if self.shape is None:
             return None
-        target = np.empty(self.shape, self.dtype) if out is None else out
+        target = fresh(self.call.grid, self.shape, self.dtype) if out is None else out
         if self.fill is not None:
             target[...] = self.fill
         return target

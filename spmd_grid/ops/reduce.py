@@ -7,6 +7,7 @@ from spmd_grid.exchange.pending import Request
 from spmd_grid.ops.all_reduce import Reducing
 from spmd_grid.ops.arguments import hashable, root_index
 from spmd_grid.ops.collective import Call
+from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.ops.reduction import Reduction
 from spmd_grid.ops.signatures import check_out
 
@@ -36,6 +37,10 @@ class Reduce(Reducing):
     def start(self, x, grid, grid_axes, reduction="sum", root=None, dtype=None, *, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (reduction, hashable(root), dtype), out)
+
+    def plan(self, grid, shape, dtype, grid_axes, reduction="sum", root=None, result_dtype=None) -> OperationPlan:
+        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        return self._plan(grid, shape, dtype, grid_axes, (reduction, hashable(root), result_dtype))
 
     def prepare(self, grid, axes, reduction, root, dtype) -> dict:
         return {"root": root_index(self.name, grid, axes, root), **self.prepare_reduction(reduction, dtype)}

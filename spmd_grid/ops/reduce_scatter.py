@@ -7,6 +7,7 @@ from spmd_grid.exchange.pending import Request
 from spmd_grid.ops.all_reduce import Reducing
 from spmd_grid.ops.arguments import as_scatter_axis
 from spmd_grid.ops.collective import Call
+from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.ops.reduction import Reduction
 from spmd_grid.ops.signatures import check_out, cut_boxes
 
@@ -41,6 +42,12 @@ class ReduceScatter(Reducing):
     ) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (reduction, scatter_axis, scatter_dim, dtype), out)
+
+    def plan(
+        self, grid, shape, dtype, grid_axes, reduction="sum", scatter_axis=None, result_dtype=None, *, scatter_dim=None
+    ) -> OperationPlan:
+        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        return self._plan(grid, shape, dtype, grid_axes, (reduction, scatter_axis, scatter_dim, result_dtype))
 
     def prepare(self, grid, axes, reduction, scatter_axis, scatter_dim, dtype) -> dict:
         return {

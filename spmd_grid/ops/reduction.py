@@ -17,14 +17,15 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.errors import ReductionError
-from spmd_grid.exchange.execute import FEW_MEMBERS, next_tag, run_direct, run_message, send_and_receive
+from spmd_grid.exchange.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.memory import scratch, view_of
-from spmd_grid.exchange.paths import DIRECT, INLINE
-from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.exchange.meeting import COPIED_BYTES, LINE_BYTES
+from spmd_grid.exchange.memory import copy_views, scratch, view_of
+from spmd_grid.exchange.transfer import Receive, Send, Transfer, run_of
 from spmd_grid.grid.blocks import block_interval
-from spmd_grid.grid.box import Box
-from spmd_grid.ops.movement import FrameArrays, way_of
+from spmd_grid.grid.box import Box, pieces_of
+from spmd_grid.ops.kept import keep
+from spmd_grid.ops.movement import DirectCopies, MemberArrays, fresh
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import Frames
 from spmd_grid.typing import Shape
@@ -33,6 +34,9 @@ __all__ = ["Reduction"]
 
 # Up to this many bytes over all members, one round that collects everything beats two rounds of slices.
 _SMALL_BYTES = 1 << 14
+
+# Blocks that are not contiguous are folded in pieces of so many bytes, over all members.
+_PIECE_BYTES = 1 << 19
 
 
 class Reduction:
@@ -51,15 +55,16 @@ class Reduction:
     ):
         comm = call.comm
         shape, dtype = facts[0].shape, facts[0].dtype
+        self.call = call
         self.op = call.op.name
         self.comm = comm
         self.kind = kind
         self.dtype = dtype
         self.source_shape = shape
-        self.way = way_of(call.path, facts)
         self.has_result = root is None or root == comm.rank
         self.cut = Box.from_shape(shape) if blocks is None else blocks[comm.rank]
-        self._frame_arrays = FrameArrays(facts)
+        self._arrays = MemberArrays(call, facts)
+        self._rows_at: dict = {}
         self._quiet = _quiet_context()
         self._is_cut = self.cut.shape != shape
         self._is_average = kind.is_average
@@ -101,41 +106,142 @@ class Reduction:
 
     def run(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         target = self._target(out)
-        if self.way is INLINE:
-            return self._fold_arrays(self._frame_arrays.of(frames), target)
-        if self.way is DIRECT and self._whole:  # what can be read where it lies need not be collected
+        arrays = self._arrays.of(frames)
+        if arrays is None:
+            return self._run_by_messages(x, target)
+        if self._whole or self._arrays.come_by_frames:  # what can be read where it lies need not be collected
             try:
-                return self._fold_arrays(frames.exposed, target)
+                return self._fold_arrays(arrays, target)
             finally:
-                self.comm.barrier()
-        with scratch(self.comm.process, self.collect.target_shape, self.dtype) as stack:
-            if self.spread is not None:
-                return self._run_by_slices(x, stack, target, frames.exposed)
-            source = x.reshape(self.collect.source_shape)
-            if self.way is DIRECT:
-                run_direct(self.comm, self.collect, [a.reshape(source.shape) for a in frames.exposed], stack)
-            else:
-                run_message(self.comm, self.collect, source, stack)
-            return None if stack is None else self._fold_stack(stack, target)
+                self._depart(frames)
+        if self._blocks is None:
+            return self._run_by_memory(frames, arrays, target)
+        self._fold_block(arrays, target)
+        self._depart(frames)
+        return target
 
-    def _run_by_slices(self, x, stack: np.ndarray, target: np.ndarray | None, exposed: list | None):
-        flat, finish = _flat_target(target)
-        if self.way is DIRECT:
-            part = self._fold_slice([array.reshape(-1)[self._own] for array in exposed], stack, flat)
-            run_direct(self.comm, self.spread, self.comm.share(part), flat)
+    def _fold_block(self, arrays: list[np.ndarray], target: np.ndarray) -> None:
+        """Folds this member's block of everybody's array: where it lies in runs, or piece by piece through a stack."""
+        run = run_of(self.source_shape, [self.cut])
+        if run is not None and target.flags.c_contiguous:
+            start = run[0] * self.dtype.itemsize
+            addresses = np.array([kernels.address_of(array) + start for array in arrays], np.int64)
+            kernels.fold_addresses(self._kind_name, addresses, target.size, target.reshape(-1))
         else:
+            most = max(_PIECE_BYTES // (len(arrays) * self.dtype.itemsize), 1)
+            with scratch(self.comm.process, (len(arrays) + 1, min(most, self.cut.size)), self.dtype) as room:
+                for piece in pieces_of(self.cut, most):
+                    stack = room[:-1, : piece.size].reshape(len(arrays), *piece.shape)
+                    copy_views([(view_of(array, piece), row) for array, row in zip(arrays, stack)])
+                    folded = room[-1, : piece.size]
+                    kernels.fold(self._kind_name, room[:-1, : piece.size], folded)
+                    view_of(target, piece.relative_to(self.cut.starts))[...] = folded.reshape(piece.shape)
+        if self._is_average:
+            self._divide(target)
+
+    def _run_by_messages(self, x: np.ndarray, target: np.ndarray | None) -> np.ndarray | None:
+        with scratch(self.comm.process, self.collect.target_shape, self.dtype) as stack:
             run_message(self.comm, self.collect, x.reshape(self.collect.source_shape), stack)
+            if self.spread is None:
+                return None if stack is None else self._fold_stack(stack, target)
+            flat, finish = _flat_target(target)
             part = self._fold_slice(self._rows(x, stack), stack, flat)
             run_message(self.comm, self.spread, part, flat)
         if finish is not None:
             finish()
         return target
 
+    def _run_by_memory(self, frames: Frames, arrays: list[np.ndarray], target: np.ndarray | None):
+        """Each member folds its slice of everybody's array, and copies the others' slices from where they are."""
+        flat, finish = _flat_target(target)
+        addresses = self._addresses(frames, arrays)
+        if self._root is not None:
+            self._fold_at_root(addresses, flat, frames)
+        else:
+            part = flat[self._own]
+            self._fold_into(part, addresses + self._own.start * self.dtype.itemsize)
+            frames = self.call.meeting.swap(part)
+            parts = self._parts.of(frames)
+            if parts is None:
+                run_message(self.comm, self._spread_by_memory, part, flat)
+            else:
+                self._spread_copies.run(frames, parts, flat)
+                self._depart(frames)
+        if finish is not None:
+            finish()
+        return target
+
+    def _fold_at_root(self, addresses: np.ndarray, flat: np.ndarray | None, frames: Frames) -> None:
+        """Every member folds its slice into root's result, where that can be reached; else root folds it all."""
+        meeting, lends = self.call.meeting, frames.lends
+        reachable = flat is not None and meeting.reads_in_place(flat)
+        frames = meeting.swap(flat if reachable else None)
+        goals = self._goals.of(frames)
+        goal = flat if goals is None else goals[self._root]
+        if goal is flat is not None and not reachable:
+            self._fold_into(flat, addresses)
+        elif goal is not None:
+            self._fold_into(goal[self._own], addresses + self._own.start * self.dtype.itemsize)
+        frames.lends |= lends
+        meeting.depart(frames)
+
+    def _fold_into(self, part: np.ndarray, addresses: np.ndarray) -> None:
+        kernels.fold_addresses(self._kind_name, addresses, part.size, part)
+        if self._is_average:
+            self._divide(part)
+
+    def _addresses(self, frames: Frames, arrays: list[np.ndarray]) -> np.ndarray:
+        """Where everybody's array begins."""
+        found = None if frames.places is None else self._rows_at.get(frames.places)
+        if found is None:
+            found = np.array([kernels.address_of(array) for array in arrays], np.int64)
+            if frames.places is not None:
+                keep(self._rows_at, frames.places, found)
+        return found
+
+    def _depart(self, frames: Frames) -> None:
+        if frames.lent:
+            self.call.meeting.depart(frames)
+
+    @cached_property
+    def _goals(self) -> MemberArrays:
+        """Root's result; None where it cannot be reached."""
+        nowhere, there = Facts(None, None), Facts((self._n,), self.dtype)
+        return MemberArrays(self.call, [there if i == self._root else nowhere for i in range(self.comm.size)])
+
+    @cached_property
+    def _spread_by_memory(self) -> Transfer:
+        return _spread_slices(self.comm, self._n, self._slices, self._root, in_place=True)
+
+    @cached_property
+    def _spread_copies(self) -> DirectCopies:
+        return DirectCopies(self._spread_by_memory)
+
+    @cached_property
+    def _parts(self) -> MemberArrays:
+        return MemberArrays(self.call, [Facts(box.shape, self.dtype) for box in self._slices])
+
+    @property
+    def staging_bytes(self) -> int:
+        """The most bytes beside x and the result that a run by memory holds."""
+        return 2 * (LINE_BYTES + COPIED_BYTES) + (0 if self._blocks is None else _PIECE_BYTES + self.dtype.itemsize)
+
+    def describe(self) -> str:
+        """How values are combined, in words."""
+        if not self.kind.elementwise:
+            return "every member combines all arrays"
+        if self._blocks is not None:
+            return "every member combines its block of all arrays"
+        if self._whole:
+            return "every member combines all arrays" if self._root is None else "root combines all arrays"
+        where = "the others copy" if self._root is None else "root gets"
+        return f"every member combines 1/{self.comm.size} of all arrays, which {where}"
+
     def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
         """As ``run``, in steps that do not wait."""
         target = self._target(out)
-        if self.way is INLINE:
-            return self._fold_arrays(self._frame_arrays.of(frames), target)
+        if self._arrays.come_by_frames:
+            return self._fold_arrays(self._arrays.of(frames), target)
         tags = next_tag(self.comm), next_tag(self.comm)
         shape = self.collect.target_shape
         stack = None if shape is None else np.empty(shape, self.dtype)
@@ -153,7 +259,7 @@ class Reduction:
     def _target(self, out: np.ndarray | None) -> np.ndarray | None:
         if not self.has_result:
             return None
-        return np.empty(self.cut.shape, self.dtype) if out is None else out
+        return fresh(self.call.grid, self.cut.shape, self.dtype) if out is None else out
 
     def _fold_stack(self, stack: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Folds a stack of whole arrays, or of this member's blocks, into the target."""

@@ -9,6 +9,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.ops.arguments import as_scatter_axis, hashable, root_index
 from spmd_grid.ops.collective import Call, Operation
 from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.ops.signatures import check_out, cut_boxes
 
 __all__ = ["scatter"]
@@ -39,6 +40,10 @@ class Scatter(Operation):
     def start(self, x, grid, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and root's x must hold still until then."""
         return self._start(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
+
+    def plan(self, grid, shape, dtype, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None) -> OperationPlan:
+        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        return self._plan(grid, shape, dtype, grid_axes, (scatter_axis, scatter_dim, hashable(root)))
 
     def prepare(self, grid, axes, scatter_axis, scatter_dim, root) -> dict:
         return {

@@ -18,6 +18,8 @@ from spmd_grid.exchange.pending import Request, drive
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
 from spmd_grid.ops.arguments import as_array, check_grid, check_output, hashable, root_index
+from spmd_grid.ops.movement import fresh
+from spmd_grid.ops.plan import CallPlan
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, tag_of
 
 __all__ = ["recv", "send"]
@@ -68,6 +70,18 @@ class Send:
         """Begins to send; x must hold still until ``wait()``."""
         comm, _, steps = self._prepare(x, grid, grid_axes, destination)
         return Request(comm, steps, comm.process.activity)
+
+    def plan(self, grid, shape, dtype, grid_axes, destination) -> CallPlan:
+        """The operation for arrays of ``shape`` and ``dtype``.  Local."""
+        text = f"send(grid_axes={list(grid_axes)}, destination={destination})"
+        return CallPlan(
+            self.name,
+            text,
+            shape,
+            dtype,
+            lambda x, out: self(x, grid, grid_axes, destination),
+            lambda x, out: self.start(x, grid, grid_axes, destination),
+        )
 
     def _prepare(self, x, grid, grid_axes, destination) -> tuple[Communicator, int, Iterator[list]]:
         check_grid(self.name, grid)
@@ -120,6 +134,23 @@ class Recv:
         """Begins to receive; ``wait()`` gives the array."""
         comm, steps = self._prepare(grid, grid_axes, source, out)
         return Request(comm, steps, comm.process.activity)
+
+    def plan(self, grid, shape, dtype, grid_axes, source=None) -> CallPlan:
+        """The operation for messages of ``shape`` and ``dtype``; others are refused.  Local."""
+
+        def into(out) -> np.ndarray:
+            return fresh(grid, plan.shape, plan.dtype) if out is None else out
+
+        plan = CallPlan(
+            self.name,
+            f"recv(grid_axes={list(grid_axes)}, source={'any' if source is None else source})",
+            shape,
+            dtype,
+            lambda x, out: self(grid, grid_axes, source, out=into(out)),
+            lambda x, out: self.start(grid, grid_axes, source, out=into(out)),
+            takes=False,
+        )
+        return plan
 
     def _prepare(self, grid, grid_axes, source, out) -> tuple[Communicator, Iterator[list]]:
         check_grid(self.name, grid)

@@ -13,6 +13,7 @@ from spmd_grid.exchange.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.collective import Call, Operation
 from spmd_grid.ops.movement import Movement
+from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.ops.signatures import check_out
 
 __all__ = ["shift"]
@@ -46,6 +47,10 @@ class Shift(Operation):
     def start(self, x, grid, grid_axes, shift_axis, offset, rotate=False, fill=None, *, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
+
+    def plan(self, grid, shape, dtype, grid_axes, shift_axis, offset, rotate=False, fill=None) -> OperationPlan:
+        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        return self._plan(grid, shape, dtype, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)))
 
     def group_axes(self, grid, axes, shift_axis, *rest) -> tuple[int, ...]:
         """Data moves along ``shift_axis`` only, so its lines are the groups that matter."""

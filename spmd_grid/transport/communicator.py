@@ -96,16 +96,20 @@ class Frames:
     """The frames of all members after a swap.
 
     ``headers``: the members' headers one after the other (hashable bytes); ``data``: all frames, member after
-    member, valid until the next swap on the same communicator; ``exposed``: what each member exposed, where memory
-    is shared, else None.
+    member, valid until the next swap on the same communicator; ``exposed``: what each member exposed, where objects
+    are shared, else None.  ``places``: where the members' arrays lie, where memory is shared; ``lent``: whether any
+    must hold still until its readers depart, ``lends``: whether this member's own.
     """
 
-    __slots__ = ("data", "exposed", "headers")
+    __slots__ = ("data", "exposed", "headers", "lends", "lent", "places")
 
     def __init__(self, headers: bytes, data, exposed: list | None):
         self.headers = headers
         self.data = data
         self.exposed = exposed
+        self.places: bytes | None = None
+        self.lent = exposed is not None
+        self.lends = 0
 
 
 @runtime_checkable
@@ -122,7 +126,10 @@ class Communicator(Protocol):
     size: int
     processes: tuple[int, ...]
     process: Process
-    shares_memory: bool
+    shares_memory: bool  # whether members can read one another's memory
+    shares_objects: bool  # whether they are threads of one process
+    meeting: Any  # how they meet, kept here by `exchange.meeting`
+    headers_seen: bytes  # of the last meeting
     frame: bytearray
     started: int  # how many operations this process has started here; members count alike
     channels: int  # how many channels this process has made here; neighbours count alike
@@ -130,14 +137,14 @@ class Communicator(Protocol):
     def subgroup(self, processes: Sequence[int]) -> Communicator:
         """The communicator of these processes (numbers in the world), in this order.  Collective over them."""
 
-    def swap_frames(self, exposed: Any = None) -> Frames:
-        """Posts ``self.frame`` and, where memory is shared, ``exposed``; returns everybody's.  Collective.
+    def mark_frame(self) -> None:
+        """Writes byte 1 of the frame, which is the transport's own, before a meeting.  Local."""
 
-        Byte 1 of a frame is the transport's own.
-        """
+    def swap_frames(self, exposed: Any = None) -> Frames:
+        """Posts ``self.frame`` and, where objects are shared, ``exposed``; returns everybody's.  Collective."""
 
     def share(self, value: Any) -> list:
-        """Everybody's value by reference; only where ``shares_memory``.  Collective."""
+        """Everybody's value by reference; only where ``shares_objects``.  Collective."""
 
     def arrive(self) -> Any:
         """Reports this process at a meeting point without waiting; ``wait_all([request])`` waits for the others."""

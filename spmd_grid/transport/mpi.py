@@ -150,7 +150,8 @@ class _Control:
 class MpiCommunicator:
     """An ordered group of MPI processes (the protocol is `communicator.Communicator`)."""
 
-    shares_memory = False
+    shares_objects = False
+    meeting = None
 
     def __init__(self, world: _World, comm, processes: tuple[int, ...]):
         self.rank = comm.rank
@@ -170,8 +171,9 @@ class MpiCommunicator:
         self._swapped = Frames(b"", self._frames, None)
         self._swap = None
         self._swap_done = None
-        # Whether a member has started operations to move on while it takes part in what follows the last swap.
-        self._some_have_started = False
+        self.headers_seen = b""
+        seen = world.process.arena.base_of
+        self.shares_memory = self.size > 1 and all(seen(process) is not None for process in processes)
         # Counted for the lifeline, which compares them between processes.
         self.entered = 0
         self.sent = [0] * self.size
@@ -227,14 +229,17 @@ class MpiCommunicator:
 
     # -- meetings --------------------------------------------------------------------------------------------
 
+    def mark_frame(self) -> None:
+        pending = self.process.pending
+        if pending or self.frame[1]:
+            self.frame[1] = bool(pending)
+
     def swap_frames(self, exposed=None) -> Frames:
         self.entered += 1
         if self._swap is None:
             self._swap = self._make_swap()
             self._swap_done = self._swap.Test
-        pending = self.process.pending
-        if pending or self.frame[1]:
-            self.frame[1] = bool(pending)
+        self.mark_frame()
         self._swap.Start()
         if not self._swap_done():
             lifeline = self._lifeline
@@ -244,8 +249,7 @@ class MpiCommunicator:
             if lifeline is not None:
                 lifeline.waiting = None
         swapped = self._swapped
-        swapped.headers = b"".join(self._headers)
-        self._some_have_started = 1 in swapped.headers[1::HEADER_BYTES]
+        swapped.headers = self.headers_seen = b"".join(self._headers)
         return swapped
 
     def _make_swap(self):
@@ -376,8 +380,9 @@ class MpiCommunicator:
         self._finish_call("alltoallv", _by_counts(send, send_counts), _by_counts(receive, receive_counts))
 
     def _finish_call(self, name: str, *args) -> None:
-        # MPI does not match nonblocking forms with blocking ones: all members take the same.
-        if self._polite or self._some_have_started:
+        # MPI does not match nonblocking forms with blocking ones: all members take the same, and the nonblocking one
+        # if any of them has started operations that have to move on meanwhile.
+        if self._polite or 1 in self.headers_seen[1::HEADER_BYTES]:
             self._finish(getattr(self.comm, "I" + name)(*args))
         else:
             getattr(self.comm, name.capitalize())(*args)

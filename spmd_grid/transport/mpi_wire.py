@@ -74,7 +74,8 @@ class MpiWire(Wire):
                     request.Free()
 
     def _wait(self, address: int, value: int, member: int) -> None:
-        self._comm.process.activity = self._activity
+        if self._activity is not None:
+            self._comm.process.activity = self._activity
         now = time.perf_counter()
         if self._waited_for != (address, value, member):
             self._waited_for, self._began = (address, value, member), now

@@ -114,7 +114,9 @@ class _Receive:
 class ThreadCommunicator:
     """A group of simulated ranks, as one of them sees it (the protocol is `communicator.Communicator`)."""
 
-    shares_memory = True
+    shares_memory = shares_objects = True
+    meeting = None
+    headers_seen = b""
 
     def __init__(self, world: ThreadWorld, group: _Group, rank: int, process: Process, cache: dict):
         self.rank = rank
@@ -141,6 +143,9 @@ class ThreadCommunicator:
         return found
 
     # -- meetings --------------------------------------------------------------------------------------------
+
+    def mark_frame(self) -> None:
+        pass
 
     def swap_frames(self, exposed=None) -> Frames:
         return self._meet((bytes(self.frame), exposed), _join_frames).result

@@ -1,0 +1,100 @@
+"""The compiled meeting of processes that see one another's memory: everybody posts a few bytes and reads everybody's.
+
+Each process owns a block of two lines and a word.  A line has the number of the meeting, a *place* (where an array of
+the process lies), a frame, and room for a small array.  Lines exist twice, for even and odd meetings: who comes to the
+next meeting has read all lines of this one, and who posts in the one after it has seen everybody at the next.  Only
+arrays that are read where they lie need a second step: their owners wait until all the others have departed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numba  # noqa: F401 - first of all: see compiled.py
+
+from spmd_grid.kernels import slots as at
+from spmd_grid.kernels.address import call, copy_at, load, store, store_release
+from spmd_grid.kernels.compiled import inner, kernel
+from spmd_grid.kernels.copy import copy_address, move
+from spmd_grid.kernels.course import wait_for
+
+__all__ = ["copy_table", "depart", "meet"]
+
+
+@inner
+def _copy_words(source, target, count):
+    for i in range(count):
+        store(target, i, load(source, i))
+
+
+@kernel("int64(int64, int64, int64, int64, int64)")
+def meet(state, array, n_bytes, offset, flags):
+    """Posts this process's frame and place, and collects everybody's; whether any array is lent, or -1: given up.
+
+    ``offset``: where in this process's segment its array lies (-1: nowhere), and ``flags`` how; or ``n_bytes`` of the
+    array at address ``array`` are posted with the line.  Needs no GIL.
+    """
+    epoch = load(state, at.EPOCH) + 1
+    store(state, at.EPOCH, epoch)
+    size, rank, line_bytes = load(state, at.MEMBERS), load(state, at.MEMBER), load(state, at.LINE_BYTES)
+    turn = (epoch & 1) * line_bytes
+    line = load(state, at.BLOCKS + rank) + turn
+    if n_bytes:
+        move(array, line + at.LINE_ARRAY, n_bytes)
+        offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY
+    place = state + 8 * at.PLACE
+    store(place, at.PLACE_OFFSET, offset)
+    store(place, at.PLACE_FLAGS, flags)
+    _copy_words(place, line + at.LINE_PLACE, at.PLACE_WORDS if flags & at.STRIDED else at.PLACE_STRIDES)
+    _copy_words(load(state, at.FRAME), line + at.LINE_FRAME, at.FRAME_WORDS)
+    store_release(line, epoch)
+    if load(state, at.ON_POST):
+        call(load(state, at.ON_POST), 0, 0, 0)
+
+    lent = 0
+    headers, frames, places = load(state, at.HEADERS_SEEN), load(state, at.FRAMES_SEEN), load(state, at.PLACES_SEEN)
+    for i in range(size):
+        line = load(state, at.BLOCKS + i) + turn
+        if i != rank and wait_for(state, line, epoch, i) != at.FINE:
+            return -1
+        place = line + at.LINE_PLACE
+        flags = load(place, at.PLACE_FLAGS)
+        lent |= flags & at.LENT
+        seen = places + i * 8 * at.PLACE_WORDS
+        if flags & at.STRIDED:
+            _copy_words(place, seen, at.PLACE_WORDS)
+        else:
+            _copy_words(place, seen, at.PLACE_STRIDES)
+            for word in range(at.PLACE_STRIDES, at.PLACE_WORDS):
+                store(seen, word, 0)
+        _copy_words(line + at.LINE_FRAME, frames + i * 8 * at.FRAME_WORDS, at.FRAME_WORDS)
+        _copy_words(line + at.LINE_FRAME, headers + i * 4 * at.FRAME_WORDS, at.FRAME_WORDS // 2)
+    return lent
+
+
+@kernel("int64(int64, int64)")
+def depart(state, lends):
+    """Tells that this process has read all that was lent in the last meeting; who ``lends`` waits for all the others.
+
+    FINE, or ENDED where the wait was given up.  Needs no GIL.
+    """
+    epoch, size, rank = load(state, at.EPOCH), load(state, at.MEMBERS), load(state, at.MEMBER)
+    done = 2 * load(state, at.LINE_BYTES)
+    store_release(load(state, at.BLOCKS + rank) + done, epoch)
+    if load(state, at.ON_POST):
+        call(load(state, at.ON_POST), 0, 0, 0)
+    if lends:
+        for i in range(size):
+            if i != rank and wait_for(state, load(state, at.BLOCKS + i) + done, epoch, i) != at.FINE:
+                return at.ENDED
+    return at.FINE
+
+
+@kernel("void(int64, int64, int64, int64, int64, int64)")
+def _copy_table(copy, table, columns, rows, source, target):
+    copy_at(copy, table, columns, 0, rows, source, target)
+
+
+# copy_table(table, columns, rows, source, target): copies all rows of the copy table at an address, between two base
+# addresses.  Local; needs no GIL.
+copy_table = partial(_copy_table, copy_address)
