@@ -2,7 +2,8 @@
 
 Where all of them see one another's memory, they meet there: each posts its frame and the place of its array, which the
 others read where it lies.  A small array is posted with the frame; one that lies outside the arena and is not large is
-copied into it first.  Elsewhere frames go round by the transport, and arrays follow in messages.
+copied into it first.  Where only some see one another's memory, frames go round by the transport, and places with
+them: members of one node read one another's arrays, and messages carry them to the others.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from spmd_grid import kernels
 from spmd_grid.errors import TransportError
 from spmd_grid.exchange.header import Facts
 from spmd_grid.kernels import slots as at
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Communicator, Frames
 from spmd_grid.transport.wire import Messages
 
-__all__ = ["COPIED_BYTES", "LINE_BYTES", "Meeting", "meeting_of"]
+__all__ = ["COPIED_BYTES", "LINE_BYTES", "Meeting", "array_in_frame", "meeting_of"]
 
 # Arrays outside the arena of up to this many bytes are copied into it to be read; larger ones go in messages.
 COPIED_BYTES = 1 << 19
 
 LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
-_PLACE = at.PLACE_WORDS * 8
+_BLOCK_BYTES = 2 * LINE_BYTES + 128
+_PLACE_BYTES = at.PLACE_WORDS * 8  # as many as a frame carries beside its header
 _MOST_STRIDES = at.PLACE_WORDS - at.PLACE_STRIDES
 
 
@@ -39,9 +41,9 @@ class Meeting:
         return self.comm.swap_frames(x)
 
     def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
-        """The arrays that members let others read in the last meeting; None where not all can be read.
+        """The arrays that members let others read in the last meeting; None where messages have to carry them.
 
-        Local, alike on all members.  None stands for a member that has no array.
+        Local.  None stands also for a member that has no array, or whose array this process cannot read.
         """
         return frames.exposed
 
@@ -57,56 +59,29 @@ class Meeting:
         self.comm.barrier()
 
 
-class MemoryMeeting(Meeting):
-    """Meetings in the memory of the node.
+class _NodeMeeting(Meeting):
+    """What meetings with members of the own node share: places in the arena, and words that say who has read.
 
-    ``block``: this member's part of it; ``addresses``: everybody's, as seen by this process.
+    ``members``: those of the node, this one included; ``block``: its part of the memory in which they meet,
+    ``addresses``: theirs, as seen by this process.
     """
 
-    def __init__(self, comm: Communicator, block: np.ndarray, addresses: Sequence[int]):
+    def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
         super().__init__(comm)
-        self._block = block
-        self._arena = comm.process.arena
+        self._block, self._arena = block, comm.process.arena
         self._copies: list[np.ndarray | None] = [None, None]  # of even and odd meetings, as with lines
-        size = comm.size
-        self._state = state = np.zeros(at.BLOCKS + size, np.int64)
+        self._state = state = np.zeros(at.BLOCKS + len(members), np.int64)
         self._wire = wire = comm.wire(
-            Messages([], [], []), range(size), range(size), 0, lambda: int(self._state[at.EPOCH]), None
+            Messages([], [], []), members, members, 0, lambda: int(self._state[at.EPOCH]), None
         )
-        self._headers = np.zeros(size * HEADER_BYTES, np.uint8)
-        self._places = np.zeros(size * _PLACE, np.uint8)
-        self._frames = Frames(b"", bytearray(size * FRAME_BYTES), None)
         self._strides = state[at.PLACE + at.PLACE_STRIDES : at.PLACE + at.PLACE_WORDS]
-        state[at.MEMBERS], state[at.MEMBER], state[at.LINE_BYTES] = size, comm.rank, LINE_BYTES
+        state[at.MEMBERS], state[at.MEMBER] = len(members), members.index(comm.rank)
+        state[at.LINE_BYTES] = LINE_BYTES
         state[at.BLOCKS :] = addresses
         state[at.BLOCK_OFFSET] = self._arena.offset_of(kernels.address_of(block), block.nbytes)
-        state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
-        state[at.FRAMES_SEEN] = kernels.address_of(np.frombuffer(self._frames.data, np.uint8))
-        state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
-        state[at.PLACES_SEEN] = kernels.address_of(self._places)
         state[at.POLLS], state[at.YIELDS], state[at.ON_WAIT] = wire.polls, wire.yields, wire.on_wait
         state[at.WENT_ON], state[at.ON_POST] = kernels.address_of(wire.went_on), wire.on_post
         self._address = kernels.address_of(state)
-
-    def swap(self, x: np.ndarray | None = None) -> Frames:
-        comm = self.comm
-        comm.mark_frame()
-        address, n_bytes, offset, flags = 0, 0, -1, 0
-        if x is not None:
-            if x.nbytes > at.LINE_ARRAY_BYTES:
-                offset, flags = self._place_of(x)
-            elif x.nbytes:
-                if not x.flags.c_contiguous:
-                    x = x.copy("C")
-                address, n_bytes = kernels.address_of(x), x.nbytes
-        lent = kernels.meet(self._address, address, n_bytes, offset, flags)
-        if lent < 0:
-            self._raise_ended()
-        frames = self._frames
-        frames.headers, frames.places = self._headers.tobytes(), self._places.tobytes()
-        frames.lent, frames.lends = bool(lent), flags & at.LENT
-        comm.headers_seen = frames.headers
-        return frames
 
     def _place_of(self, x: np.ndarray) -> tuple[int, int]:
         """Where others can read ``x``, or a copy of it: the offset in this process's segment (or -1), and flags."""
@@ -130,26 +105,13 @@ class MemoryMeeting(Meeting):
         copy.view(x.dtype).reshape(x.shape)[...] = x
         return self._arena.offset_of(kernels.address_of(copy), x.nbytes), at.LENT
 
-    def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
-        found: list[np.ndarray | None] = []
-        places = np.frombuffer(frames.places, np.int64).reshape(-1, at.PLACE_WORDS).tolist()
-        for process, fact, (offset, flags, *strides) in zip(self.comm.processes, facts, places, strict=True):
-            if fact.shape is None:
-                found.append(None)
-            elif not fact.nbytes:
-                found.append(np.empty(fact.shape, fact.dtype))
-            elif offset < 0:
-                return None
-            else:
-                strides = strides[: len(fact.shape)] if flags & at.STRIDED else None
-                n_bytes = _span(fact.shape, strides, fact.dtype.itemsize) if strides else fact.nbytes
-                memory = kernels.bytes_at(self._arena.base_of(process) + offset, n_bytes)
-                found.append(np.ndarray(fact.shape, fact.dtype, memory, 0, strides))
-        return found
-
-    def reads_in_place(self, x: np.ndarray) -> bool:
-        in_line = x.nbytes <= at.LINE_ARRAY_BYTES
-        return not in_line and x.flags.c_contiguous and self._arena.offset_of(kernels.address_of(x), x.nbytes) >= 0
+    def _at(self, member: int, fact: Facts, place: Sequence[int]) -> np.ndarray:
+        """The array of a member of the node."""
+        offset, flags, *strides = place
+        strides = strides[: len(fact.shape)] if flags & at.STRIDED else None
+        n_bytes = _span(fact.shape, strides, fact.dtype.itemsize) if strides else fact.nbytes
+        memory = kernels.bytes_at(self._arena.base_of(self.comm.processes[member]) + offset, n_bytes)
+        return np.ndarray(fact.shape, fact.dtype, memory, 0, strides)
 
     def depart(self, frames: Frames) -> None:
         if kernels.depart(self._address, frames.lends) != at.FINE:
@@ -158,6 +120,112 @@ class MemoryMeeting(Meeting):
     def _raise_ended(self) -> None:
         self._wire.raise_error()
         raise TransportError("a meeting in the node's memory was interrupted")
+
+
+class MemoryMeeting(_NodeMeeting):
+    """Meetings in the memory of the node, of members that all see it."""
+
+    def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
+        super().__init__(comm, members, block, addresses)
+        self._headers = np.zeros(comm.size * HEADER_BYTES, np.uint8)
+        self._places = np.zeros(comm.size * _PLACE_BYTES, np.uint8)
+        self._frames = Frames(b"", bytearray(comm.size * FRAME_BYTES), None)
+        state = self._state
+        state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
+        state[at.FRAMES_SEEN] = kernels.address_of(np.frombuffer(self._frames.data, np.uint8))
+        state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
+        state[at.PLACES_SEEN] = kernels.address_of(self._places)
+
+    def swap(self, x: np.ndarray | None = None) -> Frames:
+        comm = self.comm
+        comm.mark_frame()
+        address, n_bytes, offset, flags = 0, 0, -1, 0
+        if x is not None:
+            if x.nbytes > at.LINE_ARRAY_BYTES:
+                offset, flags = self._place_of(x)
+            elif x.nbytes:
+                if not x.flags.c_contiguous:
+                    x = x.copy("C")
+                address, n_bytes = kernels.address_of(x), x.nbytes
+        lent = kernels.meet(self._address, address, n_bytes, offset, flags)
+        if lent < 0:
+            self._raise_ended()
+        frames = self._frames
+        frames.headers, frames.places = self._headers.tobytes(), self._places.tobytes()
+        frames.lent, frames.lends = bool(lent), flags & at.LENT
+        comm.headers_seen = frames.headers
+        return frames
+
+    def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
+        """As of any meeting; None on all members alike where one of the arrays cannot be read."""
+        found: list[np.ndarray | None] = []
+        for member, (fact, place) in enumerate(zip(facts, _read(frames.places), strict=True)):
+            if fact.shape is None:
+                found.append(None)
+            elif not fact.nbytes:
+                found.append(np.empty(fact.shape, fact.dtype))
+            elif place[at.PLACE_OFFSET] < 0:
+                return None
+            else:
+                found.append(self._at(member, fact, place))
+        return found
+
+    def reads_in_place(self, x: np.ndarray) -> bool:
+        in_line = x.nbytes <= at.LINE_ARRAY_BYTES
+        return not in_line and x.flags.c_contiguous and self._arena.offset_of(kernels.address_of(x), x.nbytes) >= 0
+
+
+class MixedMeeting(_NodeMeeting):
+    """Meetings by the transport, of members of which some see one another's memory; frames carry the places."""
+
+    def swap(self, x: np.ndarray | None = None) -> Frames:
+        self._state[at.EPOCH] += 1
+        flags = 0
+        if x is not None and x.nbytes > INLINE_BYTES:  # a smaller one is in the frame itself
+            offset, flags = self._place_of(x)
+            place = np.zeros(at.PLACE_WORDS, np.int64)
+            place[at.PLACE_OFFSET], place[at.PLACE_FLAGS] = offset, flags
+            if flags & at.STRIDED:
+                place[at.PLACE_STRIDES :] = self._strides
+            self.comm.frame[HEADER_BYTES:] = place.tobytes()
+        frames = self.comm.swap_frames()
+        starts = range(HEADER_BYTES, len(frames.data), FRAME_BYTES)
+        frames.places = b"".join([frames.data[start : start + _PLACE_BYTES] for start in starts])
+        frames.lent, frames.lends = True, flags & at.LENT
+        return frames
+
+    def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
+        """Of members whose array is in the frame, or near and can be read; this member's own is nobody else's."""
+        found: list[np.ndarray | None] = []
+        for member, (fact, place) in enumerate(zip(facts, _read(frames.places), strict=True)):
+            if fact.shape is None or member == self.comm.rank:
+                found.append(None)
+            elif fact.fits_inline:
+                found.append(array_in_frame(frames.data, member, fact))
+            elif place[at.PLACE_OFFSET] < 0 or member not in self.comm.near:
+                found.append(None)
+            else:
+                found.append(self._at(member, fact, place))
+        return found
+
+    def is_read_by(self, frames: Frames, facts: Sequence[Facts], member: int) -> bool:
+        """Whether ``member`` reads this member's array by itself.  Local."""
+        me = self.comm.rank
+        if facts[me].fits_inline:
+            return True
+        return member in self.comm.near and _read(frames.places)[me][at.PLACE_OFFSET] >= 0
+
+
+def array_in_frame(data, member: int, fact: Facts) -> np.ndarray:
+    """The small array of a member as it lies in its frame.  Local."""
+    if fact.nbytes == 0:
+        return np.empty(fact.shape, fact.dtype)
+    raw = np.frombuffer(data, np.uint8, fact.nbytes, member * FRAME_BYTES + HEADER_BYTES)
+    return raw.view(fact.dtype).reshape(fact.shape)
+
+
+def _read(places: bytes) -> list[list[int]]:
+    return np.frombuffer(places, np.int64).reshape(-1, at.PLACE_WORDS).tolist()
 
 
 def _span(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
@@ -173,10 +241,11 @@ def meeting_of(comm: Communicator) -> Meeting:
 
 
 def _make(comm: Communicator) -> Meeting:
-    arena = comm.process.arena
-    if comm.shares_objects or not comm.shares_memory:
+    if comm.shares_objects or comm.size == 1:
         return Meeting(comm)
-    block = arena.allocate(2 * LINE_BYTES + 128, zeroed=True)
+    arena = comm.process.arena
+    members = sorted([comm.rank, *comm.near])
+    block = arena.allocate(_BLOCK_BYTES, zeroed=True) if comm.near else None
     offset = -1 if block is None else arena.offset_of(kernels.address_of(block), block.nbytes)
     frame = bytes(comm.frame)
     comm.frame[8:16] = offset.to_bytes(8, "little", signed=True)
@@ -184,7 +253,13 @@ def _make(comm: Communicator) -> Meeting:
     comm.frame[:] = frame
     starts = range(8, comm.size * FRAME_BYTES, FRAME_BYTES)
     offsets = [int.from_bytes(data[start : start + 8], "little", signed=True) for start in starts]
-    if min(offsets) < 0:
+    if comm.shares_memory and min(offsets) < 0:  # no room: on all members alike
         return Meeting(comm)
-    addresses = [arena.base_of(process) + at_ for process, at_ in zip(comm.processes, offsets, strict=True)]
-    return MemoryMeeting(comm, block, addresses)
+    if not comm.shares_memory and any(offsets[member] < 0 for member in members):
+        members, block = [comm.rank], np.zeros(_BLOCK_BYTES, np.uint8)
+        comm.near = []
+    addresses = [
+        kernels.address_of(block) if member == comm.rank else arena.base_of(comm.processes[member]) + offsets[member]
+        for member in members
+    ]
+    return (MemoryMeeting if comm.shares_memory else MixedMeeting)(comm, members, block, addresses)

@@ -1,7 +1,8 @@
 """Which way bytes go, and how to force it.
 
 ``auto``: *direct* where the members can read one another's arrays, else *inline* (small arrays inside the frames that
-open an operation) and *message* for the rest.  ``SPMD_GRID_PATH`` or `forced_path` force one; a forced *direct* falls
+open an operation) and *message* for the rest; *mixed* where some members are on one node: these read one another's
+arrays, while messages go to the others.  ``SPMD_GRID_PATH`` or `forced_path` force one; a forced *direct* falls
 back to *message* where memory is not shared.  Halos know two ways of being *direct*, *read* and *staged*, and two ways
 of making messages, *packed* and *straight*; other operations take these for what they are.
 """
@@ -21,6 +22,7 @@ __all__ = [
     "DIRECT",
     "INLINE",
     "MESSAGE",
+    "MIXED",
     "PACKED",
     "READ",
     "STAGED",
@@ -31,10 +33,10 @@ __all__ = [
     "path_for",
 ]
 
-AUTO, DIRECT, INLINE, MESSAGE = "auto", "direct", "inline", "message"
+AUTO, DIRECT, MIXED, INLINE, MESSAGE = "auto", "direct", "mixed", "inline", "message"
 READ, STAGED = "read", "staged"  # ways of being direct
 PACKED, STRAIGHT = "packed", "straight"  # ways of messages
-_NAMES = (AUTO, DIRECT, INLINE, MESSAGE, READ, STAGED, PACKED, STRAIGHT)
+_NAMES = (AUTO, DIRECT, MIXED, INLINE, MESSAGE, READ, STAGED, PACKED, STRAIGHT)
 _MEANING = {READ: DIRECT, STAGED: DIRECT, PACKED: MESSAGE, STRAIGHT: MESSAGE}
 
 
@@ -75,6 +77,6 @@ def path_for(comm: Communicator) -> str:
     """The path that a group takes, small arrays aside.  Local, alike on all members."""
     name = chosen_path()
     name = _MEANING.get(name, name)
-    if name == AUTO:
-        return DIRECT if comm.shares_memory else INLINE
+    if name in (AUTO, MIXED):
+        return DIRECT if comm.shares_memory else MIXED
     return MESSAGE if name == DIRECT and not comm.shares_memory else name

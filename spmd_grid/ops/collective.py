@@ -19,7 +19,7 @@ from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement import encode_error, learn_facts
 from spmd_grid.exchange.header import ERROR, PLAIN, Facts, encode, encode_facts, fingerprint
 from spmd_grid.exchange.meeting import Meeting, meeting_of
-from spmd_grid.exchange.paths import DIRECT, INLINE, chosen_path, path_for
+from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, chosen_path, path_for
 from spmd_grid.exchange.pending import Request
 from spmd_grid.grid.groups import group_members, in_group_device
 from spmd_grid.ops.arguments import as_array, check_grid, check_output
@@ -66,7 +66,9 @@ class Call:
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm)
         self.meeting: Meeting | None = None
-        self._lets_read = self.path is DIRECT and kind in ("", "plan.run")  # started operations go by messages
+        if self.path is MIXED and kind.endswith("start"):  # started operations go by messages
+            self.path = INLINE
+        self._lets_read = self.path in (DIRECT, MIXED) and not kind.endswith("start") and kind != "plan"
         self.takes_array = op.takes_array(self)
         self.gives_result = op.gives_result(self)
         self._openings: dict = {}
@@ -148,7 +150,7 @@ class Call:
         if meeting is None:
             meeting = self.meeting = meeting_of(comm)
         comm.process.activity = self
-        if self.path is INLINE and opening.inline_stop and x is not None:
+        if opening.inline_stop and x is not None and self.path in (INLINE, MIXED):
             comm.frame[: opening.inline_stop] = opening.header + x.tobytes()
         else:
             comm.frame[:HEADER_BYTES] = opening.header

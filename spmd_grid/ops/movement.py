@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.execute import copy_from, next_tag, run_message, send_and_receive
+from spmd_grid.exchange.execute import FEW_MEMBERS, copy_from, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.meeting import COPIED_BYTES, LINE_BYTES
+from spmd_grid.exchange.meeting import COPIED_BYTES, LINE_BYTES, array_in_frame
 from spmd_grid.exchange.memory import view_of
-from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE
+from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, MIXED
 from spmd_grid.exchange.transfer import Transfer
 from spmd_grid.ops.kept import keep
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames
+from spmd_grid.transport.communicator import Frames, tag_of
 from spmd_grid.typing import Shape
 
 __all__ = ["DirectCopies", "MemberArrays", "Movement", "fresh"]
@@ -34,51 +35,47 @@ def fresh(grid, shape: Shape, dtype: np.dtype) -> np.ndarray:
 class MemberArrays:
     """The members' arrays of one call, where this process can read them: where they lie, or in the frames.
 
-    ``facts``: shapes and dtypes; alike on all members, as is what comes of them.
+    ``facts``: shapes and dtypes, alike on all members.  ``way``: the path of the call, as far as it suits the arrays.
+    ``mixes``: whether some arrays may be read while messages carry others.
     """
 
-    __slots__ = ("_call", "_facts", "_known", "_way")
+    __slots__ = ("_call", "_facts", "_known", "way")
 
-    def __init__(self, call, facts: Sequence[Facts]):
+    def __init__(self, call, facts: Sequence[Facts], mixes: bool = False):
         self._call, self._facts = call, facts
         self._known: dict = {}
-        self._way = call.path
-        if self._way is INLINE and not all(fact.fits_inline for fact in facts):
-            self._way = MESSAGE
-
-    @property
-    def come_by_frames(self) -> bool:
-        """Whether the frames themselves carry the arrays."""
-        return self._way is INLINE
+        self.way = call.path
+        if self.way in (INLINE, MIXED):
+            fits = all([fact.fits_inline for fact in facts])
+            self.way = INLINE if fits else self.way if mixes and self.way is MIXED else MESSAGE
 
     def of(self, frames: Frames) -> list[np.ndarray | None] | None:
-        """One array per member (None where it has none), valid until the next meeting of the group; None where not
-        all can be read, so that messages have to carry them."""
-        if self._way is MESSAGE:
+        """One array per member, valid until the next meeting of the group; None where messages have to carry all.
+
+        None stands for a member that has no array, and, on the mixed way, for one that this process cannot read.
+        """
+        if self.way is MESSAGE:
             return None
-        if frames.exposed is not None and self._way is DIRECT:
+        if frames.exposed is not None and self.way is DIRECT:
             return frames.exposed
-        key = frames.places if self._way is DIRECT else id(frames.data)
+        key = id(frames.data) if self.way is INLINE else frames.places
         try:
             return self._known[key]
         except KeyError:
             pass
-        if self._way is INLINE:
-            found = [_array_in(frames.data, place, fact) for place, fact in enumerate(self._facts)]
+        if self.way is INLINE:
+            found = [
+                None if fact.shape is None else array_in_frame(frames.data, member, fact)
+                for member, fact in enumerate(self._facts)
+            ]
         else:
             found = None if key is None else self._call.meeting.arrays(frames, self._facts)
         keep(self._known, key, found)
         return found
 
-
-def _array_in(data, place: int, fact: Facts) -> np.ndarray | None:
-    if fact.shape is None:
-        return None
-    start = place * FRAME_BYTES + HEADER_BYTES
-    raw = np.frombuffer(data, np.uint8, fact.nbytes, start)
-    if fact.nbytes == 0:
-        return np.empty(fact.shape, fact.dtype)
-    return raw.view(fact.dtype).reshape(fact.shape)
+    def is_read_by(self, frames: Frames, member: int) -> bool:
+        """Whether ``member`` reads this member's array by itself, on the mixed way.  Local."""
+        return self._call.meeting.is_read_by(frames, self._facts, member)
 
 
 class DirectCopies:
@@ -108,6 +105,8 @@ class DirectCopies:
     def _table(self, arrays: Sequence[np.ndarray | None], target: np.ndarray) -> np.ndarray:
         start, rows = kernels.address_of(target), []
         for receive in self._transfer.receives:
+            if arrays[receive.peer] is None:
+                continue
             source, into = view_of(arrays[receive.peer], receive.source_box), view_of(target, receive.box)
             row = kernels.box_row(
                 source.shape,
@@ -128,7 +127,7 @@ class Movement:
     ``fill``: what cells that nobody sends hold.
     """
 
-    __slots__ = ("call", "comm", "transfer", "shape", "dtype", "fill", "_arrays", "_copies", "_inline")
+    __slots__ = ("call", "comm", "transfer", "shape", "dtype", "fill", "_arrays", "_copies", "_far", "_inline")
 
     def __init__(self, call, facts: list[Facts], transfer: Transfer, shape: Shape | None, dtype: np.dtype, fill=None):
         self.call = call
@@ -137,17 +136,22 @@ class Movement:
         self.shape = shape
         self.dtype = dtype
         self.fill = fill
-        self._arrays = MemberArrays(call, facts)
+        # In large groups MPI's own collectives, which are logarithmic, beat a message to every member of other nodes.
+        mixes = transfer.pattern in ("pairwise", "all_to_all") or transfer.size <= FEW_MEMBERS
+        self._arrays = MemberArrays(call, facts, mixes)
         self._copies = DirectCopies(transfer)
         self._inline: tuple = (None, ())
+        self._far: dict = {}
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         target = self._target(out)
         arrays = self._arrays.of(frames)
         if arrays is None:
             run_message(self.comm, self.transfer, x, target)
-        elif self._arrays.come_by_frames:
+        elif self._arrays.way is INLINE:
             self._copy_inline(arrays, target)
+        elif self._arrays.way is MIXED:
+            self._run_mixed(x, arrays, target, frames)
         else:
             self._copies.run(frames, arrays, target)
             if frames.lent:
@@ -169,11 +173,27 @@ class Movement:
     def steps(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
         """As ``run``, in steps that do not wait."""
         target = self._target(out)
-        if self._arrays.come_by_frames:
+        if self._arrays.way is INLINE:
             self._copy_inline(self._arrays.of(frames), target)
         else:
             yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
         return target
+
+    def _run_mixed(self, x, arrays: list[np.ndarray | None], target: np.ndarray | None, frames: Frames) -> None:
+        """Copies what can be read while messages carry the rest."""
+        far = self._far.get(frames.places)
+        if far is None:
+            me, transfer = self.transfer.rank, self.transfer
+            sends = [s for s in transfer.sends if s.peer == me or not self._arrays.is_read_by(frames, s.peer)]
+            receives = [receive for receive in transfer.receives if arrays[receive.peer] is None]
+            far = replace(transfer, pattern="pairwise", sends=tuple(sends), receives=tuple(receives))
+            keep(self._far, frames.places, far)
+        steps = send_and_receive(self.comm, far, x, target, tag_of("blocking movements"))
+        requests = next(steps)
+        self._copies.run(frames, arrays, target)
+        self.comm.wait_all(requests)
+        next(steps, None)
+        self.call.meeting.depart(frames)
 
     def _copy_inline(self, arrays: list[np.ndarray | None], target: np.ndarray | None) -> None:
         """Copies the receives out of the frames; where in them they lie is worked out once."""

@@ -21,6 +21,7 @@ from spmd_grid.exchange.execute import FEW_MEMBERS, next_tag, run_message, send_
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.meeting import COPIED_BYTES, LINE_BYTES
 from spmd_grid.exchange.memory import copy_views, scratch, view_of
+from spmd_grid.exchange.paths import INLINE
 from spmd_grid.exchange.transfer import Receive, Send, Transfer, run_of
 from spmd_grid.grid.blocks import block_interval
 from spmd_grid.grid.box import Box, pieces_of
@@ -109,7 +110,7 @@ class Reduction:
         arrays = self._arrays.of(frames)
         if arrays is None:
             return self._run_by_messages(x, target)
-        if self._whole or self._arrays.come_by_frames:  # what can be read where it lies need not be collected
+        if self._whole or self._arrays.way is INLINE:  # what can be read where it lies need not be collected
             try:
                 return self._fold_arrays(arrays, target)
             finally:
@@ -240,7 +241,7 @@ class Reduction:
     def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
         """As ``run``, in steps that do not wait."""
         target = self._target(out)
-        if self._arrays.come_by_frames:
+        if self._arrays.way is INLINE:
             return self._fold_arrays(self._arrays.of(frames), target)
         tags = next_tag(self.comm), next_tag(self.comm)
         shape = self.collect.target_shape

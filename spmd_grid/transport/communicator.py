@@ -127,6 +127,7 @@ class Communicator(Protocol):
     processes: tuple[int, ...]
     process: Process
     shares_memory: bool  # whether members can read one another's memory
+    near: Sequence[int]  # the other members whose memory this process can read
     shares_objects: bool  # whether they are threads of one process
     meeting: Any  # how they meet, kept here by `exchange.meeting`
     headers_seen: bytes  # of the last meeting

@@ -173,7 +173,8 @@ class MpiCommunicator:
         self._swap_done = None
         self.headers_seen = b""
         seen = world.process.arena.base_of
-        self.shares_memory = self.size > 1 and all(seen(process) is not None for process in processes)
+        self.near = [i for i, process in enumerate(processes) if i != self.rank and seen(process) is not None]
+        self.shares_memory = self.size > 1 and len(self.near) == self.size - 1
         # Counted for the lifeline, which compares them between processes.
         self.entered = 0
         self.sent = [0] * self.size

@@ -131,6 +131,7 @@ class ThreadCommunicator:
         self._group = group
         self._met = 0
         self._cache = cache
+        self.near = [place for place in range(self.size) if place != rank]
         cache[group.processes] = self
 
     def subgroup(self, processes: Sequence[int]) -> ThreadCommunicator:

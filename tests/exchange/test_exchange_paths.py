@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
-from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, chosen_path, path_for
+from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, MIXED, chosen_path, path_for
 
 
 class Group:
@@ -18,7 +18,9 @@ class Group:
 
 CHOICES = {
     ("auto", True): DIRECT,
-    ("auto", False): INLINE,
+    ("auto", False): MIXED,
+    ("mixed", True): DIRECT,
+    ("mixed", False): MIXED,
     ("direct", True): DIRECT,
     ("direct", False): MESSAGE,
     ("inline", True): INLINE,
@@ -49,7 +51,7 @@ def test_forcing_ends_with_the_block():
 @pytest.mark.parametrize("name", ["fast", "", None, "Direct"])
 def test_unknown_names(name):
     before = chosen_path()
-    with pytest.raises(sg.TransportError, match="must be one of auto, direct, inline, message"), sg.forced_path(name):
+    with pytest.raises(sg.TransportError, match="must be one of auto, direct, mixed, inline, message"), sg.forced_path(name):
         pass
     assert chosen_path() == before
 
