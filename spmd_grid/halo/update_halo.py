@@ -145,7 +145,7 @@ class UpdateHalo(Operation):
     ) -> Request:
         """Begins the update; ``wait()`` gives x, which nobody may touch until then."""
         course = self._prepare(
-            grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, started=True
+            grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, "start"
         )
         movements = course.agree(x)
         if not movements:
@@ -180,11 +180,11 @@ class UpdateHalo(Operation):
         return line
 
     def _prepare(
-        self, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, started=False
+        self, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, kind=""
     ) -> _Course:
         """The checked arguments, as kept by the grid from the last time; refuses what all processes know alike."""
         given = (split_axes, halo_sizes, periodic, global_shape, sharded_dims_offsets)
-        key = (self.name, blocks, started, chosen_path(), type(periodic), *map(hashable, given))
+        key = (self.name, blocks, kind, chosen_path(), type(periodic), *map(hashable, given))
         try:
             return grid.calls[key]
         except (KeyError, TypeError, AttributeError):
@@ -201,7 +201,7 @@ class UpdateHalo(Operation):
         calls = []
         for dim in reversed(sharding.sharded_dims):
             args = (dim, *sharding.halo_of(dim), wraps[dim], _known_starts(sharding, dim, shape))
-            calls.append(self._find(grid, sharding.axes_of(dim), args, started))
+            calls.append(self._find(grid, sharding.axes_of(dim), args, kind))
         course = _Course(sharding, shape, calls)
         keep_call(grid, key, course)
         return course
@@ -233,7 +233,7 @@ class _Course:
         for call in self._calls * min(len(self._calls), 2):
             opening = call.opening(facts) if problem is None else call.refusal(problem)
             try:
-                lines[call], _ = call.open(opening, x)
+                lines[call], _ = call.open(opening, None)
             except SpmdError as error:
                 problem = error
         if problem is not None:
