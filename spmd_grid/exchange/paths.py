@@ -73,9 +73,8 @@ def forced_path(name: str) -> Iterator[None]:
         _forced = previous
 
 
-def path_for(comm: Communicator) -> str:
-    """The path that a group takes, small arrays aside.  Local, alike on all members."""
-    name = chosen_path()
+def path_for(comm: Communicator, name: str) -> str:
+    """The path that a group takes where ``name`` is chosen, small arrays aside.  Local, alike on all members."""
     name = _MEANING.get(name, name)
     if name in (AUTO, MIXED):
         return DIRECT if comm.shares_memory else MIXED

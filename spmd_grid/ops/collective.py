@@ -19,7 +19,7 @@ from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement import encode_error, learn_facts
 from spmd_grid.exchange.header import ERROR, PLAIN, Facts, encode, encode_facts, fingerprint
 from spmd_grid.exchange.meeting import Meeting, meeting_of
-from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, chosen_path, path_for
+from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, checked_path, chosen_path, path_for
 from spmd_grid.exchange.pending import Request
 from spmd_grid.grid.groups import group_members, in_group_device
 from spmd_grid.ops.arguments import as_array, check_grid, check_output
@@ -54,7 +54,7 @@ class Call:
         "_text",
     )
 
-    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict, kind: str):
+    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict, kind: str, path: str):
         self.op = op
         self.grid = grid
         self.axes = axes
@@ -64,7 +64,7 @@ class Call:
         self._text = f"{name}(grid_axes={list(axes)}{', ' if shown else ''}{shown})"
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
-        self.path = path_for(self.comm)
+        self.path = path_for(self.comm, path)
         self.meeting: Meeting | None = None
         if self.path is MIXED and kind.endswith("start"):  # started operations go by messages
             self.path = INLINE
@@ -226,24 +226,26 @@ class Operation(ABC):
         agreed, frames = call.open(opening, x)
         return Request(call.comm, agreed.steps(x, out, frames), call)
 
-    def _plan(self, grid, shape, dtype, grid_axes, args: tuple) -> OperationPlan:
-        return OperationPlan(self, grid, shape, dtype, grid_axes, args)
+    def _plan(self, grid, shape, dtype, grid_axes, args: tuple, path: str | None) -> OperationPlan:
+        path = chosen_path() if path is None else checked_path(path, f"{self.name}.plan: path")
+        return OperationPlan(self, grid, shape, dtype, grid_axes, args, path)
 
-    def _find(self, grid, grid_axes, args: tuple, kind: str = "") -> Call:
+    def _find(self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None) -> Call:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent.
 
         A blocking call, a started one (``kind``) and a plan are different operations: they do not meet.
         """
+        path = path or chosen_path()
         try:
             axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
             # The types as well, since 1, 1.0 and True are equal, and not all of them are axes.
-            key = self.name, axes, args, tuple(map(type, args)), kind, chosen_path()
+            key = self.name, axes, args, tuple(map(type, args)), kind, path
             return grid.calls[key]
         except (KeyError, TypeError, AttributeError):
             pass
         check_grid(self.name, grid)
         axes = self.group_axes(grid, grid.grid.axes(grid_axes, f"{self.name}: grid_axes"), *args)
-        call = Call(self, grid, axes, self.prepare(grid, axes, *args), kind)
+        call = Call(self, grid, axes, self.prepare(grid, axes, *args), kind, path)
         keep_call(grid, key, call)
         return call
 

@@ -21,7 +21,8 @@ class OperationPlan:
 
     Collective over the operation's group when made, when run and when started; the rest is Local.  Members compare
     operation, arguments, shapes and dtypes when it is made, and that they run the same plan each time they run it.
-    ``shape`` and ``dtype`` are None on a device whose array the operation ignores.
+    ``shape`` and ``dtype`` are None on a device whose array the operation ignores.  ``path`` forces a way, as
+    `forced_path` does.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():
@@ -32,9 +33,9 @@ class OperationPlan:
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
-    def __init__(self, op, grid, shape: Sequence[int] | None, dtype, grid_axes, args: tuple):
+    def __init__(self, op, grid, shape: Sequence[int] | None, dtype, grid_axes, args: tuple, path: str):
         made, self._call, self._started = (
-            op._find(grid, grid_axes, args, kind) for kind in ("plan", "plan.run", "plan.start")
+            op._find(grid, grid_axes, args, kind, path) for kind in ("plan", "plan.run", "plan.start")
         )
         self._op, self._name = op, op.name
         self._request: Request | None = None

@@ -38,9 +38,11 @@ class Reduce(Reducing):
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (reduction, hashable(root), dtype), out)
 
-    def plan(self, grid, shape, dtype, grid_axes, reduction="sum", root=None, result_dtype=None) -> OperationPlan:
+    def plan(
+        self, grid, shape, dtype, grid_axes, reduction="sum", root=None, result_dtype=None, *, path=None
+    ) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (reduction, hashable(root), result_dtype))
+        return self._plan(grid, shape, dtype, grid_axes, (reduction, hashable(root), result_dtype), path)
 
     def prepare(self, grid, axes, reduction, root, dtype) -> dict:
         return {"root": root_index(self.name, grid, axes, root), **self.prepare_reduction(reduction, dtype)}

@@ -44,10 +44,20 @@ class ReduceScatter(Reducing):
         return self._start(x, grid, grid_axes, (reduction, scatter_axis, scatter_dim, dtype), out)
 
     def plan(
-        self, grid, shape, dtype, grid_axes, reduction="sum", scatter_axis=None, result_dtype=None, *, scatter_dim=None
+        self,
+        grid,
+        shape,
+        dtype,
+        grid_axes,
+        reduction="sum",
+        scatter_axis=None,
+        result_dtype=None,
+        *,
+        scatter_dim=None,
+        path=None,
     ) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (reduction, scatter_axis, scatter_dim, result_dtype))
+        return self._plan(grid, shape, dtype, grid_axes, (reduction, scatter_axis, scatter_dim, result_dtype), path)
 
     def prepare(self, grid, axes, reduction, scatter_axis, scatter_dim, dtype) -> dict:
         return {

@@ -41,9 +41,11 @@ class Scatter(Operation):
         """Begins the operation; ``wait()`` gives its result, and root's x must hold still until then."""
         return self._start(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
 
-    def plan(self, grid, shape, dtype, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None) -> OperationPlan:
+    def plan(
+        self, grid, shape, dtype, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None, path=None
+    ) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (scatter_axis, scatter_dim, hashable(root)))
+        return self._plan(grid, shape, dtype, grid_axes, (scatter_axis, scatter_dim, hashable(root)), path)
 
     def prepare(self, grid, axes, scatter_axis, scatter_dim, root) -> dict:
         return {

@@ -6,9 +6,7 @@ import spmd_grid as sg
 
 
 def pytest_generate_tests(metafunc):
-    # "auto" is the direct path where ranks share memory, and the inline path where they do not.
     if "path" in metafunc.fixturenames:
-        with_mpi = metafunc.config.getoption("with_mpi", default=False)
         metafunc.parametrize("path", ["auto", "inline", "message"], indirect=True)
 
 

@@ -9,7 +9,7 @@ from spmd_grid.transport.communicator import INLINE_BYTES
 N = 3
 
 
-def plans(grid, shape, dtype="f8"):
+def plans(grid, shape, path, dtype="f8"):
     """(plan, the same call) of every operation."""
     me = grid.rank
     root = [N - 1]
@@ -35,10 +35,10 @@ def plans(grid, shape, dtype="f8"):
         )
 
 
-def as_calls(shape):
+def as_calls(shape, path):
     grid = sg.init_grid((N,))
     rng = np.random.default_rng(grid.rank)
-    for plan, call in plans(grid, shape):
+    for plan, call in plans(grid, shape, path):
         with plan:
             for _ in range(3):
                 x = rng.standard_normal(shape)
@@ -55,9 +55,10 @@ def as_calls(shape):
             assert type(plan.describe()) is str
 
 
+@pytest.mark.parametrize("way", [None, "inline", "message"])
 @pytest.mark.parametrize("shape", [(4, 3), (90, 100), (300, 400)], ids=str)
-def test_plans_do_what_calls_do(spmd, shape):
-    spmd(N, as_calls, shape)
+def test_plans_do_what_calls_do(spmd, shape, way):
+    spmd(N, as_calls, shape, way)
 
 
 def refusals():
@@ -74,6 +75,8 @@ def refusals():
     refused(sg.DTypeError, lambda: sg.all_reduce.plan(grid, (3,), object, [0]))
     refused(sg.ShapeError, lambda: sg.all_reduce.plan(grid, (-3,), "f8", [0]))
     refused(sg.DTypeError, lambda: sg.all_reduce.plan(grid, (3,), "f8" if me else "no such", [0]))
+    with pytest.raises(sg.TransportError, match="path is 'fast'; it must be one of auto"):
+        sg.all_reduce.plan(grid, (3,), "f8", [0], path="fast")
     refused(sg.MismatchError, lambda: sg.all_reduce.plan(grid, (3,), "f8", [0], ["max", "min"][me]))
     plan = sg.all_reduce.plan(grid, (3,), "f8", [0])
     refused(sg.ShapeError, lambda: plan.run(np.ones(3 + me)))
