@@ -8,20 +8,23 @@ them: members of one node read one another's arrays, and messages carry them to 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from dataclasses import astuple
 
 import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.errors import TransportError
 from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.machine import MachineModel, cached_model, keep_model, measure_model
 from spmd_grid.kernels import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Communicator, Frames
 from spmd_grid.transport.wire import Messages
 
 __all__ = ["COPIED_BYTES", "LINE_BYTES", "Meeting", "array_in_frame", "meeting_of"]
 
-# Arrays outside the arena of up to this many bytes are copied into it to be read; larger ones go in messages.
+# Arrays outside the arena are copied into it to be read up to this many bytes at most; larger ones go in messages.
 COPIED_BYTES = 1 << 19
 
 LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
@@ -50,6 +53,10 @@ class Meeting:
     def reads_in_place(self, x: np.ndarray) -> bool:
         """Whether the others would read, and could write, ``x`` itself rather than a copy.  Local."""
         return self.comm.shares_objects
+
+    def describe(self) -> str:
+        """How arrays reach the other members, in words.  Local."""
+        return "direct: arrays are read where they lie" if self.comm.shares_objects else "by messages"
 
     def depart(self, frames: Frames) -> None:
         """Says that this member has read what it wanted; returns once its own array has been read.
@@ -83,6 +90,9 @@ class _NodeMeeting(Meeting):
         state[at.WENT_ON], state[at.ON_POST] = kernels.address_of(wire.went_on), wire.on_post
         self._address = kernels.address_of(state)
 
+    copied_bytes = COPIED_BYTES
+    model: MachineModel | None = None
+
     def _place_of(self, x: np.ndarray) -> tuple[int, int]:
         """Where others can read ``x``, or a copy of it: the offset in this process's segment (or -1), and flags."""
         if x.flags.c_contiguous:
@@ -95,7 +105,7 @@ class _NodeMeeting(Meeting):
                 self._strides[: x.ndim] = x.strides
                 self._strides[x.ndim :] = 0
                 return offset, at.LENT | at.STRIDED
-        if x.nbytes > COPIED_BYTES:
+        if x.nbytes > self.copied_bytes:
             return -1, 0
         turn = int(self._state[at.EPOCH]) & 1
         self._copies[turn] = None  # of the meeting before the last: it has been read, and its memory is warm
@@ -170,6 +180,13 @@ class MemoryMeeting(_NodeMeeting):
                 found.append(self._at(member, fact, place))
         return found
 
+    def describe(self) -> str:
+        timed = "" if self.model is None else f" (timed here: {self.model})"
+        return (
+            "direct: arrays in the node's memory are read where they lie; others of up to"
+            f" {self.copied_bytes} bytes are copied into it{timed}; larger ones go in messages"
+        )
+
     def reads_in_place(self, x: np.ndarray) -> bool:
         in_line = x.nbytes <= at.LINE_ARRAY_BYTES
         return not in_line and x.flags.c_contiguous and self._arena.offset_of(kernels.address_of(x), x.nbytes) >= 0
@@ -207,6 +224,12 @@ class MixedMeeting(_NodeMeeting):
             else:
                 found.append(self._at(member, fact, place))
         return found
+
+    def describe(self) -> str:
+        return (
+            f"mixed: {len(self.comm.near) + 1} members on this node read one another's arrays; those outside its memory"
+            f" are copied into it if of up to {self.copied_bytes} bytes; messages carry the rest"
+        )
 
     def is_read_by(self, frames: Frames, facts: Sequence[Facts], member: int) -> bool:
         """Whether ``member`` reads this member's array by itself.  Local."""
@@ -262,4 +285,26 @@ def _make(comm: Communicator) -> Meeting:
         kernels.address_of(block) if member == comm.rank else arena.base_of(comm.processes[member]) + offsets[member]
         for member in members
     ]
-    return (MemoryMeeting if comm.shares_memory else MixedMeeting)(comm, members, block, addresses)
+    if not comm.shares_memory:
+        return MixedMeeting(comm, members, block, addresses)
+    meeting = MemoryMeeting(comm, members, block, addresses)
+    if comm.times_well:
+        meeting.model = _agreed_model(comm)
+        meeting.copied_bytes = meeting.model.copied_bytes(at.LINE_ARRAY_BYTES, COPIED_BYTES)
+    return meeting
+
+
+def _agreed_model(comm: Communicator) -> MachineModel:
+    """The first member's model, which it times with the second where it has none.  Collective."""
+    model = cached_model(comm.library)
+    for _ in range(2):
+        frame = bytes(comm.frame)
+        comm.frame[8:32] = struct.pack("3d", *((0, 0, 0) if model is None else astuple(model)))
+        first = struct.unpack("3d", bytes(comm.swap_frames().data[8:32]))
+        comm.frame[:] = frame
+        if all(first):
+            return MachineModel(*first)
+        model = measure_model(comm)
+        if comm.rank == 0:
+            keep_model(comm.library, model)
+    raise TransportError("the first member of a group has timed nothing")

@@ -8,9 +8,10 @@ import numpy as np
 
 from spmd_grid.errors import DTypeError, RequestError, ShapeError, SpmdError
 from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.meeting import COPIED_BYTES
-from spmd_grid.exchange.paths import DIRECT
+from spmd_grid.exchange.meeting import meeting_of
+from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.pending import Request
+from spmd_grid.transport.communicator import INLINE_BYTES
 from spmd_grid.typing import Shape
 
 __all__ = ["CallPlan", "OperationPlan"]
@@ -104,14 +105,11 @@ class OperationPlan:
         call, agreed = self._call, self._agreed
         arrays = "no array" if self.shape is None else f"{self.dtype} of shape {self.shape}"
         lines = [f"{call.describe()} on {arrays}, {call.comm.size} members", f"  {agreed.describe()}"]
-        if call.path is DIRECT:
-            lines.append(
-                "  direct: arrays in the node's memory are read where they lie; others of up to"
-                f" {COPIED_BYTES} bytes are copied into it; larger ones go in messages"
-            )
+        if call.path in (DIRECT, MIXED):
+            lines.append(f"  {meeting_of(call.comm).describe()}")
             lines.append(f"  beside x and the result: at most {self.staging_bytes} bytes")
         else:
-            lines.append("  by messages; arrays of up to 128 bytes with the header")
+            lines.append(f"  by messages; arrays of up to {INLINE_BYTES} bytes with the header")
         return "\n".join(lines)
 
     def close(self) -> None:

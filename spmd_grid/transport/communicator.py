@@ -129,6 +129,8 @@ class Communicator(Protocol):
     shares_memory: bool  # whether members can read one another's memory
     near: Sequence[int]  # the other members whose memory this process can read
     shares_objects: bool  # whether they are threads of one process
+    times_well: bool  # whether times measured here mean anything: every process has a core to itself
+    library: str  # what carries messages, with its version
     meeting: Any  # how they meet, kept here by `exchange.meeting`
     headers_seen: bytes  # of the last meeting
     frame: bytearray

@@ -172,6 +172,8 @@ class MpiCommunicator:
         self._swap = None
         self._swap_done = None
         self.headers_seen = b""
+        self.times_well = not world.polite
+        self.library = MPI.Get_library_version().splitlines()[0]
         seen = world.process.arena.base_of
         self.near = [i for i, process in enumerate(processes) if i != self.rank and seen(process) is not None]
         self.shares_memory = self.size > 1 and len(self.near) == self.size - 1

@@ -116,6 +116,8 @@ class ThreadCommunicator:
 
     shares_memory = shares_objects = True
     meeting = None
+    times_well = False
+    library = "simulated"
     headers_seen = b""
 
     def __init__(self, world: ThreadWorld, group: _Group, rank: int, process: Process, cache: dict):

@@ -1,0 +1,56 @@
+"""The timed model of this machine: kept on disk, agreed by a group, and never in the way."""
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+from spmd_grid.exchange.machine import MachineModel, cached_model, keep_model
+from spmd_grid.exchange.meeting import COPIED_BYTES, MemoryMeeting, meeting_of
+
+
+def test_kept_and_found_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = MachineModel(1e-10, 2e-6, 3e-10)
+    assert cached_model("some MPI 1.0") is None
+    keep_model("some MPI 1.0", model)
+    assert cached_model("some MPI 1.0") == model and cached_model("some MPI 1.1") is None
+    (file,) = (tmp_path / "spmd_grid").iterdir()
+    for text in ("", "{}", '{"copy": 0.0, "latency": 1.0, "message": 1.0}', "[1, 2]", '{"copy": "1"}'):
+        file.write_text(text)
+        assert cached_model("some MPI 1.0") is None, text
+
+
+@pytest.mark.parametrize("home", ["/dev/null", "/proc"])
+def test_nowhere_to_keep_it(monkeypatch, home):
+    monkeypatch.setenv("XDG_CACHE_HOME", home)
+    keep_model("some MPI 1.0", MachineModel(1e-10, 2e-6, 3e-10))
+    assert cached_model("some MPI 1.0") is None
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (MachineModel(1e-10, 1e-6, 4e-10), 1 << 19),  # messages cost more than twice the copies
+        (MachineModel(1e-10, 1e-6, 1e-10), 8192),
+        (MachineModel(1e-9, 1e-9, 1e-10), 4096),
+    ],
+)
+def test_from_which_size_on_messages_win(model, expected):
+    assert model.copied_bytes(4096, 1 << 19) == expected
+
+
+def agreed():
+    grid = sg.init_grid((-1,))
+    sg.all_reduce(np.ones(3), grid, [0])
+    meeting = meeting_of(grid.group((0,)))
+    if not isinstance(meeting, MemoryMeeting):
+        return None
+    return meeting.copied_bytes, meeting.model
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_agreed_by_the_group(spmd, n):
+    found = spmd(n, agreed)
+    assert len(set(found)) == 1
+    if found[0] is not None:
+        assert 4096 <= found[0][0] <= COPIED_BYTES
