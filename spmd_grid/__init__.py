@@ -43,6 +43,8 @@ from spmd_grid.ops.reduce_scatter import reduce_scatter
 from spmd_grid.ops.scatter import scatter
 from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
+from spmd_grid.reductions.extremes import max, min
+from spmd_grid.reductions.sums import dot, norm, sum
 from spmd_grid.reshard.cost import LinkModel
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.run import reshard, run_plan
@@ -81,6 +83,7 @@ __all__ = [
     "all_slice",
     "all_to_all",
     "broadcast",
+    "dot",
     "empty",
     "forced_path",
     "from_function",
@@ -89,6 +92,9 @@ __all__ = [
     "init_grid",
     "is_simulated",
     "map_overlap",
+    "max",
+    "min",
+    "norm",
     "plan_reshard",
     "recv",
     "reduce",
@@ -99,6 +105,7 @@ __all__ = [
     "scatter",
     "send",
     "shift",
+    "sum",
     "update_halo",
     "zeros",
 ]

@@ -22,6 +22,7 @@ LAYERS = [
     ["halo"],
     ["reshard"],
     ["array"],
+    ["reductions"],
     ["viz", "bench", "testing"],
     ["cli"],
     ["__main__"],

@@ -18,6 +18,7 @@ PROMISED = {
     *("zeros", "empty", "full", "from_function", "update_halo", "map_overlap", "HaloExchange"),
     *("all_gather", "all_reduce", "all_slice", "all_to_all", "broadcast", "gather", "recv", "reduce"),
     *("reduce_scatter", "scatter", "send", "shift", "plan_reshard", "run_plan", "reshard"),
+    *("sum", "dot", "norm", "max", "min"),
 }
 
 
