@@ -67,7 +67,7 @@ def test_swap_frames(spmd, n):
                     assert part[:1] + part[2:] == mark * (len(part) - 1)
                 assert (len(header), len(frame)) == (HEADER_BYTES, FRAME_BYTES)
             assert len(frames.headers) == n * HEADER_BYTES and hash(frames.headers)
-            if comm.shares_memory:
+            if comm.shares_objects:
                 assert frames.exposed == [f"mine {i}" for i in range(n)]
             else:
                 assert frames.exposed is None
@@ -82,7 +82,7 @@ def test_swap_frames(spmd, n):
 def test_share(spmd, n):
     def body():
         comm = current_world()
-        if not comm.shares_memory:
+        if not comm.shares_objects:
             with pytest.raises(TransportError, match="share no Python objects"):
                 comm.share([1])
             return True
@@ -399,11 +399,11 @@ def test_messages_beyond_the_largest(spmd, monkeypatch, length):
 
     def body():
         comm = current_world()
-        monkeypatch.setattr(inspect.getmodule(type(comm)), "LARGEST_MESSAGE", 100, raising=comm.shares_memory is False)
+        monkeypatch.setattr(inspect.getmodule(type(comm)), "LARGEST_MESSAGE", 100, raising=comm.shares_objects is False)
         received = np.zeros((2, length), BYTES)
         if comm.rank == 0:
             requests = comm.isend(pattern(length), 1, 4) + comm.isend(pattern(length, 1), 1, 4)
-            assert comm.shares_memory or len(requests) == 2 * max(1, -(-length // 100))
+            assert comm.shares_objects or len(requests) == 2 * max(1, -(-length // 100))
         else:
             requests = comm.irecv(received[0], 0, 4) + comm.irecv(received[1], 0, 4)
         comm.wait_all(requests)
