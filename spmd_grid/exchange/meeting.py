@@ -137,18 +137,21 @@ class MemoryMeeting(_NodeMeeting):
 
     def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
         super().__init__(comm, members, block, addresses)
-        self._headers = np.zeros(comm.size * HEADER_BYTES, np.uint8)
-        self._places = np.zeros(comm.size * _PLACE_BYTES, np.uint8)
-        self._frames = Frames(b"", bytearray(comm.size * FRAME_BYTES), None)
+        self._headers = np.zeros((2, comm.size * HEADER_BYTES), np.uint8)
+        self._places = np.zeros((2, comm.size * _PLACE_BYTES), np.uint8)
+        data = np.zeros((2, comm.size * FRAME_BYTES), np.uint8)
+        self._frames = [Frames(b"", memoryview(each), None) for each in data]  # of even and odd meetings
+        self._turn = 0
         state = self._state
         state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
-        state[at.FRAMES_SEEN] = kernels.address_of(np.frombuffer(self._frames.data, np.uint8))
+        state[at.FRAMES_SEEN] = kernels.address_of(data)
         state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
         state[at.PLACES_SEEN] = kernels.address_of(self._places)
 
     def swap(self, x: np.ndarray | None = None) -> Frames:
         comm = self.comm
-        comm.mark_frame()
+        if comm.process.pending or comm.frame[1]:
+            comm.mark_frame()
         address, n_bytes, offset, flags = 0, 0, -1, 0
         if x is not None:
             if x.nbytes > at.LINE_ARRAY_BYTES:
@@ -157,12 +160,15 @@ class MemoryMeeting(_NodeMeeting):
                 if not x.flags.c_contiguous:
                     x = x.copy("C")
                 address, n_bytes = kernels.address_of(x), x.nbytes
-        lent = kernels.meet(self._address, address, n_bytes, offset, flags)
-        if lent < 0:
-            self._raise_ended()
-        frames = self._frames
-        frames.headers, frames.places = self._headers.tobytes(), self._places.tobytes()
-        frames.lent, frames.lends = bool(lent), flags & at.LENT
+        seen = kernels.meet(self._address, address, n_bytes, offset, flags)
+        turn = self._turn = self._turn ^ 1
+        frames = self._frames[turn]
+        if seen & at.CHANGED:
+            if seen < 0:
+                self._raise_ended()
+            # The same bytes as long as nothing changes: they know their hash, by which everything is looked up.
+            frames.headers, frames.places = self._headers[turn].tobytes(), self._places[turn].tobytes()
+        frames.lent, frames.lends = seen & at.ANY_LENT, flags & at.LENT
         comm.headers_seen = frames.headers
         return frames
 

@@ -20,6 +20,8 @@ from spmd_grid.kernels.course import wait_for
 
 __all__ = ["copy_table", "depart", "meet"]
 
+_HEADER_WORDS = at.FRAME_WORDS // 2
+
 
 @inner
 def _copy_words(source, target, count):
@@ -27,9 +29,20 @@ def _copy_words(source, target, count):
         store(target, i, load(source, i))
 
 
+@inner
+def _renew_words(source, target, known, count):
+    """Copies ``known`` words and zeros up to ``count``; 1 where that changes any."""
+    changed = 0
+    for i in range(count):
+        word = load(source, i) if i < known else 0
+        changed |= word ^ load(target, i)
+        store(target, i, word)
+    return 1 if changed else 0
+
+
 @kernel("int64(int64, int64, int64, int64, int64)")
 def meet(state, array, n_bytes, offset, flags):
-    """Posts this process's frame and place, and collects everybody's; whether any array is lent, or -1: given up.
+    """Posts this process's frame and place, and collects everybody's; ANY_LENT and CHANGED, or -1: given up.
 
     ``offset``: where in this process's segment its array lies (-1: nowhere), and ``flags`` how; or ``n_bytes`` of the
     array at address ``array`` are posted with the line.  Needs no GIL.
@@ -51,25 +64,21 @@ def meet(state, array, n_bytes, offset, flags):
     if load(state, at.ON_POST):
         call(load(state, at.ON_POST), 0, 0, 0)
 
-    lent = 0
-    headers, frames, places = load(state, at.HEADERS_SEEN), load(state, at.FRAMES_SEEN), load(state, at.PLACES_SEEN)
+    found, turn = 0, (epoch & 1) * size * 8
+    headers = load(state, at.HEADERS_SEEN) + turn * _HEADER_WORDS
+    frames = load(state, at.FRAMES_SEEN) + turn * at.FRAME_WORDS
+    places = load(state, at.PLACES_SEEN) + turn * at.PLACE_WORDS
     for i in range(size):
-        line = load(state, at.BLOCKS + i) + turn
+        line = load(state, at.BLOCKS + i) + (epoch & 1) * line_bytes
         if i != rank and wait_for(state, line, epoch, i) != at.FINE:
             return -1
-        place = line + at.LINE_PLACE
-        flags = load(place, at.PLACE_FLAGS)
-        lent |= flags & at.LENT
-        seen = places + i * 8 * at.PLACE_WORDS
-        if flags & at.STRIDED:
-            _copy_words(place, seen, at.PLACE_WORDS)
-        else:
-            _copy_words(place, seen, at.PLACE_STRIDES)
-            for word in range(at.PLACE_STRIDES, at.PLACE_WORDS):
-                store(seen, word, 0)
+        flags = load(line + at.LINE_PLACE, at.PLACE_FLAGS)
+        known = at.PLACE_WORDS if flags & at.STRIDED else at.PLACE_STRIDES
+        changed = _renew_words(line + at.LINE_FRAME, headers + i * 8 * _HEADER_WORDS, _HEADER_WORDS, _HEADER_WORDS)
+        changed |= _renew_words(line + at.LINE_PLACE, places + i * 8 * at.PLACE_WORDS, known, at.PLACE_WORDS)
         _copy_words(line + at.LINE_FRAME, frames + i * 8 * at.FRAME_WORDS, at.FRAME_WORDS)
-        _copy_words(line + at.LINE_FRAME, headers + i * 4 * at.FRAME_WORDS, at.FRAME_WORDS // 2)
-    return lent
+        found |= changed * at.CHANGED | (flags & at.LENT)
+    return found
 
 
 @kernel("int64(int64, int64)")

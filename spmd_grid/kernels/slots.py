@@ -90,7 +90,8 @@ POSTED_OFFSETS = 4  # per field: where it lies in the process's segment; -1: in 
 # -- the state of a meeting: EPOCH, LINE_BYTES and what waits need are the words of a channel's ------------------------
 MEMBERS, MEMBER = HEADER_WORDS, HEADER_WORDS + 1  # how many there are, and which of them this process is
 FRAME = HEADER_WORDS + 2  # address of this process's frame
-HEADERS_SEEN, FRAMES_SEEN, PLACES_SEEN = HEADER_WORDS + 3, HEADER_WORDS + 4, HEADER_WORDS + 5  # where all are collected
+# Where all headers, frames and places are collected, of even meetings; those of odd ones follow.
+HEADERS_SEEN, FRAMES_SEEN, PLACES_SEEN = HEADER_WORDS + 3, HEADER_WORDS + 4, HEADER_WORDS + 5
 BLOCK_OFFSET = HEADER_WORDS + 6  # of this process's block in its segment
 PLACE = HEADER_WORDS + 7  # of this process's array: PLACE_WORDS, of which Python writes the strides
 PLACE_OFFSET, PLACE_FLAGS, PLACE_STRIDES = 0, 1, 2
@@ -98,7 +99,8 @@ PLACE_WORDS = 16
 LENT, STRIDED = 1, 2  # flags: others read it where it lies; it has strides of its own
 BLOCKS = PLACE + PLACE_WORDS  # addresses of the members' blocks
 LINE_PLACE, LINE_FRAME, LINE_ARRAY = 64, 192, 512  # bytes from the start of a line
-FRAME_WORDS = 32
+FRAME_WORDS = 32  # of which the first half is the header
+ANY_LENT, CHANGED = 1, 2  # what a meeting tells: any array is lent; headers or places are not as two meetings ago
 LINE_ARRAY_BYTES = 4096
 
 # -- a call --------------------------------------------------------------------------------------------------------

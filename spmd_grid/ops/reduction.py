@@ -36,6 +36,9 @@ __all__ = ["Reduction"]
 # Up to this many bytes over all members, one round that collects everything beats two rounds of slices.
 _SMALL_BYTES = 1 << 14
 
+# Two members read as much of each other's whether they fold it all or halves, and save a round.
+_SMALL_FOR_TWO = 1 << 23
+
 # Blocks that are not contiguous are folded in pieces of so many bytes, over all members.
 _PIECE_BYTES = 1 << 19
 
@@ -74,7 +77,8 @@ class Reduction:
         self._n = int(np.prod(shape, dtype=np.int64))
         self._root = root
         self._blocks = blocks
-        small = blocks is None and self._n * dtype.itemsize * comm.size <= _SMALL_BYTES
+        most = _SMALL_BYTES if comm.size > 2 else _SMALL_FOR_TWO
+        small = blocks is None and self._n * dtype.itemsize * comm.size <= most
         self._whole = small or not kind.elementwise
 
     @cached_property
