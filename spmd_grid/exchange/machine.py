@@ -61,8 +61,8 @@ def measure_model(comm: Communicator) -> MachineModel | None:
         began = perf_counter()
         np.copyto(other, large)
         copies.append(perf_counter() - began)
-    for buffer in (small, large):
-        for _ in range(_ROUNDS):
+    for buffer, rounds in ((small, 8 * _ROUNDS), (large, _ROUNDS)):  # the first ones also connect the two
+        for _ in range(rounds):
             began = perf_counter()
             for turn in (0, 1):
                 move = comm.isend if comm.rank == turn else comm.irecv

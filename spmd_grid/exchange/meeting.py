@@ -18,6 +18,7 @@ from spmd_grid import kernels
 from spmd_grid.errors import TransportError
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.machine import MachineModel, cached_model, keep_model, measure_model
+from spmd_grid.exchange.memory import copy_views
 from spmd_grid.kernels import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Communicator, Frames
 from spmd_grid.transport.wire import Messages
@@ -26,6 +27,8 @@ __all__ = ["COPIED_BYTES", "LINE_BYTES", "Meeting", "array_in_frame", "meeting_o
 
 # Arrays outside the arena are copied into it to be read up to this many bytes at most; larger ones go in messages.
 COPIED_BYTES = 1 << 19
+
+_LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
 LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
 _BLOCK_BYTES = 2 * LINE_BYTES + 128
@@ -53,6 +56,11 @@ class Meeting:
     def reads_in_place(self, x: np.ndarray) -> bool:
         """Whether the others would read, and could write, ``x`` itself rather than a copy.  Local."""
         return self.comm.shares_objects
+
+    @property
+    def stage_bytes(self) -> int:
+        """In pieces of up to this many bytes arrays outside the arena go through it; 0: they go in messages."""
+        return 0
 
     def describe(self) -> str:
         """How arrays reach the other members, in words.  Local."""
@@ -108,12 +116,14 @@ class _NodeMeeting(Meeting):
         if x.nbytes > self.copied_bytes:
             return -1, 0
         turn = int(self._state[at.EPOCH]) & 1
-        self._copies[turn] = None  # of the meeting before the last: it has been read, and its memory is warm
-        copy = self._copies[turn] = self._arena.allocate(x.nbytes)
-        if copy is None:
-            return -1, 0
-        copy.view(x.dtype).reshape(x.shape)[...] = x
-        return self._arena.offset_of(kernels.address_of(copy), x.nbytes), at.LENT
+        room = self._copies[turn]  # what was there two meetings ago has been read, so this is never lent
+        if room is None or room.nbytes < x.nbytes:
+            self._copies[turn] = None
+            room = self._copies[turn] = self._arena.allocate(x.nbytes)
+            if room is None:
+                return -1, 0
+        copy_views([(x, room[: x.nbytes].view(x.dtype).reshape(x.shape))])
+        return self._arena.offset_of(kernels.address_of(room), x.nbytes), 0
 
     def _at(self, member: int, fact: Facts, place: Sequence[int]) -> np.ndarray:
         """The array of a member of the node."""
@@ -185,6 +195,10 @@ class MemoryMeeting(_NodeMeeting):
             else:
                 found.append(self._at(member, fact, place))
         return found
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.copied_bytes if self.copied_bytes >= _LEAST_STAGED else 0
 
     def describe(self) -> str:
         timed = "" if self.model is None else f" (timed here: {self.model})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.pending import Request
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
@@ -86,7 +88,7 @@ def resolve_gather(name: str, call: Call, facts: list[Facts], root: int | None) 
         volume=Box.from_shape(shape).size,
         root=root,
     )
-    return Movement(call, facts, transfer, shape if mine else None, dtype)
+    return Movement(call, facts, transfer, shape if mine else None, dtype, prod(shape[:axis]) == 1)
 
 
 all_gather = AllGather()

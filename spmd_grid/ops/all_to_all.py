@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.pending import Request
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
@@ -83,7 +85,8 @@ class AllToAll(Operation):
             receives=tuple(receive for receive in receives if not receive.box.is_empty),
             volume=sum(Box.from_shape(fact.shape).size for fact in facts),
         )
-        return Movement(call, facts, transfer, shapes[comm.rank], dtype)
+        in_runs = all(prod(fact.shape[:split]) == 1 for fact in facts) and all(prod(s[:concat]) == 1 for s in shapes)
+        return Movement(call, facts, transfer, shapes[comm.rank], dtype, in_runs)
 
 
 all_to_all = AllToAll()

@@ -47,7 +47,7 @@ class Assemble(Operation):
             volume=layout.domain_box.size,
             root=root,
         )
-        return Movement(call, facts, transfer, layout.global_shape if mine else None, dtype)
+        return Movement(call, facts, transfer, layout.global_shape if mine else None, dtype, False)
 
     def _contributes(self, layout: Layout, coords) -> bool:
         return layout.is_owner(coords) and all(coords[axis] == 0 for axis in layout.sharding.partial_axes)

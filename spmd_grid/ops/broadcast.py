@@ -68,7 +68,7 @@ class Broadcast(Operation):
             volume=whole.size,
             root=root,
         )
-        return Movement(call, facts, transfer, shape, dtype)
+        return Movement(call, facts, transfer, shape, dtype, True)
 
 
 broadcast = Broadcast()

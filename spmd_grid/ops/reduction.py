@@ -21,7 +21,7 @@ from spmd_grid.exchange.execute import FEW_MEMBERS, next_tag, run_message, send_
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.meeting import COPIED_BYTES, LINE_BYTES
 from spmd_grid.exchange.memory import copy_views, scratch, view_of
-from spmd_grid.exchange.paths import INLINE
+from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer import Receive, Send, Transfer, run_of
 from spmd_grid.grid.blocks import block_interval
 from spmd_grid.grid.box import Box, pieces_of
@@ -38,6 +38,9 @@ _SMALL_BYTES = 1 << 14
 
 # Two members read as much of each other's whether they fold it all or halves, and save a round.
 _SMALL_FOR_TWO = 1 << 23
+
+# More than two members fold arrays outside the arena by pieces only up to this many bytes.
+_STAGED_BYTES = 1 << 21
 
 # Blocks that are not contiguous are folded in pieces of so many bytes, over all members.
 _PIECE_BYTES = 1 << 19
@@ -113,7 +116,7 @@ class Reduction:
         target = self._target(out)
         arrays = self._arrays.of(frames)
         if arrays is None:
-            return self._run_by_messages(x, target)
+            return self._run_staged(x, target) if self._is_staged else self._run_by_messages(x, target)
         if self._whole or self._arrays.way is INLINE:  # what can be read where it lies need not be collected
             try:
                 return self._fold_arrays(arrays, target)
@@ -143,6 +146,34 @@ class Reduction:
                     view_of(target, piece.relative_to(self.cut.starts))[...] = folded.reshape(piece.shape)
         if self._is_average:
             self._divide(target)
+
+    @property
+    def _is_staged(self) -> bool:
+        """Whether arrays that others cannot read go through shared memory, piece by piece, not in messages."""
+        if self.call.path is not DIRECT or not self.call.meeting.stage_bytes or not self.kind.elementwise:
+            return False
+        few = self.comm.size == 2 or self._n * self.dtype.itemsize <= _STAGED_BYTES
+        return few and self._root is None and self._blocks is None
+
+    def _run_staged(self, x: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Every member folds all arrays; while it does, others may post the next piece."""
+        flat, finish = _flat_target(target)
+        source, meeting = x.reshape(-1), self.call.meeting
+        for piece, arrays in self._pieces:
+            frames = meeting.swap(source[piece])
+            rows = [kernels.address_of(array) for array in arrays.of(frames)]
+            self._fold_into(flat[piece], np.array(rows, np.int64))
+            self._depart(frames)
+        if finish is not None:
+            finish()
+        return target
+
+    @cached_property
+    def _pieces(self) -> list[tuple[slice, MemberArrays]]:
+        step = self.call.meeting.stage_bytes // self.dtype.itemsize
+        pieces = [slice(start, min(start + step, self._n)) for start in range(0, self._n, step)]
+        facts = [Facts((piece.stop - piece.start,), self.dtype) for piece in pieces]
+        return [(p, MemberArrays(self.call, [fact] * self.comm.size)) for p, fact in zip(pieces, facts, strict=True)]
 
     def _run_by_messages(self, x: np.ndarray, target: np.ndarray | None) -> np.ndarray | None:
         with scratch(self.comm.process, self.collect.target_shape, self.dtype) as stack:
@@ -178,7 +209,7 @@ class Reduction:
 
     def _fold_at_root(self, addresses: np.ndarray, flat: np.ndarray | None, frames: Frames) -> None:
         """Every member folds its slice into root's result, where that can be reached; else root folds it all."""
-        meeting, lends = self.call.meeting, frames.lends
+        meeting = self.call.meeting
         reachable = flat is not None and meeting.reads_in_place(flat)
         frames = meeting.swap(flat if reachable else None)
         goals = self._goals.of(frames)
@@ -187,7 +218,7 @@ class Reduction:
             self._fold_into(flat, addresses)
         elif goal is not None:
             self._fold_into(goal[self._own], addresses + self._own.start * self.dtype.itemsize)
-        frames.lends |= lends
+        frames.lends = 1  # arrays of the meeting before this one are read after it, so all wait for all
         meeting.depart(frames)
 
     def _fold_into(self, part: np.ndarray, addresses: np.ndarray) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.pending import Request
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
@@ -74,7 +76,7 @@ class Scatter(Operation):
             volume=Box.from_shape(shape).size,
             root=root,
         )
-        return Movement(call, facts, transfer, mine.shape, dtype)
+        return Movement(call, facts, transfer, mine.shape, dtype, prod(shape[:axis]) == 1)
 
 
 scatter = Scatter()

@@ -95,7 +95,7 @@ class Shift(Operation):
             receives=() if whole is None or whole.is_empty else (Receive(source, whole, whole),),
             volume=0,
         )
-        return Movement(call, facts, transfer, shape, dtype, fill=call.args.fill if source is None else None)
+        return Movement(call, facts, transfer, shape, dtype, True, fill=call.args.fill if source is None else None)
 
     def _neighbor(self, call: Call, member: int, offset: int) -> int | None:
         place = member + offset
