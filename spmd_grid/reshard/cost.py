@@ -33,10 +33,10 @@ from spmd_grid.reshard.descent import Descent, common_axes
 from spmd_grid.reshard.direct import parts_of
 from spmd_grid.reshard.redistribute import Redistribution
 from spmd_grid.reshard.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
-from spmd_grid.reshard.totals import exchange_totals, most_local
+from spmd_grid.reshard.totals import Totals, exchange_totals, most_local
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["Cost", "LinkModel", "chain_cost", "step_cost"]
+__all__ = ["Cost", "LinkModel", "chain_cost", "step_cost", "step_totals"]
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
 
     if kind in (SLICE, MARK_PARTIAL):
         return cost(0, 0, target, 0, 0)
-    totals = exchange_totals(move)
+    totals = step_totals(step, itemsize, links.node_size)
     received, sent = totals.most_received, totals.most_sent
     if kind == ALL_GATHER and not link.in_node:
         return cost(rounds, received, target, received, source + received)
@@ -150,6 +150,12 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     buffers = source + received if kind in NATIVE else 2 * sent + received
     passes = max(target, stacked) + stacked + (-received if link.in_node else sent)
     return cost(messages, max(sent, received), passes, received, buffers + stacked)
+
+
+@lru_cache(maxsize=1024)
+def step_totals(step: Step, itemsize: int, node_size: int) -> Totals:
+    """What a step moves over all devices.  Local; kept, since a step is rated first and then made part of a plan."""
+    return exchange_totals(Redistribution(step.source, step.target, itemsize, node_size))
 
 
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:

@@ -22,13 +22,13 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.arguments import as_dtype
 from spmd_grid.reduction_kind import as_reduction, result_dtype
-from spmd_grid.reshard.cost import LinkModel, chain_cost
+from spmd_grid.reshard.cost import LinkModel, chain_cost, step_totals
 from spmd_grid.reshard.direct import parts_of
 from spmd_grid.reshard.redistribute import Redistribution
 from spmd_grid.reshard.search import STRATEGIES, Alternative, choose
-from spmd_grid.reshard.slabs import slab_bytes
+from spmd_grid.reshard.slices import held_at_once, slab_bytes
 from spmd_grid.reshard.steps import NATIVE, Step
-from spmd_grid.reshard.totals import exchange_totals, most_local
+from spmd_grid.reshard.totals import Totals, most_local
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["Plan", "PlanTotals", "check_options", "digest_of", "plan_reshard"]
@@ -109,7 +109,7 @@ class Plan:
     def kept_bytes(self) -> int:
         """At most so many bytes a process keeps between runs: messages packed, and the arrays between steps."""
         between = sum(most_local(part.target) for part in self.parts[:-1]) * self.itemsize
-        each = [exchange_totals(move) for move in self.moves] if self.slabs == 1 else []
+        each = self._totals_of_parts if self.slabs == 1 else []
         return between + sum(totals.most_received + 2 * totals.most_sent for totals in each)
 
     @cached_property
@@ -149,9 +149,9 @@ class Plan:
         """
         process = _process_at(self.target.grid, coords)
         if self.slabs > 1:
-            arrays = self._local_cells(self.source, process) + self._local_cells(self.target, process)
-            messages = self._bytes(process, received=True) + self._bytes(process, received=False)
-            return arrays * self.itemsize + slab_bytes(messages, self.slabs, self._least(process))
+            stops = [self.source, *[part.target for part in self.parts]]
+            arrays = sum(self._local_cells(layout, process) for layout in stops) * self.itemsize
+            return arrays + max(self._slab_bytes(move, process) for move in self.moves)
         cells = self._local_cells(self.source, process)
         for part, move in zip(self.parts, self.moves, strict=True):
             at = _coords_of(move.target.grid, process)
@@ -167,12 +167,11 @@ class Plan:
             cells += self._local_cells(self.target, process)
         return cells * self.itemsize
 
-    def _least(self, process: int) -> int:
-        """The bytes of one cell to and from every partner."""
-        (move,) = self.moves
-        source, target = _coords_of(move.source.grid, process), _coords_of(move.target.grid, process)
-        n = (0 if source is None else len(move.sends(source))) + (0 if target is None else len(move.receives(target)))
-        return n * self.itemsize
+    def _slab_bytes(self, move: Redistribution, process: int) -> int:
+        """At most so many bytes of messages, and of what is folded, are under way at a time."""
+        ends = [_coords_of(layout.grid, process) for layout in (move.source, move.target)]
+        cells, boxes = held_at_once(move, *ends)
+        return slab_bytes(cells * self.itemsize, self.slabs, boxes * self.itemsize)
 
     @staticmethod
     def _rows(move: Redistribution, coords: MultiIndex) -> int:
@@ -200,7 +199,7 @@ class Plan:
 
     @cached_property
     def _totals(self) -> PlanTotals:
-        each = [exchange_totals(move) for move in self.moves]
+        each = self._totals_of_parts
         return PlanTotals(
             sum(totals.received for totals in each),
             sum(totals.most_received for totals in each),
@@ -208,6 +207,10 @@ class Plan:
             self._peak,
             all(totals.exact for totals in each) and len(each) < 2,
         )
+
+    @property
+    def _totals_of_parts(self) -> list[Totals]:
+        return [step_totals(part, self.itemsize, self.links.node_size) for part in self.parts]
 
     @property
     def _peak(self) -> int:

@@ -16,9 +16,9 @@ from spmd_grid.reshard.chains import cheapest_chain
 from spmd_grid.reshard.cost import LinkModel, chain_cost
 from spmd_grid.reshard.direct import direct_steps, spread_over
 from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.slabs import slabs_for
+from spmd_grid.reshard.slices import most_held, slabs_for
 from spmd_grid.reshard.steps import ALL_GATHER, BROADCAST, EXCHANGE, Step
-from spmd_grid.reshard.totals import exchange_totals, most_local
+from spmd_grid.reshard.totals import most_local
 
 __all__ = ["STRATEGIES", "Alternative", "Choice", "choose"]
 
@@ -65,19 +65,23 @@ def choose(
     if len(ways) == 1 and memory_limit is None:
         return Choice(*ways[0], ())
     costs = [chain_cost(steps, itemsize, links) for _, steps in ways]
-    rated = [(*way, cost.seconds, cost.peak) for way, cost in zip(ways, costs, strict=True)]
+    rated = [
+        (name, steps, cost.seconds, cost.peak if steps else _arrays(source, target, itemsize=itemsize))
+        for (name, steps), cost in zip(ways, costs, strict=True)
+    ]
     fitting = [way for way in rated if memory_limit is None or way[3] <= memory_limit]
     if not fitting:
-        slabs = _slabs_of(source, target, itemsize, links, memory_limit) if strategy != "basis" else None
-        if slabs is None:
-            least = min(rated, key=lambda way: way[3])
+        in_slabs = _in_slabs(source, target, itemsize, links, memory_limit) if strategy != "basis" else None
+        if in_slabs is None:
+            least, arrays = min(rated, key=lambda way: way[3]), _arrays(source, target, itemsize=itemsize)
             raise ShardingError(
                 f"plan_reshard: memory_limit is {memory_limit} bytes per process; from {source} to {target.sharding}"
-                f" the arrays alone take up to {_arrays(source, target, itemsize)}, the {least[0]} plan {least[3]}"
+                f" the arrays alone take up to {arrays}, the {least[0]} plan {least[3]}"
             )
         reason = "needs {} bytes, more than the limit"
         lost = [Alternative(name, seconds, peak, reason.format(peak), steps) for name, steps, seconds, peak in rated]
-        return Choice(f"direct, {slabs} slabs", direct_steps(source, target), tuple(lost), slabs)
+        name, steps, slabs = in_slabs
+        return Choice(name, steps, tuple(lost), slabs)
     fastest = min(way[2] for way in fitting)
     best = next(way for way in fitting if way[2] <= _SAME * fastest)
     lost = [
@@ -88,25 +92,36 @@ def choose(
     return Choice(best[0], best[1], tuple(lost))
 
 
-def _arrays(source: Layout, target: Layout, itemsize: int) -> int:
-    """The most bytes of local arrays that a process may hold on both sides."""
-    return (most_local(source) + most_local(target)) * itemsize
+def _arrays(*stops: Layout, itemsize: int) -> int:
+    """The most bytes of local arrays that a process may hold in all of these layouts."""
+    return sum(most_local(layout) for layout in stops) * itemsize
 
 
-def _slabs_of(source: Layout, target: Layout, itemsize: int, links: LinkModel, memory_limit: int) -> int | None:
-    """In how many slabs one exchange keeps to the limit; None where it does not, or contributions are combined."""
-    steps = direct_steps(source, target)
-    if len(steps) != 1 or source.sharding.partial_axes or target.sharding.partial_axes:
-        return None
-    totals = exchange_totals(Redistribution(source, target, itemsize, links.node_size))
-    room = memory_limit - _arrays(source, target, itemsize)
-    slabs = slabs_for(totals.most_received + totals.most_sent, room, _most_boxes(source, target) * itemsize)
-    return slabs if slabs is None else max(slabs, 2)  # in one, messages would be staged for the next run too
+def _in_slabs(
+    source: Layout, target: Layout, itemsize: int, links: LinkModel, memory_limit: int
+) -> tuple[str, tuple[Step, ...], int] | None:
+    """The first way whose exchanges keep to the limit in slabs, and in how many; None where none does.
+
+    The direct way; where that first combines a partial value, there is also one exchange without an array in between.
+    """
+    ways = {direct_steps(source, target): "direct"}
+    if _may_be_one(source.sharding, target.sharding):
+        ways.setdefault((Step(EXCHANGE, source, target),), "one exchange")
+    for steps, name in ways.items():
+        room = memory_limit - _arrays(source, *[step.target for step in steps], itemsize=itemsize)
+        slabs: int | None = 2  # in one, messages would be staged for the next run too
+        for step in steps:
+            cells, boxes = most_held(Redistribution(step.source, step.target, itemsize, links.node_size))
+            needed = slabs_for(cells * itemsize, room, boxes * itemsize)
+            slabs = None if needed is None or slabs is None else max(slabs, needed)
+        if steps and slabs is not None:
+            return f"{name}, {slabs} slabs", steps, slabs
+    return None
 
 
-def _most_boxes(source: Layout, target: Layout) -> int:
-    """At most so many boxes does a process send and receive.  Local."""
-    return source.grid.size + target.grid.size
+def _may_be_one(source: Sharding, target: Sharding) -> bool:
+    """Whether one exchange may bring a partial value where it is to be, combined or not."""
+    return not (source.partial_axes and target.partial_axes) or source.partial_kind == target.partial_kind
 
 
 def _reason(seconds: float, peak: int, best, memory_limit: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Plans as values: which way is chosen, what a plan says of itself, what it refuses, memory limits."""
+"""Plans as values: which way is chosen, what a plan says of itself, what it refuses."""
 
 import pickle
 import random
@@ -7,15 +7,12 @@ import sys
 import numpy as np
 import pytest
 from reshard_oracle import random_sharding
-from reshard_run_oracle import check_case, check_result, given, random_case
+from reshard_run_oracle import check_case, given, random_case
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.cost import chain_cost
 from spmd_grid.reshard.search import choose
-from spmd_grid.reshard.slabs import slab_bytes, slabs_for, slices_of
-from spmd_grid.reshard.totals import most_local
-from spmd_grid.reshard.verify import covers_once
 
 NODES = sg.LinkModel(node_size=4)
 SLOW_AXIS = sg.LinkModel(axes={0: (1e-4, 1e8)})
@@ -184,81 +181,6 @@ def test_a_million_devices():
     assert plan.bytes_received((3, 5)) == 64 * 64 * 8 and plan.bytes_received((5, 5)) == 0
     assert plan.totals().received == (1024 * 1024 - 1024) * 64 * 64 * 8
     assert plan.peak_bytes((3, 5)) == 5 * 64 * 64 * 8  # what is sent is staged for this run and for the next
-
-
-# -- memory limits -----------------------------------------------------------------------------------------------
-
-
-def test_slices_tile_a_box():
-    rng = random.Random(4)
-    for _ in range(200):
-        starts = [rng.randrange(5) for _ in range(rng.choice([1, 2, 3]))]
-        box = sg.grid.box.Box(tuple(starts), tuple(start + rng.randrange(1, 9) for start in starts))
-        slabs = rng.choice([1, 2, 3, 7, 40, 1000])
-        cuts = [list(slices_of(box, slab, slabs)) for slab in range(slabs)]
-        assert covers_once([cut for slab in cuts for cut in slab], box)
-        largest = max(sum(cut.size for cut in slab) for slab in cuts)
-        assert min(2 * largest, box.size) <= slab_bytes(box.size, slabs) or largest == 1, (str(box), slabs)
-
-
-def test_slabs_for():
-    assert slabs_for(100, 100) == 1 and slabs_for(100, 0) is None and slabs_for(1 << 40, 1) is None
-    for n_bytes, room in ((1000, 999), (1000, 10), (123456, 4567)):
-        assert slab_bytes(n_bytes, slabs_for(n_bytes, room)) <= room
-
-
-@pytest.mark.parametrize("path", ["auto", "message"])
-def test_slabs_move_the_same(spmd, path):
-    """Less memory than messages need: slices go one after the other, on uneven, empty and halo'd blocks."""
-
-    def body(cases):
-        grid = sg.init_grid((2, 2))
-        for case in cases:
-            source, target = case.shardings(grid)
-            whole = sg.plan_reshard(source, target, case.shape, case.dtype, "direct")
-            if np.prod(case.shape) < 100:  # so few cells that messages need no more than their heads
-                continue
-            arrays = sum(most_local(Layout(s, case.shape)) for s in (source, target)) * np.dtype(case.dtype).itemsize
-            plan = sg.plan_reshard(source, target, case.shape, case.dtype, "direct", memory_limit=arrays + 600)
-            slabbed.append(plan.slabs)
-            assert plan.totals().received == whole.totals().received
-            result = sg.run_plan(plan, given(case, source, grid.coords), grid)
-            check_result(case, source, target, grid.coords, result, grid)
-
-    rng, slabbed = random.Random(6), []
-    cases = [random_case(rng, (2, 2)) for _ in range(60)]
-    cases = [case for case in cases if not case.source[1]["partial_axes"] and not case.target[1]["partial_axes"]]
-    with sg.forced_path(path):
-        spmd(4, body, cases)
-    assert max(slabbed, default=9) > 5
-
-
-def test_the_limit_is_kept_or_refused(spmd):
-    grid = sg.Grid((2, 2))
-    source, target = sg.Sharding(grid, [[0], [1]]), sg.Sharding(grid, [[1], [0]])
-    shape = (1000, 1000)
-    arrays = 2 * 500 * 500 * 8
-    free = sg.plan_reshard(source, target, shape, "f8", "direct")
-    assert free.slabs == 1 and free.totals().peak == arrays + 3 * 500 * 500 * 8
-    for limit in (free.totals().peak, free.totals().peak - 1, arrays + 100_000, arrays + 5_000):
-        plan = sg.plan_reshard(source, target, shape, "f8", memory_limit=limit)
-        assert plan.totals().peak <= limit
-        assert all(plan.peak_bytes(grid.multi_index(device)) <= limit for device in range(4))
-        assert (plan.slabs > 1) == (limit < free.totals().peak)
-    for limit in (arrays, 10, 0):
-        with pytest.raises(sg.ShardingError, match="memory_limit"):
-            sg.plan_reshard(source, target, shape, "f8", memory_limit=limit)
-
-    def body():
-        grid = sg.init_grid((2, 2))
-        values = np.arange(1e6).reshape(shape)
-        local = values[source.shard_slices(shape, grid.coords)].copy()
-        plan = sg.plan_reshard(source, target, shape, "f8", memory_limit=arrays + 100_000)
-        assert plan.slabs > 10
-        for out in (None, np.empty((500, 500)), local):
-            assert np.array_equal(sg.run_plan(plan, local, grid, out), values[target.shard_slices(shape, grid.coords)])
-
-    spmd(4, body)
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------

@@ -13,9 +13,11 @@ from reshard_oracle import cuts, random_sharding
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard import descent, redistribute, totals
+from spmd_grid.reshard import descent, overlaps, passing, redistribute, totals
 from spmd_grid.reshard.cuts import Cut, cuts_of
 from spmd_grid.reshard.descent import Descent
+from spmd_grid.reshard.overlaps import common_digits
+from spmd_grid.reshard.passing import meet
 from spmd_grid.reshard.redistribute import Redistribution
 from spmd_grid.reshard.totals import Totals, exchange_totals, most_local
 
@@ -83,7 +85,7 @@ def test_two_grids_against_each_device(slice_bytes, part, monkeypatch):
         move = random_move(rng, source, target)
         found = check(move)
         assert found.exact or has_copies(move.source) or move.target.sharding.halo_sizes, move
-        listed += totals._common_digits(source, target) is None
+        listed += common_digits(source, target) is None
     assert 0.2 < listed / (200 * part) < 0.8
 
 
@@ -290,7 +292,48 @@ def test_few_kinds_of_parts():
     assert sorted(Descent(cut).extents()) == [(0, 2**20 - 65543), (1, 65543)]
 
 
-@pytest.mark.parametrize("module", [descent, totals])
+def test_boxes_in_passing():
+    """Sums of series against each step; both boxes move, or one, or none, on one side or the other."""
+    rng = random.Random(9)
+    for _ in range(2000):
+        steps, boxes = rng.randrange(2, 12), []
+        ndim = rng.choice([1, 1, 2, 3])
+        for _ in range(2):
+            starts = [rng.randrange(30) for _ in range(ndim)]
+            extents = [rng.choice([0, 1, 2, 5, 9]) for _ in range(ndim)]
+            by = [rng.choice([0, 0, 1, 2, 5, -1, -3]) for _ in range(ndim)]
+            boxes.append([[(a + i * b, a + i * b + n) for a, n, b in zip(starts, extents, by)] for i in range(steps)])
+        places = list(zip(*boxes))
+        each = [meet(*place) for place in places]
+        assert passing.passing(places[0], places[1], steps) == (min(each), sum(each))
+
+
+@pytest.mark.parametrize(
+    ("grid", "shape", "source", "target"),
+    [
+        ((64, 64, 256), (1000000, 8), ([[2, 0], [1]], "balanced"), ([[2, 1]], "ceil")),
+        ((64, 64, 256), (1000000, 8), ([[2, 0], [1]], "balanced"), ([[2, 0, 1]], "ceil")),
+        ((64, 64, 256), (1000000, 1 << 20), ([[2, 1, 0]], "balanced"), ([[2, 1], [0]], "ceil")),
+    ],
+    ids=str,
+)
+def test_odd_layouts_take_few_steps(grid, shape, source, target, monkeypatch):
+    """Where parts of the two sides lie at ever other distances, choices of the last digit are still taken together."""
+    steps = 0
+    step = Descent.step
+
+    def counting(self, prefix, choice):
+        nonlocal steps
+        steps += 1
+        return step(self, prefix, choice)
+
+    monkeypatch.setattr(Descent, "step", counting)
+    layouts = [Layout(Sharding(Grid(grid), split, blocks=blocks), shape) for split, blocks in (source, target)]
+    exchange_totals(Redistribution(*layouts))
+    assert steps < 150_000
+
+
+@pytest.mark.parametrize("module", [descent, overlaps, passing, totals])
 def test_examples(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed
