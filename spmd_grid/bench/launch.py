@@ -11,10 +11,11 @@ from pathlib import Path
 
 from spmd_grid.errors import TransportError
 
-__all__ = ["inside_a_job", "launch_command", "on_ranks"]
+__all__ = ["inside_a_job", "is_of_a_job", "launch_command", "on_ranks", "python_path"]
 
 # How launchers tell their processes how many there are.
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
+_PREFIXES = "PMI", "PMIX", "OMPI_", "MPI_", "MPIR_", "HYDRA", "HYDI", "PRTE", "SLURM_"  # of what launchers tell
 _OPEN_MPI = ("Open MPI", "OpenRTE", "prterun", "PRRTE")
 _AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 _LOAD_MPI = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI"
@@ -25,6 +26,17 @@ def inside_a_job(environment: Mapping[str, str] = os.environ) -> bool:
     return any(environment.get(name, "").isdigit() and int(environment[name]) > 1 for name in _SIZES)
 
 
+def is_of_a_job(variable: str) -> bool:
+    """Whether a launcher may have set it, so that a process that is not of the job should not see it."""
+    return variable.startswith(_PREFIXES)
+
+
+def python_path() -> str:
+    """The PYTHONPATH with which another process finds this package."""
+    package_folder = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join([package_folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def on_ranks(ranks: int, arguments: Sequence[str]) -> int:
     """Runs ``python -m spmd_grid arguments`` on so many MPI processes; the job's exit code.
 
@@ -32,9 +44,7 @@ def on_ranks(ranks: int, arguments: Sequence[str]) -> int:
     """
     command, more = launch_command(ranks)
     _check_mpi()
-    package_folder = str(Path(__file__).resolve().parents[2])
-    paths = [package_folder, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, **more, "PYTHONPATH": os.pathsep.join(paths)}
+    environment = {**os.environ, **more, "PYTHONPATH": python_path()}
     job = subprocess.Popen([*command, sys.executable, "-m", "spmd_grid", *arguments], env=environment)
     try:
         return job.wait()

@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["crowding", "machine"]
+__all__ = ["crowding", "free_bytes", "machine"]
 
 
 def machine() -> dict:
@@ -20,6 +20,15 @@ def machine() -> dict:
         "python": sys.version.split()[0],
         **{name: version(name) for name in ("numpy", "numba", "mpi4py")},
     }
+
+
+def free_bytes() -> int:
+    """Memory that new arrays can take; very much where the system does not say.  Local."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")), 1 << 62)
 
 
 def crowding(comm) -> str:

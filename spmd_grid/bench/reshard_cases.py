@@ -14,9 +14,10 @@ from spmd_grid.grid.sharding import Sharding
 
 __all__ = ["ReshardCase", "all_cases", "cells_of", "quick_cases"]
 
-_SQUARES = [(n, n) for n in (64, 512, 2048, 4096)]
-_CUBES = [(n, n, n) for n in (32, 128, 256)]
+_SQUARES = [(n, n) for n in (64, 512, 1024, 2048, 4096, 8192)]
+_CUBES = [(n, n, n) for n in (32, 128, 256, 512)]
 _UNEVEN = (1023, 4097)
+_DOUBLE = 8  # bytes
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,23 @@ class ReshardCase:
 
     @property
     def name(self) -> str:
-        ndim, same = len(self.shape), len(set(self.shape)) == 1
-        shape = f"{self.shape[0]}^{ndim}" if same else "x".join(map(str, self.shape))
-        words = {0: "rows", 1: "columns"} if ndim == 2 else {}
-        return f"{ndim}-d {shape} {words.get(self.before, self.before)} to {words.get(self.after, self.after)}"
+        shape = "x".join(map(str, self.shape)) if len(set(self.shape)) > 1 else f"{self.shape[0]}^{len(self.shape)}"
+        return f"{len(self.shape)}-d {shape} {self._cuts}"
+
+    @property
+    def family(self) -> str:
+        """What rows of all sizes have in common."""
+        return f"{len(self.shape)}-d {self._cuts}"
+
+    @property
+    def _cuts(self) -> str:
+        words = {0: "rows", 1: "columns"} if len(self.shape) == 2 else {}
+        return f"{words.get(self.before, self.before)} to {words.get(self.after, self.after)}"
+
+    @property
+    def n_bytes(self) -> int:
+        """Of the global array."""
+        return _DOUBLE * prod(self.shape)
 
     @property
     def is_main(self) -> bool:
@@ -50,7 +64,7 @@ class ReshardCase:
 
 def all_cases() -> list[ReshardCase]:
     flat = [ReshardCase(shape, *cuts) for shape in (*_SQUARES, _UNEVEN) for cuts in ((0, 1), (1, 0))]
-    return flat + [ReshardCase(shape, *cuts) for shape in _CUBES for cuts in ((0, 2), (2, 0), (0, 1))]
+    return flat + [ReshardCase(shape, *cuts) for shape in _CUBES for cuts in ((0, 2), (2, 0), (0, 1), (1, 2))]
 
 
 def quick_cases() -> list[ReshardCase]:

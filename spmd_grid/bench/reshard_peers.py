@@ -12,13 +12,14 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from spmd_grid.bench.mpi import mpi
+from spmd_grid.bench.mpi import mpi, once_and_persistent
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 
 __all__ = ["ALLTOALLW", "hand_written"]
 
-ALLTOALLW = "Alltoallw, subarray types"
+_TYPES = "subarray types"
+ALLTOALLW = f"Alltoallw, {_TYPES}"
 
 Update = Callable[[], object]
 
@@ -85,22 +86,13 @@ def hand_written(
     with ExitStack() as made:
         sent = _Side(source, has[rank], [has[rank].intersect(box) for box in wants], made)
         received = _Side(target, wants[rank], [box.intersect(wants[rank]) for box in has], made)
-        yield {**_by_types(comm, sent, received), "numpy pack, Alltoallv": _by_packing(comm, sent, received)}
+        yield {**_by_types(comm, sent, received), **_by_packing(comm, sent, received)}
 
 
 def _by_types(comm, sent: _Side, received: _Side) -> dict[str, Update]:
-    sent_types, received_types = sent.types(), received.types()
-    arguments = sent.in_types(sent_types), received.in_types(received_types)
-    all_to_all = comm.Alltoallw
-    updates = {ALLTOALLW: lambda: all_to_all(*arguments)}
-    try:
-        request = comm.Alltoallw_init(*arguments)
-    except NotImplementedError:  # MPI before 4.0
-        pass
-    else:
-        sent.made.callback(request.Free)
-        start, wait = request.Start, request.Wait
-        updates["Alltoallw_init, subarray types"] = lambda: (start(), wait())
+    made, sent_types, received_types = sent.made, sent.types(), received.types()
+    both = sent.in_types(sent_types), received.in_types(received_types)
+    updates = once_and_persistent(made, comm, "Alltoallw", *both)
     others = [rank for rank in range(comm.size) if rank != comm.rank]
     receives = [([received.array, 1, received_types[r]], r) for r in others if received.counts[r]]
     sends = [([sent.array, 1, sent_types[r]], r) for r in others if sent.counts[r]]
@@ -113,22 +105,36 @@ def _by_types(comm, sent: _Side, received: _Side) -> dict[str, Update]:
         copy(*own)
         wait_all(requests)
 
-    updates["Isend/Irecv, subarray types"] = nonblocking
-    return updates
+    started = [comm.Recv_init(buffer, rank) for buffer, rank in receives]
+    started += [comm.Send_init(buffer, rank) for buffer, rank in sends]
+    for request in started:
+        made.callback(request.Free)
+    start_all = mpi().Prequest.Startall
+
+    def persistent():
+        start_all(started)
+        copy(*own)
+        wait_all(started)
+
+    updates |= {"Isend/Irecv": nonblocking, "Send_init/Recv_init": persistent}
+    return {f"{name}, {_TYPES}": update for name, update in updates.items()}
 
 
-def _by_packing(comm, sent: _Side, received: _Side) -> Update:
+def _by_packing(comm, sent: _Side, received: _Side) -> dict[str, Update]:
     outgoing, packed = sent.in_doubles(comm.rank)
     incoming, unpacked = received.in_doubles(comm.rank)
-    all_to_all, copy = comm.Alltoallv, np.copyto
-    own = received.view(comm.rank), sent.view(comm.rank)
+    copy, own = np.copyto, (received.view(comm.rank), sent.view(comm.rank))
 
-    def update():
-        for part, view in packed:
-            copy(part, view)
-        all_to_all(outgoing, incoming)
-        copy(*own)
-        for part, view in unpacked:
-            copy(view, part)
+    def around(all_to_all: Update) -> Update:
+        def update():
+            for part, view in packed:
+                copy(part, view)
+            all_to_all()
+            copy(*own)
+            for part, view in unpacked:
+                copy(view, part)
 
-    return update
+        return update
+
+    ways = once_and_persistent(sent.made, comm, "Alltoallv", outgoing, incoming)
+    return {f"numpy pack, {name}": around(all_to_all) for name, all_to_all in ways.items()}

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from spmd_grid.bench.timing import Times
 
 __all__ = [
+    "LIBRARIES",
+    "LIMIT",
     "OURS",
     "Figure",
     "Goal",
     "Row",
     "figures_of",
     "is_disturbed",
+    "library_lines",
     "markdown_table",
     "matching_cases",
     "slower_lines",
@@ -23,6 +27,8 @@ __all__ = [
 ]
 
 OURS = "spmd_grid"  # ours as it is called first of all, and how the names of our other ways begin
+LIMIT = "numpy.copyto"  # a copy of as many bytes, which is what memory allows
+LIBRARIES = "mpi4py-fft", "heat", "DTensor", "JAX"  # how the names of other libraries' ways begin
 _DISTURBED = 1.3  # the upper quartile over the lower one, for half of the contenders
 
 
@@ -40,22 +46,27 @@ def matching_cases(cases: Sequence, pattern: str) -> list:
 
 
 class Figure(NamedTuple):
-    """Microseconds per call, 10th to 90th percentile; all but ``raw`` (median) without those that rewriting takes."""
+    """Microseconds per call: the median, and where the middle 80 % (``low`` to ``high``) and the middle half lie.
+
+    All but ``raw``, the median again, are without those that rewriting takes.
+    """
 
     us: float
     low: float
     high: float
     raw: float
     calls: int
+    quartiles: tuple[float, float] = (0.0, 0.0)
 
 
 def figures_of(times: Times, bases: Mapping[str, str]) -> dict[str, Figure]:
     """A figure for each contender that ``bases`` names, the median of its base subtracted."""
     figures = {}
     for name, base in bases.items():
-        low, median, high = (1e6 * times.percentile(name, percent) for percent in (10, 50, 90))
         taken = 1e6 * times.median(base)
-        figures[name] = Figure(median - taken, low - taken, high - taken, median, times.calls[name])
+        median = 1e6 * times.median(name)
+        low, lower, upper, high = (1e6 * times.percentile(name, percent) - taken for percent in (10, 25, 75, 90))
+        figures[name] = Figure(median - taken, low, high, median, times.calls[name], (lower, upper))
     return figures
 
 
@@ -69,7 +80,8 @@ def is_disturbed(times: Times) -> bool:
 class Row:
     """What was measured in one row, by contender.
 
-    ``rewriting_us``: what was subtracted; ``plan``: what ours says of itself; ``disturbed``: as `is_disturbed`.
+    ``rewriting_us``: what was subtracted; ``plan``: what ours says of itself; ``disturbed``: as `is_disturbed`;
+    ``skipped``: the libraries that took no part in this row, and why.
     """
 
     case: Any
@@ -78,6 +90,25 @@ class Row:
     rounds: int = 0
     plan: str = ""
     disturbed: bool = False
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, case_type: type, figures: Mapping) -> Row:
+        """The row that `to_dict` made this of, read from JSON again."""
+        case = case_type(**{each.name: _as_kept(figures[each.name]) for each in fields(case_type)})
+        by_contender = {name: Figure(**figure) for name, figure in figures["contenders"].items()}
+        return cls(case, by_contender, **{name: figures[name] for name in _KEPT if name in figures})
+
+    def to_dict(self) -> dict:
+        """All of it and what follows from it, for JSON."""
+        return {
+            "row": self.case.name,
+            **asdict(self.case),
+            **{name: getattr(self, name) for name in _KEPT},
+            "best_peer": self.best(),
+            "best_peer_over_ours": self.over_best,
+            "contenders": {name: figure._asdict() for name, figure in self.by_contender.items()},
+        }
 
     def us(self, name: str) -> float | None:
         figure = self.by_contender.get(name)
@@ -85,7 +116,12 @@ class Row:
 
     def by_hand(self) -> list[str]:
         """The contenders that are written by hand."""
-        return [name for name in self.by_contender if not name.startswith(OURS)]
+        return [name for name in self.by_contender if not name.startswith((OURS, LIMIT, *LIBRARIES))]
+
+    def best_of(self, library: str) -> str | None:
+        """The fastest of a library's ways, if it took part."""
+        ways = [name for name in self.by_contender if name.startswith(library)]
+        return min(ways, key=lambda name: self.by_contender[name].us) if ways else None
 
     def best(self, beginning: str = "") -> str:
         """The fastest hand-written contender whose name begins so."""
@@ -101,6 +137,14 @@ class Row:
     def over_best(self) -> float:
         """How many times longer the best hand-written one takes than ours."""
         return self.ratio(self.best(), OURS)
+
+
+_KEPT = "rewriting_us", "rounds", "plan", "disturbed", "skipped"  # what JSON holds of a row as it is
+
+
+def _as_kept(value):
+    """JSON has lists where shapes were."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 # -- verdicts --------------------------------------------------------------------------------------------------
@@ -145,6 +189,23 @@ def slower_lines(rows: Sequence[Row]) -> list[str]:
         f"Slower than the best hand-written variant in {len(slower)} of {len(rows)} rows" + (":" if slower else ".")
     )
     return lines + [f"    {row.case.name}: {row.over_best:.2f}x of {row.best()}" for row in slower]
+
+
+def library_lines(rows: Sequence[Row]) -> list[str]:
+    """How many times longer than ours each library took, and where it took no part, a line each."""
+    lines = []
+    for library in LIBRARIES:
+        ratios = sorted((row.ratio(way, OURS), row.case.name) for row in rows if (way := row.best_of(library)))
+        if ratios:
+            (least, first), (most, last) = ratios[0], ratios[-1]
+            middle = ratios[len(ratios) // 2][0]
+            lines.append(
+                f"{library} takes {middle:.2f}x as long as ours in the median of {len(ratios)} rows; {least:.2f}x"
+                f" ({first}) to {most:.2f}x ({last})"
+            )
+        reasons = Counter(row.skipped[library] for row in rows if library in row.skipped)
+        lines += [f"{library} skipped in {n} of {len(rows)} rows: {reason}" for reason, n in reasons.items()]
+    return lines
 
 
 def markdown_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from spmd_grid.bench.machine import crowding, machine
 from spmd_grid.bench.mpi import library, world
 
-__all__ = ["Session"]
+__all__ = ["Session", "place_of"]
+
+
+def place_of(setting: Mapping) -> str:
+    """Ranks, processor and library, as captions say it.
+
+    >>> place_of({"ranks": 2, "cores": 2, "processor": "AMD EPYC", "library": "MPICH Version: 5.0.2"})
+    '2 ranks, 2 cores of AMD EPYC, MPICH Version: 5.0.2'
+    """
+    return "{ranks} ranks, {cores} cores of {processor}, {library}".format_map(setting)
 
 
 class Session:
@@ -24,9 +34,8 @@ class Session:
 
     @property
     def place(self) -> str:
-        """Ranks, processor and library, as captions say it."""
-        cores, processor, library_ = (self.setting[name] for name in ("cores", "processor", "library"))
-        return f"{self.comm.size} ranks, {cores} cores of {processor}, {library_}"
+        """As `place_of` says it."""
+        return place_of(self.setting)
 
     def say(self, *lines: str) -> None:
         """Prints the lines, on rank 0.  Local."""

@@ -1,15 +1,18 @@
-"""``python -m spmd_grid bench``: benchmarks against what one writes by hand, and of planning."""
+"""``python -m spmd_grid bench``: benchmarks against what one writes by hand and other libraries, and of planning."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
-from spmd_grid.bench import halo_cases, plan_cases, reshard_cases
+from spmd_grid.bench import halo_cases, ops_cases, plan_cases, reshard_cases
 from spmd_grid.bench.launch import inside_a_job, on_ranks
-from spmd_grid.bench.rows import matching_cases
+from spmd_grid.bench.plot import SUFFIXES
+from spmd_grid.bench.report import Outputs, read_again
+from spmd_grid.bench.rows import LIBRARIES, matching_cases
 from spmd_grid.errors import TransportError
 
 __all__ = ["add_parser"]
@@ -29,6 +32,18 @@ def add_parser(commands) -> None:
         description="Measures on MPI's processes, and starts them unless it runs on several already.",
     )
     kinds = parser.add_subparsers(metavar="what", required=True)
+    ops = kinds.add_parser(
+        "ops",
+        help="collective operations against the same by hand",
+        description="Time per call of ten collective operations on 8 B to 64 MiB of doubles per rank: plain calls,"
+        " plans, arrays that other processes can read and plain numpy arrays; and of mpi4py by hand: buffer"
+        " collectives with numpy packing, subarray types, persistent requests. Interleaved in one run; the array is"
+        " rewritten before every call.",
+    )
+    _add_options(ops, "'all_gather*1 MiB'", "few bytes, few rounds")
+    _add_plot(ops)
+    _add_ranks(ops)
+    ops.set_defaults(command=_command(_bench_ops))
     halo = kinds.add_parser(
         "halo",
         help="HaloExchange against hand-written halo exchanges",
@@ -43,13 +58,22 @@ def add_parser(commands) -> None:
     halo.set_defaults(command=_command(_bench_halo))
     reshard = kinds.add_parser(
         "reshard",
-        help="run_plan against hand-written reshardings",
+        help="run_plan against hand-written reshardings and other libraries",
         description="Time per resharding of doubles by run_plan, and by hand-written mpi4py: Alltoallw and Isend/Irecv"
-        " with subarray types, Alltoallv with numpy packing. Interleaved in one run, on arrays of 2 and 3 dimensions"
-        " cut along one before and along another after; the source is rewritten before every call.",
+        " with subarray types, Alltoallv with numpy packing, and their persistent forms; also by mpi4py-fft, heat and"
+        " torch's DTensor, if they are installed. Interleaved in one run, on arrays of 2 and 3 dimensions cut along"
+        " one before and along another after; the source is rewritten before every call. JAX, if installed, is measured"
+        " row by row in a process of its own.",
     )
     _add_options(reshard, "'2-d 512^2 rows to columns'", "a few rows, few rounds")
+    _add_plot(reshard)
     _add_ranks(reshard)
+    reshard.add_argument(
+        "--peers",
+        type=_libraries,
+        metavar="LIST",
+        help=f"which other libraries take part, or 'none' ({','.join(LIBRARIES)})",
+    )
     reshard.set_defaults(command=_command(_bench_reshard))
     plan = kinds.add_parser(
         "plan",
@@ -60,6 +84,14 @@ def add_parser(commands) -> None:
     )
     _add_options(plan, "'swap'", "only the smallest and the largest grids, few rounds")
     plan.set_defaults(command=_command(_bench_plan))
+    kernels = kinds.add_parser(
+        "kernels",
+        help="the compiled kernels against numpy, in one process",
+        description="How fast the compiled kernels copy and combine, beside what numpy does with the same arrays. No"
+        " other processes are needed.",
+    )
+    _add_options(kernels, "'copy'", "a few rows, few rounds")
+    kernels.set_defaults(command=_command(_bench_kernels))
 
 
 def _add_options(parser, example: str, quick: str) -> None:
@@ -75,6 +107,19 @@ def _add_options(parser, example: str, quick: str) -> None:
     )
     parser.add_argument("--json", default="", metavar="PATH", help="write all figures here")
     parser.add_argument("--markdown", default="", metavar="PATH", help="write the table here")
+
+
+def _add_plot(parser) -> None:
+    parser.add_argument(
+        "--plot", default="", metavar="PATH", help=f"draw size against time here ({', '.join(SUFFIXES)})"
+    )
+    parser.add_argument(
+        "--from",
+        dest="figures",
+        default="",
+        metavar="PATH",
+        help="measure nothing: print, write and draw the rows of a file that --json wrote",
+    )
 
 
 def _add_ranks(parser) -> None:
@@ -96,13 +141,31 @@ def _bench_halo(options) -> int:
     return 0
 
 
+def _bench_ops(options) -> int:
+    cases = _cases(options, ops_cases)
+    if options.figures:
+        from spmd_grid.bench.ops import SUBJECT
+
+        return _from_figures(SUBJECT, options)
+    if _is_elsewhere(options):
+        return _on_ranks("ops", options)
+    from spmd_grid.bench.ops import run_bench
+
+    run_bench(cases, _rounds(options), _outputs(options))
+    return 0
+
+
 def _bench_reshard(options) -> int:
     cases = _cases(options, reshard_cases)
+    if options.figures:
+        from spmd_grid.bench.reshard import SUBJECT
+
+        return _from_figures(SUBJECT, options)
     if _is_elsewhere(options):
         return _on_ranks("reshard", options)
     from spmd_grid.bench.reshard import run_bench
 
-    run_bench(cases, _rounds(options), options.json, options.markdown)
+    run_bench(cases, _rounds(options), options.peers.split(",") if options.peers else LIBRARIES, _outputs(options))
     return 0
 
 
@@ -110,6 +173,27 @@ def _bench_plan(options) -> int:
     from spmd_grid.bench.plan import run_bench
 
     run_bench(_cases(options, plan_cases), _rounds(options), options.json, options.markdown)
+    return 0
+
+
+def _bench_kernels(options) -> int:
+    from spmd_grid.bench import kernel_cases
+    from spmd_grid.bench.kernels import run_bench
+
+    run_bench(_cases(options, kernel_cases), _rounds(options), options.json, options.markdown)
+    return 0
+
+
+def _from_figures(subject, options) -> int:
+    """Tells of rows that were measured before."""
+    try:
+        found = read_again(subject, options.figures, options.rows, _outputs(options))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _RefusedError(
+            f"{options.figures!r} has no figures of bench {subject.kind} ({type(error).__name__}: {error})"
+        ) from None
+    if not found:
+        raise _RefusedError(f"{options.figures!r} has no row whose name contains {options.rows!r}")
     return 0
 
 
@@ -133,10 +217,19 @@ def _cases(options, room) -> Sequence:
     found = matching_cases(cases, options.rows)
     if not found:
         raise _RefusedError(f"no row's name contains {options.rows!r}; they are like {cases[0].name!r}")
-    for path in filter(None, (options.json, options.markdown)):
+    plot = getattr(options, "plot", "")
+    for path in filter(None, (options.json, options.markdown, plot)):
         if not Path(path).resolve().parent.is_dir() or Path(path).is_dir():
             raise _RefusedError(f"cannot write {path!r}: there is no such folder, or it is one itself")
+    if plot and Path(plot).suffix not in SUFFIXES:
+        raise _RefusedError(f"cannot draw {plot!r}: its name must end in one of {', '.join(SUFFIXES)}")
+    if plot and find_spec("matplotlib") is None:
+        raise _RefusedError("--plot needs matplotlib; 'pip install \"spmd-grid[bench]\"' brings it")
     return found
+
+
+def _outputs(options) -> Outputs:
+    return Outputs(options.json, options.markdown, options.plot)
 
 
 def _rounds(options) -> int:
@@ -157,9 +250,18 @@ def _is_elsewhere(options) -> bool:
 def _on_ranks(kind: str, options) -> int:
     """Starts the processes that measure, with the options as they were given."""
     words = [f"--{name}" for name in ("quick", "overlap") if getattr(options, name, False)]
-    valued = [(name, getattr(options, name)) for name in ("rows", "rounds", "json", "markdown")]
+    names = "rows", "rounds", "json", "markdown", "plot", "peers"
+    valued = [(name, getattr(options, name, None)) for name in names]
     words += [f"--{name}={value}" for name, value in valued if value]
     return on_ranks(options.ranks, ["bench", kind, "--here", *words])
+
+
+def _libraries(text: str) -> str:
+    names = [] if text == "none" else text.split(",")
+    for name in names:
+        if name not in LIBRARIES:
+            raise argparse.ArgumentTypeError(f"{name!r}; it must be one of {', '.join(LIBRARIES)}, or none")
+    return text
 
 
 def _positive(text: str) -> int:
