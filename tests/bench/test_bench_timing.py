@@ -5,17 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from spmd_grid.bench.timing import calls_per_batch, measure, measure_once
-
-
-class Alone:
-    """A communicator of one rank."""
-
-    def Barrier(self):
-        pass
-
-    def allgather(self, value):
-        return [value]
+from spmd_grid.bench.rows import figures_of
+from spmd_grid.bench.timing import Alone, Times, calls_per_batch, measure, measure_once
 
 
 def contenders(log, **seconds):
@@ -55,6 +46,12 @@ def test_time_is_that_of_the_slowest_rank():
 def test_fewer_rounds_where_they_take_too_long():
     times = measure(Alone(), contenders([], a=1e-3), rounds=1000, batch_seconds=2e-3, at_most_seconds=0.03)
     assert 5 <= len(times.seconds["a"]) < 30
+
+
+def test_figures_of_rounds():
+    times = Times({"a": np.arange(1, 12) * 1e-6, "base": np.full(11, 2e-6)}, {"a": 3, "base": 9})
+    figure = figures_of(times, {"a": "base"})["a"]
+    assert figure[:4] == pytest.approx((4, 0, 8, 6)) and figure.quartiles == pytest.approx((1.5, 6.5))
 
 
 def test_at_least_one_call():

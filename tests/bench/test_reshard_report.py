@@ -6,23 +6,16 @@ import pytest
 
 from spmd_grid.bench.reshard_cases import ReshardCase, all_cases, quick_cases
 from spmd_grid.bench.reshard_peers import ALLTOALLW
-from spmd_grid.bench.reshard_report import (
-    LIMIT,
-    MESSAGE,
-    NEW,
-    NUMPY,
-    RowFigures,
-    summary,
-    table_head,
-    table_row,
-    to_markdown,
-)
-from spmd_grid.bench.rows import OURS, Figure, matching_cases, slower_rows
+from spmd_grid.bench.reshard_report import MESSAGE, NEW, NUMPY, RowFigures, summary, table
+from spmd_grid.bench.rows import LIBRARIES, LIMIT, OURS, Figure, matching_cases, slower_rows
 from spmd_grid.grid.device_grid import Grid
 
 ROWS = ReshardCase((512, 512), 0, 1)
 BACK = ReshardCase((512, 512), 1, 0)
 CUBE = ReshardCase((32, 32, 32), 0, 2)
+
+
+HEAT = "heat resplit"
 
 
 def row(case, ours=200.0, message=500.0, alltoallw=900.0, disturbed=False, **more):
@@ -32,14 +25,26 @@ def row(case, ours=200.0, message=500.0, alltoallw=900.0, disturbed=False, **mor
     return RowFigures(case, figures, {"rewriting": 10.0}, 61, "direct", disturbed)
 
 
+def table_head(libraries=()):
+    return table(libraries).head()
+
+
+def table_row(figures, libraries=()):
+    return table(libraries).line(figures)
+
+
 def test_the_cases():
     cases = all_cases()
-    assert len(cases) == 19 == len({case.name for case in cases})
+    assert len(cases) == 30 == len({case.name for case in cases})
     assert [case.name for case in cases[:2]] == ["2-d 64^2 rows to columns", "2-d 64^2 columns to rows"]
-    assert {"2-d 1023x4097 rows to columns", "3-d 256^3 0 to 2", "3-d 256^3 0 to 1"} <= {case.name for case in cases}
-    assert sum(case.is_main for case in cases) == 8
+    known = {f"2-d {n}^2 rows to columns" for n in (1024, 4096, 8192)} | {"2-d 1023x4097 rows to columns"}
+    known |= {f"3-d {n}^3 {cuts}" for n in (256, 512) for cuts in ("0 to 1", "0 to 2", "1 to 2")}
+    assert known <= {case.name for case in cases}
+    assert sum(case.is_main for case in cases) == 11
+    assert {case.family for case in cases if len(case.shape) == 2} == {"2-d rows to columns", "2-d columns to rows"}
+    assert ROWS.n_bytes == 2 << 20 and CUBE.family == "3-d 0 to 2"
     assert set(quick_cases()) < set(cases)
-    assert len(matching_cases(cases, "0 to 2")) == 3 and len(matching_cases(cases, "2-d*rows to")) == 5
+    assert len(matching_cases(cases, "0 to 2")) == 4 and len(matching_cases(cases, "2-d*rows to")) == 7
 
 
 def test_layouts():
@@ -93,13 +98,35 @@ def test_three_digits(us, text):
     assert f" {text} " in table_row(row(ROWS, message=us))
 
 
+def test_other_libraries():
+    """They have columns of their own, and are neither ours nor by hand."""
+    jax = {"JAX device_put, own process": 900.0, "JAX jit, own process": 800.0}
+    rows = [row(ROWS, **{HEAT: 100.0, **jax}), row(BACK), row(CUBE, **{HEAT: 3000.0})]
+    assert rows[0].best() == "numpy pack, Alltoallv" and HEAT not in rows[0].by_hand()
+    assert rows[0].best_of("JAX") == "JAX jit, own process" and rows[1].best_of("heat") is None
+    head, line, without = table_head(LIBRARIES), table_row(rows[0], LIBRARIES), table_row(rows[1], LIBRARIES)
+    for column, cell in {"heat": "100 us", "JAX": "800 us", "DTensor": "-", "copyto": "50.0 us"}.items():
+        end = head.index(f" {column}") + 1 + len(column)
+        assert line[:end].endswith(f" {cell}")
+    assert without[: head.index(" heat") + 5].endswith("  -")
+    rows[1].skipped["heat"] = "it cuts this shape into other blocks"
+    text = summary(rows)
+    assert "heat skipped in 1 of 3 rows: it cuts this shape into other blocks" in text
+    (line,) = (line for line in text if line.startswith("heat takes"))
+    assert "2 rows; 0.50x (2-d 512^2 rows to columns) to 15.00x (3-d 32^3 0 to 2)" in line
+    assert not any("DTensor" in line for line in text)
+
+
 def test_markdown_and_json():
-    rows = [row(ROWS), row(CUBE)]
-    text = to_markdown(rows, "A caption.").splitlines()
-    table = [line for line in text if line.startswith("|")]
-    assert text[0] == "A caption." and len(table) == 4 and len({line.count("|") for line in table}) == 1
-    assert summary(rows)[0] in text
+    rows = [row(ROWS, **{HEAT: 100.0}), row(CUBE)]
+    text = table(["heat"]).markdown(rows, "A caption.", summary(rows)).splitlines()
+    lines = [line for line in text if line.startswith("|")]
+    assert text[0] == "A caption." and len(lines) == 4 and len({line.count("|") for line in lines}) == 1
+    assert summary(rows)[0] in text and " heat |" in lines[0]
     again = json.loads(json.dumps([each.to_dict() for each in rows]))
     assert again[0]["row"] == ROWS.name and again[0]["contenders"][OURS]["raw"] == 210.0
     assert again[0]["best_peer_over_ours"] == 3 and again[1]["shape"] == [32, 32, 32]
     assert again[1]["alltoallw_over_message"] == pytest.approx(1.8)
+    read = [RowFigures.from_dict(ReshardCase, each) for each in again]
+    assert [table(["heat"]).line(each) for each in read] == [table(["heat"]).line(each) for each in rows]
+    assert read[0].case == ROWS and read[1].plan == "direct"

@@ -37,18 +37,38 @@ def refused(capsys, *words, kind="halo"):
 
 def test_no_such_row(capsys):
     assert "no row's name contains '5-d'; they are like '2-d 64^2 rows" in refused(capsys, "--rows", "5-d")
+    assert "they are like 'all_gather axis 0, 8 B'" in refused(capsys, "--rows", "5-d", kind="ops")
     known = "they are like '2-d 64^2 rows to columns'"
     assert known in refused(capsys, "--rows", "5-d", kind="reshard")
     assert "they are like 'swap, 2x2x2'" in refused(capsys, "--rows", "5-d", kind="plan")
 
 
-@pytest.mark.parametrize("kind", ["halo", "reshard", "plan"])
+@pytest.mark.parametrize("kind", ["halo", "ops", "reshard", "plan"])
 def test_a_file_that_cannot_be_written(kind, capsys, tmp_path):
     assert "cannot write" in refused(capsys, "--json", str(tmp_path / "missing" / "figures.json"), kind=kind)
     assert "cannot write" in refused(capsys, "--markdown", str(tmp_path), kind=kind)
 
 
-@pytest.mark.parametrize("kind", ["halo", "reshard"])
+@pytest.mark.parametrize("kind", ["ops", "reshard"])
+def test_a_plot_that_cannot_be_drawn(kind, capsys, monkeypatch, tmp_path):
+    assert "must end in one of .svg, .png" in refused(capsys, "--plot", str(tmp_path / "plot.txt"), kind=kind)
+    assert "cannot write" in refused(capsys, "--plot", str(tmp_path / "missing" / "plot.svg"), kind=kind)
+    monkeypatch.setattr(bench, "find_spec", lambda name: None)
+    assert "--plot needs matplotlib; 'pip install" in refused(capsys, "--plot", str(tmp_path / "plot.svg"), kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["ops", "reshard"])
+def test_no_figures_to_tell(kind, capsys, tmp_path):
+    figures = tmp_path / "figures.json"
+    assert "has no figures of bench" in refused(capsys, "--from", str(figures), kind=kind)
+    for text in ("no JSON", "[]", "{}", '{"rows": [{"row": "another"}]}'):
+        figures.write_text(text)
+        assert "has no figures of bench" in refused(capsys, "--from", str(figures), kind=kind)
+    figures.write_text('{"rows": []}')
+    assert "has no row whose name contains ''" in refused(capsys, "--from", str(figures), kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["halo", "ops", "reshard"])
 def test_no_launcher(kind, capsys, monkeypatch):
     monkeypatch.setattr(launch.shutil, "which", lambda *_, **__: None)
     assert f"there is no mpiexec beside {sys.executable} or in PATH; 'pip install" in refused(capsys, kind=kind)
@@ -70,6 +90,9 @@ def test_no_mpi(capsys, monkeypatch, tmp_path):
         ("halo", "-x"),
         ("reshard", "-n", "0"),
         ("reshard", "--overlap"),
+        ("reshard", "--peers", "heat,fire"),
+        ("ops", "--peers", "heat"),
+        ("ops", "-n", "0"),
         ("plan", "-n", "2"),
         ("plan", "--rounds", "0"),
     ],
@@ -80,7 +103,7 @@ def test_usage(words, capsys):
     assert left.value.code == 2 and "usage" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["halo", "reshard", "plan"])
+@pytest.mark.parametrize("kind", ["halo", "ops", "reshard", "plan", "kernels"])
 def test_help_loads_neither_mpi_nor_numba(kind):
     program = (
         "import sys\nfrom spmd_grid.cli.main import main\n"
@@ -113,6 +136,15 @@ def test_options_reach_the_ranks(started, tmp_path):
     started.clear()
     main(["bench", "reshard", "--quick", "-n", "4", "--rows", "0 to 2", "--markdown", path])
     assert started == [(4, ["bench", "reshard", "--here", "--quick", "--rows=0 to 2", f"--markdown={path}"])]
+    started.clear()
+    pytest.importorskip("matplotlib")
+    plot = str(tmp_path / "plot.svg")
+    main(["bench", "reshard", "--plot", plot, "--peers", "heat,JAX"])
+    main(["bench", "ops", "--rounds", "3", "--plot", plot])
+    assert started == [
+        (2, ["bench", "reshard", "--here", f"--plot={plot}", "--peers=heat,JAX"]),
+        (2, ["bench", "ops", "--here", "--rounds=3", f"--plot={plot}"]),
+    ]
 
 
 def test_the_exit_code_of_the_job(monkeypatch):
@@ -181,6 +213,7 @@ def test_one_row(tmp_path):
 def test_one_resharding(tmp_path):
     figures, table = tmp_path / "figures.json", tmp_path / "table.md"
     words = ["--quick", "--rows", "64^2 rows to", "--rounds", "2", "--json", figures, "--markdown", table]
+    words += ["--peers", "none"]
     done = python("-W", "error", "-m", "spmd_grid", "bench", "reshard", *words)
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
     lines = done.stdout.splitlines()
@@ -192,6 +225,25 @@ def test_one_resharding(tmp_path):
     assert ours < set(row["contenders"]) and len(row["contenders"]) >= 8
     assert row["rounds"] == 2 and all(figure["raw"] > 0 for figure in row["contenders"].values())
     assert f"| {row['row']} |" in table.read_text()
+
+
+@needs_mpi
+def test_one_operation(tmp_path):
+    figures, table, plot = (tmp_path / f"figures.{suffix}" for suffix in ("json", "md", "svg"))
+    words = ["--rows", "shift, 1 KiB", "--rounds", "2", "--json", figures]
+    done = python("-W", "error", "-m", "spmd_grid", "bench", "ops", *words)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("2 ranks, ") and sum(line.startswith("shift, 1 KiB ") for line in lines) == 1
+    (row,) = json.loads(figures.read_text())["rows"]
+    ours = {"spmd_grid", "spmd_grid, new result", "spmd_grid, numpy arrays"}
+    by_hand = {"Sendrecv", "Isend/Irecv", "Send_init/Recv_init", "numpy.copyto"}
+    assert ours | by_hand <= set(row["contenders"])
+    assert row["rounds"] == 2 and all(figure["raw"] > 0 for figure in row["contenders"].values())
+    pytest.importorskip("matplotlib")
+    again = python("-m", "spmd_grid", "bench", "ops", "--from", figures, "--markdown", table, "--plot", plot)
+    assert again.returncode == 0 and again.stdout.splitlines()[-1] == lines[-1], again.stderr
+    assert f"| {row['row']} |" in table.read_text() and plot.read_text().startswith("<?xml")
 
 
 def test_planning(capsys, tmp_path):

@@ -1,0 +1,33 @@
+"""Run on MPI's processes: every hand-written operation must bring what is due, to its place."""
+
+import sys
+
+import numpy as np
+from mpi4py import MPI
+
+from spmd_grid.bench.contenders import Contender, check
+from spmd_grid.bench.ops_cases import OPS, OpsCase
+from spmd_grid.bench.ops_peers import hand_written
+
+comm = MPI.COMM_WORLD
+
+
+def main():
+    for op in OPS:
+        for n_bytes in (8, 1 << 10, 120 << 10):  # below and above the eager limit of both libraries
+            case = OpsCase(op, n_bytes)
+            due = OPS[op].result(case.arrays(comm.size), comm.rank)
+            x, out = np.empty(case.shape(comm.size)), None if due is None else np.empty(due.shape)
+            with hand_written(comm, op, x, out) as ways:
+                for name, way in ways.items():
+                    for first in (0, 1000):  # requests that can be started once only are no peers
+                        xs = case.arrays(comm.size, first)
+                        wanted = OPS[op].result(xs, comm.rank)
+                        check(name, Contender(way, x, out), case.name, xs[comm.rank], wanted, comm)
+        if comm.rank == 0:
+            print(f"{op}: {'; '.join(ways)}")
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)

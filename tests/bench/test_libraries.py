@@ -1,0 +1,123 @@
+"""The libraries that reshardings are measured against: right where they are installed, named where they are not."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jobs import run_job
+
+from spmd_grid.bench import jax_process, peer, peers, peers_jax
+from spmd_grid.bench.launch import is_of_a_job
+from spmd_grid.bench.peers import PEERS, Peers
+from spmd_grid.bench.reshard_cases import ReshardCase
+from spmd_grid.bench.rows import LIBRARIES, Figure
+from spmd_grid.bench.timing import Alone
+
+JOB = Path(__file__).with_name("libraries_job.py")
+CASE = ReshardCase((4, 4), 0, 1)
+
+
+class One(Alone):
+    rank, size = 0, 1
+
+    def bcast(self, value):
+        return value
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_every_library_gets_every_cell_right(ranks):
+    job = run_job("mpiexec", ranks, JOB)
+    assert job.code == 0, job
+    lines = job.out.splitlines()
+    for kind in PEERS:
+        if find_spec(kind.package) is None:
+            words = (
+                f"skipped: {kind.name}: {kind.distribution} is not installed (pip install 'spmd-grid[{kind.extra}]')"
+            )
+            assert words in lines
+        else:
+            right = [line for line in lines if f": {kind.name} " in line and line.endswith(" is right")]
+            assert len({line.split(":")[0] for line in right}) >= 4, job
+            assert any(line.startswith(f"installed: {kind.name} ") for line in lines)
+
+
+def test_names():
+    assert tuple(kind.name for kind in PEERS) == LIBRARIES
+
+
+class Fake(peer.Peer):
+    name, package, distribution = "heat", "numpy", "numpy"
+
+    def load(self):
+        raise OSError("libfake.so is missing")
+
+
+def test_the_reason_why_one_is_left_out(monkeypatch):
+    monkeypatch.setattr(peer, "find_spec", lambda name: None)
+    found = Peers(One(), ["heat", "JAX"])
+    assert found.skipped == {
+        "heat": "heat is not installed (pip install 'spmd-grid[bench]')",
+        "JAX": "jax is not installed (pip install 'spmd-grid[bench]')",
+    }
+    monkeypatch.undo()
+    monkeypatch.setattr(peers, "PEERS", [Fake])
+    found = Peers(One(), ["heat"])
+    assert found.skipped == {"heat": "numpy cannot be loaded (OSError: libfake.so is missing)"}
+    assert Peers(One(), []).skipped == {} == found.versions
+
+
+def test_one_that_another_rank_lacks(monkeypatch):
+    class Two(One):
+        def allgather(self, value):
+            return [value, "heat is not installed there"]
+
+    found = Peers(Two(), ["heat"])
+    assert list(found.skipped) == ["heat"] and not found.present
+
+
+class Loaded(Fake):
+    opened = 0
+
+    def load(self):
+        pass
+
+    def own_figures(self, case, rounds, at_most_seconds):
+        if case.shape[0] % 2:
+            raise peer.DeclinedError("it likes even numbers only")
+        return {"heat way": Figure(1.0, 1.0, 1.0, 1.0, 1)}
+
+
+def test_declining(monkeypatch):
+    monkeypatch.setattr(peers, "PEERS", [Loaded])
+    found, skipped = Peers(One(), ["heat"]), {}
+    assert found.versions == {"heat": np.__version__}
+    assert list(found.own_figures(CASE, 1, 1.0, skipped)) == ["heat way"] and not skipped
+    assert found.own_figures(ReshardCase((5, 4), 0, 1), 1, 1.0, skipped) == {}
+    assert skipped == {"heat": "it likes even numbers only"}
+    assert found.own_figures(CASE, 1, 1.0, skipped) == {}  # who has declined a row is not asked again
+    monkeypatch.setattr(peer, "free_bytes", lambda: 100)
+    few = {}
+    assert found.own_figures(CASE, 1, 1.0, few) == {} and few["heat"].startswith("needs 0 GiB of memory")
+
+
+def test_jax_declines_what_it_cannot_cut(monkeypatch):
+    monkeypatch.setattr(jax_process, "_devices", lambda: [0, 1])
+    assert "2 devices do not divide 7" in jax_process.answer([4, 7], 0, 1, 1, 1.0)["declined"]
+
+
+def test_a_process_that_ends(monkeypatch):
+    monkeypatch.setattr(peers_jax, "wait_asleep", lambda comm: None)
+    monkeypatch.setattr(peers_jax.sys, "executable", "/bin/false")
+    jax = peers_jax.JaxPeer(One())
+    with pytest.raises(RuntimeError, match="does not start"):
+        jax.load()
+    assert jax.process is None  # and nothing is left behind
+    monkeypatch.setattr(jax, "_ask", lambda question: {})
+    with pytest.raises(RuntimeError, match="its process has ended"):
+        jax.own_figures(CASE, 1, 1.0)
+    jax.close()
+
+
+def test_what_the_process_must_not_hear():
+    assert is_of_a_job("PMI_RANK") and is_of_a_job("OMPI_COMM_WORLD_SIZE") and not is_of_a_job("PATH")
