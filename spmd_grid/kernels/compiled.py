@@ -18,6 +18,7 @@ from llvmlite.binding import get_host_cpu_name
 
 # For functions that only kernels call: nothing Python could call is generated, which saves a fifth of the compile time.
 inner = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+pasted = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, inline="always")
 
 
 def kernel(signature: str, name: str = "") -> Callable[[Callable], Callable]:

@@ -1,55 +1,38 @@
 """Compiled box copies: one specialisation for every dtype and rank, since all it sees is bytes and strides.
 
-Long runs go through libc's memcpy.  A short run is moved as words of W bytes, the last of which may overlap the one
-before it (the technique of glibc's memcpy for small sizes).  Planes whose two sides run along different dimensions
-are walked in tiles of one cache line each way.  Source and target must not overlap.
+A box is copied plane by plane, and how depends on its runs.  Long ones go through libc's memcpy.  A short one is moved
+as words of W bytes, the last of which may overlap the one before it (the technique of glibc's memcpy for small sizes).
+Planes whose two sides run along different dimensions are walked in tiles of one cache line each way; where both sides
+are packed words, tiles are turned in registers (see ``tiles``).  What is larger than the caches is streamed past them
+(see ``streams``), decided once for all that a call copies.  Source and target must not overlap.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-import numba  # first of all: see compiled.py
-from llvmlite import ir
-from numba import carray
-from numba.extending import intrinsic
+import numba  # noqa: F401  first of all: see compiled.py
 
-from spmd_grid.kernels.address import copy_at, pointer
-from spmd_grid.kernels.compiled import by_address, inner, kernel
+from spmd_grid.kernels.address import copy_at, load
+from spmd_grid.kernels.compiled import by_address, inner, kernel, pasted
+from spmd_grid.kernels.streams import STREAM_FROM, STREAM_PLANE, STREAM_RUN, stream_rows
+from spmd_grid.kernels.tables import FIXED_COLUMNS
+from spmd_grid.kernels.tiles import turn_plane
+from spmd_grid.kernels.vectors import drain, move
 
-LINE = 64  # bytes: a cache line, and the edge of a tile
 MEMCPY_FROM = 256  # bytes: the shortest run that is worth a call of memcpy
-
-
-@intrinsic
-def move(typingctx, source, target, size):
-    """Copy ``size`` bytes between two addresses: loads and stores where size is a constant, else a memcpy call."""
-
-    def emit(context, builder, signature, args):
-        pointer = ir.IntType(8).as_pointer()
-        memcpy = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, args[2].type])
-        source, target = (builder.inttoptr(address, pointer) for address in args[:2])
-        builder.call(memcpy, [target, source, args[2], ir.Constant(ir.IntType(1), 0)])
-        return context.get_dummy_value()
-
-    return numba.void(numba.int64, numba.int64, numba.int64), emit
+EDGE = 8  # runs, of a tile each way
+PATTERN = 4096  # bytes to which a run that is repeated is doubled
 
 
 def _words(width):
-    """A plane of runs of exactly ``width`` bytes, in tiles where the source's fastest dimension is the outer one."""
-    edge = max(LINE // width, 8)
+    """A plane of runs of exactly ``width`` bytes."""
 
     @inner
     def plane(source, target, n1, s1, t1, n0, s0, t0):
-        edge1, edge0 = n1, n0
-        if 0 < abs(s1) < abs(s0):
-            edge1, edge0 = edge, edge
-        for lo0 in range(0, n0, edge0):
-            hi0 = min(lo0 + edge0, n0)
-            for lo1 in range(0, n1, edge1):
-                for i1 in range(lo1, min(lo1 + edge1, n1)):
-                    for i0 in range(lo0, hi0):
-                        move(source + i1 * s1 + i0 * s0, target + i1 * t1 + i0 * t0, width)
+        for i1 in range(n1):
+            for i0 in range(n0):
+                move(source + i1 * s1 + i0 * s0, target + i1 * t1 + i0 * t0, width)
 
     return plane
 
@@ -70,7 +53,7 @@ def _pairs(width):
 
 
 _words_1, _words_2, _words_4, _words_8, _words_16 = map(_words, (1, 2, 4, 8, 16))
-_pairs_2, _pairs_4, _pairs_8, _pairs_16, _pairs_32 = map(_pairs, (2, 4, 8, 16, 32))
+_pairs_2, _pairs_4, _pairs_8, _pairs_16, _pairs_32, _pairs_64 = map(_pairs, (2, 4, 8, 16, 32, 64))
 
 
 @inner
@@ -93,9 +76,9 @@ def _rows(source, target, run, n1, s1, t1, n0, s0, t0):
             move(source + i1 * s1 + i0 * s0, target + i1 * t1 + i0 * t0, run)
 
 
-@inner
-def _plane(source, target, run, n1, s1, t1, n0, s0, t0):
-    """Copy n1 x n0 runs of ``run`` bytes."""
+@pasted
+def _runs(source, target, run, n1, s1, t1, n0, s0, t0):
+    """Copy n1 x n0 runs of ``run`` bytes, one after the other."""
     if run >= MEMCPY_FROM:
         _rows(source, target, run, n1, s1, t1, n0, s0, t0)
     elif run == 8:
@@ -108,8 +91,10 @@ def _plane(source, target, run, n1, s1, t1, n0, s0, t0):
         _words_2(source, target, n1, s1, t1, n0, s0, t0)
     elif run == 1:
         _words_1(source, target, n1, s1, t1, n0, s0, t0)
-    elif run > 64:
+    elif run > 128:
         _chunks(source, target, run, n1, s1, t1, n0, s0, t0)
+    elif run > 64:
+        _pairs_64(source, target, run - 64, n1, s1, t1, n0, s0, t0)
     elif run > 32:
         _pairs_32(source, target, run - 32, n1, s1, t1, n0, s0, t0)
     elif run > 16:
@@ -123,45 +108,95 @@ def _plane(source, target, run, n1, s1, t1, n0, s0, t0):
 
 
 @inner
-def _box(table, row, source, target):
-    """Copy one row of a table: its two innermost loops as planes, the outer ones by an odometer."""
-    ndim = (table.shape[1] - 4) // 3
-    shape, s, t = 4, 4 + ndim, 4 + 2 * ndim
-    loops = ndim - 1
-    n1, s1, t1, n0, s0, t0 = 1, 0, 0, 1, 0, 0
-    if loops > 0:
-        n0, s0, t0 = table[row, shape + loops - 1], table[row, s + loops - 1], table[row, t + loops - 1]
-    if loops > 1:
-        n1, s1, t1 = table[row, shape + loops - 2], table[row, s + loops - 2], table[row, t + loops - 2]
-    planes = 1
-    for d in range(loops - 2):
-        planes *= table[row, shape + d]
-    source += table[row, 0]
-    target += table[row, 1]
-    run = table[row, shape + loops]
-    for plane in range(planes):
-        _plane(source, target, run, n1, s1, t1, n0, s0, t0)
-        done = plane + 1
-        for d in range(loops - 3, -1, -1):
-            extent = table[row, shape + d]
-            source += table[row, s + d]
-            target += table[row, t + d]
-            if done % extent:
-                break
-            done //= extent
-            source -= extent * table[row, s + d]
-            target -= extent * table[row, t + d]
+def _repeated(source, target, run, n1, s1, t1, n0):
+    """A plane of runs that stand n0 times one after the other in the target: doubled, then repeated."""
+    size = n0 * run
+    for i1 in range(n1):
+        t = target + i1 * t1
+        move(source + i1 * s1, t, run)
+        done = run
+        while done < size:
+            step = min(done, max(PATTERN // run * run, run), size - done)
+            move(t, t + done, step)
+            done += step
+
+
+@inner
+def _plane(source, target, run, n1, s1, t1, n0, s0, t0, streamed):
+    """Copy n1 x n0 runs of ``run`` bytes."""
+    across = 0 < abs(s1) < abs(s0) and run < MEMCPY_FROM
+    if streamed and run >= STREAM_RUN:
+        stream_rows(source, target, run, n1, s1, t1, n0, s0, t0)
+    elif s0 == 0 and t0 == run and n0 > EDGE:
+        _repeated(source, target, run, n1, s1, t1, n0)
+    elif not (across and s1 == run == t0 and turn_plane(source, target, run, n1, t1, n0, s0, streamed)):
+        edge1, edge0 = (EDGE, EDGE) if across else (n1, n0)
+        lo0 = 0
+        while lo0 < n0:
+            lo1 = 0
+            while lo1 < n1:
+                s, t = source + lo1 * s1 + lo0 * s0, target + lo1 * t1 + lo0 * t0
+                _runs(s, t, run, min(edge1, n1 - lo1), s1, t1, min(edge0, n0 - lo0), s0, t0)
+                lo1 += edge1
+            lo0 += edge0
+
+
+@inner
+def _is_large(table, columns, first, last):
+    """Whether the rows copy more than the caches keep."""
+    total = 0
+    for row in range(first, last):
+        size = 1
+        for column in range(FIXED_COLUMNS, FIXED_COLUMNS + (columns - FIXED_COLUMNS) // 3):
+            size *= load(table + 8 * columns * row, column)
+        total += size
+        if total >= STREAM_FROM:
+            return True
+    return False
 
 
 @by_address("int64(int64, int64, int64, int64, int64, int64)")
 def copy_rows(table, columns, first, last, source_base, target_base):
     """Copy the boxes of rows ``first`` to ``last`` (not included) of the table at an address; the bases are addresses.
 
-    Other kernels call it by its address: it takes a second to compile, and once is enough.
+    Other kernels call it by its address: it takes seconds to compile, and once is enough.  Whoever sees a release store
+    that follows sees all that was copied.
     """
-    rows = carray(pointer(table, "int64"), (last, columns))
-    for row in range(first, last):
-        _box(rows, row, source_base, target_base)
+    ndim = (columns - FIXED_COLUMNS) // 3
+    asked, large = False, False
+    for i in range(first, last):
+        row = table + 8 * columns * i
+        source, target = source_base + load(row, 0), target_base + load(row, 1)
+        shape, s, t = row + 8 * FIXED_COLUMNS, row + 8 * (FIXED_COLUMNS + ndim), row + 8 * (FIXED_COLUMNS + 2 * ndim)
+        run = load(shape, ndim - 1)
+        n1, s1, t1, n0, s0, t0 = 1, 0, 0, 1, 0, 0
+        if ndim > 1:
+            n0, s0, t0 = load(shape, ndim - 2), load(s, ndim - 2), load(t, ndim - 2)
+        if ndim > 2:
+            n1, s1, t1 = load(shape, ndim - 3), load(s, ndim - 3), load(t, ndim - 3)
+        past_caches = n1 * n0 * run >= STREAM_PLANE
+        if past_caches:
+            if not asked:
+                asked, large = True, _is_large(table, columns, first, last)
+            past_caches = large
+        done = 0
+        while True:
+            _plane(source, target, run, n1, s1, t1, n0, s0, t0, past_caches)
+            done += 1
+            turns = done
+            for d in range(ndim - 4, -1, -1):  # an odometer of the other loops
+                extent = load(shape, d)
+                source += load(s, d)
+                target += load(t, d)
+                if turns % extent:
+                    break
+                turns //= extent
+                source -= extent * load(s, d)
+                target -= extent * load(t, d)
+            else:
+                break
+    if large:
+        drain()
     return 0
 
 

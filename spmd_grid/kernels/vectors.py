@@ -1,0 +1,127 @@
+"""Moves of bytes that numba has no words for: of constant sizes, past the caches, and of tiles turned in registers.
+
+A *streaming* store writes whole lines of the target without reading them first, and leaves them in no cache: a third
+of the traffic to memory is saved, and what the caches hold stays there.  It pays where the target is larger than the
+caches, and needs targets that begin on a line.  All this is said in LLVM's language, which has words for it on every
+processor; where there is no such instruction, they mean plain stores.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+
+import numba  # noqa: F401 - first of all: see compiled.py
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = ["LINE", "drain", "move", "streaming", "turn"]
+
+LINE = 64  # bytes of a cache line
+
+_I1, _I8, _I32, _I64, _VOID = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
+
+
+@intrinsic
+def move(typingctx, source, target, size):
+    """Copy ``size`` bytes between two addresses: loads and stores where size is a constant, else a memcpy call."""
+
+    def emit(context, builder, signature, args):
+        pointer = _I8.as_pointer()
+        memcpy = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, args[2].type])
+        source, target = (builder.inttoptr(address, pointer) for address in args[:2])
+        builder.call(memcpy, [target, source, args[2], _I1(0)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), emit
+
+
+def streaming(count: int) -> Callable:
+    """An intrinsic that copies ``count`` lines, by streaming stores, to a target that begins on a line."""
+
+    @intrinsic
+    def streamed(typingctx, source, target):
+        def emit(context, builder, signature, args):
+            line, offsets = ir.VectorType(_I64, LINE // 8), range(0, count * LINE, LINE)
+            lines = [_load(builder, builder.add(args[0], _I64(at)), line) for at in offsets]
+            for at, value in zip(offsets, lines, strict=True):
+                _store(builder, value, builder.add(args[1], _I64(at)), streamed=LINE)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), emit
+
+    return streamed
+
+
+@intrinsic
+def drain(typingctx):
+    """Keep later stores behind all streaming stores so far; nothing where a release store does so anyway."""
+
+    def emit(context, builder, signature, args):
+        if platform.machine() in ("x86_64", "AMD64"):
+            fence = builder.module.declare_intrinsic("llvm.x86.sse.sfence", (), ir.FunctionType(_VOID, ()))
+            builder.call(fence, ())
+        return context.get_dummy_value()
+
+    return types.void(), emit
+
+
+def turn(width: int, edge: int) -> Callable:
+    """An intrinsic that transposes a tile of ``edge`` x ``edge`` words of ``width`` bytes; edge: a power of two.
+
+    Word j of the bytes at ``source + i * s`` becomes word i of those at ``target + j * t``.  ``streamed``: by streaming
+    stores, to targets that begin at multiples of the tile's edge in bytes.
+    """
+
+    @intrinsic
+    def turned(typingctx, source, s, target, t, streamed):
+        def emit(context, builder, signature, args):
+            source, s, target, t, streamed = args
+            words = ir.VectorType(ir.IntType(8 * min(width, 8)), edge * max(1, width // 8))
+            rows = [_load(builder, builder.add(source, builder.mul(s, _I64(i))), words) for i in range(edge)]
+            rows = _transposed(builder, rows, width)
+            addresses = [builder.add(target, builder.mul(t, _I64(i))) for i in range(edge)]
+            with builder.if_else(streamed) as branches:
+                for branch, alignment in zip(branches, (edge * width, 0), strict=True):
+                    with branch:
+                        for row, address in zip(rows, addresses, strict=True):
+                            _store(builder, row, address, alignment)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 4, types.boolean), emit
+
+    return turned
+
+
+def _transposed(builder, rows: list, width: int) -> list:
+    """Swaps off-diagonal blocks, half of the tile at first, single words at last (Eklundh, 1972)."""
+    edge, parts = len(rows), max(1, width // 8)  # a word may have two parts
+    step = edge // 2
+    while step:
+        upper = [j if not j & step else edge + j - step for j in range(edge)]
+        lower = [j + step if not j & step else edge + j for j in range(edge)]
+        masks = [
+            ir.Constant(ir.VectorType(_I32, edge * parts), [parts * j + part for j in picks for part in range(parts)])
+            for picks in (upper, lower)
+        ]
+        for i in range(edge):
+            if not i & step:
+                pair = rows[i], rows[i + step]
+                rows[i], rows[i + step] = (builder.shuffle_vector(*pair, mask) for mask in masks)
+        step //= 2
+    return rows
+
+
+def _load(builder, address, kind):
+    found = builder.load(builder.inttoptr(address, kind.as_pointer()))
+    found.align = 1
+    return found
+
+
+def _store(builder, value, address, streamed: int) -> None:
+    """``streamed``: the alignment of a streaming store; 0: a plain store, aligned or not."""
+    done = builder.store(value, builder.inttoptr(address, value.type.as_pointer()))
+    done.align = streamed or 1
+    if streamed:
+        done.set_metadata("nontemporal", builder.module.add_metadata([_I32(1)]))

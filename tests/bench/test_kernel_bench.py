@@ -1,0 +1,34 @@
+"""The kernel benchmark: both contenders of every row do the same, and the report says what was measured."""
+
+import json
+
+import numpy as np
+import pytest
+
+from spmd_grid.bench import kernel_cases
+from spmd_grid.bench.kernels import run_bench
+
+
+def test_names_are_unique():
+    names = [case.name for case in kernel_cases.all_cases()]
+    assert len(set(names)) == len(names) and {case.name for case in kernel_cases.quick_cases()} <= set(names)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (3, 4, 5)])
+def test_both_copy(shape):
+    source = np.arange(np.prod(shape), dtype="f8").reshape(shape).T
+    target = np.zeros(source.shape)
+    for call in kernel_cases.copy_calls(source, target):
+        target[...] = 0
+        call()
+        assert np.array_equal(target, source)
+
+
+def test_report(capsys, tmp_path):
+    cases = [case for case in kernel_cases.all_cases() if case.name == "fold: sum of 2 rows of 128 float64"]
+    run_bench(cases, 3, str(tmp_path / "k.json"), str(tmp_path / "k.md"))
+    figures = json.loads((tmp_path / "k.json").read_text())
+    (row,) = figures["rows"]
+    assert row["ratio"] == row["numpy"] / row["ours"] > 0 and row["low"] <= row["ours"] <= row["high"]
+    assert cases[0].name in capsys.readouterr().out and cases[0].name in (tmp_path / "k.md").read_text()
+    assert figures["summary"][0].endswith("of 1 rows reach their goal")
