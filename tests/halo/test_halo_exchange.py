@@ -682,7 +682,7 @@ def test_many_plans_one_after_the_other(spmd):
         gc.collect()
         tracemalloc.start()
         try:
-            make(20)
+            make(count)  # until all that is kept in bounded numbers is there
             gc.collect()
             before = tracemalloc.get_traced_memory()[0]
             make(count)
