@@ -28,6 +28,10 @@ __all__ = ["COPIED_BYTES", "LINE_BYTES", "Meeting", "array_in_frame", "meeting_o
 # Arrays outside the arena are copied into it to be read up to this many bytes at most; larger ones go in messages.
 COPIED_BYTES = 1 << 19
 
+# Arrays of sizes between these are copied even where they could be read: what a neighbour has read is dear to write to,
+# line by line, until it is out of the caches.  Below it costs less than a copy, above the caches have forgotten it.
+_DEAR_BYTES, _LENT_BYTES = 1 << 17, 1 << 21
+
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
 LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
@@ -103,7 +107,9 @@ class _NodeMeeting(Meeting):
 
     def _place_of(self, x: np.ndarray) -> tuple[int, int]:
         """Where others can read ``x``, or a copy of it: the offset in this process's segment (or -1), and flags."""
-        if x.flags.c_contiguous:
+        if _DEAR_BYTES < x.nbytes < _LENT_BYTES:
+            pass
+        elif x.flags.c_contiguous:
             offset = self._arena.offset_of(kernels.address_of(x), x.nbytes)
             if offset >= 0:
                 return offset, at.LENT

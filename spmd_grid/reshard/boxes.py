@@ -25,7 +25,7 @@ __all__ = ["BoxExchange", "by_memory"]
 
 # Boxes of at least this size are read where they lie.  Smaller ones come out of staging: that is a pass more over
 # memory, but what a neighbour has read is dear to write to, line by line, until it is out of the caches.
-_READ_BYTES = 6 << 20
+_READ_BYTES = 3 << 20
 
 # Boxes of at least this size go beside the channel where memory is not shared: packing them for persistent requests
 # costs more than the requests save.
