@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from spmd_grid.exchange.memory import copy_views, land, pack, view_of
+from spmd_grid.exchange.memory import copy_views, land, pack, rooms_of, view_of
 from spmd_grid.exchange.pending import drive
 from spmd_grid.exchange.transfer import Transfer, run_of
 from spmd_grid.transport.communicator import Communicator, tag_of
@@ -59,12 +59,15 @@ def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | Non
         return
     is_root = transfer.rank == transfer.root
     outgoing, incoming, finish = None, None, None
+    rooms, taken = rooms_of(comm.process), []
     if source is not None:
         boxes = [send.box for send in transfer.sends]
         same = transfer.pattern in ("all_gather", "broadcast", "gather")
-        outgoing = pack(source, boxes[:1] if same else boxes, transfer.send_run)
+        outgoing = pack(source, boxes[:1] if same else boxes, transfer.send_run, rooms, taken)
     if target is not None:
-        incoming, finish = land(target, [receive.box for receive in transfer.receives], transfer.receive_run)
+        incoming, finish = land(
+            target, [receive.box for receive in transfer.receives], transfer.receive_run, rooms, taken
+        )
     sent = [n * itemsize for n in transfer.send_counts]
     received = [n * itemsize for n in transfer.receive_counts]
     if transfer.pattern == "all_gather":
@@ -81,6 +84,7 @@ def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | Non
             copy_views([(outgoing, incoming)])
     if finish is not None:
         finish()
+    rooms.give_back(taken)
 
 
 def send_and_receive(
@@ -95,11 +99,12 @@ def send_and_receive(
     Receives are posted first; what stays on this member is copied while messages fly.
     """
     requests, finishes, own = [], [], []
+    rooms, taken = rooms_of(comm.process), []
     for receive in transfer.receives:
         if receive.peer == transfer.rank:
             own.append((view_of(source, receive.source_box), view_of(target, receive.box)))
             continue
-        incoming, finish = land(target, [receive.box], run_of(target.shape, [receive.box]))
+        incoming, finish = land(target, [receive.box], run_of(target.shape, [receive.box]), rooms, taken)
         requests += comm.irecv(incoming, receive.peer, tag)
         if finish is not None:
             finishes.append(finish)
@@ -107,9 +112,10 @@ def send_and_receive(
     for send in transfer.sends:
         if send.peer != transfer.rank:
             if packed is None or packed[0] != send.box:  # the same box often goes to several members
-                packed = send.box, pack(source, [send.box], run_of(source.shape, [send.box]))
+                packed = send.box, pack(source, [send.box], run_of(source.shape, [send.box]), rooms, taken)
             requests += comm.isend(packed[1], send.peer, tag)
     copy_views(own)
     yield requests
     for finish in finishes:
         finish()
+    rooms.give_back(taken)

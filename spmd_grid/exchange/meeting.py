@@ -46,8 +46,11 @@ class Meeting:
     def __init__(self, comm: Communicator):
         self.comm = comm
 
-    def swap(self, x: np.ndarray | None = None) -> Frames:
-        """Posts this member's frame, and lets the others read ``x``; everybody's frames.  Collective."""
+    def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
+        """Posts this member's frame, and lets the others read ``x``; everybody's frames.
+
+        Collective.  ``in_place``: they get at ``x`` itself and may write to it, which `reads_in_place`.
+        """
         return self.comm.swap_frames(x)
 
     def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
@@ -105,9 +108,9 @@ class _NodeMeeting(Meeting):
     copied_bytes = COPIED_BYTES
     model: MachineModel | None = None
 
-    def _place_of(self, x: np.ndarray) -> tuple[int, int]:
+    def _place_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         """Where others can read ``x``, or a copy of it: the offset in this process's segment (or -1), and flags."""
-        if _DEAR_BYTES < x.nbytes < _LENT_BYTES:
+        if _DEAR_BYTES < x.nbytes < _LENT_BYTES and not in_place:
             pass
         elif x.flags.c_contiguous:
             offset = self._arena.offset_of(kernels.address_of(x), x.nbytes)
@@ -164,14 +167,14 @@ class MemoryMeeting(_NodeMeeting):
         state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
         state[at.PLACES_SEEN] = kernels.address_of(self._places)
 
-    def swap(self, x: np.ndarray | None = None) -> Frames:
+    def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
         comm = self.comm
         if comm.process.pending or comm.frame[1]:
             comm.mark_frame()
         address, n_bytes, offset, flags = 0, 0, -1, 0
         if x is not None:
             if x.nbytes > at.LINE_ARRAY_BYTES:
-                offset, flags = self._place_of(x)
+                offset, flags = self._place_of(x, in_place)
             elif x.nbytes:
                 if not x.flags.c_contiguous:
                     x = x.copy("C")
@@ -221,11 +224,11 @@ class MemoryMeeting(_NodeMeeting):
 class MixedMeeting(_NodeMeeting):
     """Meetings by the transport, of members of which some see one another's memory; frames carry the places."""
 
-    def swap(self, x: np.ndarray | None = None) -> Frames:
+    def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
         self._state[at.EPOCH] += 1
         flags = 0
         if x is not None and x.nbytes > INLINE_BYTES:  # a smaller one is in the frame itself
-            offset, flags = self._place_of(x)
+            offset, flags = self._place_of(x, in_place)
             place = np.zeros(at.PLACE_WORDS, np.int64)
             place[at.PLACE_OFFSET], place[at.PLACE_FLAGS] = offset, flags
             if flags & at.STRIDED:

@@ -12,10 +12,13 @@ from spmd_grid import kernels
 from spmd_grid.grid.box import Box
 from spmd_grid.transport.communicator import Process
 
-__all__ = ["copy_views", "flat_bytes", "land", "pack", "scratch", "view_of"]
+__all__ = ["copy_views", "flat_bytes", "Rooms", "land", "pack", "rooms_of", "scratch", "view_of"]
 
 # Below this many bytes numpy's own assignment is faster than building a copy table.
 _KERNEL_BYTES = 1 << 15
+
+# Rooms for packed messages smaller than the first are not kept; of all together at most the second.
+_SMALL_ROOM, _MOST_ROOM = 1 << 16, 1 << 29
 
 # Scratch memory beyond this is given back to the system after use.
 _MOST_KEPT_BYTES = 1 << 26
@@ -71,24 +74,76 @@ def flat_bytes(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1).view(np.uint8) if x.itemsize else np.empty(0, np.uint8)
 
 
-def pack(x: np.ndarray, boxes: Sequence[Box], run: tuple[int, int] | None) -> np.ndarray:
-    """The boxes of ``x`` one after the other as flat bytes: a view of ``x`` if they are a ``run`` of it.  Local."""
+class Rooms:
+    """Memory for packed messages that is used again: its first touch costs more than the bytes that pass through it.
+
+    What `take` gives comes back by `give_back`, once nothing is under way in it.  Local; one per process.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[np.ndarray] = []
+
+    def take(self, n_bytes: int) -> np.ndarray:
+        """At least ``n_bytes``, at most about twice as many."""
+        for place, room in enumerate(self._free):
+            if n_bytes <= room.nbytes <= 2 * n_bytes + _SMALL_ROOM:
+                return self._free.pop(place)
+        return np.empty(n_bytes, np.uint8)
+
+    def give_back(self, rooms: Sequence[np.ndarray]) -> None:
+        self._free += [room for room in rooms if room.nbytes >= _SMALL_ROOM]
+        kept = sum(room.nbytes for room in self._free)
+        while kept > _MOST_ROOM:
+            kept -= self._free.pop(0).nbytes
+
+
+def rooms_of(process: Process) -> Rooms:
+    """Those of this process."""
+    return process.kept.setdefault("rooms", Rooms())
+
+
+def pack(
+    x: np.ndarray,
+    boxes: Sequence[Box],
+    run: tuple[int, int] | None,
+    rooms: Rooms | None = None,
+    taken: list | None = None,
+) -> np.ndarray:
+    """The boxes of ``x`` one after the other as flat bytes: a view of ``x`` if they are a ``run`` of it.
+
+    Local.  Else they lie in one of ``rooms``, which is added to ``taken``, or in fresh memory.
+    """
     if run is not None and x.flags.c_contiguous:
         return flat_bytes(x)[run[0] * x.itemsize : run[1] * x.itemsize]
-    staging = np.empty(sum(box.size for box in boxes), x.dtype)
+    staging = _staging(x.dtype, boxes, rooms, taken)
     copy_views([(view_of(x, box), part) for box, part in zip(boxes, _parts(staging, boxes))])
     return flat_bytes(staging)
 
 
 def land(
-    x: np.ndarray, boxes: Sequence[Box], run: tuple[int, int] | None
+    x: np.ndarray,
+    boxes: Sequence[Box],
+    run: tuple[int, int] | None,
+    rooms: Rooms | None = None,
+    taken: list | None = None,
 ) -> tuple[np.ndarray, Callable[[], None] | None]:
-    """Flat bytes that become the boxes of ``x``, and what to call once they are filled (None: nothing).  Local."""
+    """Flat bytes that become the boxes of ``x``, and what to call once they are filled (None: nothing).
+
+    Local.  ``rooms``, ``taken``: as for `pack`.
+    """
     if run is not None and x.flags.c_contiguous:
         return flat_bytes(x)[run[0] * x.itemsize : run[1] * x.itemsize], None
-    staging = np.empty(sum(box.size for box in boxes), x.dtype)
+    staging = _staging(x.dtype, boxes, rooms, taken)
     pairs = [(part, view_of(x, box)) for box, part in zip(boxes, _parts(staging, boxes))]
     return flat_bytes(staging), lambda: copy_views(pairs)
+
+
+def _staging(dtype: np.dtype, boxes: Sequence[Box], rooms: Rooms | None, taken: list | None) -> np.ndarray:
+    n = sum(box.size for box in boxes)
+    if rooms is None or not dtype.itemsize:
+        return np.empty(n, dtype)
+    taken.append(rooms.take(n * dtype.itemsize))
+    return taken[-1][: n * dtype.itemsize].view(dtype)
 
 
 def _parts(staging: np.ndarray, boxes: Sequence[Box]) -> list[np.ndarray]:

@@ -211,7 +211,7 @@ class Reduction:
         """Every member folds its slice into root's result, where that can be reached; else root folds it all."""
         meeting = self.call.meeting
         reachable = flat is not None and meeting.reads_in_place(flat)
-        frames = meeting.swap(flat if reachable else None)
+        frames = meeting.swap(flat if reachable else None, in_place=True)
         goals = self._goals.of(frames)
         goal = flat if goals is None else goals[self._root]
         if goal is flat is not None and not reachable:
