@@ -26,7 +26,7 @@ from spmd_grid.exchange.transfer import Receive, Send, Transfer, run_of
 from spmd_grid.grid.blocks import block_interval
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.ops.kept import keep
-from spmd_grid.ops.movement import DirectCopies, MemberArrays, fresh
+from spmd_grid.ops.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import Frames
 from spmd_grid.typing import Shape

@@ -18,7 +18,7 @@ from spmd_grid.exchange.pending import Request, drive
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
 from spmd_grid.ops.arguments import as_array, check_grid, check_output, hashable, root_index
-from spmd_grid.ops.movement import fresh
+from spmd_grid.ops.member_arrays import fresh
 from spmd_grid.ops.plan import CallPlan
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, tag_of
 
