@@ -174,6 +174,11 @@ def copy_rows(table, columns, first, last, source_base, target_base):
             n0, s0, t0 = load(shape, ndim - 2), load(s, ndim - 2), load(t, ndim - 2)
         if ndim > 2:
             n1, s1, t1 = load(shape, ndim - 3), load(s, ndim - 3), load(t, ndim - 3)
+        planes = 1
+        for d in range(ndim - 3):
+            planes *= load(shape, d)
+        if planes == 0:  # a row that copies nothing
+            continue
         past_caches = n1 * n0 * run >= STREAM_PLANE
         if past_caches:
             if not asked:
