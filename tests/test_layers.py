@@ -125,7 +125,9 @@ BROKEN = {
     "the package itself": ("array", "import spmd_grid as sg", "imports spmd_grid, which is not below"),
     "by name": ("errors", "import importlib\nimportlib.import_module('spmd_grid.ops.shift')", "not below"),
     "mpi4py": (
-        "transport.launch", "def f():\n    from mpi4py import MPI", "mpi4py, which only transport.mpi, bench.mpi may",
+        "transport.launch",
+        "def f():\n    from mpi4py import MPI",
+        "mpi4py, which only transport.mpi, bench.mpi may",
     ),
     "numba": ("exchange.memory", "import numba.core", "numba, which only kernels"),
     "circle": ("ops.signatures", "from spmd_grid.ops.shift import shift", "a circle"),

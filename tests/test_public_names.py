@@ -22,7 +22,6 @@ PROMISED = {
 }
 
 
-
 def _is_operation(thing) -> bool:
     return hasattr(thing, "start") and not inspect.isclass(thing)
 

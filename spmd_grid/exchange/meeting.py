@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import astuple
+from time import perf_counter
 
 import numpy as np
 
@@ -28,9 +29,16 @@ __all__ = ["COPIED_BYTES", "LINE_BYTES", "Meeting", "array_in_frame", "meeting_o
 # Arrays outside the arena are copied into it to be read up to this many bytes at most; larger ones go in messages.
 COPIED_BYTES = 1 << 19
 
-# Arrays of sizes between these are copied even where they could be read: what a neighbour has read is dear to write to,
-# line by line, until it is out of the caches.  Below it costs less than a copy, above the caches have forgotten it.
-_DEAR_BYTES, _LENT_BYTES = 1 << 17, 1 << 21
+# Between processors that are far apart, arrays of sizes between these are copied even where they could be read: what a
+# neighbour has read is dear to write to, line by line, until it is out of the caches.  Below it costs less than a copy,
+# above the caches have forgotten it.
+_DEAR_BYTES, _LENT_BYTES = 1 << 17, 1 << 22
+
+# Processors are far apart where a word takes longer from one to the other than within one cache.  Asked for every so
+# many meetings, for virtual processors wander.
+_FAR_SECONDS = 170e-9
+_ASKED_EVERY = 256
+_ROLL_CALLS = 8
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -42,6 +50,8 @@ _MOST_STRIDES = at.PLACE_WORDS - at.PLACE_STRIDES
 
 class Meeting:
     """Meetings by what the transport offers."""
+
+    is_far = False  # whether the processors of some members are far apart, as all of them see it
 
     def __init__(self, comm: Communicator):
         self.comm = comm
@@ -110,7 +120,7 @@ class _NodeMeeting(Meeting):
 
     def _place_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         """Where others can read ``x``, or a copy of it: the offset in this process's segment (or -1), and flags."""
-        if _DEAR_BYTES < x.nbytes < _LENT_BYTES and not in_place:
+        if self.is_far and _DEAR_BYTES < x.nbytes < _LENT_BYTES and not in_place:
             pass
         elif x.flags.c_contiguous:
             offset = self._arena.offset_of(kernels.address_of(x), x.nbytes)
@@ -146,6 +156,21 @@ class _NodeMeeting(Meeting):
         if kernels.depart(self._address, frames.lends) != at.FINE:
             self._raise_ended()
 
+    def ask_distance(self) -> None:
+        """Finds out whether members' processors are far apart.  Collective over the members of the node."""
+        taken = []
+        for _ in range(3):
+            began = perf_counter()
+            self._call_roll(_ROLL_CALLS)
+            taken.append(perf_counter() - began)
+        self.is_far = bool(self._call_roll(1, min(taken) > _ROLL_CALLS * _FAR_SECONDS))
+
+    def _call_roll(self, rounds: int, bits: int = 0) -> int:
+        found = kernels.call_roll(self._address, rounds, bits)
+        if found < 0:
+            self._raise_ended()
+        return found
+
     def _raise_ended(self) -> None:
         self._wire.raise_error()
         raise TransportError("a meeting in the node's memory was interrupted")
@@ -160,7 +185,7 @@ class MemoryMeeting(_NodeMeeting):
         self._places = np.zeros((2, comm.size * _PLACE_BYTES), np.uint8)
         data = np.zeros((2, comm.size * FRAME_BYTES), np.uint8)
         self._frames = [Frames(b"", memoryview(each), None) for each in data]  # of even and odd meetings
-        self._turn = 0
+        self._count = 0
         state = self._state
         state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
         state[at.FRAMES_SEEN] = kernels.address_of(data)
@@ -169,6 +194,9 @@ class MemoryMeeting(_NodeMeeting):
 
     def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
         comm = self.comm
+        self._count = count = self._count + 1
+        if count % _ASKED_EVERY == 0 and comm.times_well:
+            self.ask_distance()
         if comm.process.pending or comm.frame[1]:
             comm.mark_frame()
         address, n_bytes, offset, flags = 0, 0, -1, 0
@@ -180,7 +208,7 @@ class MemoryMeeting(_NodeMeeting):
                     x = x.copy("C")
                 address, n_bytes = kernels.address_of(x), x.nbytes
         seen = kernels.meet(self._address, address, n_bytes, offset, flags)
-        turn = self._turn = self._turn ^ 1
+        turn = count & 1
         frames = self._frames[turn]
         if seen & at.CHANGED:
             if seen < 0:
@@ -318,6 +346,7 @@ def _make(comm: Communicator) -> Meeting:
         return MixedMeeting(comm, members, block, addresses)
     meeting = MemoryMeeting(comm, members, block, addresses)
     if comm.times_well:
+        meeting.ask_distance()
         meeting.model = _agreed_model(comm)
         meeting.copied_bytes = meeting.model.copied_bytes(at.LINE_ARRAY_BYTES, COPIED_BYTES)
     return meeting

@@ -31,6 +31,7 @@ __all__ = [
     "box_row",
     "build_table",
     "bytes_at",
+    "call_roll",
     "copy_address",
     "copy_boxes",
     "copy_boxes_between",
@@ -49,7 +50,7 @@ __all__ = [
 _COMPILED = {
     "copy": ("copy_address", "copy_boxes", "copy_boxes_between"),
     "course": ("course_address", "run_course"),
-    "meeting": ("copy_table", "depart", "meet"),
+    "meeting": ("call_roll", "copy_table", "depart", "meet"),
 }
 
 

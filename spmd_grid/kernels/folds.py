@@ -19,6 +19,7 @@ from spmd_grid.reduction_kind import KINDS
 __all__ = ["COMPILED_FROM", "fold", "fold_addresses", "supports"]
 
 COMPILED_FROM = 1 << 16  # bytes of all rows: below it a call of numpy per row costs no more than ours
+STREAMED_FROM = 8 << 20  # bytes of the result: the least that is streamed past the caches
 
 _SUPPORTED = frozenset(np.dtype(code).str for code in "?bBhHiIqQfdFD")
 
@@ -51,7 +52,7 @@ def fold(kind: str, stack: np.ndarray, out: np.ndarray) -> None:
     step = stack.strides[0]
     if _is_compiled(kind, len(stack), out) and step and stack.strides[1] == out.itemsize and stack.flags.aligned:
         first = address_of(stack)
-        _kernel_of(kind, out.dtype)(np.arange(first, first + step * len(stack), step), out.size, address_of(out))
+        _run_compiled(kind, np.arange(first, first + step * len(stack), step), out)
     else:
         reference.fold(kind, stack, out)
 
@@ -64,7 +65,7 @@ def fold_addresses(kind: str, addresses: np.ndarray, n: int, out: np.ndarray) ->
     if out.shape != (n,) or not len(addresses):
         raise ShapeError(f"fold of {len(addresses)} rows of {n} into {out.shape}; it takes rows >= 1 and out of ({n},)")
     if _is_compiled(kind, len(addresses), out):
-        _kernel_of(kind, out.dtype)(addresses, n, address_of(out))
+        _run_compiled(kind, addresses, out)
     else:
         reference.fold_addresses(kind, addresses, n, out)
 
@@ -74,14 +75,21 @@ def _is_compiled(kind: str, rows: int, out: np.ndarray) -> bool:
         raise ReductionError(f"fold by {kind!r}; it must be one of {', '.join(KINDS)}")
     if rows * out.nbytes < COMPILED_FROM:
         return False
-    if rows < 3 and not (out.dtype.kind == "c" and kind in ("max", "min")):
+    if rows < 3 and out.nbytes < STREAMED_FROM and not (out.dtype.kind == "c" and kind in ("max", "min")):
         return False
     return supports(out.dtype, kind) and out.flags.carray  # contiguous, aligned and writeable
 
 
-def _kernel_of(kind: str, dtype: np.dtype):
-    global _kernel_of
-    from spmd_grid.kernels.reduce import kernel_of
+def _run_compiled(kind: str, addresses: np.ndarray, out: np.ndarray) -> None:
+    compiled = _compiled()
+    room = np.empty(compiled.ROOM_BYTES, np.uint8) if out.nbytes >= STREAMED_FROM else None
+    kernel = compiled.kernel_of(kind, out.dtype)
+    kernel(addresses, out.size, address_of(out), 0 if room is None else address_of(room))
 
-    _kernel_of = kernel_of
-    return kernel_of(kind, dtype)
+
+@cache
+def _compiled():
+    """The compiled kernels, loaded at their first use: numba takes half a second."""
+    from spmd_grid.kernels import reduce
+
+    return reduce

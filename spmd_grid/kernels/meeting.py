@@ -1,7 +1,7 @@
 """The compiled meeting of processes that see one another's memory: everybody posts a few bytes and reads everybody's.
 
-Each process owns a block of two lines and a word.  A line has the number of the meeting, a *place* (where an array of
-the process lies), a frame, and room for a small array.  Lines exist twice, for even and odd meetings: who comes to the
+Each process owns a block of two lines and two words.  A line has the number of the meeting, a *place* (where an array
+of the process lies), a frame, and room for a small array.  Lines exist twice, for even and odd meetings: who comes to the
 next meeting has read all lines of this one, and who posts in the one after it has seen everybody at the next.  Only
 arrays that are read where they lie need a second step: their owners wait until all the others have departed.
 """
@@ -18,7 +18,7 @@ from spmd_grid.kernels.compiled import inner, kernel
 from spmd_grid.kernels.copy import copy_address, move
 from spmd_grid.kernels.course import wait_for
 
-__all__ = ["copy_table", "depart", "meet"]
+__all__ = ["call_roll", "copy_table", "depart", "meet"]
 
 _HEADER_WORDS = at.FRAME_WORDS // 2
 
@@ -97,6 +97,29 @@ def depart(state, lends):
             if i != rank and wait_for(state, load(state, at.BLOCKS + i) + done, epoch, i) != at.FINE:
                 return at.ENDED
     return at.FINE
+
+
+@kernel("int64(int64, int64, int64)")
+def call_roll(state, rounds, bits):
+    """Lets all members wait for one another, ``rounds`` times, on nothing but a word each.
+
+    The bits that any of them brings, or -1 where the wait was given up; meaningless where the next roll call follows at
+    once.  Needs no GIL.
+    """
+    size, rank = load(state, at.MEMBERS), load(state, at.MEMBER)
+    words = 2 * load(state, at.LINE_BYTES) + 64  # on a line of its own
+    calls = load(state, at.CALLS)
+    store(state, at.CALLS, calls + rounds)
+    own = load(state, at.BLOCKS + rank) + words
+    store(own, 1, bits)
+    for number in range(calls + 1, calls + rounds + 1):
+        store_release(own, number)
+        for i in range(size):
+            if i != rank and wait_for(state, load(state, at.BLOCKS + i) + words, number, i) != at.FINE:
+                return -1
+    for i in range(size):
+        bits |= load(load(state, at.BLOCKS + i) + words, 1)
+    return bits
 
 
 @kernel("void(int64, int64, int64, int64, int64, int64)")

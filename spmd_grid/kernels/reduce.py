@@ -18,8 +18,11 @@ from numba.extending import overload
 
 from spmd_grid.kernels.address import pointer
 from spmd_grid.kernels.compiled import kernel
+from spmd_grid.kernels.streams import stream_rows
+from spmd_grid.kernels.vectors import LINE, drain, move
 
 BLOCK = 1 << 16  # bytes of ``out`` at a time; measured 8 KiB to 256 KiB, flat from 64 KiB
+ROOM_BYTES = 1 << 14  # in which a block is folded before it is streamed past the caches
 
 
 def combine(operation, a, b):
@@ -99,17 +102,18 @@ _BOOL_IS = {
 
 def _make(operation: str, dtype: str):
     itemsize = np.dtype(dtype).itemsize
-    block = BLOCK // itemsize
+    block, room_block = BLOCK // itemsize, ROOM_BYTES // itemsize
 
-    @kernel("void(int64[::1], int64, int64)", f"{operation}_{dtype}")
-    def fold(rows, size, out):
-        for start in range(0, size, block):
-            n = min(block, size - start)
+    @kernel("void(int64[::1], int64, int64, int64)", f"{operation}_{dtype}")
+    def fold(rows, size, out, room):
+        step = room_block if room else block
+        for start in range(0, size, step):
+            n = min(step, size - start)
             at = start * itemsize
-            o = carray(pointer(out + at, dtype), n)
+            o = carray(pointer(room if room else out + at, dtype), n)
             a = carray(pointer(rows[0] + at, dtype), n)
             row = 1
-            if rows[0] != out:
+            if room or rows[0] != out:
                 if rows.size > 3:
                     b = carray(pointer(rows[1] + at, dtype), n)
                     c = carray(pointer(rows[2] + at, dtype), n)
@@ -139,6 +143,12 @@ def _make(operation: str, dtype: str):
                 for i in range(n):
                     o[i] = combine(operation, o[i], a[i])
                 row += 1
+            if room and n * itemsize < LINE:
+                move(room, out + at, n * itemsize)
+            elif room:
+                stream_rows(room, out + at, n * itemsize, 1, 0, 0, 1, 0, 0)
+        if room:
+            drain()
 
     return fold
 
@@ -151,7 +161,8 @@ def kernel_of(kind: str, dtype: np.dtype) -> Callable[[np.ndarray, int, int], No
     """The kernel of a reduction kind and dtype, compiled or loaded from the cache at its first use.
 
     Local; threads may ask at once.  A kernel takes (int64 array of row addresses, elements per row, address of the
-    result), all aligned to the dtype.  The result may be the first row, in place; it must not overlap the others.
+    result, address of ROOM_BYTES), all aligned to the dtype; with room (not 0) the result is streamed past the caches.
+    The result may be the first row, in place; it must not overlap the others.
     """
     key = kind, dtype
     found = _kernels.get(key)

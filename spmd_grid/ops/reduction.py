@@ -36,8 +36,10 @@ __all__ = ["Reduction"]
 # Up to this many bytes over all members, one round that collects everything beats two rounds of slices.
 _SMALL_BYTES = 1 << 14
 
-# Two members read as much of each other's whether they fold it all or halves, and save a round.
+# Two members read as much of each other's whether they fold it all or halves, and save a round.  In one cache, halves
+# from some size on are faster nevertheless: a fold has a third stream.
 _SMALL_FOR_TWO = 1 << 23
+_HALVES_FROM = 1 << 18
 
 # More than two members fold arrays outside the arena by pieces only up to this many bytes.
 _STAGED_BYTES = 1 << 21
@@ -80,9 +82,10 @@ class Reduction:
         self._n = int(np.prod(shape, dtype=np.int64))
         self._root = root
         self._blocks = blocks
-        most = _SMALL_BYTES if comm.size > 2 else _SMALL_FOR_TWO
-        small = blocks is None and self._n * dtype.itemsize * comm.size <= most
+        total = self._n * dtype.itemsize * comm.size
+        small = blocks is None and total <= (_SMALL_BYTES if comm.size > 2 else _SMALL_FOR_TWO)
         self._whole = small or not kind.elementwise
+        self._could_halve = small and kind.elementwise and total >= _HALVES_FROM
 
     @cached_property
     def collect(self) -> Transfer:
@@ -117,24 +120,31 @@ class Reduction:
         arrays = self._arrays.of(frames)
         if arrays is None:
             return self._run_staged(x, target) if self._is_staged else self._run_by_messages(x, target)
-        if self._whole or self._arrays.way is INLINE:  # what can be read where it lies need not be collected
+        if self._folds_whole or self._arrays.way is INLINE:  # what can be read where it lies need not be collected
             try:
                 return self._fold_arrays(arrays, target)
             finally:
                 self._depart(frames)
         if self._blocks is None:
             return self._run_by_memory(frames, arrays, target)
-        self._fold_block(arrays, target)
+        self._fold_block(frames, arrays, target)
         self._depart(frames)
         return target
 
-    def _fold_block(self, arrays: list[np.ndarray], target: np.ndarray) -> None:
+    @property
+    def _folds_whole(self) -> bool:
+        """Whether every member folds whole arrays that it can read; alike on all members."""
+        return self._whole and not (self._could_halve and not self.call.meeting.is_far)
+
+    def _fold_block(self, frames: Frames, arrays: list[np.ndarray], target: np.ndarray) -> None:
         """Folds this member's block of everybody's array: where it lies in runs, or piece by piece through a stack."""
-        run = run_of(self.source_shape, [self.cut])
-        if run is not None and target.flags.c_contiguous:
-            start = run[0] * self.dtype.itemsize
-            addresses = np.array([kernels.address_of(array) + start for array in arrays], np.int64)
-            kernels.fold_addresses(self._kind_name, addresses, target.size, target.reshape(-1))
+        if self._block_run is not None and target.flags.c_contiguous:
+            rows, addresses = self._block_rows(frames, arrays)
+            flat = target.reshape(-1)
+            if len(rows) <= 2 or len(rows) * flat.nbytes <= _SMALL_BYTES:
+                self._combine(rows, flat)
+            else:
+                kernels.fold_addresses(self._kind_name, addresses, flat.size, flat)
         else:
             most = max(_PIECE_BYTES // (len(arrays) * self.dtype.itemsize), 1)
             with scratch(self.comm.process, (len(arrays) + 1, min(most, self.cut.size)), self.dtype) as room:
@@ -146,6 +156,22 @@ class Reduction:
                     view_of(target, piece.relative_to(self.cut.starts))[...] = folded.reshape(piece.shape)
         if self._is_average:
             self._divide(target)
+
+    @cached_property
+    def _block_run(self) -> tuple[int, int] | None:
+        """The first cell and the number of cells of this member's block, where they lie in one run."""
+        return run_of(self.source_shape, [self.cut])
+
+    def _block_rows(self, frames: Frames, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+        """This member's block of everybody's array, and where each begins."""
+        found = None if frames.places is None else self._rows_at.get(frames.places)
+        if found is None:
+            first = self._block_run[0]
+            rows = [array.reshape(-1)[first : first + self.cut.size] for array in arrays]
+            found = rows, np.array([kernels.address_of(row) for row in rows], np.int64)
+            if frames.places is not None:
+                keep(self._rows_at, frames.places, found)
+        return found
 
     @property
     def _is_staged(self) -> bool:
@@ -268,7 +294,7 @@ class Reduction:
             return "every member combines all arrays"
         if self._blocks is not None:
             return "every member combines its block of all arrays"
-        if self._whole:
+        if self._folds_whole:
             return "every member combines all arrays" if self._root is None else "root combines all arrays"
         where = "the others copy" if self._root is None else "root gets"
         return f"every member combines 1/{self.comm.size} of all arrays, which {where}"
@@ -336,18 +362,21 @@ class Reduction:
             return target
         if target is None:
             return None
-        combine = self.kind.combine
         if self._is_cut:
             arrays = [view_of(array, self.cut) for array in arrays]
-        if len(arrays) == 1:
-            target[...] = arrays[0]
-        else:
-            self._quiet.run(combine, arrays[0], arrays[1], out=target)
-            for array in arrays[2:]:
-                self._quiet.run(combine, target, array, out=target)
+        self._combine(arrays, target)
         if self._is_average:
             self._divide(target)
         return target
+
+    def _combine(self, arrays: Sequence[np.ndarray], target: np.ndarray) -> None:
+        if len(arrays) == 1:
+            target[...] = arrays[0]
+            return
+        combine = self.kind.combine
+        self._quiet.run(combine, arrays[0], arrays[1], out=target)
+        for array in arrays[2:]:
+            self._quiet.run(combine, target, array, out=target)
 
     def _divide(self, target: np.ndarray) -> None:
         self._quiet.run(np.true_divide, target, self.comm.size, out=target)

@@ -16,9 +16,7 @@ def test_every_contender_gets_every_cell_right(ranks):
     """On 1 and 2 periodic ranks both neighbours are the same one, which swaps faces that are told apart by rank."""
     job = run_job("mpiexec", ranks, JOB, python=["-W", "error"])
     assert job.code == 0, job
-    by_kind = {
-        line.split(" ", 2)[0] + line.split(" ", 2)[1]: line.split(" ", 2)[2] for line in job.out.splitlines()
-    }
+    by_kind = {line.split(" ", 2)[0] + line.split(" ", 2)[1]: line.split(" ", 2)[2] for line in job.out.splitlines()}
     assert set(by_kind) == {"1False", "1True", "3False", "3True"}
     for kind, names in by_kind.items():
         names = names.split("; ")

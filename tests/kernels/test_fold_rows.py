@@ -58,7 +58,7 @@ def compiled(kind, stack):
 
     out = np.empty_like(stack[0])
     rows = np.array([kernels.address_of(row) for row in stack])
-    kernel_of(kind, stack.dtype)(rows, out.size, kernels.address_of(out))
+    kernel_of(kind, stack.dtype)(rows, out.size, kernels.address_of(out), 0)
     return out
 
 
@@ -107,6 +107,22 @@ def test_policy_twin_and_kernel_agree(data):
         same_bits(other, expected)
     reference.fold_addresses(kind, addresses, size, other)
     same_bits(other, expected)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), PAIRS[:: len(PAIRS) // 12], ids=lambda x: str(x))
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 6, 9])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_streamed_past_the_caches(kind, dtype, rows, offset, monkeypatch):
+    monkeypatch.setattr(policy, "STREAMED_FROM", 1 << 16)
+    monkeypatch.setattr(policy, "COMPILED_FROM", 0)
+    size = (1 << 16) // dtype.itemsize + 4099
+    stack = np.random.default_rng(rows).choice(specials(dtype), (rows, size + 1))[:, offset : size + offset]
+    out = np.empty(size + 1, dtype)
+    kernels.fold(kind, stack, out[1 - offset : size + 1 - offset])
+    same_bits(out[1 - offset : size + 1 - offset], expected_of(kind, stack))
+    expected = expected_of(kind, stack)
+    kernels.fold(kind, stack, stack[0])
+    same_bits(np.ascontiguousarray(stack[0]), expected)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
-from spmd_grid.exchange.meeting import COPIED_BYTES
+from spmd_grid.exchange.meeting import COPIED_BYTES, meeting_of
 from spmd_grid.ops.signatures import cut_box
 
 SHAPES = [(4, 6), (40, 33), (150, 151), (301, 700)]  # with the line, with the line for some, copied, by messages
@@ -80,6 +80,43 @@ def body(shape):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_everywhere(spmd, n, shape):
     spmd(n, body, shape)
+
+
+def as_if_far(shape, far):
+    grid = sg.init_grid((-1,))
+    n, me = grid.grid.size, grid.rank
+    parts = np.random.default_rng(4).standard_normal((n, *shape))
+    sg.all_reduce(np.ones(1), grid, [0])
+    meeting = meeting_of(grid.group((0,)))
+    meeting.is_far = far
+    check_all(grid, n, me, parts, "arena", "arena")
+    x = grid.allocate(shape, "f8")
+    x[...] = me
+    lent = meeting.swap(x)
+    if hasattr(meeting, "ask_distance"):
+        assert bool(lent.lends) != far
+    meeting.depart(lent)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("far", [False, True])
+def test_copied_where_processors_are_far_apart(spmd, n, far):
+    spmd(n, as_if_far, (150, 151), far)
+
+
+def agrees_on_distance():
+    grid = sg.init_grid((-1,))
+    sg.all_reduce(np.ones(1), grid, [0])
+    meeting = meeting_of(grid.group((0,)))
+    if hasattr(meeting, "ask_distance"):
+        meeting.ask_distance()
+    found = meeting.is_far
+    assert all(sg.all_gather(np.array([found]), grid, [0], 0) == found)
+    return found
+
+
+def test_distance_is_the_same_for_all(spmd):
+    assert len(set(spmd(3, agrees_on_distance))) == 1
 
 
 def many_dims():
