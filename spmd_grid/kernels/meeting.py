@@ -1,8 +1,8 @@
 """The compiled meeting of processes that see one another's memory: everybody posts a few bytes and reads everybody's.
 
 Each process owns a block of two lines and two words.  A line has the number of the meeting, a *place* (where an array
-of the process lies), a frame, and room for a small array.  Lines exist twice, for even and odd meetings: who comes to the
-next meeting has read all lines of this one, and who posts in the one after it has seen everybody at the next.  Only
+of the process lies), a frame, and room for a small array.  Lines exist twice, for even and odd meetings: who comes to
+the next meeting has read all lines of this one, and who posts in the one after it has seen everybody at the next.  Only
 arrays that are read where they lie need a second step: their owners wait until all the others have departed.
 """
 
