@@ -14,7 +14,7 @@ ROOT = Path(spmd_grid.__file__).parent
 # one another.  The longest matching prefix counts.
 LAYERS = [
     ["errors", "typing"],
-    ["reduction_kind"],
+    ["reduction_kind", "watch"],
     ["kernels", "transport", "grid"],
     ["grid.process_grid"],
     ["exchange"],

@@ -7,6 +7,8 @@ pass different arguments to the same one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from spmd_grid import errors
@@ -17,16 +19,16 @@ from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communic
 __all__ = ["encode_error", "error_from", "learn_facts", "swap_texts"]
 
 
-def learn_facts(comm: Communicator, frames: Frames, body: bytes, description: str) -> list[Facts]:
+def learn_facts(comm: Communicator, frames: Frames, body: bytes, describe: Callable[[], str]) -> list[Facts]:
     """The facts of all members, in member order.
 
-    ``body`` is what this member's header announced for a second round, ``description`` who is in which call, in words.
-    Collective over those who swapped ``frames``; raises the same error on all of them.
+    ``body`` is what this member's header announced for a second round; ``describe`` says who is in which call, and
+    where.  Collective over those who swapped ``frames``; raises the same error on all of them.
     """
     headers = [frames.headers[i * HEADER_BYTES : (i + 1) * HEADER_BYTES] for i in range(comm.size)]
     prefixes = {header: read_prefix(header) for header in set(headers)}  # most often all are equal
     if len({call for _, _, call in prefixes.values()}) > 1:
-        _raise_mismatch(comm, description)
+        _raise_mismatch(comm, describe())
     if all(kind == PLAIN for kind, _, _ in prefixes.values()):
         facts = {
             header: decode_facts(header[PREFIX_BYTES : PREFIX_BYTES + n]) for header, (_, n, _) in prefixes.items()

@@ -16,12 +16,25 @@ __all__ = ["Request", "drive"]
 
 def drive(comm: Communicator, steps: Iterator[list]):
     """Runs ``steps`` to the end, waiting where they wait; their result."""
+    recorder = comm.process.recorder
+    if recorder is not None and recorder.is_idle:
+        return recorder.run(comm.process.activity, None, drive, comm, steps)
     while True:
         try:
             requests = next(steps)
         except StopIteration as end:
             return end.value
         comm.wait_all(requests)
+
+
+class _Wait:
+    """The wait for a started operation, in words."""
+
+    def __init__(self, activity):
+        self._activity = activity
+
+    def describe(self) -> str:
+        return "wait()" if self._activity is None else f"wait() for {self._activity.describe()}"
 
 
 class Request:
@@ -82,6 +95,10 @@ class Request:
         """Waits for the end; the result of the operation, or its error.  Collective, as the operation is."""
         if self._taken:
             raise RequestError("wait() on a request whose result has been taken; a request is waited for once")
+        if not self._done:
+            recorder = self._comm.process.recorder
+            if recorder is not None and recorder.is_idle:
+                return recorder.run(_Wait(self._activity), None, self.wait)
         while not self._done:
             self._comm.process.activity = self._activity
             self._comm.wait_all(self.requests)

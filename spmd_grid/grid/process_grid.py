@@ -117,6 +117,11 @@ class ProcessGrid:
         """What this process keeps for the rest of the program, by what it is for."""
         return self._world.process.kept
 
+    @property
+    def recorder(self):
+        """What records the operations of this process, if anything does.  Local."""
+        return self._world.process.recorder
+
     def allocate(self, shape: Shape, dtype, zeroed: bool = False) -> np.ndarray:
         """A new C-contiguous array, where possible in memory that the other processes of the node can address.
 

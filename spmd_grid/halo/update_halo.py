@@ -123,6 +123,12 @@ class UpdateHalo(Operation):
         sharded_dims_offsets=None,
     ):
         course = self._prepare(grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
+        recorder = grid.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(course, x, self._update, course, x)
+        return self._update(course, x)
+
+    def _update(self, course: _Course, x):
         cells = np.asarray(x)
         for line, transfer in course.agree(x):
             if line.path is DIRECT and line.comm.shares_objects:
@@ -215,6 +221,11 @@ class _Course:
         self._global_shape = global_shape
         self._calls = calls
         self._movements: dict = {}
+
+    def describe(self) -> str:
+        """The update in words, for reports."""
+        sharding = self._sharding
+        return f"update_halo(split_axes={list(map(list, sharding.split_axes))}, halo_sizes={sharding.halo_sizes})"
 
     def agree(self, x) -> list[tuple[_Line, Transfer]]:
         """The movements in order, agreed by all devices of all lines.  Collective.

@@ -27,6 +27,7 @@ from spmd_grid.ops.kept import keep
 from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
+from spmd_grid.watch.call_site import call_site
 
 __all__ = ["Call", "Operation", "keep_call"]
 
@@ -160,8 +161,12 @@ class Call:
             agreed = self._resolve(opening, frames)
         return agreed, frames
 
+    def _said(self) -> str:
+        """Who is in which call, and where, for the table of a mismatch."""
+        return f"{self.label(self.comm.rank)}: {self._text} at {call_site()}"
+
     def _resolve(self, opening: Opening, frames: Frames):
-        facts = learn_facts(self.comm, frames, opening.body, f"{self.label(self.comm.rank)}: {self._text}")
+        facts = learn_facts(self.comm, frames, opening.body, self._said)
         agreed = self.op.resolve(self, facts)
         kinds = frames.headers[::HEADER_BYTES]  # the first byte of each header
         if kinds.count(PLAIN) == self.comm.size:  # headers that announce more do not name all facts by themselves
@@ -216,12 +221,20 @@ class Operation(ABC):
 
     def _run(self, x, grid, grid_axes, args: tuple, out=None):
         call = self._find(grid, grid_axes, args)
+        recorder = call.comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(call, x, self._run, x, grid, grid_axes, args, out)
         opening, x = call.bring(x, out)
         agreed, frames = call.open(opening, x)
+        if recorder is not None:
+            recorder.moved(agreed)
         return agreed.run(x, out, frames)
 
     def _start(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
         call = self._find(grid, grid_axes, args, "start")
+        recorder = call.comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(call, x, self._start, x, grid, grid_axes, args, out)
         opening, x = call.bring(x, out)
         agreed, frames = call.open(opening, x)
         return Request(call.comm, agreed.steps(x, out, frames), call)

@@ -61,14 +61,22 @@ class OperationPlan:
         Raises as the operation does, and `ShapeError` or `DTypeError` where x is not what the plan is for, the same
         on every device of the group.
         """
+        recorder = self._call.comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(self._call, x, self.run, x, out)
         opening, x = self._bring(self._call, x, out)
         agreed, frames = self._call.open(opening, x)
+        if recorder is not None:
+            recorder.moved(agreed)
         return agreed.run(x, out, frames)
 
     def start(self, x=None, out=None) -> Request:
         """Begins the operation; ``wait()``, of the request or of the plan, gives its result.  Collective."""
         if self._request is not None and not self._request.done:
             raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
+        recorder = self._started.comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(self._started, x, self.start, x, out)
         opening, x = self._bring(self._started, x, out)
         agreed, frames = self._started.open(opening, x)
         self._request = Request(self._started.comm, agreed.steps(x, out, frames), self._started)

@@ -309,6 +309,9 @@ def _run(prepared: _Prepared, local, out):
     """Runs a resharding.  Collective over the processes of both layouts' grids."""
     if not prepared.takes_part:
         return None
+    recorder = prepared.everybody.recorder
+    if recorder is not None and recorder.is_idle:
+        return recorder.run(prepared.call, local, _run, prepared, local, out)
     arrays, outs, opening = prepared.bring(local, out)
     brought, _ = prepared.call.open(opening, None)
     results = prepared.bound(brought).run(arrays, outs)

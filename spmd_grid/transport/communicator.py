@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from spmd_grid.transport.arena import Arena
 from spmd_grid.transport.wire import Wire
+from spmd_grid.watch.recorder import Recorder
 
 __all__ = [
     "FRAME_BYTES",
@@ -68,7 +69,19 @@ class Process:
     ``pending`` lists the started operations; while this process waits for anything, ``progress`` moves all of them.
     """
 
-    __slots__ = ("activity", "arena", "coords", "kept", "messages", "pending", "rank", "retired", "scratch", "size")
+    __slots__ = (
+        "activity",
+        "arena",
+        "coords",
+        "kept",
+        "messages",
+        "pending",
+        "rank",
+        "recorder",
+        "retired",
+        "scratch",
+        "size",
+    )
 
     def __init__(self, rank: int, size: int, pending: list | None = None):
         self.rank = rank
@@ -76,6 +89,7 @@ class Process:
         self.activity: Activity | None = None
         self.pending: list = [] if pending is None else pending
         self.coords: tuple[int, ...] | None = None
+        self.recorder: Recorder | None = None  # of what it does, while anything is watched
         self.messages = 0  # point-to-point messages sent so far
         self.retired: list = []  # channels that have been given up and not yet closed
         self.kept: dict = {}  # what operations keep for the rest of the program, by what it is for

@@ -15,8 +15,8 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spmd_grid.transport.call_site import main_thread_call_site
 from spmd_grid.transport.communicator import Process
+from spmd_grid.watch.call_site import main_thread_call_site
 
 __all__ = ["Departure", "Lifeline"]
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from spmd_grid.errors import TransportError
 from spmd_grid.transport.arena import OneProcessArena
-from spmd_grid.transport.call_site import call_site
 from spmd_grid.transport.communicator import (
     FRAME_BYTES,
     HEADER_BYTES,
@@ -26,6 +25,9 @@ from spmd_grid.transport.communicator import (
 from spmd_grid.transport.scheduler import Scheduler, Wait
 from spmd_grid.transport.thread_wire import ThreadWire
 from spmd_grid.transport.wire import Messages
+from spmd_grid.watch.recorder import Recorder
+from spmd_grid.watch.settings import Settings
+from spmd_grid.watch.call_site import call_site
 
 __all__ = ["ThreadCommunicator", "ThreadWorld"]
 
@@ -38,8 +40,10 @@ class ThreadWorld:
         self.scheduler = Scheduler(size, seed)
         self.processes = [Process(rank, size) for rank in range(size)]
         arena = OneProcessArena()
+        self.watched = watched = Settings.from_environment(check=True)
         for process in self.processes:
             process.arena = arena
+            process.recorder = Recorder(check=watched.check) if watched.records else None
         self._groups: dict[tuple[int, ...], _Group] = {}
 
     def communicator(self, rank: int) -> ThreadCommunicator:
