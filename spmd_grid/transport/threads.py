@@ -25,9 +25,9 @@ from spmd_grid.transport.communicator import (
 from spmd_grid.transport.scheduler import Scheduler, Wait
 from spmd_grid.transport.thread_wire import ThreadWire
 from spmd_grid.transport.wire import Messages
+from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.recorder import Recorder
 from spmd_grid.watch.settings import Settings
-from spmd_grid.watch.call_site import call_site
 
 __all__ = ["ThreadCommunicator", "ThreadWorld"]
 
