@@ -35,6 +35,7 @@ from spmd_grid.halo.describe import describe
 from spmd_grid.halo.kept_calls import KeptCalls, key_of
 from spmd_grid.halo.trial import try_ways
 from spmd_grid.halo.under_way import UnderWay
+from spmd_grid.halo.watched import watched
 from spmd_grid.kernels import slots as at
 from spmd_grid.ops.arguments import as_scalar
 from spmd_grid.typing import Shape
@@ -115,7 +116,7 @@ class HaloExchange:
         self._finalizer.atexit = False
         self._open_to_loops()
         if grid.recorder is not None:
-            self.__class__ = import_module("spmd_grid.halo.watched").WatchedHaloExchange
+            self.__class__ = watched(HaloExchange)
 
     # -- making it -----------------------------------------------------------------------------------------------
 

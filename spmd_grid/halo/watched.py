@@ -7,18 +7,17 @@ in checking mode, all processes come to an update from such loops, or none.
 
 from __future__ import annotations
 
-from functools import wraps
+from functools import cache, wraps
 
-from spmd_grid.halo.exchange import HaloExchange
 from spmd_grid.ops.compare import AgreePlan
 
-__all__ = ["WatchedHaloExchange"]
+__all__ = ["watched"]
 
 
 class _MethodCall:
     """A call of one method of a plan, in words."""
 
-    def __init__(self, method: str, exchange: HaloExchange):
+    def __init__(self, method: str, exchange):
         self._method, self._exchange = method, exchange
 
     def describe(self) -> str:
@@ -33,7 +32,11 @@ def _recorded(method, together: bool = True):
     def checked(self, *fields, **options):
         if together and self._grid.recorder.check and not (self._comm.shares_objects or self._closed):
             agreement.agree(self._grid, self._axes, f"{self.layout}{f' {self.name}' if self.name else ''}")
-        return method(self, *fields, **options)
+        result = method(self, *fields, **options)
+        if together:
+            back = method.__name__ == "accumulate"
+            self._grid.recorder.moved(self._reverse.channel if back else self._channel)
+        return result
 
     @wraps(method)
     def call(self, *fields, **options):
@@ -46,10 +49,8 @@ def _recorded(method, together: bool = True):
     return call
 
 
-class WatchedHaloExchange(HaloExchange):
-    """As `HaloExchange`."""
-
-    update = _recorded(HaloExchange.update)
-    start = _recorded(HaloExchange.start)
-    wait = _recorded(HaloExchange.wait, together=False)
-    accumulate = _recorded(HaloExchange.accumulate)
+@cache
+def watched(kind: type) -> type:
+    """The class of exchanges of a ``kind`` that are watched."""
+    together = {name: _recorded(getattr(kind, name)) for name in ("update", "start", "accumulate")}
+    return type(kind.__name__, (kind,), together | {"wait": _recorded(kind.wait, together=False)})
