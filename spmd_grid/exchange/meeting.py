@@ -24,7 +24,7 @@ from spmd_grid.kernels import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Communicator, Frames
 from spmd_grid.transport.wire import Messages
 
-__all__ = ["COPIED_BYTES", "FAR_SECONDS", "LINE_BYTES", "Meeting", "array_in_frame", "meeting_of"]
+__all__ = ["COPIED_BYTES", "FAR_SECONDS", "LINE_BYTES", "Meeting", "MemoryMeeting", "array_in_frame", "meeting_of"]
 
 # Arrays outside the arena are copied into it to be read up to this many bytes at most; larger ones go in messages.
 COPIED_BYTES = 1 << 19
