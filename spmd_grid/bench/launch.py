@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spmd_grid.errors import TransportError
 
-__all__ = ["inside_a_job", "is_of_a_job", "launch_command", "on_ranks", "python_path"]
+__all__ = ["inside_a_job", "is_of_a_job", "launch_command", "launch_words", "on_ranks", "python_path"]
 
 # How launchers tell their processes how many there are.
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
@@ -64,12 +64,21 @@ def launch_command(ranks: int, executable: str = sys.executable) -> tuple[list[s
             f"there is no mpiexec beside {executable} or in PATH; 'pip install \"spmd-grid[mpich]\"' brings one"
         )
     done = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False)
+    words, more = launch_words(launcher, done.stdout + done.stderr)
+    return [*words, "-n", str(ranks)], more
+
+
+def launch_words(launcher: str, version: str) -> tuple[list[str], dict[str, str]]:
+    """How a launcher that calls itself ``version`` starts more ranks than cores, as root too: words, environment.
+
+    Local.
+    """
     words, more = [launcher], {}
-    if any(name in done.stdout + done.stderr for name in _OPEN_MPI):
+    if any(name in version for name in _OPEN_MPI):
         words.append("--oversubscribe")
         if getattr(os, "geteuid", lambda: 1)() == 0:
             more = _AS_ROOT
-    return [*words, "-n", str(ranks)], more
+    return words, more
 
 
 def _check_mpi() -> None:

@@ -12,8 +12,11 @@ __all__ = ["library", "mpi", "once_and_persistent", "wait_asleep", "world"]
 _NAP = 5e-3  # seconds
 
 
-def mpi():
-    """The module ``MPI``."""
+def mpi(initialize: bool = True):
+    """The module ``MPI``; ``initialize`` tells whether MPI is, if nobody has loaded it before."""
+    import mpi4py
+
+    mpi4py.rc.initialize = initialize
     from mpi4py import MPI
 
     return MPI

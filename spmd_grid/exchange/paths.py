@@ -41,7 +41,7 @@ _MEANING = {READ: DIRECT, STAGED: DIRECT, PACKED: MESSAGE, STRAIGHT: MESSAGE}
 
 
 def checked_path(name: str, where: str) -> str:
-    if name not in _NAMES:
+    if not isinstance(name, str) or name not in _NAMES:
         raise TransportError(f"{where} is {name!r}; it must be one of {', '.join(_NAMES)}")
     return name
 

@@ -10,11 +10,14 @@ Along one dimension, for a halo of 1 below and 2 above (o: core, h: halo in the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import prod
 
+from spmd_grid.errors import ShardingError
 from spmd_grid.grid.box import Box, multi_index
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
@@ -126,6 +129,18 @@ class Layout:
             low, high = self.sharding.block(dim, extent, digits)
             if low < high:
                 yield digits, max(low, start), min(high, stop)
+
+    def check_addressable(self, itemsize: int) -> None:
+        """Refuses a layout of which a single process might hold more bytes than memory has addresses.
+
+        Local, alike on all processes.  Raises ShardingError.
+        """
+        most = [max(n + sum(self.sharding.halo_of(dim)), 1) for dim, n in enumerate(self.global_shape)]
+        if prod(most) * max(itemsize, 1) > sys.maxsize:
+            raise ShardingError(
+                f"global_shape is {self.global_shape}, with halos at most {tuple(most)}, of {itemsize} bytes per cell:"
+                f" more than the {sys.maxsize} bytes that memory has addresses for"
+            )
 
     def _halo(self, side: int) -> tuple[int, ...]:
         return tuple([self.sharding.halo_of(dim)[side] for dim in range(self.ndim)])

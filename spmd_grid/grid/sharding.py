@@ -249,4 +249,4 @@ def _check_all_offsets(offsets, sizes: Sequence[Sequence[int]]) -> tuple[tuple[i
     lengths = [math.prod(row) + 1 for row in sizes]
     rule = f"the start of every shard, and the end, for each of the {len(sizes)} sharded dimensions"
     rows = _rows(offsets, lengths, "sharded_dims_offsets", rule)
-    return tuple(check_offsets(row, size) for row, size in zip(rows, sizes, strict=True))
+    return tuple(check_offsets(row, size) for row, size in zip(rows, sizes, strict=True)) or None

@@ -45,6 +45,7 @@ def agree(grid, axes, sharding, global_shape, dtype, periodic, corners, n_fields
             raise ShapeError(f"corners is {corners!r}; it must be True or False")
         pattern = HaloPattern(Layout(sharding, hashable(global_shape)), periodic, bool(corners), boundary)
         dtypes = _as_dtypes(dtype, n_fields)
+        pattern.layout.check_addressable(sum(each.itemsize for each in dtypes))
         for rule in chain(*pattern.boundary):
             for each in dtypes if is_constant(rule) else ():
                 as_scalar("HaloExchange", "boundary", rule, each)
@@ -62,8 +63,8 @@ def _as_dtypes(dtype, n_fields) -> tuple[np.dtype, ...]:
     if isinstance(n_fields, bool) or not isinstance(n_fields, int) or n_fields < 1:
         raise ShapeError(f"n_fields is {n_fields!r}; it must be a whole number, at least 1")
     several = isinstance(dtype, list | tuple) and not any(isinstance(entry, tuple) for entry in dtype)
-    entries = list(dtype) if several else [dtype] * n_fields
-    if not entries or (n_fields > 1 and len(entries) != n_fields):
+    entries = list(dtype) if several else [dtype] * min(n_fields, at.MOST_FIELDS + 1)
+    if not entries or (several and n_fields > 1 and len(entries) != n_fields):
         raise DTypeError(f"dtype is {dtype!r}; it must be one dtype, or a list of {n_fields}, one per field")
     if len(entries) > at.MOST_FIELDS:
         raise ShapeError(f"{len(entries)} fields; one plan moves at most {at.MOST_FIELDS}")

@@ -80,7 +80,7 @@ def as_dtype(op: str, dtype) -> np.dtype | None:
     """A dtype as numpy understands it."""
     try:
         return None if dtype is None else np.dtype(dtype)
-    except TypeError as error:
+    except Exception as error:  # numpy reads lists, dicts and strings as descriptions, and may fail anywhere in them
         raise DTypeError(f"{op}: dtype={dtype!r}; {error}") from None
 
 

@@ -1,0 +1,174 @@
+"""Random programs for as long as you like: every result is compared with an oracle, and memory must not grow.
+
+    mpiexec -n 4 python scripts/soak.py --minutes 20
+    python scripts/soak.py --ranks 4 --minutes 20          on simulated ranks, without MPI
+
+Programs are those of tests/properties/program_machine.py: operations, halos and reshardings in any order on grids of
+up to as many ranks as there are, on all paths in turn.  Prints a line per minute.  Exits with 1 after the first
+failure, which is shown with its program and the options that play it again, or if memory has grown in the second half
+of the time: in the first, kernels are compiled, and what is kept fills up.
+
+For pretended nodes and the mixed path set SPMD_GRID_RANKS_PER_NODE=2; to have hangs reported, SPMD_GRID_TIMEOUT=60.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "properties"))
+
+import numpy as np  # noqa: E402
+from program_machine import PATHS, Program, RandomDraw, make_program  # noqa: E402
+from program_runner import play  # noqa: E402
+
+import spmd_grid as sg  # noqa: E402
+from spmd_grid.testing.ranks import run_on_mpi, world_size  # noqa: E402
+
+MIB = 1 << 20
+COLUMNS = "  minutes   programs  operations  MiB of results  failures  own MiB  shared MiB"
+
+
+def play_named(program: Program, name: str) -> None:
+    """The program; a failure says at once which it was, as others may never hear of it."""
+    try:
+        play(program)
+    except BaseException:
+        print(f"soak: {name} failed here", file=sys.stderr, flush=True)
+        raise
+
+
+class MpiRanks:
+    """All processes of the job; what they measure is the most of them all."""
+
+    def __init__(self):
+        self.size, self.grid = world_size(), sg.init_grid((-1,))
+        self.speaks = self.grid.rank == 0
+
+    def run(self, program: Program, name: str) -> None:
+        run_on_mpi(program.n_ranks, play_named, program, name)
+
+    def most(self, *figures: float) -> list[float]:
+        return sg.all_reduce(np.array(figures), self.grid, [0], "max").tolist()
+
+
+class SimulatedRanks:
+    """Threads of this process."""
+
+    speaks = True
+
+    def __init__(self, size: int):
+        self.size = size
+
+    def run(self, program: Program, name: str) -> None:
+        sg.run_spmd(play_named, program, name, ranks=program.n_ranks)
+
+    def most(self, *figures: float) -> list[float]:
+        return list(figures)
+
+
+def resident_mib() -> tuple[float, float]:
+    """This process's own memory, and what it has touched of memory shared with others: the arena."""
+    found = {"RssAnon": 0.0, "RssShmem": 0.0}
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name in found:
+                found[name] = int(rest.split()[0]) / 1024
+    except OSError:  # not Linux: nothing is watched
+        pass
+    return found["RssAnon"], found["RssShmem"]
+
+
+class Soak:
+    """Counts of what has been played."""
+
+    def __init__(self, ranks, options):
+        self.ranks, self.options = ranks, options
+        self.n_programs = self.n_steps = self.n_bytes = 0
+        self.began = time.perf_counter()
+        self.first: list[float] | None = None  # memory after the first half
+
+    def say(self, *words) -> None:
+        if self.ranks.speaks:
+            print(*words, flush=True)
+
+    def go(self) -> bool:
+        """Plays until the time is up; whether all went well, alike on all processes."""
+        options, wanted = self.options, 60 * self.options.minutes
+        paths = options.paths or PATHS
+        self.say(f"seed {options.seed}, {self.ranks.size} ranks, paths {', '.join(paths)}\n{COLUMNS}")
+        spoken = elapsed = 0.0
+        number = options.first
+        while elapsed < wanted and number - options.first < (options.programs or sys.maxsize):
+            if not self._play(number, paths):
+                return False
+            number += 1
+            elapsed, *memory = self.ranks.most(time.perf_counter() - self.began, *resident_mib())
+            if self.first is None and elapsed >= wanted / 2:
+                self.first = memory
+            if elapsed >= spoken + 60:
+                spoken = elapsed
+                self._report(elapsed, memory)
+        _, *memory = self.ranks.most(0.0, *resident_mib())
+        self._report(elapsed, memory)
+        return self._is_steady(memory)
+
+    def _play(self, number: int, paths: list[str]) -> bool:
+        options = self.options
+        draw = RandomDraw(options.seed, number)
+        program = make_program(draw, self.ranks.size, options.steps, [paths[number % len(paths)]])
+        name = f"program {number} of seed {options.seed}"
+        try:
+            with sg.forced_path(program.path):
+                self.ranks.run(program, name)
+        except Exception:
+            again = f"--seed {options.seed} --first {number} --programs 1 --steps {options.steps}"
+            chosen = f" --paths {' '.join(options.paths)}" if options.paths else ""
+            self.say(f"FAILED: {name}, after {self.n_programs} others; again with {again}{chosen}\n{program}\n")
+            self.say(traceback.format_exc())
+            return False
+        self.n_programs += 1
+        self.n_steps += len(program.steps)
+        self.n_bytes += program.n_bytes
+        return True
+
+    def _report(self, elapsed: float, memory: list[float]) -> None:
+        own, shared = memory
+        self.say(
+            f"{elapsed / 60:9.1f}  {self.n_programs:9d}  {self.n_steps:10d}  {self.n_bytes / MIB:14.1f}  {0:8d}"
+            f"  {own:7.1f}  {shared:10.1f}"
+        )
+
+    def _is_steady(self, memory: list[float]) -> bool:
+        grown = [now - then for now, then in zip(memory, self.first or memory, strict=True)]
+        self.say(f"memory since half time: own {grown[0]:+.1f} MiB, shared {grown[1]:+.1f} MiB")
+        if max(grown) <= self.options.growth:
+            return True
+        self.say(f"GROWTH of more than {self.options.growth} MiB")
+        return False
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=20.0, help="how long (20)")
+    parser.add_argument("--seed", type=int, default=0, help="of the programs (0)")
+    parser.add_argument("--ranks", type=int, help="simulated ranks; without it, the processes of mpiexec")
+    parser.add_argument("--steps", type=int, default=24, help="at most so many in a program (24)")
+    parser.add_argument("--paths", nargs="+", choices=PATHS, help="only these")
+    parser.add_argument("--first", type=int, default=0, metavar="K", help="begin with the program of this number (0)")
+    parser.add_argument("--programs", type=int, metavar="N", help="end after so many")
+    parser.add_argument("--growth", type=float, default=64.0, metavar="MIB", help="of memory that passes (64)")
+    options = parser.parse_args()
+    ranks = MpiRanks() if options.ranks is None else SimulatedRanks(options.ranks)
+    soak = Soak(ranks, options)
+    sane = soak.go()
+    soak.say("all programs gave what they must, memory is steady" if sane else "FAILED")
+    sys.exit(not sane)
+
+
+if __name__ == "__main__":
+    main()

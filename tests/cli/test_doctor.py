@@ -1,0 +1,188 @@
+"""The doctor: with an MPI that works, and with all that may be wrong with one."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from jobs import MPIEXEC, clean_environment, mpi_command
+
+from spmd_grid.cli import doctor, doctor_local, doctor_start
+from spmd_grid.cli.doctor_verdict import FAILS, OK, SLOW
+from spmd_grid.cli.main import main
+
+needs_mpi = pytest.mark.skipif(not MPIEXEC.exists(), reason=f"no mpiexec beside {sys.executable}")
+# Alone in its PATH: the doctor has to find the mpiexec beside Python by itself.
+BARE_PATH = "/usr/bin:/bin"
+
+
+def call(*words, **environment):
+    """The doctor as a program; its exit code, what it found by name, and how long it took."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "spmd_grid", "doctor", "--json", *words],
+        capture_output=True, text=True, timeout=120, check=False, env=clean_environment(**environment),
+    )  # fmt: skip
+    assert not done.stderr, done.stderr
+    said = json.loads(done.stdout)
+    return done.returncode, said, time.perf_counter() - began
+
+
+def named(said, name):
+    return [check for check in said["checks"] if check["name"] == name]
+
+
+def fake_mpiexec(folder: Path, text: str) -> str:
+    """A PATH that begins with a launcher of our own."""
+    launcher = folder / "mpiexec"
+    launcher.write_text(f"#!/bin/sh\n{text}\n")
+    launcher.chmod(0o755)
+    return f"{folder}{os.pathsep}{BARE_PATH}"
+
+
+@needs_mpi
+def test_all_is_well():
+    code, said, _ = call(PATH=f"{MPIEXEC.parent}{os.pathsep}{BARE_PATH}")
+    assert code == 0 and said["mpi"] and said["simulated"]
+    assert not [check for check in said["checks"] if check["verdict"] == FAILS]
+    assert all(bool(check["advice"]) for check in said["checks"] if check["verdict"] == SLOW)
+    names = [check["name"] for check in said["checks"]]
+    assert {"Python", "MPI library", "MPI standard", "launcher", "cores", "single copy", "ping of 8 bytes"} <= set(
+        names
+    )
+    assert said["conclusion"].startswith("Programs will run under MPI: ")
+
+
+@needs_mpi
+@pytest.mark.skipif("--oversubscribe" in (mpi_command() or [[]])[0], reason="its singletons need not come up here")
+def test_a_launcher_of_another_library(tmp_path):
+    """Two programs that are alone; the launcher beside Python is found and works."""
+    alone = fake_mpiexec(tmp_path, '[ "$1" = "-n" ] || exit 0\nshift 2\n"$@"\n"$@"')
+    code, said, _ = call(PATH=alone)
+    wrong, right = named(said, "launcher")
+    assert code == 0
+    assert wrong["verdict"] == FAILS and "do not see each other" in wrong["value"] and str(MPIEXEC) in wrong["advice"]
+    assert right["verdict"] == OK and "It is not in PATH" in right["advice"]
+
+
+@pytest.mark.parametrize(
+    "text, limit, what",
+    [
+        ("sleep 1000", "0.5", "did not end within 0.5 s"),
+        ("(sleep 1000) & wait", "0.5", "did not end within 0.5 s"),
+        ("trap '' TERM; while true; do sleep 0.2; done", "0.5", "did not end within 0.5 s"),
+        ("echo 'HYDRA Error: no proxy' >&2; exit 3", "20", "no proxy"),
+        ("exit 3", "20", "ended with exit code 3"),
+    ],
+)
+def test_a_launcher_that_does_not_work(tmp_path, monkeypatch, text, limit, what):
+    """Whatever it does, the doctor goes on, and nothing of it stays behind."""
+    fake_mpiexec(tmp_path, text)
+    monkeypatch.setattr(doctor_start, "launchers", lambda: [(str(tmp_path / "mpiexec"), True)])
+    began = time.perf_counter()
+    found = doctor_start.start_ranks(2, float(limit))
+    assert not found.works and what in found.failed[0][1]
+    assert time.perf_counter() - began < 15
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=False).stdout
+    assert str(tmp_path) not in left
+    (check,) = doctor._of_launch(found, 2, {"library": "MPICH 5"})
+    assert check.verdict == FAILS and "came with MPICH 5" in check.advice
+
+
+def test_no_launcher(tmp_path):
+    assert doctor_start.launchers(path=str(tmp_path), executable=str(tmp_path / "python")) == []
+    (check,) = doctor._of_launch(doctor_start.Launch(), 2, {})
+    assert check.verdict == FAILS and 'pip install "spmd-grid[mpich]"' in check.advice
+
+
+def test_the_launcher_of_path_comes_first(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "beside").mkdir()
+    path = fake_mpiexec(tmp_path / "mine", "")
+    fake_mpiexec(tmp_path / "beside", "")
+    found = doctor_start.launchers(path=path, executable=str(tmp_path / "beside" / "python"))
+    assert found == [(str(tmp_path / "mine" / "mpiexec"), True), (str(tmp_path / "beside" / "mpiexec"), False)]
+
+
+def test_a_library_that_cannot_be_loaded(tmp_path):
+    """Exit code 1, and the doctor says how to get one, and that simulated ranks work."""
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['mpi4py'] = None")
+    package = str(Path(doctor.__file__).parents[2])
+    code, said, _ = call(PYTHONPATH=os.pathsep.join([str(tmp_path), package]), PATH=BARE_PATH)
+    (library,) = named(said, "MPI library")
+    assert code == 1 and not said["mpi"] and said["simulated"]
+    assert library["verdict"] == FAILS and 'pip install "spmd-grid[mpich]"' in library["advice"]
+    assert "python -m spmd_grid run -n 4 app.py" in said["conclusion"] and not named(said, "launcher")
+
+
+def test_too_little_time():
+    """Every attempt is cut off, and the doctor still comes to an end."""
+    code, said, seconds = call("--limit", "0.05")
+    assert code == 1 and not said["mpi"] and not said["simulated"] and seconds < 20
+    assert "did not end within 0.05 s" in named(said, "MPI library")[0]["value"]
+    assert said["conclusion"] == "Programs will not run; see what fails, above."
+
+
+def test_inside_a_job(monkeypatch, capsys):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    assert main(["doctor"]) == 2
+    assert "start it without mpiexec" in capsys.readouterr().err
+
+
+def test_the_table(monkeypatch, capsys):
+    """A line per check, and below it what to do."""
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(doctor_start, "probe", lambda what, limit: doctor_start.Probe({}, "it is broken"))
+    assert main(["doctor"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.split()[:3] == ["fails", "MPI", "library"])
+    assert lines[at].endswith("it is broken") and lines[at + 1].lstrip().startswith("-> Install one with")
+    assert max(map(len, lines)) < 120
+
+
+@pytest.mark.parametrize("changed, name", [
+    ({"latency": 500.0}, "ping of 8 bytes"), ({"bandwidth": 0.1}, "ping of 1 MiB"),
+    ({"all_reduce": 999.0}, "all_reduce of 8 bytes"), ({"far": True}, "processors"),
+    ({"shares_memory": False}, "single copy"), ({"in_place": 1.0}, "single copy"),
+    ({"thread_level": "SINGLE"}, "MPI threads"),
+])  # fmt: skip
+def test_what_is_slow_says_what_to_do(changed, name):
+    quick = {
+        "thread_level": "MULTIPLE", "nodes": 1, "shares_memory": True, "in_place": 9.0, "by_messages": 3.0,
+        "latency": 1.0, "bandwidth": 9.0, "all_reduce": 3.0, "model": None, "far": False,
+    }  # fmt: skip
+    assert {(check.verdict, check.advice) for check in doctor._of_ranks(quick)} == {(OK, "")}
+    (check,) = (check for check in doctor._of_ranks(quick | changed) if check.verdict != OK)
+    assert (check.verdict, check.name) == (SLOW, name) and len(check.advice) > 40
+
+
+def test_memory_that_cannot_be_shared(tmp_path, monkeypatch):
+    strict = tmp_path / "overcommit"
+    strict.write_text("2\n")
+    _, check = doctor_local.memory(2, str(tmp_path), str(strict))
+    assert check.verdict == SLOW and "vm.overcommit_memory" in check.advice
+    monkeypatch.setenv("SPMD_GRID_ARENA", "4096")
+    check = list(doctor_local.memory(2, str(tmp_path / "none"), "none"))[-1]
+    assert check.verdict == SLOW and "unset SPMD_GRID_ARENA" in check.advice
+    monkeypatch.setenv("SPMD_GRID_ARENA", "much")
+    assert list(doctor_local.memory(2, "none", "none"))[-1].verdict == FAILS
+
+
+def test_more_ranks_than_cores():
+    (check,) = doctor_local.cores(10_000)
+    assert check.verdict == SLOW and "take turns" in check.advice
+    (check,) = doctor_local.cores(1)
+    assert check.verdict == OK and not check.advice
+
+
+@pytest.mark.parametrize("text, wanted", [("150000 100000", 1.5), ("max 100000", None), ("nonsense", None)])
+def test_the_quota_of_a_control_group(tmp_path, text, wanted):
+    (tmp_path / "job" / "step").mkdir(parents=True)
+    (tmp_path / "job" / "cpu.max").write_text(text)
+    (tmp_path / "own").write_text("0::/job/step\n")
+    assert doctor_local.quota(tmp_path, tmp_path / "own") == wanted
+    assert doctor_local.quota(tmp_path, tmp_path / "none") is None

@@ -1,0 +1,212 @@
+"""Plays a drawn program on one rank, and compares with the oracle after every step."""
+
+from __future__ import annotations
+
+import numpy as np
+from program_machine import Program, Step
+from property_oracle import assert_same
+from property_strategies import in_memory, make_array
+
+import spmd_grid as sg
+
+__all__ = ["play"]
+
+
+def play(program: Program) -> None:
+    """All steps on this rank.  Collective over ``program.n_ranks`` processes."""
+    run = Run(program)
+    for i, step in enumerate(program.steps):
+        try:
+            getattr(run, step.does)(step)
+        except BaseException as error:
+            error.add_note(f"on rank {run.rank} in step {i}: {step}")
+            raise
+    run.close()
+
+
+class Run:
+    """This rank's arrays, by number; the plans it has made, by what they are for; and what it has begun."""
+
+    def __init__(self, program: Program):
+        self.grids = [sg.init_grid(shape, ranks=ranks) for shape, ranks in program.grids]
+        self.rank = self.grids[0].rank
+        self.values: dict[int, object] = {}
+        self.plans: dict[str, object] = {}
+        self.begun: dict[int, object] = {}
+
+    def close(self) -> None:
+        for plan in self.plans.values():
+            plan.close()
+
+    def keep(self, step: Step, value) -> None:
+        if step.into is not None:
+            self.values[step.into] = value
+
+    def check(self, step: Step, found) -> None:
+        assert_same(found, step.gives[self.rank])
+
+    # -- local arrays --------------------------------------------------------------------------------------------
+
+    def array(self, step: Step) -> None:
+        args = step.args
+        x = make_array(args["shapes"][self.rank], args["dtype"], args["memory"], (args["seed"], self.rank))
+        if args["memory"] == "one_cell":  # has other values than the oracle's array
+            x = in_memory(step.gives[self.rank], "C")
+        self.keep(step, x)
+        self.check(step, x)
+
+    def operate(self, step: Step) -> None:
+        args, x = step.args, self.values[step.on[0]]
+        wanted = step.gives[self.rank]
+        if args["form"] == "plan":
+            result = self.plan_of(step, x).run(x)
+        else:
+            out = None
+            if args["form"] == "out" and wanted is not None:
+                out = in_memory(np.zeros_like(wanted, order="C"), args["memory"])
+            result = getattr(sg, args["name"])(x, self.grids[args["k"]], args["axes"], **args["args"], out=out)
+            assert out is None or result is out
+        assert x is None or result is None or not np.shares_memory(result, x)
+        self.check(step, result)
+        self.keep(step, result)
+
+    def start(self, step: Step) -> None:
+        args, x = step.args, self.values[step.on[0]]
+        if args["form"] == "plan.start":
+            plan = self.plan_of(step, x)
+            self.begun[step.into] = plan.start(x)
+        else:
+            self.begun[step.into] = getattr(sg, args["name"]).start(
+                x, self.grids[args["k"]], args["axes"], **args["args"]
+            )
+
+    def plan_of(self, step: Step, x):
+        """A plan of an operation; one that is under way is not asked again, but another is made."""
+        args = step.args
+        facts = (None, None) if x is None else (x.shape, x.dtype)
+        on = f"{args['name']} {args['k']} {args['axes']} {args['args']} of {step.on[0]}"
+        if args["form"] == "plan.start":
+            on += f" for {step.into}"
+        if on not in self.plans:
+            make = getattr(sg, args["name"]).plan
+            named = {"result_dtype" if name == "dtype" else name: value for name, value in args["args"].items()}
+            self.plans[on] = make(self.grids[args["k"]], *facts, args["axes"], **named)
+        return self.plans[on]
+
+    def messages(self, step: Step) -> None:
+        grid, axes, listed = self.grids[step.args["k"]], step.args["axes"], step.args["listed"]
+        grid.group(tuple(axes))  # under MPI all members make it together, also those that nobody writes to
+        sizes = [grid.shape[axis] for axis in axes]
+        me = int(np.ravel_multi_index([grid.coords[axis] for axis in axes], sizes)) if axes else 0
+
+        def device(member):
+            return [int(i) for i in np.unravel_index(member, sizes)] if axes else []
+
+        sent = [
+            sg.send.start(self.values[place], grid, axes, destination=device(to))
+            for place, source, to in listed
+            if source == me
+        ]
+        taken = [sg.recv(grid, axes, source=device(source)) for _, source, to in listed if to == me]
+        for request in sent:
+            request.wait()
+        for found, wanted in zip(taken, step.gives[self.rank], strict=True):
+            assert_same(found, wanted)
+
+    def look(self, step: Step) -> None:
+        self.check(step, self.values[step.on[0]])
+
+    # -- sharded arrays ------------------------------------------------------------------------------------------
+
+    def sharded(self, step: Step) -> None:
+        args = step.args
+        sharding, grid, shape = args["sharding"], self.grids[args["k"]], args["shape"]
+        whole = make_array(shape, args["dtype"], "C", args["seed"])
+        if args["how"] == "full":
+            a = sg.full(shape, sharding, grid, args["dtype"], fill_value=1)
+        elif args["how"] == "from_function":
+            a = sg.from_function(lambda *cells: whole[cells], shape, sharding, grid)
+        elif args["how"] == "from_local":
+            a = sg.ShardedArray.from_local(step.gives[self.rank].copy(), sharding, grid, shape)
+        else:
+            a = sg.ShardedArray.from_global(whole, sharding, grid)
+        self.keep(step, a)
+        self.check(step, a.local)
+
+    def write(self, step: Step) -> None:
+        a = self.values[step.on[0]]
+        whole = make_array(a.shape, a.dtype, "C", step.args["seed"])
+        a.core[...] = whole[a.sharding.shard_slices(a.shape, a.grid.coords)]
+        a.mark_dirty()
+        self.check(step, a.local)
+
+    def refresh(self, step: Step) -> None:
+        a, args = self.values[step.on[0]], step.args
+        s = a.sharding
+        if args["how"] == "plan":
+            self.halo_of(step).update(a)
+        elif args["how"] == "method" or s.halo_sizes is None:
+            assert a.update_halo(args["periodic"]) is a
+        else:
+            call = sg.update_halo.start if args["how"] == "started" else sg.update_halo
+            done = call(
+                a.local, a.grid, s.split_axes, s.halo_sizes, args["periodic"], global_shape=a.shape, blocks=s.blocks,
+                sharded_dims_offsets=s.sharded_dims_offsets,
+            )  # fmt: skip
+            assert (done.wait() if args["how"] == "started" else done) is a.local
+        self.check(step, a.local)
+
+    def start_refresh(self, step: Step) -> None:
+        halo = self.halo_of(step)
+        halo.start(self.values[step.on[0]])
+        self.begun[step.on[0]] = halo
+
+    def halo_of(self, step: Step) -> sg.HaloExchange:
+        """A plan per array, as several of them may be under way at once."""
+        a, args = self.values[step.on[0]], step.args
+        options = {name: args[name] for name in ("periodic", "corners", "boundary")}
+        key = f"halo {step.on[0]} {options}"
+        if key not in self.plans:
+            self.plans[key] = sg.HaloExchange(a.grid, a.sharding, a.shape, a.dtype, **options)
+        return self.plans[key]
+
+    def reshard(self, step: Step) -> None:
+        a, args = self.values[step.on[0]], step.args
+        target, grid = args["sharding"], self.grids[args["k"]]
+        if args["how"] == "method":
+            b = a.reshard(target, grid, strategy=args["strategy"])
+        else:
+            if args["how"] == "plan":
+                plan = sg.plan_reshard(a.sharding, target, a.shape, a.dtype, strategy=args["strategy"])
+                local = sg.run_plan(plan, a.local, a.grid)
+            else:
+                local = sg.reshard(a.local, a.sharding, target, a.grid, a.shape, strategy=args["strategy"])
+            b = sg.ShardedArray.from_local(local, target, grid, a.shape)
+        self.keep(step, b)
+        if step.gives is not None:
+            self.check(step, b.local)
+
+    def to_global(self, step: Step) -> None:
+        self.check(step, self.values[step.on[0]].to_global(step.args["root"]))
+
+    def cores(self, step: Step) -> None:
+        x = self.values[step.on[0]].core.copy()
+        self.keep(step, x)
+        self.check(step, x)
+
+    def look_sharded(self, step: Step) -> None:
+        self.check(step, self.values[step.on[0]].local)
+
+    # -- others --------------------------------------------------------------------------------------------------
+
+    def wait(self, step: Step) -> None:
+        turn = step.args["turn"] * self.rank % len(step.on)  # every process begins with another one
+        in_order = [*zip(step.on, step.gives[self.rank], strict=True)]
+        for place, wanted in in_order[turn:] + in_order[:turn]:
+            begun = self.begun.pop(place)
+            result = begun.wait()
+            if isinstance(begun, sg.HaloExchange):
+                result = self.values[place].local
+            else:
+                self.values[place] = result
+            assert_same(result, wanted)

@@ -1,0 +1,396 @@
+"""Arguments that nobody should pass: each gives what the oracle says, or an SpmdError, the same on all ranks.
+
+Never another exception, never a hang.  An argument is drawn from what may be right and, now and then, from anything.
+"""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from program_machine import _core, _Sharded, _with_halos
+from property_oracle import Oracle, coordinates, same
+from property_strategies import shardings, with_fixtures
+
+import spmd_grid as sg
+
+
+class Odd:
+    """Nothing that anybody knows; shown alike in all processes."""
+
+    def __repr__(self):
+        return "Odd()"
+
+    def __eq__(self, other):
+        return isinstance(other, Odd)
+
+    __hash__ = None  # nor can it be looked up
+
+
+HUGE = [2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**30]
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 9),
+    st.sampled_from(HUGE),
+    st.sampled_from([0.0, 1.0, 2.5, -1.0, math.nan, math.inf, 1j]),
+    st.sampled_from(["", "x", "y", "z", "0", "sum", "ceil", "offsets", "edge", "float64", "\ud800", "a\0b"]),
+    st.sampled_from(
+        [b"x", np.int64(1), np.int8(-1), np.uint64(2**64 - 1), np.float32(1), np.bool_(True), np.str_("x")]
+    ),
+    st.sampled_from([Odd(), ..., slice(0, 2), int, np.float64, len]),
+)
+WILD = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=3).map(tuple),
+        st.lists(st.integers(-2, 5), max_size=4).map(np.array),
+        st.lists(st.integers(0, 3), max_size=3).map(set),
+        st.dictionaries(st.integers(0, 3), inner, max_size=2),
+        st.just(np.zeros((2, 0))),
+        st.just(np.array(1)),
+    ),
+    max_leaves=6,
+)
+
+
+def often(right, wild=WILD):
+    """What may be right, three times in four."""
+    return st.one_of(right, right, right, wild)
+
+
+def outcome(make):
+    """What it gives, or the text of its refusal; anything else is raised."""
+    try:
+        return make(), None
+    except sg.SpmdError as error:
+        text = f"{type(error).__name__}: {error}"
+        assert len(str(error)) > 10, text
+        return None, text
+
+
+def on_all(spmd, ranks, make):
+    """The outcomes by rank; None where all have refused, with the same words, save for whom they name: groups that do
+    not know of each other name members of their own."""
+
+    def body():
+        return outcome(make)
+
+    found = spmd(ranks, body)
+    assert len({text and re.sub(r"rank \d+ \([\d, ]*\)", "rank", text) for _, text in found}) == 1, found
+    return [value for value, _ in found] if found[0][1] is None else None
+
+
+INTS = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+NAMES = st.sampled_from([None, ("x",), ("x", "y"), ["x", "y", "z"]])
+
+
+# -- values ------------------------------------------------------------------------------------------------------
+
+
+@given(often(INTS), often(NAMES), often(st.none() | st.permutations(range(4)) | st.lists(st.integers(0, 20))))
+def test_grid(shape, names, ranks):
+    grid, refused = outcome(lambda: sg.Grid(shape, axis_names=names, ranks=ranks))
+    if refused:
+        return
+    assert grid.shape == tuple(map(int, shape)) and min(grid.shape) > 0
+    assert grid == sg.Grid(grid.shape, grid.axis_names, grid.ranks) and hash(grid) == hash(eval(repr(grid), vars(sg)))
+    assert grid.size == math.prod(grid.shape)
+    for device in {0, grid.size // 2, grid.size - 1}:
+        assert grid.linear_index(grid.multi_index(device)) == device
+        assert grid.device_of_process(grid.process(device)) == device
+        if grid.size < 10_000:
+            assert grid.multi_index(device) == coordinates(grid.shape)[device]
+
+
+@given(st.data(), often(INTS), WILD, WILD)
+def test_questions_to_a_grid(data, shape, first, second):
+    grid = sg.Grid((2, 3), axis_names=("x", "y"))
+    axes = data.draw(often(st.sampled_from([[0], ["y", 0], (1,), []]), st.just(first)))
+    for ask in (
+        lambda: grid.grid_shape(axes),
+        lambda: grid.axes(axes),
+        lambda: grid.multi_index(first, axes),
+        lambda: grid.linear_index(first),
+        lambda: grid.process(second),
+        lambda: grid.neighbors_linear_indices(first, axes),
+        lambda: grid.neighbors_linear_indices((0, 1), axes),
+        lambda: grid.check_coords(second),
+    ):
+        outcome(ask)
+
+
+@st.composite
+def sharding_arguments(draw, grid_shape=(2, 3)):
+    """Arguments of a sharding, of which some may be anything."""
+    axes = range(len(grid_shape))
+    split = st.lists(st.lists(st.sampled_from([*axes, "x"]), max_size=2), max_size=3)
+    options = {
+        "blocks": often(st.sampled_from(["ceil", "balanced"])),
+        "halo_sizes": often(st.lists(st.integers(0, 3), max_size=4) | st.none()),
+        "sharded_dims_offsets": often(st.lists(st.integers(0, 7), max_size=8).map(sorted) | st.none()),
+        "partial_axes": often(st.lists(st.sampled_from(axes), max_size=1)),
+        "partial_kind": often(st.sampled_from(["sum", "max"])),
+    }
+    chosen = draw(st.lists(st.sampled_from(sorted(options)), unique=True, max_size=3))
+    return draw(often(split)), {name: draw(options[name]) for name in chosen}
+
+
+def check_blocks(sharding, shape):
+    """Cores tile the array, as the oracle says."""
+    owned = np.zeros(shape, int)
+    for coords in np.ndindex(sharding.grid.shape):
+        cells = sharding.shard_slices(shape, coords)
+        assert [(cell.start, cell.stop) for cell in cells] == _core(sharding, shape, coords)
+        if not any(coords[axis] for axis in (*sharding.replicated_axes, *sharding.partial_axes)):
+            owned[cells] += 1
+    assert (owned == 1).all()
+
+
+@given(sharding_arguments(), often(st.just(sg.Grid((2, 3), axis_names=("x", "y")))), often(st.just((7, 5, 4))))
+def test_sharding(arguments, grid, shape):
+    split, options = arguments
+    sharding, refused = outcome(lambda: sg.Sharding(grid, split, **options))
+    if refused:
+        return
+    assert sharding == eval(repr(sharding), vars(sg)) and hash(sharding) == hash(eval(repr(sharding), vars(sg)))
+    assert str(sharding)
+    layout, refused = outcome(lambda: sharding.check_global_shape(shape))
+    if not refused and math.prod(layout) < 10_000:
+        check_blocks(sharding, layout)
+    for ask in (sharding.shard_shape, sharding.core_shape, sharding.shard_slices):
+        outcome(lambda ask=ask: ask(shape, (1, 2)))
+        outcome(lambda ask=ask: ask((7, 5, 4), shape))
+
+
+@given(st.data())
+def test_plan_reshard(data):
+    draw, shape = data.draw, (6, 5)
+    source, target = (draw(often(shardings((2, 3), shape, ["sum"]))) for _ in range(2))
+    arguments = [
+        draw(often(st.just(shape))),
+        draw(often(st.sampled_from(["float64", "int8", np.dtype("c8"), ["f4", "i2"]]))),
+    ]
+    options = {
+        "strategy": draw(often(st.sampled_from(["auto", "direct", "basis"]))),
+        "memory_limit": draw(often(st.sampled_from([None, 10_000, 64]))),
+        "links": draw(often(st.sampled_from([None, sg.LinkModel()]))),
+    }
+    chosen = draw(st.lists(st.sampled_from(sorted(options)), unique=True, max_size=2))
+    plan, refused = outcome(lambda: sg.plan_reshard(source, target, *arguments, **{k: options[k] for k in chosen}))
+    if not refused:
+        assert str(plan) and plan.totals().received >= 0 and plan.seconds >= 0
+        for coords in (draw(WILD), (0, 0)):
+            outcome(
+                lambda coords=coords: (plan.bytes_received(coords), plan.bytes_sent(coords), plan.peak_bytes(coords))
+            )
+
+
+# -- on all ranks ------------------------------------------------------------------------------------------------
+
+
+@with_fixtures
+@given(often(st.sampled_from([(4,), (2, -1), (2, 2), (-1,), (3,), (1, 2)])), often(NAMES), st.data())
+def test_init_grid(spmd, shape, names, data):
+    ranks = data.draw(often(st.none() | st.permutations(range(4)) | st.just([2, 0, 1])))
+
+    def make():
+        grid = sg.init_grid(shape, axis_names=names, ranks=ranks)
+        return grid.shape, grid.coords, grid.rank
+
+    for found in on_all(spmd, 4, make) or ():
+        shape, coords, rank = found
+        device = list(ranks).index(rank) if ranks is not None and rank in list(ranks) else rank
+        taken = rank < math.prod(shape) if ranks is None else rank in list(ranks)
+        assert coords == (coordinates(shape)[device] if taken else None)
+
+
+DTYPES = st.sampled_from(["f8", "int16", np.dtype("c8"), None, bool])
+
+
+@with_fixtures
+@given(sharding_arguments(grid_shape=(2, 2)), st.sampled_from(["empty", "zeros", "full", "from_function"]), st.data())
+def test_arrays_from_nothing(spmd, arguments, name, data):
+    draw, (split, options) = data.draw, arguments
+    shape = draw(often(st.sampled_from([(7, 5), (4,), (0, 3), [3, 2]])))
+    dtype, value = draw(often(DTYPES)), draw(often(st.sampled_from([0, 1, 2.5, np.int8(3)])))
+
+    def make():
+        grid = sg.init_grid((2, 2), axis_names=("x", "y"))
+        sharding = sg.Sharding(grid, split, **options)
+        if name == "full":
+            a = sg.full(shape, sharding, grid, dtype, fill_value=value)
+        elif name == "from_function":
+            a = sg.from_function(lambda *cells: value, shape, sharding, grid, dtype)
+        else:
+            a = getattr(sg, name)(shape, sharding, grid, dtype)
+        return None if name == "empty" else a.to_global()
+
+    for whole in on_all(spmd, 4, make) or ():
+        if name == "zeros":
+            assert same(whole, np.zeros(shape, "f8" if dtype is None else dtype))
+        elif name == "full":
+            assert same(whole, np.full(shape, value, "f8" if dtype is None else dtype))
+
+
+@with_fixtures
+@given(sharding_arguments(grid_shape=(2, 2)), st.data())
+def test_arrays_from_arrays(spmd, arguments, data):
+    draw, (split, options) = data.draw, arguments
+    array = draw(often(st.just(np.arange(35.0).reshape(7, 5))))
+    shape, given_sharding = draw(often(st.just((7, 5)))), draw(often(st.just("made")))
+
+    def make(from_local):
+        grid = sg.init_grid((2, 2), axis_names=("x", "y"))
+        sharding = sg.Sharding(grid, split, **options) if isinstance(given_sharding, str) else given_sharding
+        if from_local:
+            return sg.ShardedArray.from_local(array, sharding, grid, shape).to_global()
+        return sg.ShardedArray.from_global(array, sharding, grid).to_global()
+
+    for whole in on_all(spmd, 4, lambda: make(False)) or ():
+        assert same(whole, np.asarray(array))
+    on_all(spmd, 4, lambda: make(True))
+
+
+@with_fixtures
+@given(st.data())
+def test_halo_exchange(spmd, data):
+    draw, shape = data.draw, (7, 5)
+    sharding = draw(often(shardings((2, 2), shape)))
+    arguments = [draw(often(st.just(shape))), draw(often(st.sampled_from(["f8", "int16", ["f8"]])))]
+    options = {
+        "periodic": often(st.sampled_from([True, False, [True, False]])),
+        "corners": often(st.booleans()),
+        "n_fields": often(st.just(1)),
+        "boundary": often(st.sampled_from(["leave", "edge", ["leave", "edge"]])),
+        "path": often(st.sampled_from([None, "direct", "message", "staged"])),
+    }
+    chosen = draw(st.lists(st.sampled_from(sorted(options)), unique=True, max_size=3))
+    options = {name: draw(options[name]) for name in chosen}
+    plain = {"boundary": "leave", "corners": True} | options
+
+    def make():
+        grid = sg.init_grid((2, 2))
+        with sg.HaloExchange(grid, sharding, *arguments, **options) as halo:
+            if len(halo.dtypes) > 1 or halo.layout.global_shape != shape or plain["boundary"] not in ("leave", "edge"):
+                return None
+            a = sg.zeros(shape, sharding, grid, halo.dtypes[0])
+            whole = np.arange(35).reshape(shape).astype(halo.dtypes[0])
+            a.core[...] = whole[sharding.shard_slices(shape, grid.coords)]
+            args = plain | {"periodic": halo.pattern.periodic}
+            wanted = _with_halos(a.local, _Sharded(whole, 0, sharding, None), grid.coords, args)
+            halo.update(a)
+            assert same(a.local, wanted)
+
+    on_all(spmd, 4, make)
+
+
+@with_fixtures
+@given(st.data())
+def test_update_halo(spmd, data):
+    draw = data.draw
+    x = draw(often(st.just(np.arange(30.0).reshape(6, 5))))
+    split, sizes = (
+        draw(often(st.sampled_from([[[0], [1]], [[0]], [[], ["x"]]]))),
+        draw(often(st.sampled_from([[1, 1], [1, 1, 0, 2]]))),
+    )
+    options = {
+        "periodic": often(st.booleans()),
+        "global_shape": often(st.sampled_from([(8, 6), (8, 5), None])),
+        "blocks": often(st.just("ceil")),
+        "sharded_dims_offsets": often(st.none()),
+    }
+    chosen = draw(st.lists(st.sampled_from(sorted(options)), unique=True, max_size=2))
+    options = {name: draw(options[name]) for name in chosen}
+
+    def make():
+        grid = sg.init_grid((2, 2), axis_names=("x", "y"))
+        mine = x.copy() if isinstance(x, np.ndarray) else x
+        result = sg.update_halo(mine, grid, split, sizes, **options)
+        assert result is mine
+        return result.shape
+
+    on_all(spmd, 4, make)
+
+
+OPERATIONS = {
+    "all_gather": {"gather_axis": [0, 1]}, "gather": {"gather_axis": [0], "root": [[1], [0, 1]]},
+    "all_slice": {"slice_axis": [1]}, "all_to_all": {"split_axis": [0], "concat_axis": [1]},
+    "broadcast": {"root": [[0], [1, 1]]}, "scatter": {"scatter_axis": [0], "root": [[0]]},
+    "all_reduce": {"reduction": ["sum", "max"], "dtype": [None, "f4"]}, "reduce": {"reduction": ["min"], "root": [[1]]},
+    "reduce_scatter": {"reduction": ["sum"], "scatter_axis": [1]},
+    "shift": {"shift_axis": [0, "y"], "offset": [1, -2], "fill": [None, 0]},
+}  # fmt: skip
+
+
+@with_fixtures
+@given(st.sampled_from(sorted(OPERATIONS)), st.data())
+def test_operations(spmd, name, data):
+    draw = data.draw
+    axes = draw(often(st.sampled_from([[0], [1], ["y"], [1, 0], [0, 1]])))
+    args = {each: draw(often(st.sampled_from(right))) for each, right in OPERATIONS[name].items()}
+    x = draw(often(st.just("own"), SCALARS))
+
+    def make():
+        grid = sg.init_grid((2, 2), axis_names=("x", "y"))
+        mine = np.arange(12).reshape(4, 3) + grid.rank if isinstance(x, str) and x == "own" else x
+        return getattr(sg, name)(mine, grid, axes, **args)
+
+    found = on_all(spmd, 4, make)
+    if found is None or not (isinstance(x, str) and x == "own"):
+        return
+    numbers = [{"x": 0, "y": 1}.get(axis, axis) if isinstance(axis, str) else int(axis) for axis in axes]
+    args = {each: _plain(value) for each, value in args.items()}
+    xs = [np.arange(12).reshape(4, 3) + rank for rank in range(4)]
+    if callable(args.get("reduction")):
+        return
+    with np.errstate(all="ignore"):
+        wanted = getattr(Oracle((2, 2), numbers), name)(xs, **args)
+    assert all(map(same, found, wanted)), (found, wanted)
+
+
+def _plain(value):
+    """Arguments as the oracle takes them."""
+    if isinstance(value, str) and value in ("x", "y"):
+        return "xy".index(value)
+    return value.item() if isinstance(value, np.ndarray) and not value.ndim else value
+
+
+@pytest.mark.parametrize("size", HUGE)
+def test_what_no_memory_can_hold(spmd, size):
+    """Extents and halos beyond all memory: refused by all, before anything is allocated."""
+
+    def make(shape, halo_sizes, call):
+        grid = sg.init_grid((2,))
+        sharding = sg.Sharding(grid, [[0]], halo_sizes=halo_sizes)
+        return lambda: call(shape, sharding, grid)
+
+    def body():
+        said = []
+        for shape, halo_sizes in (((size,), [1, 1]), ((size, 0), [0, 0]), ((4,), [size, 0])):
+            if min(size, *shape) < 0:
+                continue
+            for call in (sg.zeros, sg.empty, lambda *args: sg.HaloExchange(args[2], *args[1::-1], "f8")):
+                said.append(outcome(make(shape, halo_sizes, call))[1])
+        return said
+
+    if size == 2**31:  # some have that
+        return
+    first, second = spmd(2, body)
+    assert first == second and all("memory has addresses for" in text for text in first)
+
+
+@pytest.mark.parametrize("grid", [None, "grid0", sg.Grid((2, 2)), Odd()])
+def test_what_is_no_grid_of_processes(spmd, grid):
+    """The dialect's ``process_linear_index_unknown_grid``: there a symbol that names nothing."""
+
+    def make():
+        sg.all_reduce(np.ones(2), grid, [0], "sum")
+
+    def body():
+        return outcome(make)[1]
+
+    assert all("GridError" in text for text in spmd(2, body))

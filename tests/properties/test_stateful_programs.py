@@ -1,0 +1,65 @@
+"""Random programs: every operation after every other, on arrays that lie where earlier operations left them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from program_machine import PATHS, RandomDraw, make_program
+from program_runner import play
+from property_strategies import with_fixtures
+
+import spmd_grid as sg
+
+QUICK, MOST_STEPS = 50, 14
+
+
+class HypothesisDraw:
+    """Draws of hypothesis, which shrinks programs: fewer steps, on fewer ranks, on smaller arrays."""
+
+    def __init__(self, draw):
+        self._draw = draw
+
+    def integer(self, low, high):
+        return self._draw(st.integers(low, high))
+
+    def flag(self):
+        return self._draw(st.booleans())
+
+    def one_of(self, options):
+        return self._draw(st.sampled_from(options))
+
+    def order(self, items):
+        return list(self._draw(st.permutations(items)))
+
+
+@st.composite
+def programs(draw, most_ranks, most_steps=MOST_STEPS):
+    return make_program(HypothesisDraw(draw), most_ranks, most_steps)
+
+
+def run_program(spmd, program, seed=None):
+    with sg.forced_path(program.path):
+        spmd(program.n_ranks, play, program, seed=seed)
+
+
+@settings(with_fixtures, max_examples=QUICK)
+@given(st.data())
+def test_programs(spmd, most_ranks, data):
+    run_program(spmd, data.draw(programs(most_ranks)))
+
+
+@pytest.mark.full
+@with_fixtures
+@given(st.data())
+def test_many_programs(spmd, most_ranks, data):
+    run_program(spmd, data.draw(programs(most_ranks)), data.draw(st.sampled_from([None, 0, 1])))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_program_on_every_path(spmd, most_ranks, path):
+    run_program(spmd, make_program(RandomDraw(7), most_ranks, 30, [path]))
+
+
+def test_programs_are_drawn_alike(most_ranks):
+    """As the soak needs it: all processes draw the same program from the same seed."""
+    first, second = (str(make_program(RandomDraw(3, 4), most_ranks, 20)) for _ in range(2))
+    assert first == second != str(make_program(RandomDraw(3, 5), most_ranks, 20))
