@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spmd_grid.errors import DTypeError, GridError, ImplicitGatherError, OutputError, ShapeError, SpmdError
+from spmd_grid.errors import (
+    DTypeError,
+    GridError,
+    ImplicitGatherError,
+    OutputError,
+    ShapeError,
+    ShardingError,
+    SpmdError,
+)
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.memory import view_of
 from spmd_grid.grid import indexing
@@ -102,6 +110,10 @@ class ShardedArray:
         if dtype.hasobject:
             raise DTypeError(f"{op}: dtype {dtype} holds Python objects; only fixed-size dtypes can be moved")
         _check_partial(op, layout.sharding, dtype)
+        try:
+            layout.check_addressable(dtype.itemsize)
+        except ShardingError as error:
+            raise ShardingError(f"{op}: {error}") from None
         return cls(grid.allocate(layout.local_shape(grid.coords), dtype, zeroed), layout, grid)
 
     def _fill_domain(self, values) -> None:

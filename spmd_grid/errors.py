@@ -17,6 +17,7 @@ __all__ = [
     "DeviceError",
     "DTypeError",
     "GridError",
+    "HangError",
     "ImplicitGatherError",
     "MismatchError",
     "OutputError",
@@ -106,6 +107,13 @@ class SimulationError(SpmdError, ImportError):
 
 class DeadlockError(SpmdError, RuntimeError):
     """Every simulated rank waits and none can go on; the message says which rank waits where for whom."""
+
+
+class HangError(SpmdError, RuntimeError):
+    """An operation of a simulated rank waits for longer than ``SPMD_GRID_TIMEOUT`` or ``timeout=`` allows.
+
+    The message says what every rank does.  Under MPI the same is printed, and the job ends.
+    """
 
 
 class RankEndedError(SpmdError, RuntimeError):

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from spmd_grid.cli import bench, plan, run, show
+from spmd_grid.cli import bench, doctor, plan, run, show, trace
 
 __all__ = ["main"]
 
@@ -19,6 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan.add_parser(commands)
     show.add_parser(commands)
     bench.add_parser(commands)
+    doctor.add_parser(commands)
+    trace.add_parser(commands)
     options = parser.parse_args(arguments)
     return options.command(options)
 

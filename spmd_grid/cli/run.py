@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import shlex
 import sys
 import traceback
+from itertools import islice
 from pathlib import Path
 
 from spmd_grid.errors import RankEndedError
 from spmd_grid.transport.program import run_program
+from spmd_grid.transport.seeds import Outcome, Seeds, run_seeds
 
 __all__ = ["add_parser"]
 
 _PACKAGE = str(Path(__file__).parent.parent) + os.sep
+_MOST_LINES = 12  # of a difference or a failure
 
 
 def add_parser(commands) -> None:
@@ -21,10 +26,22 @@ def add_parser(commands) -> None:
         "run",
         help="run a program on simulated ranks, without MPI",
         description="Runs the program that 'mpirun -n N python app.py' runs, unchanged, on N simulated ranks: threads"
-        " of this process, each with a __main__ of its own. Modules that the program imports are shared.",
+        " of this process, each with a __main__ of its own. Modules that the program imports are shared."
+        " breakpoint() stops one rank, while the others go on until they need it.",
     )
     parser.add_argument("-n", "--ranks", type=_positive, required=True, metavar="N", help="number of simulated ranks")
-    parser.add_argument("--seed", type=int, help="run one rank at a time, in an order that this number alone decides")
+    order = parser.add_mutually_exclusive_group()
+    order.add_argument("--seed", type=int, help="run one rank at a time, in an order that this number alone decides")
+    order.add_argument(
+        "--seeds",
+        type=_positive,
+        metavar="K",
+        help="run under the seeds 0 to K-1 and compare what each rank prints: does anything depend on who comes first?",
+    )
+    parser.add_argument("--label", action="store_true", help="begin every printed line with its rank and coordinates")
+    parser.add_argument(
+        "--trace", metavar="FOLDER", help="write what every operation did, and when: see 'spmd_grid trace'"
+    )
     parser.add_argument("program", help="the Python file")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(command=run)
@@ -34,8 +51,18 @@ def run(options) -> int:
     if not Path(options.program).is_file():
         print(f"spmd_grid run: there is no file {options.program!r}", file=sys.stderr)
         return 2
+    if options.seeds is not None and (options.trace is not None or options.label):
+        print("spmd_grid run: --seeds goes with neither --trace nor --label; take --seed for one run", file=sys.stderr)
+        return 2
+    if options.trace is not None:
+        os.environ["SPMD_GRID_TRACE"] = os.path.abspath(options.trace)
     try:
-        run_program(options.program, options.args, options.ranks, options.seed)
+        if options.seeds is not None:
+            os.environ.pop("SPMD_GRID_TRACE", None)
+            seeds = run_seeds(options.program, options.args, options.ranks, options.seeds)
+            print(_report(options, seeds))
+            return 1 if seeds.differing or seeds.failing else 0
+        run_program(options.program, options.args, options.ranks, options.seed, labelled=options.label)
     except RankEndedError as error:
         print(f"spmd_grid run: {error}", file=sys.stderr)
         return error.code
@@ -43,9 +70,61 @@ def run(options) -> int:
         print("spmd_grid run: interrupted", file=sys.stderr)
         return 130
     except BaseException as error:  # noqa: BLE001 - whatever ended the program is shown
-        traceback.print_exception(error.with_traceback(_from_the_program_on(error.__traceback__)))
+        print(_failure(error), end="", file=sys.stderr)
         return 1
     return 0
+
+
+def _report(options, seeds: Seeds) -> str:
+    """How the runs compare: the first that prints otherwise, the first that fails, and how to see them again."""
+    first, name = seeds.outcomes[0], Path(options.program).name
+    lines = [f"{name} on {options.ranks} ranks under {len(seeds.outcomes)} seeds, one rank at a time:"]
+    if not seeds.differing and not seeds.failing:
+        return f"{lines[0]} every run prints the same"
+    alike = len(seeds.outcomes) - len(seeds.differing)
+    lines.append(f"  {alike} end as seed 0 does, {len(seeds.differing)} do not; {len(seeds.failing)} fail")
+    if not seeds.is_repeatable:
+        lines.append("  but seed 0 twice is not alike either: the program prints times, addresses or random numbers,")
+        lines.append("  so that differences in what it prints say nothing")
+    printing = [outcome for outcome in seeds.differing if outcome.failure is None and first.failure is None]
+    if printing:
+        lines += ["", f"seed {printing[0].seed} is the first that prints otherwise:"]
+        lines += _differences(first, printing[0])
+        lines.append(f"  again: {_again(options, printing[0].seed)}")
+    if seeds.failing:
+        failing = seeds.failing[0]
+        lines += ["", f"seed {failing.seed} is the first that fails:"]
+        lines += _shortened(_failure(failing.failure).rstrip().splitlines())
+        lines.append(f"  again: {_again(options, failing.seed)}")
+    return "\n".join(lines)
+
+
+def _differences(one: Outcome, other: Outcome) -> list[str]:
+    """What the first rank that prints otherwise prints, and which others do."""
+    ranks = [r for r in sorted({*one.printed, *other.printed}, key=str) if one.printed.get(r) != other.printed.get(r)]
+    texts = [outcome.printed.get(ranks[0], "").splitlines() for outcome in (one, other)]
+    label = other.labels[ranks[0]]
+    changes = [line for line in islice(difflib.unified_diff(*texts, lineterm="", n=1), 2, None) if line[:2] != "@@"]
+    shown = _shortened([f"{line[:1]} {label}{line[1:]}" for line in changes])
+    others = f"  ranks {', '.join(map(str, ranks[1:]))} print otherwise, too" if ranks[1:] else ""
+    heads = [f"  - seed {one.seed}", f"  + seed {other.seed}"]
+    return heads + shown + [others] * bool(others)
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    left_out = len(lines) - _MOST_LINES
+    return [f"  {line}" for line in lines[:_MOST_LINES]] + [f"  ... {left_out} more lines"] * (left_out > 0)
+
+
+def _again(options, seed: int) -> str:
+    words = ["python", "-m", "spmd_grid", "run", "-n", str(options.ranks), "--seed", str(seed), "--label"]
+    return shlex.join([*words, options.program, *options.args])
+
+
+def _failure(error: BaseException) -> str:
+    """A failure with the program's own calls; an error of this package speaks for itself where it has none."""
+    trace = _from_the_program_on(error.__traceback__)
+    return "".join(traceback.format_exception(type(error), error, trace))
 
 
 def _from_the_program_on(trace):

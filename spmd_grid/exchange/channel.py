@@ -27,6 +27,7 @@ from spmd_grid.kernels import slots as at
 from spmd_grid.transport.communicator import LARGEST_MESSAGE, Communicator, Process, tag_of
 from spmd_grid.transport.wire import Messages, Requests, Straight
 from spmd_grid.typing import Shape
+from spmd_grid.watch.traffic import Traffic, group_name
 
 __all__ = ["MIXED", "PACKED", "READ", "STAGED", "STRAIGHT", "Call", "Channel", "Taken"]
 
@@ -282,6 +283,15 @@ class Channel:
         reads = place in self._source_rows and self._state[self._source_rows[place] + at.S_SEGMENT] >= 0
         lends = place in self._reader_rows and not self._state[self._reader_rows[place] + at.R_STAGED]
         return "by memory, " + ("read in place" if reads or lends else "staged")
+
+    def traffic(self) -> Traffic:
+        """Its part of a trace: neighbours wait for one another, and for nobody else."""
+        processes = self.comm.processes
+        sent = {processes[place]: self._bytes_of(cells) for place, cells in self.gives.items()}
+        neighbours = sorted({*self.gives, *self.takes})
+        ways = dict.fromkeys(self.way_to(place) for place in neighbours)
+        awaits = tuple([processes[place] for place in neighbours])
+        return Traffic(sent, " and ".join(ways), f"channel {self._number} of {group_name(processes)}", awaits)
 
     # -- calls -------------------------------------------------------------------------------------------------
 

@@ -173,14 +173,24 @@ def init_grid(
     axis_names: Sequence[str] | None = None,
     ranks: Sequence[int] | None = None,
     comm=None,
+    check: bool | None = None,
+    timeout: float | None = None,
 ) -> ProcessGrid:
     """Binds a grid of ``shape`` to the processes of the running program.
 
     Collective over all processes (of ``comm``), with the same arguments; nothing is sent, except that MPI is
-    initialised the first time.
+    initialised the first time, and where ``check`` or ``timeout`` is given.
     One entry of ``shape`` may be -1.  ``ranks`` lists the process of each device by linear index (default 0, 1, ...);
     a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py intracommunicator to use in
     place of all processes.  Raises `GridError` when the shape does not fit the processes.
+
+    ``check`` and ``timeout`` are for the whole program, from now on, plans that exist already excepted; None leaves
+    things as they are, which is what ``SPMD_GRID_CHECK`` and ``SPMD_GRID_TIMEOUT`` say.  ``check=True`` compares the
+    arguments of every operation between processes before it begins.  ``timeout``: when an operation has waited for so
+    many seconds, a report tells what every rank does, and the program ends: under MPI all processes, with simulated
+    ranks by `HangError`.  The clock stands still while any rank is at a debugger's prompt, or prepares the first use of
+    an operation.  Where processes ask for different things, all are checked, and the least limit counts.  Raises
+    `TransportError` for what they cannot be.
 
     >>> from spmd_grid import run_spmd
     >>> run_spmd(lambda: init_grid((2, -1)).coords, ranks=6)
@@ -197,6 +207,10 @@ def init_grid(
         raise GridError(f"init_grid: {error}{alone if world.size == 1 else ''}") from None
     bound = ProcessGrid(grid, world)
     world.process.coords = bound.coords
+    if check is not None or timeout is not None:
+        world.watch(check, timeout)
+    if bound.recorder is not None:
+        bound.recorder.sign(world.process.label())
     return bound
 
 

@@ -431,7 +431,7 @@ class _Activity:
     """What this process does, in words, for reports."""
 
     def __init__(self, halo: HaloExchange):
-        self._text = f"HaloExchange of {halo.layout}"
+        self._text = f"HaloExchange of {halo.name or halo.layout}"
 
     def describe(self) -> str:
         return self._text

@@ -17,6 +17,7 @@ from spmd_grid.exchange.execute import next_tag, run_direct, send_and_receive
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.paths import DIRECT, chosen_path
 from spmd_grid.exchange.pending import Request, drive
+from spmd_grid.exchange.traffic import Moved
 from spmd_grid.exchange.transfer import Receive, Send, Transfer
 from spmd_grid.grid.blocks import block_starts
 from spmd_grid.grid.box import Box
@@ -129,8 +130,10 @@ class UpdateHalo(Operation):
         return self._update(course, x)
 
     def _update(self, course: _Course, x):
+        movements = course.agree(x)
         cells = np.asarray(x)
-        for line, transfer in course.agree(x):
+        for line, transfer in movements:
+            _note(line, transfer, cells)
             if line.path is DIRECT and line.comm.shares_objects:
                 run_direct(line.comm, transfer, line.comm.share(cells), cells)
             else:
@@ -153,9 +156,17 @@ class UpdateHalo(Operation):
         course = self._prepare(
             grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, "start"
         )
+        recorder = grid.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(course, x, self._begin, course, x)
+        return self._begin(course, x)
+
+    def _begin(self, course: _Course, x) -> Request:
         movements = course.agree(x)
         if not movements:
             return Request.completed(x)
+        for line, transfer in movements:
+            _note(line, transfer, np.asarray(x))
         comm = movements[0][0].comm
         return Request(comm, _steps(x, movements), comm.process.activity)
 
@@ -295,6 +306,13 @@ def _movements(shape: tuple[int, ...], lines: list[_Line]) -> list[tuple[_Line, 
         movements.append((line, line.transfer(shape, across)))
         across[line.dim] = line.extent
     return movements
+
+
+def _note(line: _Line, transfer: Transfer, cells: np.ndarray) -> None:
+    """For traces."""
+    recorder = line.comm.process.recorder
+    if recorder is not None:
+        recorder.moved(Moved(line.comm, cells.itemsize, line.path, transfer))
 
 
 def _steps(x: np.ndarray, movements: list[tuple[_Line, Transfer]]) -> Iterator[list]:

@@ -148,6 +148,9 @@ class Call:
     def open(self, opening: Opening, x: np.ndarray | None):
         """Swaps headers; what the whole group has agreed to do, and the frames it came in.  Collective."""
         comm, meeting = self.comm, self.meeting
+        recorder = comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(self, None, self.open, opening, x)
         if meeting is None:
             meeting = self.meeting = meeting_of(comm)
         comm.process.activity = self
@@ -237,6 +240,8 @@ class Operation(ABC):
             return recorder.run(call, x, self._start, x, grid, grid_axes, args, out)
         opening, x = call.bring(x, out)
         agreed, frames = call.open(opening, x)
+        if recorder is not None:
+            recorder.moved(agreed)
         return Request(call.comm, agreed.steps(x, out, frames), call)
 
     def _plan(self, grid, shape, dtype, grid_axes, args: tuple, path: str | None, name=None) -> OperationPlan:

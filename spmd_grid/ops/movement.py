@@ -12,12 +12,14 @@ from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.meeting import COPIED_BYTES, LINE_BYTES
 from spmd_grid.exchange.memory import view_of
 from spmd_grid.exchange.paths import INLINE, MIXED
+from spmd_grid.exchange.traffic import Moved
 from spmd_grid.exchange.transfer import Transfer
 from spmd_grid.ops.kept import keep
 from spmd_grid.ops.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.ops.staging import StagedCopies
 from spmd_grid.transport.communicator import Frames, tag_of
 from spmd_grid.typing import Shape
+from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["Movement"]
 
@@ -96,6 +98,10 @@ class Movement:
         out = sum(send.box.size for send in self.transfer.sends if send.peer != me) * size
         into = sum(receive.box.size for receive in self.transfer.receives if receive.peer != me) * size
         return f"sends {out} bytes to the other members and receives {into}"
+
+    def traffic(self) -> Traffic:
+        """Its part of a trace."""
+        return Moved(self.comm, self.dtype.itemsize, self._arrays.way, self.transfer).traffic()
 
     def steps(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
         """As ``run``, in steps that do not wait."""

@@ -82,6 +82,8 @@ class OperationPlan:
             return recorder.run(_Named(self._started, self.name), x, self.start, x, out)
         opening, x = self._bring(self._started, x, out)
         agreed, frames = self._started.open(opening, x)
+        if recorder is not None:
+            recorder.moved(agreed)
         self._request = Request(self._started.comm, agreed.steps(x, out, frames), self._started)
         return self._request
 

@@ -22,6 +22,7 @@ from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.meeting import COPIED_BYTES, LINE_BYTES
 from spmd_grid.exchange.memory import copy_views, scratch, view_of
 from spmd_grid.exchange.paths import DIRECT, INLINE
+from spmd_grid.exchange.traffic import Moved
 from spmd_grid.exchange.transfer import Receive, Send, Transfer, run_of
 from spmd_grid.grid.blocks import block_interval
 from spmd_grid.grid.box import Box, pieces_of
@@ -30,6 +31,7 @@ from spmd_grid.ops.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import Frames
 from spmd_grid.typing import Shape
+from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["Reduction"]
 
@@ -298,6 +300,14 @@ class Reduction:
             return "every member combines all arrays" if self._root is None else "root combines all arrays"
         where = "the others copy" if self._root is None else "root gets"
         return f"every member combines 1/{self.comm.size} of all arrays, which {where}"
+
+    def traffic(self) -> Traffic:
+        """Its part of a trace; arrays that nobody can read may go another way than is told here."""
+        way = self._arrays.way
+        transfers = [self.collect, self.spread]
+        if way is DIRECT and self._blocks is None and not self._folds_whole:
+            transfers = [_collect_parts(self.comm, (self._n,), self._slices, own=False), self._spread_by_memory]
+        return Moved(self.comm, self.dtype.itemsize, way, *filter(None, transfers)).traffic()
 
     def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
         """As ``run``, in steps that do not wait."""

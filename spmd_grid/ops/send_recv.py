@@ -7,6 +7,7 @@ own that the frame names; so messages that are on their way at once cannot be co
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from spmd_grid.ops.arguments import as_array, check_grid, check_output, hashable
 from spmd_grid.ops.member_arrays import fresh
 from spmd_grid.ops.plan import CallPlan
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, tag_of
+from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["recv", "send"]
 
@@ -40,7 +42,8 @@ class _Message:
 class Send:
     """Sends ``x`` to the device ``destination`` of the own group, which must call `recv`.
 
-    Collective between the two devices.  ``destination`` lists coordinates along ``grid_axes``.  Shape and dtype
+    Collective between the two devices, but over the whole group where this is the first operation of a group that is
+    not all processes (its communicator is made then).  ``destination`` lists coordinates along ``grid_axes``.  Shape and dtype
     travel with the message.  Returns None when ``x`` may be used again; whether that is before the other device
     receives is not promised, except that a message to oneself is always buffered.
 
@@ -60,6 +63,12 @@ class Send:
 
     def __call__(self, x, grid, grid_axes, destination) -> None:
         comm, place, steps = self._prepare(x, grid, grid_axes, destination)
+        recorder = comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(comm.process.activity, x, self._go, comm, place, steps)
+        return self._go(comm, place, steps)
+
+    def _go(self, comm: Communicator, place: int, steps: Iterator[list]) -> None:
         if place == comm.rank:
             Request(comm, steps, comm.process.activity)  # completes when this process receives it
         else:
@@ -69,7 +78,10 @@ class Send:
     def start(self, x, grid, grid_axes, destination) -> Request:
         """Begins to send; x must hold still until ``wait()``."""
         comm, _, steps = self._prepare(x, grid, grid_axes, destination)
-        return Request(comm, steps, comm.process.activity)
+        activity, recorder = comm.process.activity, comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(activity, x, Request, comm, steps, activity)
+        return Request(comm, steps, activity)
 
     def plan(self, grid, shape, dtype, grid_axes, destination) -> CallPlan:
         """The operation for arrays of ``shape`` and ``dtype``.  Local."""
@@ -104,7 +116,7 @@ class Send:
 class Recv:
     """Receives an array that a device of the own group sends with `send`.
 
-    Collective between the two devices.  ``source`` lists the sender's coordinates along ``grid_axes``; without it,
+    Collective as `send`.  ``source`` lists the sender's coordinates along ``grid_axes``; without it,
     the message of any sender is taken.  Messages of one sender arrive in the order in which they were sent.  Result:
     a new array, or ``out``, which must have the message's shape and dtype.
 
@@ -125,7 +137,7 @@ class Recv:
     name = "recv"
 
     def __call__(self, grid, grid_axes, source=None, *, out=None) -> np.ndarray:
-        comm, steps = self._prepare(grid, grid_axes, source, out)
+        comm, steps = self._prepare(grid, grid_axes, source, out, noted=True)
         result = drive(comm, steps)
         comm.process.activity = None
         return result
@@ -152,7 +164,7 @@ class Recv:
         )
         return plan
 
-    def _prepare(self, grid, grid_axes, source, out) -> tuple[Communicator, Iterator[list]]:
+    def _prepare(self, grid, grid_axes, source, out, noted: bool = False) -> tuple[Communicator, Iterator[list]]:
         check_grid(self.name, grid)
         axes = grid.grid.axes(grid_axes, f"{self.name}: grid_axes")
         place = None if source is None else root_index(self.name, grid, axes, hashable(source), "source")
@@ -160,7 +172,7 @@ class Recv:
         activity = _Message(f"recv(grid_axes={list(axes)}, source={shown})")
         comm = grid.group(axes, activity)
         comm.process.activity = activity
-        return comm, _receive_array(comm, place, out)
+        return comm, _receive_array(comm, place, out, noted)
 
 
 def _send_array(comm: Communicator, place: int, x: np.ndarray) -> Iterator[list]:
@@ -168,6 +180,7 @@ def _send_array(comm: Communicator, place: int, x: np.ndarray) -> Iterator[list]
     frame, body, tag = _frame(comm, PLAIN, encode_facts(facts))
     if facts.fits_inline:
         frame[HEADER_BYTES : HEADER_BYTES + facts.nbytes] = x.tobytes()
+    _note(comm, comm.rank, tag, place, facts.nbytes)
     requests = comm.isend_frame(frame, place, _FRAME_TAG)
     if body:
         requests += comm.isend(np.frombuffer(body, np.uint8), place, tag)
@@ -192,13 +205,18 @@ def _frame(comm: Communicator, kind: int, body: bytes) -> tuple[bytearray, bytes
     return bytearray(header.ljust(FRAME_BYTES, b"\0")), late, tag
 
 
-def _receive_array(comm: Communicator, source: int | None, out: np.ndarray | None) -> Iterator[list]:
+def _receive_array(
+    comm: Communicator, source: int | None, out: np.ndarray | None, noted: bool = False
+) -> Iterator[list]:
+    """``noted``: whether a trace is to have it, with the operation under way."""
     frame = bytearray(FRAME_BYTES)
     request = comm.irecv_frame(frame, source, _FRAME_TAG)
     yield [request]
     sender = comm.source_of(request)
     kind, length, tag_bytes = read_prefix(frame)
     tag = int.from_bytes(tag_bytes, "little")
+    if noted:
+        _note(comm, sender, tag)
     body = bytes(frame[PREFIX_BYTES : PREFIX_BYTES + length])
     if kind != PLAIN:
         late = np.empty(length, np.uint8)
@@ -221,6 +239,25 @@ def _receive_array(comm: Communicator, source: int | None, out: np.ndarray | Non
     if problem is not None:
         raise problem
     return target
+
+
+class _Passed(NamedTuple):
+    """A message for traces."""
+
+    told: Traffic
+
+    def traffic(self) -> Traffic:
+        return self.told
+
+
+def _note(comm: Communicator, sender: int, tag: int, place: int | None = None, n_bytes: int = 0) -> None:
+    """Notes a member's message for traces: its sender says what goes to ``place``, its receiver waits for that."""
+    recorder = comm.process.recorder
+    if recorder is not None:
+        processes = comm.processes
+        sent = {} if place in (None, comm.rank) else {processes[place]: n_bytes}
+        awaits = (processes[sender],) if place is None else ()
+        recorder.moved(_Passed(Traffic(sent, "message", f"message {tag} of {processes[sender]}", awaits)))
 
 
 def _misfit(out, facts: Facts) -> OutputError | None:

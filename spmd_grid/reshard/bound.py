@@ -17,6 +17,7 @@ from spmd_grid.reshard.slabs import SlabExchange
 from spmd_grid.reshard.steps import Step
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape
+from spmd_grid.watch.traffic import Traffic, group_name
 
 __all__ = ["BoundPlan"]
 
@@ -29,6 +30,8 @@ class BoundPlan:
         self._grid = grid
         self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.parts, plan.moves)]
         self._may_run_in_place = len(self._exchanges) != 1 or self._exchanges[0].keeps_places
+        self._comm = comm
+        self._sent: dict[int, int] | None = None
         self._between: list[list[np.ndarray]] | None = None
         coords = coords_of(plan.target, comm)
         self._has_result = coords is not None
@@ -67,6 +70,17 @@ class BoundPlan:
             for cells in self._outside:
                 result[cells] = np.zeros((), result.dtype)
         return results
+
+    def traffic(self) -> Traffic:
+        """Its part of a trace."""
+        comm = self._comm
+        if self._sent is None:
+            self._sent = {}
+            for move in self.plan.moves:
+                coords = coords_of(move.source, comm)
+                for process, box in () if coords is None else move.sends(coords):
+                    self._sent[process] = self._sent.get(process, 0) + box.size * move.itemsize
+        return Traffic(self._sent, self.plan.strategy, group_name(comm.processes))
 
     def _allocate(self, shape: Shape | None) -> list[np.ndarray | None]:
         if shape is None:

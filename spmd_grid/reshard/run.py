@@ -325,7 +325,10 @@ def _run(prepared: _Prepared, local, out, name: str | None = None):
         return recorder.run(activity, local, _run, prepared, local, out)
     arrays, outs, opening = prepared.bring(local, out)
     brought, _ = prepared.call.open(opening, None)
-    results = prepared.bound(brought).run(arrays, outs)
+    bound = prepared.bound(brought)
+    if recorder is not None:
+        recorder.moved(bound)
+    results = bound.run(arrays, outs)
     return results if results is None or brought.several else results[0]
 
 

@@ -154,6 +154,12 @@ class Communicator(Protocol):
     def subgroup(self, processes: Sequence[int]) -> Communicator:
         """The communicator of these processes (numbers in the world), in this order.  Collective over them."""
 
+    def watch(self, check: bool | None, timeout: float | None) -> None:
+        """From now on, this is watched for the whole program; None stands for what is there.
+
+        Collective over all processes, of whom this is the communicator.  Raises TransportError.
+        """
+
     def mark_frame(self) -> None:
         """Writes byte 1 of the frame, which is the transport's own, before a meeting.  Local."""
 

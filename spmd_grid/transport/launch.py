@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from spmd_grid.errors import GridError, SimulationError
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.import_guard import guard_imports
-from spmd_grid.transport.scheduler import RankStopped
+from spmd_grid.transport.run_watch import RunWatch
+from spmd_grid.transport.scheduler import RankStopped, Scheduler
 from spmd_grid.transport.threads import ThreadWorld
 
 __all__ = ["as_communicator", "current_world", "is_simulated", "run_spmd", "use_world"]
@@ -81,7 +82,14 @@ def use_world(world: Communicator) -> Iterator[None]:
         _here.world = previous
 
 
-def run_spmd(fn: Callable, *args, ranks: int, seed: int | None = None) -> list:
+def run_spmd(
+    fn: Callable,
+    *args,
+    ranks: int,
+    seed: int | None = None,
+    check: bool | None = None,
+    timeout: float | None = None,
+) -> list:
     """Runs ``fn(*args)`` on simulated ranks, one thread each, and gives the results by rank.
 
     Local; needs no MPI.  Inside ``fn``, ``init_grid`` finds the simulated ranks, and each gets the same ``args``
@@ -90,7 +98,13 @@ def run_spmd(fn: Callable, *args, ranks: int, seed: int | None = None) -> list:
     (`RankEndedError`, `DeadlockError`), reported at once.
 
     With a ``seed`` the run is deterministic: one rank runs at a time, and the seed decides who goes on at each
-    communication.
+    communication, and which message a `recv` from anybody takes.
+
+    ``check``: the checking mode, on unless ``SPMD_GRID_CHECK=0``.  ``timeout``: seconds that an operation may wait (by
+    default what ``SPMD_GRID_TIMEOUT`` says, else any number); where one waits longer, `HangError` says what every rank
+    does.  The clock stands still while any rank is at a debugger's prompt, or prepares the first use of an operation.
+    A rank that computes in C code and lets no other Python thread run keeps all of them from going on; after three
+    times the limit the whole process is ended, and `faulthandler` prints where each thread is.
 
     Ranks must communicate through spmd_grid only.  They share the globals of imported modules.  A rank may itself call
     ``run_spmd``.  After a failure, a rank that neither communicates nor returns to Python is left behind.
@@ -104,13 +118,21 @@ def run_spmd(fn: Callable, *args, ranks: int, seed: int | None = None) -> list:
     """
     if not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1:
         raise GridError(f"ranks={ranks!r} in run_spmd; it must be a whole number of simulated ranks, at least 1")
-    return run_programs([lambda: fn(*args)] * ranks, seed)
+    return run_programs([lambda: fn(*args)] * ranks, seed, check, timeout)
 
 
-def run_programs(programs: Sequence[Callable[[], object]], seed: int | None = None) -> list:
-    """Runs one program per simulated rank; the results by rank."""
+def run_programs(
+    programs: Sequence[Callable[[], object]],
+    seed: int | None = None,
+    check: bool | None = None,
+    timeout: float | None = None,
+    prepare: Callable[[Scheduler], None] | None = None,
+) -> list:
+    """Runs one program per simulated rank; the results by rank.  ``prepare`` is called before they begin."""
     size = len(programs)
-    world = ThreadWorld(size, seed)
+    world = ThreadWorld(size, seed, check, timeout)
+    if prepare is not None:
+        prepare(world.scheduler)
     import_lock = threading.RLock()
     results: list = [None] * size
 
@@ -131,15 +153,18 @@ def run_programs(programs: Sequence[Callable[[], object]], seed: int | None = No
             scheduler.end(rank)
 
     crew = _Crew(run)
+    watch = RunWatch(world, crew.identifiers)
     with guard_imports(_import_lock), _counted_simulation():
         try:
             crew.start(size)
-            crew.wait(lambda: world.scheduler.failure is not None)
+            crew.wait(lambda: watch.look() or world.scheduler.failure is not None)
         except BaseException as error:  # Ctrl-C in the main thread, or too many threads
             world.scheduler.stop(error)
             raise
         finally:
+            watch.close()
             crew.dismiss()
+            world.close()
     failure = world.scheduler.failure
     if failure is not None:
         rank = world.scheduler.failed_rank
@@ -170,6 +195,7 @@ class _Crew:
     def __init__(self, run: Callable[[int], None]):
         self._run = run
         self._threads: dict[int, threading.Thread] = {}  # by rank, of those that still run
+        self.identifiers: dict[int, int] = {}  # of threads, by rank
         self._empty = threading.Event()
 
     def start(self, size: int) -> None:
@@ -179,6 +205,7 @@ class _Crew:
             thread.start()
 
     def _main(self, rank: int) -> None:
+        self.identifiers[rank] = threading.get_ident()
         with suppress(RankStopped):  # which may come late, when the rank is through already
             self._run(rank)
         del self._threads[rank]

@@ -13,6 +13,7 @@ import ctypes
 import os
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
@@ -30,10 +31,14 @@ from spmd_grid.transport.communicator import (
     Process,
     tag_of,
 )
+from spmd_grid.transport.leftovers import unlink_mapped
 from spmd_grid.transport.lifeline import Departure, Lifeline
 from spmd_grid.transport.mpi_wire import MpiWire
 from spmd_grid.transport.watched import Arrival, Creation, FrameReceive, FrameSend, Watched, absent
 from spmd_grid.transport.wire import Messages, Straight
+from spmd_grid.watch.recorder import RECORDER_BYTES, Recorder
+from spmd_grid.watch.settings import Settings
+from spmd_grid.watch.trace_runs import trace_process
 
 try:
     from mpi4py import MPI
@@ -66,6 +71,7 @@ class _World:
     """What all communicators made from one user communicator share."""
 
     pending: list = []  # of this process, whatever the communicator: whoever waits moves all
+    is_traced = False  # of the worlds of this process the first is
 
     def __init__(self, user_comm):
         self.comm = user_comm.Dup()
@@ -80,7 +86,65 @@ class _World:
         if self.comm.size > 1:
             watch = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
             self._control = self.comm.Dup()
-            self.lifeline = Lifeline(self.process, _Control(self._control), self._take_stock, watch)
+            self.lifeline = Lifeline(
+                self.process, _Control(self._control), self._take_stock, watch, self._memory_of, *self._neighbours()
+            )
+        self._watches = self.lifeline is not None and watch
+        self.watched = Settings()
+        self._recorder: Recorder | None = None
+        self._recorders: list[int] = []  # of all processes: where they lie in their segments, or -1
+        self.watch(_agreed_settings(self.comm))
+
+    def watch(self, settings: Settings) -> None:
+        """Records, and looks after waits, as ``settings`` say.  Collective, with equal settings."""
+        self.watched = settings
+        if settings.records and self._recorder is None:
+            self._recorder = self._make_recorder()
+        recorder = self.process.recorder = self._recorder if settings.records else None
+        if recorder is not None:
+            recorder.check = settings.check
+            recorder.sign(self.process.label())
+            if settings.trace is not None and not _World.is_traced:
+                _World.is_traced = True
+                trace_process(settings.trace, self.process)
+        if self.lifeline is not None:
+            self.lifeline.hang.limit = settings.timeout
+            if settings.timeout is not None and not self._watches and self.comm.rank == 0:
+                warnings.warn(
+                    "no report of hangs: this MPI library lets no second thread look (it was started without"
+                    " MPI_THREAD_MULTIPLE)",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+    def _neighbours(self) -> tuple[dict[int, int], np.ndarray | None]:
+        """The process numbers of the others of this node in the system, by rank, and a word of memory that they share.
+
+        Collective.
+        """
+        arena = self.process.arena
+        self._line = line = arena.allocate(8, zeroed=True)
+        offset = -1 if line is None else arena.offset_of(line.ctypes.data, line.nbytes)
+        numbers, offsets = zip(*self.comm.allgather((os.getpid(), offset)), strict=True)
+        node = [process for process in range(self.comm.size) if arena.base_of(process) is not None]
+        word = None
+        if node and offsets[node[0]] >= 0:
+            word = np.ctypeslib.as_array((ctypes.c_int64 * 1).from_address(arena.base_of(node[0]) + offsets[node[0]]))
+        return {process: numbers[process] for process in node if process != self.comm.rank}, word
+
+    def _make_recorder(self) -> Recorder:
+        arena = self.process.arena
+        memory = arena.allocate(RECORDER_BYTES)
+        offset = -1 if memory is None else arena.offset_of(memory.ctypes.data, memory.nbytes)
+        self._recorders = self.comm.allgather(offset)
+        return Recorder(memory)
+
+    def _memory_of(self, process: int) -> np.ndarray | None:
+        """The memory of the recorder of a process, where this one can read it.  Local."""
+        base = self.process.arena.base_of(process)
+        if base is None or not self._recorders or self._recorders[process] < 0:
+            return None
+        return np.ctypeslib.as_array((ctypes.c_uint8 * RECORDER_BYTES).from_address(base + self._recorders[process]))
 
     def _take_stock(self, departure: Departure) -> None:
         departure.exchanged.update(self.exchanged)
@@ -143,8 +207,8 @@ class _Control:
     def all_sent(self) -> bool:
         return MPI.Request.Testall(self._sent)
 
-    def abort(self) -> None:
-        _abort()
+    def abort(self, code: int = 1) -> None:
+        _abort(code)
 
 
 class MpiCommunicator:
@@ -187,6 +251,9 @@ class MpiCommunicator:
         groups = self._world.groups
         found = groups.get(processes)
         if found is None:
+            recorder = self.process.recorder
+            if recorder is not None and recorder.is_idle:
+                return recorder.run(Creation(processes, self.process.activity), None, self.subgroup, processes)
             world = self._world.comm
             if processes == tuple(range(world.size)):
                 comm = world
@@ -224,6 +291,13 @@ class MpiCommunicator:
             world.Isend([b"", 0, MPI.BYTE], processes[(me + step) % size], tag_of("meetings")).Wait()
             self._poll(heard.Test)
             step *= 2
+
+    def watch(self, check: bool | None, timeout: float | None) -> None:
+        asked = self._world.watched.asked(check, timeout)
+        if (check, timeout) != (None, None) and self.size > 1:
+            self._meet(self.processes)
+            asked = Settings.joined(self.comm.allgather(asked))
+        self._world.watch(asked)
 
     def release(self) -> None:
         if self._swap is not None:
@@ -465,10 +539,10 @@ def _nap(waited: float) -> None:
     time.sleep(min(_LONGEST_NAP, waited * _NAP_PER_WAIT))
 
 
-def _abort() -> None:
+def _abort(code: int = 1) -> None:
     """Ends the job on all processes, what they have printed first."""
     time.sleep(_LAST_WORDS_SECONDS)
-    MPI.COMM_WORLD.Abort(1)
+    MPI.COMM_WORLD.Abort(code)
 
 
 def _pieces(buffer) -> list:
@@ -499,6 +573,8 @@ def _survey_node(comm) -> tuple[bool, Arena]:
         problem = str(error)
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     members = node.allgather((comm.rank, size, cores))
+    if node.rank == 0:
+        unlink_mapped()
     crowded = node.size > (len(set().union(*[cores for _, _, cores in members])) or os.cpu_count() or 1)
     problem, crowded, per_node = comm.allreduce((problem, crowded, per_node or 0), MPI.MAX)
     if problem:
@@ -510,6 +586,20 @@ def _survey_node(comm) -> tuple[bool, Arena]:
     arena = share_memory(node, [process for process, _, _ in members], min(size for _, size, _ in members))
     node.Free()
     return crowded, arena
+
+
+def _agreed_settings(comm) -> Settings:
+    """What the environments of all processes ask to be watched.  Collective."""
+    settings, problem = Settings(), ""
+    try:
+        settings = Settings.from_environment()
+    except TransportError as error:
+        problem = str(error)
+    everybody = comm.allgather((settings, problem))
+    for _, problem in everybody:
+        if problem:
+            raise TransportError(problem)
+    return Settings.joined([settings for settings, _ in everybody])
 
 
 def _refuse_lonely_start(comm) -> None:

@@ -13,14 +13,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from spmd_grid.transport.lifeline import Departure
+from spmd_grid.transport.signals import raise_held_back
 from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
 
 __all__ = ["MpiWire"]
 
 # A process that waits on a core of its own polls for some microseconds, then also gives way, since a third process may
 # have made both neighbours share a core (with ten times the polls, calls took three times as long then, and no less
-# else); and looks what else there is to do, signals among it.  One that shares its core gives way after a few looks, and
-# then sleeps for a part of what it has waited.
+# else); and looks what else there is to do, signals among it.  One that shares its core gives way after a few looks,
+# and then sleeps for a part of what it has waited.
 _POLLS, _YIELDS = 200, 250
 _POLITE_POLLS, _POLITE_YIELDS = 20, 200
 
@@ -54,7 +55,7 @@ class MpiWire(Wire):
     def watch(self, key: tuple, epoch: Callable[[], int], messages: Messages, sources, readers, activity) -> None:
         """Says by which name others know this wire, and who is waited for."""
         self.key, self.epoch = key, epoch
-        self._sources, self._readers, self._activity = sources, readers, activity
+        self._sources, self._readers, self.activity = sources, readers, activity
         self._peers = [place for place, _ in messages.receives], [place for place, _ in messages.sends]
 
     def straight_sends(self, messages: Sequence[Straight]) -> Requests:
@@ -74,11 +75,15 @@ class MpiWire(Wire):
                     request.Free()
 
     def _wait(self, address: int, value: int, member: int) -> None:
-        if self._activity is not None:
-            self._comm.process.activity = self._activity
+        raise_held_back()
+        if self.activity is not None:
+            self._comm.process.activity = self.activity
         now = time.perf_counter()
         if self._waited_for != (address, value, member):
             self._waited_for, self._began = (address, value, member), now
+        recorder = self._comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            recorder.see(self, (self.key, self.epoch()))
         if self._lifeline is not None:
             self._lifeline.waiting = self
         self._comm.process.progress()

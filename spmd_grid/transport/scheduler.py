@@ -1,8 +1,10 @@
 """Who runs among simulated ranks: waiting, waking, deadlocks and the end of a run.
 
 Ranks are threads.  In the free mode they run side by side (compiled kernels release the GIL).  With a seed exactly
-one runs at a time, and the seed alone decides who goes on at each communication, so a run can be repeated.  All
-bookkeeping happens under one lock, hence "every rank waits" is known at the moment it becomes true.
+one runs at a time, and the seed alone decides who goes on at each communication, so a run can be repeated; it decides
+too which of several messages a receive from anybody takes, and, where that is wanted (``may_keep_waiting``), which
+messages that nobody has asked for keep their senders waiting.  All bookkeeping happens under one lock, hence "every
+rank waits" is known at the moment it becomes true.
 """
 
 from __future__ import annotations
@@ -17,6 +19,13 @@ from spmd_grid.errors import DeadlockError, RankEndedError
 __all__ = ["RankStopped", "Scheduler", "Wait"]
 
 RUNNING, READY, WAITING, ENDED = "running", "ready", "waiting", "ended"
+
+# With a seed, ranks that do nothing but ask whether requests are done get on by themselves no more after this many
+# times per rank: every one that could run has had its turn again and again.
+_MOST_LOOKS = 2_000
+
+# How many of the messages that nobody has asked for keep their senders waiting: a run has one of these habits.
+_HABITS = 0.0, 0.5, 1.0
 
 
 class RankStopped(BaseException):
@@ -41,6 +50,7 @@ class Scheduler:
 
     ``lock`` guards everything that ranks share.  ``wait`` and ``wake`` are called with it held, the others without.
     ``failure`` is the first error of the run and ``failed_rank`` the rank it came from (None: from all of them).
+    ``on_turn``: called, with a seed, by every rank that goes on, with its number.
     """
 
     def __init__(self, size: int, seed: int | None):
@@ -48,7 +58,10 @@ class Scheduler:
         self.lock = threading.Lock()
         self.failure: BaseException | None = None
         self.failed_rank: int | None = None
+        self.on_turn: Callable[[int], None] | None = None
         self._random = None if seed is None else random.Random(seed)
+        self._habit = 0.0
+        self._looks: list[int] = []  # the ranks that have looked in vain since anything else happened
         self._state = [RUNNING if seed is None else READY] * size
         self._waits: list[Wait | None] = [None] * size
         self._active = size
@@ -62,11 +75,43 @@ class Scheduler:
     def begin(self, rank: int) -> None:
         """The first act of a rank: with a seed it waits for its turn."""
         if self._random is not None:
-            self._gates[rank].acquire()
+            self._await_turn(rank)
         self._check()
+
+    def look(self, rank: int) -> None:
+        """As ``switch``, of a rank that has asked in vain whether a request is done."""
+        if self._random is not None:
+            self._looks.append(rank)
+            if len(self._looks) > _MOST_LOOKS * self.size:
+                with self.lock:
+                    text = "no simulated rank goes on: they ask again and again whether requests are done"
+                    self._fail(None, DeadlockError(f"{text}\n{self._report()}"))
+        self._switch(rank)
 
     def switch(self, rank: int) -> None:
         """A point where, with a seed, another rank may go on; every communication passes one."""
+        self._looks.clear()
+        self._switch(rank)
+
+    def any_of(self, options: Sequence):
+        """One of them, by the seed; without one, the first.  Called with the lock held."""
+        return options[0] if self._random is None else self._random.choice(options)
+
+    def may_keep_waiting(self) -> None:
+        """From now on a message that nobody has asked for may keep its sender waiting, as the seed decides."""
+        if self._random is not None:
+            self._habit = self._random.choice(_HABITS)
+
+    def keeps_waiting(self) -> bool:
+        """Whether a message that nobody has asked for yet keeps its sender waiting.  Called with the lock held."""
+        return self._habit > 0 and self._random is not None and self._random.random() < self._habit
+
+    def _await_turn(self, rank: int) -> None:
+        self._gates[rank].acquire()
+        if self.on_turn is not None and self._random is not None:
+            self.on_turn(rank)
+
+    def _switch(self, rank: int) -> None:
         self._check()
         if self._random is None:
             return
@@ -74,7 +119,7 @@ class Scheduler:
             self._check()
             self._state[rank] = READY
             self._hand_over()
-        self._gates[rank].acquire()
+        self._await_turn(rank)
         self._check()
 
     def wait(self, rank: int, wait: Wait) -> None:
@@ -90,7 +135,7 @@ class Scheduler:
                 self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
             self._hand_over()
             self.lock.release()
-            self._gates[rank].acquire()
+            self._await_turn(rank)
             self.lock.acquire()
             self._check()
 
@@ -114,7 +159,9 @@ class Scheduler:
                 code = code if isinstance(code, int) else 1
                 self._fail(rank, RankEndedError(f"rank {rank} of {self.size} {_how(exit_)}", rank, code))
             for other in range(self.size):
-                if self._state[other] is WAITING:
+                if self._state[other] is WAITING and self._waits[other].ready():
+                    self.wake(other)
+                elif self._state[other] is WAITING:
                     self._fail_if_hopeless(other)
             if self._active == 0 and WAITING in self._state:
                 self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
@@ -126,6 +173,10 @@ class Scheduler:
             self._leave(rank)
             self._fail(rank, failure)
             self._hand_over()
+
+    def has_ended(self, rank: int) -> bool:
+        """Whether a rank's program is over."""
+        return self._state[rank] is ENDED
 
     def stop(self, failure: BaseException) -> None:
         """Ends the run from outside, as for Ctrl-C."""
@@ -181,7 +232,7 @@ class Scheduler:
         if self._state[rank] is ENDED:
             return f"  rank {rank} has ended"
         if self._state[rank] is not WAITING:
-            return f"  rank {rank} runs"
+            return f"  rank {rank} " + ("looks whether requests are done" if rank in self._looks else "runs")
         awaited = [str(other) for other in self._waits[rank].awaited()]
         whom = ", ".join(awaited[:8]) + (", ..." if len(awaited) > 8 else "")
         link = " and " if self._waits[rank].needs_all else " or "

@@ -42,7 +42,7 @@ class ThreadWire(Wire):
 
     def __init__(self, comm, messages: Messages, receive, send, wake, sources, readers, activity):
         super().__init__()
-        self._comm, self._messages, self._activity = comm, messages, activity
+        self._comm, self._messages, self.activity = comm, messages, activity
         self._receive, self._send, self._wake = receive, send, wake
         self._sources, self._readers = sources, readers
         self._receiving: list = []
@@ -66,8 +66,13 @@ class ThreadWire(Wire):
         ctypes.c_int.from_address(flag).value = done
 
     def _wait(self, address: int, value: int, member: int) -> None:
-        self._comm.process.activity = self._activity
-        self._comm.wait_all([self._posted(address, value, member)] if address else self._receiving)
+        process, wait_all = self._comm.process, self._comm.wait_all
+        process.activity, recorder = self.activity, process.recorder
+        requests = [self._posted(address, value, member)] if address else self._receiving
+        if recorder is not None and recorder.is_idle:
+            recorder.run(self, None, wait_all, requests)
+        else:
+            wait_all(requests)
         self.went_on[0] = 1
 
     def _announce(self, *_) -> None:

@@ -18,6 +18,7 @@ from spmd_grid.transport.arena import OneProcessArena
 from spmd_grid.transport.communicator import (
     FRAME_BYTES,
     HEADER_BYTES,
+    TAGS,
     Frames,
     Process,
     tag_of,
@@ -28,23 +29,33 @@ from spmd_grid.transport.wire import Messages
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.recorder import Recorder
 from spmd_grid.watch.settings import Settings
+from spmd_grid.watch.trace_runs import RunTrace
 
 __all__ = ["ThreadCommunicator", "ThreadWorld"]
+
+# Whether these are kept for a receiver that has not asked for them is nothing that a program may rely on.
+_PASSED = {*TAGS["frames of send and recv"], *TAGS["bodies of send and recv"]}
 
 
 class ThreadWorld:
     """All that the simulated ranks of one run share; nothing of it outlives the run."""
 
-    def __init__(self, size: int, seed: int | None):
+    def __init__(self, size: int, seed: int | None, check: bool | None = None, timeout: float | None = None):
         self.size = size
         self.scheduler = Scheduler(size, seed)
         self.processes = [Process(rank, size) for rank in range(size)]
         arena = OneProcessArena()
-        self.watched = watched = Settings.from_environment(check=True)
+        self.watched = watched = Settings.from_environment(check=True).asked(check, timeout)
         for process in self.processes:
             process.arena = arena
             process.recorder = Recorder(check=watched.check) if watched.records else None
+        self._trace = None if watched.trace is None else RunTrace(watched.trace, self.processes)
         self._groups: dict[tuple[int, ...], _Group] = {}
+
+    def close(self) -> None:
+        """Ends the trace, if there is one; the last act of the run."""
+        if self._trace is not None:
+            self._trace.close()
 
     def communicator(self, rank: int) -> ThreadCommunicator:
         """The communicator of all ranks, as ``rank`` sees it."""
@@ -115,6 +126,23 @@ class _Receive:
         self.done = True
 
 
+class _Unasked:
+    """A message that keeps its sender waiting until ``source``, its receiver, asks for it, or has ended."""
+
+    __slots__ = ("_scheduler", "is_taken", "processes", "source", "waiter")
+
+    def __init__(self, scheduler: Scheduler, processes: tuple[int, ...], source: int):
+        self._scheduler = scheduler
+        self.processes = processes
+        self.source = source
+        self.waiter: int | None = None
+        self.is_taken = False
+
+    @property
+    def done(self) -> bool:
+        return self.is_taken or self._scheduler.has_ended(self.processes[self.source])
+
+
 class ThreadCommunicator:
     """A group of simulated ranks, as one of them sees it (the protocol is `communicator.Communicator`)."""
 
@@ -148,6 +176,17 @@ class ThreadCommunicator:
             group = self._world.group(processes)
             found = ThreadCommunicator(self._world, group, place, self.process, self._cache)
         return found
+
+    def watch(self, check: bool | None, timeout: float | None) -> None:
+        world, process = self._world, self.process
+        with self._scheduler.lock:
+            watched = world.watched = world.watched.asked(check, timeout)
+        if not watched.records:
+            process.recorder = None
+        elif process.recorder is None:
+            process.recorder = Recorder(check=watched.check)
+        else:
+            process.recorder.check = watched.check
 
     # -- meetings --------------------------------------------------------------------------------------------
 
@@ -202,7 +241,12 @@ class ThreadCommunicator:
             receive = _first_posted(box, self.rank, tag)
             if receive is None:
                 box.clock += 1
-                box.arrived.setdefault((self.rank, tag), deque()).append((box.clock, data.copy()))
+                unasked = None
+                if tag in _PASSED and destination != self.rank and self._scheduler.keeps_waiting():
+                    unasked = _Unasked(self._scheduler, self.processes, destination)
+                box.arrived.setdefault((self.rank, tag), deque()).append((box.clock, data.copy(), unasked))
+                if unasked is not None:
+                    return [unasked]
             else:
                 receive.complete(data, self.rank)
                 if receive.waiter is not None:
@@ -227,15 +271,28 @@ class ThreadCommunicator:
             box = self._group.boxes[self.rank]
             box.clock += 1
             receive = _Receive(self.processes, target, source, box.clock, at_most)
-            sender = _first_arrived(box, source, tag)
+            sender = self._sender_of(box, source, tag)
             if sender is None:
                 box.posted.setdefault((source, tag), deque()).append(receive)
             else:
                 queue = box.arrived[sender, tag]
-                receive.complete(queue.popleft()[1], sender)
+                _, data, unasked = queue.popleft()
+                receive.complete(data, sender)
+                if unasked is not None:
+                    unasked.is_taken = True
+                    if unasked.waiter is not None:
+                        self._scheduler.wake(unasked.waiter)
                 if not queue:
                     del box.arrived[sender, tag]
             return receive
+
+    def _sender_of(self, box: _Mailbox, source: int | None, tag: int) -> int | None:
+        """The sender of the message that a receive takes: from anybody, the earliest, or one that the seed picks."""
+        if source is not None:
+            return source if (source, tag) in box.arrived else None
+        senders = [sender for sender, its_tag in box.arrived if its_tag == tag]
+        senders.sort(key=lambda sender: box.arrived[sender, tag][0][0])
+        return self._scheduler.any_of(senders) if senders else None
 
     def wire(self, messages: Messages, sources, readers, number: int, epoch, activity) -> ThreadWire:
         tag = tag_of("channels", number)
@@ -266,7 +323,7 @@ class ThreadCommunicator:
         return all(map(_is_done, requests))
 
     def give_way(self) -> None:
-        self._scheduler.switch(self.process.rank)
+        self._scheduler.look(self.process.rank)
         time.sleep(0)  # in the free mode the others need the interpreter
 
     def _wait(self, requests: Sequence) -> None:
@@ -383,11 +440,3 @@ def _first_posted(box: _Mailbox, source: int, tag: int) -> _Receive | None:
     if not box.posted[key]:
         del box.posted[key]
     return receive
-
-
-def _first_arrived(box: _Mailbox, source: int | None, tag: int) -> int | None:
-    """The sender of the earliest message that a receive from ``source`` takes."""
-    if source is not None:
-        return source if (source, tag) in box.arrived else None
-    senders = [sender for sender, its_tag in box.arrived if its_tag == tag]
-    return min(senders, key=lambda sender: box.arrived[sender, tag][0][0], default=None)

@@ -103,8 +103,13 @@ class FrameReceive(Watched):
 class Creation:
     """The making of a communicator, in which all its members take part."""
 
-    def __init__(self, processes: tuple[int, ...]):
+    def __init__(self, processes: tuple[int, ...], activity=None):
         self._processes = processes
+        self._activity = activity
+
+    def describe(self) -> str:
+        """What the communicator is made for."""
+        return f"{'a group' if self._activity is None else self._activity.describe()}, first use of the group"
 
     def hopeless(self, departed: dict[int, Departure]) -> int | None:
         gone = [p for p in self._processes if p in departed and self._processes not in departed[p].entered]

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmd_grid.watch.call_site import call_site
+
 __all__ = ["Messages", "Requests", "Straight", "Wire"]
 
 _FINE, _GIVE_UP = 0, 2
@@ -60,8 +62,15 @@ class Wire:
         self.requests: list[tuple[int, int]] = [(0, 0)] * 3
         self.polls, self.yields = 1, 0
         self.error: BaseException | None = None
+        self.activity: Any = None  # what it is for
+        self._made_at = call_site()
         self._alive: list[Any] = []
         self.went_on = np.zeros(1, np.int64)  # 1 when ``on_wait`` has come to its end
+
+    def describe(self) -> str:
+        """What a process does that waits here outside of any operation: it runs a compiled loop."""
+        what = "a meeting" if self.activity is None else self.activity.describe()
+        return f"{what}, made at {self._made_at}, in a compiled loop"
 
     def callback(self, function: Callable[..., int | None], result: Any, *parameters: Any) -> int:
         """The address at which compiled code can call ``function``; what it raises is kept in ``error``."""

@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-__all__ = ["call_site", "main_thread_call_site"]
+__all__ = ["call_site", "is_ours", "main_frame", "main_thread_call_site"]
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
@@ -15,11 +15,21 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 def call_site(frame=None) -> str:
     """The innermost line outside this package, as ``file:line``; of the calling thread unless a frame is given."""
     frame = sys._getframe(1) if frame is None else frame
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and is_ours(frame):
         frame = frame.f_back
-    return "an unknown line" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return "an unknown line" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def is_ours(frame) -> bool:
+    """Whether a frame runs code of this package."""
+    return frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def main_frame():
+    """What the main thread runs, asked from another thread."""
+    return sys._current_frames().get(threading.main_thread().ident)
 
 
 def main_thread_call_site() -> str:
     """Where the main thread is, asked from another thread."""
-    return call_site(sys._current_frames().get(threading.main_thread().ident))
+    return call_site(main_frame())

@@ -1,25 +1,28 @@
 """The flight recorder: the last operations of a process, in memory that the other processes of its node can read.
 
 A record is a row of fixed size: when it began and ended, its number, its state, and a line of text.  Whoever reads the
-rows of a process that is still at work may see one half written: its number then differs before and after.
+rows of a process that is still at work may see one half written: its number then differs before and after.  Before
+the rows lies the name of the process.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["BEGUN", "DONE", "FAILED", "RECORDER_BYTES", "Record", "Recorder", "records_in"]
+__all__ = ["BEGUN", "DONE", "FAILED", "RECORDER_BYTES", "Record", "Recorder", "label_in", "records_in"]
 
 BEGUN, DONE, FAILED = 1, 2, 3
 
 _ROWS = 64
 _TEXT_BYTES = 480
+_PLACE_BYTES = 200
+_LABEL_BYTES = 64
 _ROW = np.dtype(
     [
         ("number", "i8"),
@@ -29,14 +32,15 @@ _ROW = np.dtype(
         ("text", f"S{_TEXT_BYTES}"),
     ]
 )
-RECORDER_BYTES = _ROWS * _ROW.itemsize
+RECORDER_BYTES = _LABEL_BYTES + _ROWS * _ROW.itemsize
 
 
 @dataclass(frozen=True)
 class Record:
     """One operation of one process.  Times are ``time.monotonic()``, which all processes of a machine share.
 
-    ``what``: the operation with its arguments and arrays; ``where``: the user's own line.
+    ``what``: the operation with its arguments and arrays; ``where``: the user's own line.  One that has only begun has
+    ``ended`` 0, or when a compiled loop was last seen waiting in it.
     """
 
     number: int
@@ -45,6 +49,10 @@ class Record:
     ended: float
     what: str
     where: str
+
+    def waited(self, now: float) -> float:
+        """For how long it has been going on; 0 if it does not."""
+        return (self.ended or now) - self.began if self.state == BEGUN else 0.0
 
 
 class Recorder:
@@ -59,19 +67,21 @@ class Recorder:
         self.is_idle = True  # whether no operation is being recorded: operations inside others are not
         self.number = 0
         self.on_end: Callable[[Record, list], None] | None = None
-        self._rows = (np.zeros(RECORDER_BYTES, np.uint8) if memory is None else memory).view(_ROW)
-        self._rows["number"] = 0
+        self._memory = memory = np.zeros(RECORDER_BYTES, np.uint8) if memory is None else memory
+        memory[:] = 0
+        rows = memory[_LABEL_BYTES:].view(_ROW)
+        self._numbers, self._states, self._began, self._ended, self._texts = (rows[name] for name in _ROW.names)
+        self._seen: tuple | None = None  # what a compiled loop was last seen waiting for
         self._moved: list = []
+
+    def sign(self, label: str) -> None:
+        """Says whose records these are."""
+        self._memory[:_LABEL_BYTES] = np.frombuffer(label.encode()[:_LABEL_BYTES].ljust(_LABEL_BYTES, b"\0"), np.uint8)
 
     def run(self, activity, array, function: Callable, *args, **options):
         """``function(*args, **options)``, recorded as ``activity`` (which can ``describe`` itself) on an array."""
-        self.number = number = self.number + 1
-        row = self._rows[number % _ROWS]
-        row["number"] = -number
         what, where = f"{activity.describe()}{_shown(array)}", call_site()
-        row["began"], row["ended"], row["state"] = time.monotonic(), 0.0, BEGUN
-        row["text"] = _joined(what, where)
-        row["number"] = number
+        number = self._begin(what, where)
         self.is_idle = False
         state = FAILED
         try:
@@ -80,29 +90,70 @@ class Recorder:
             return result
         finally:
             self.is_idle = True
-            row["ended"] = time.monotonic()
-            row["state"] = state
+            row = number % _ROWS
+            self._ended[row] = time.monotonic()
+            self._states[row] = state
             if self.on_end is not None:
                 moved, self._moved = self._moved, []
-                record = Record(number, state, float(row["began"]), float(row["ended"]), what, where)
+                record = Record(number, state, float(self._began[row]), float(self._ended[row]), what, where)
                 self.on_end(record, moved)
+
+    def see(self, activity, wait: tuple) -> None:
+        """A compiled loop waits, as ``activity`` says, for what ``wait`` names; called again while it does.
+
+        Nobody tells when such a wait is over: it ended when it was seen last.
+        """
+        if self._seen != wait:
+            self._begin(activity.describe(), call_site())
+            self._seen = wait
+        self._ended[self.number % _ROWS] = time.monotonic()
+
+    def _begin(self, what: str, where: str) -> int:
+        if self._seen is not None:
+            self._states[self.number % _ROWS] = DONE
+            self._seen = None
+        self.number = number = self.number + 1
+        row = number % _ROWS
+        self._numbers[row] = -number
+        self._ended[row] = 0.0
+        self._texts[row] = _joined(what, where)
+        self._began[row] = time.monotonic()
+        self._states[row] = BEGUN  # after the time: other threads look at both
+        self._numbers[row] = number
+        return number
 
     def moved(self, movement) -> None:
         """Notes what the operation under way moves, for traces."""
-        if self.on_end is not None:
+        if self.on_end is not None and not self.is_idle:
             self._moved.append(movement)
 
+    def waited(self, now: float) -> float:
+        """For how long this process has been in its last operation; 0 if it is in none.  Any thread may ask."""
+        row = self.number % _ROWS
+        return (self._ended[row] or now) - self._began[row] if self._states[row] == BEGUN else 0.0
+
     def last(self, count: int = _ROWS) -> list[Record]:
-        """The last records, the newest at the end."""
-        return list(records_in(self._rows.view(np.uint8)))[-count:]
+        """The last records, the newest at the end.  Any thread may ask."""
+        return records_in(self._memory, count)
 
 
-def records_in(memory: np.ndarray) -> Iterator[Record]:
-    """The records in a recorder's memory, the newest at the end.  Local; of any process."""
-    rows = memory.view(_ROW).copy()
-    for row in np.sort(rows[rows["number"] > 0], order="number"):
+def records_in(memory: np.ndarray, count: int = _ROWS) -> list[Record]:
+    """The last records in a recorder's memory, the newest at the end.  Local; of any process."""
+    live = memory[_LABEL_BYTES:].view(_ROW)
+    rows = live.copy()
+    rows = rows[(rows["number"] > 0) & (rows["number"] == live["number"])]
+    found = []
+    for row in np.sort(rows, order="number")[-count:]:
         what, _, where = row["text"].decode("utf-8", "replace").rpartition("\n")
-        yield Record(int(row["number"]), int(row["state"]), float(row["began"]), float(row["ended"]), what, where)
+        found.append(
+            Record(int(row["number"]), int(row["state"]), float(row["began"]), float(row["ended"]), what, where)
+        )
+    return found
+
+
+def label_in(memory: np.ndarray) -> str:
+    """Whose records these are; empty where nobody has said so.  Local; of any process."""
+    return memory[:_LABEL_BYTES].tobytes().rstrip(b"\0").decode("utf-8", "replace")
 
 
 def _shown(array) -> str:
@@ -110,10 +161,10 @@ def _shown(array) -> str:
     name = getattr(array, "name", None)
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     named = f" '{name}'" if isinstance(name, str) and name else ""
-    return named if shape is None or dtype is None else f" on{named} {dtype} {tuple(shape)}"
+    return named if not isinstance(shape, tuple) or dtype is None else f" on{named} {dtype} {tuple(shape)}"
 
 
 def _joined(what: str, where: str) -> bytes:
     """Both in as many bytes as a row has; the place is kept whole."""
-    tail = f"\n{where}".encode()[-200:]
-    return what.replace("\n", " ").encode()[: _TEXT_BYTES - len(tail)] + tail
+    tail = where.replace("\n", " ").encode()[-_PLACE_BYTES:]
+    return what.replace("\n", " ").encode()[: _TEXT_BYTES - len(tail) - 1] + b"\n" + tail

@@ -1,8 +1,9 @@
-"""What the environment asks to be watched."""
+"""What is to be watched: what the environment asks for, and the program itself."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from spmd_grid.errors import TransportError
@@ -32,6 +33,42 @@ class Settings(NamedTuple):
             raise TransportError(f"SPMD_GRID_CHECK={text!r}; it must be 1 (check every operation) or 0")
         return cls(words[text], _seconds(), os.environ.get("SPMD_GRID_TRACE", "").strip() or None)
 
+    def asked(self, check: bool | None, timeout: float | None) -> Settings:
+        """These, but for what a program asks for itself; None stands for what is there.
+
+        Local.  Raises TransportError for what it cannot ask for.
+
+        >>> Settings(timeout=60.0).asked(True, None)
+        Settings(check=True, timeout=60.0, trace=None)
+        """
+        if check is not None and not isinstance(check, bool):
+            raise TransportError(f"check={check!r}; it must be True, False, or None for what SPMD_GRID_CHECK says")
+        if timeout is not None and not _is_limit(timeout):
+            raise TransportError(
+                f"timeout={timeout!r}; it must be the seconds that an operation may wait, above 0, or None for what"
+                " SPMD_GRID_TIMEOUT says"
+            )
+        return Settings(
+            self.check if check is None else check,
+            self.timeout if timeout is None else float(timeout),
+            self.trace,
+        )
+
+    @classmethod
+    def joined(cls, everybodys: Sequence[Settings]) -> Settings:
+        """What several processes ask for together: all of it, and the least of their limits.
+
+        >>> Settings.joined([Settings(True), Settings(False, 60.0), Settings(False, 5.0)])
+        Settings(check=True, timeout=5.0, trace=None)
+        """
+        limits = [each.timeout for each in everybodys if each.timeout is not None]
+        traces = [each.trace for each in everybodys if each.trace is not None]
+        return cls(
+            any(each.check for each in everybodys),
+            min(limits) if limits else None,
+            traces[0] if traces else None,
+        )
+
     @property
     def records(self) -> bool:
         """Whether processes have to record what they do."""
@@ -46,6 +83,10 @@ def _seconds() -> float | None:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds < 1e9:
+    if not _is_limit(seconds):
         raise TransportError(f"SPMD_GRID_TIMEOUT={text!r}; it must be the seconds that an operation may wait, above 0")
     return seconds
+
+
+def _is_limit(seconds) -> bool:
+    return isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < 1e9

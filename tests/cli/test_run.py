@@ -1,6 +1,7 @@
 """``python -m spmd_grid run``: an unmodified program on simulated ranks."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,15 +13,17 @@ PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
 
 @pytest.fixture
 def run(tmp_path):
-    """``run(text, *args, n=, options=())``: the finished process that ran the program ``text``."""
+    """``run(text, *args, n=, options=(), typed=)``: the finished process that ran the program ``text``."""
 
-    def run(text, *args, n=4, options=(), name="app.py"):
+    def run(text, *args, n=4, options=(), name="app.py", typed=None, **more):
         program = tmp_path / "programs" / name
         program.parent.mkdir(exist_ok=True)
         program.write_text(text)
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([PACKAGE_FOLDER, os.environ.get("PYTHONPATH", "")])}
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([PACKAGE_FOLDER, os.environ.get("PYTHONPATH", "")]), **more}
         command = [sys.executable, "-W", "error", "-m", "spmd_grid", "run", "-n", str(n), *options, program, *args]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, cwd=tmp_path, check=False)
+        return subprocess.run(
+            command, input=typed, capture_output=True, text=True, timeout=60, env=env, cwd=tmp_path, check=False
+        )
 
     return run
 
@@ -97,6 +100,64 @@ def test_output_comes_in_whole_lines(run):
     assert run(HEAD + "print('end', end='')").stdout == "end" * 4
     shown = run(HEAD + "print('a', end='', flush=True); sys.stdout.write('b'); print(sys.stdout.isatty())", n=1)
     assert shown.stdout == "abFalse\n" and shown.returncode == 0
+
+
+def test_labelled_lines(run):
+    text = (
+        "print('early', end=' ')\n" + HEAD + "for i in range(100):\n    print('<', i, end=' ')\n    print('>')\n"
+        "print('two\\nlines', end='')\nprint('error', file=sys.stderr)\n"
+    )
+    done = run(text, n=3, options=["--label"])
+    assert done.returncode == 0
+    own = [[line for line in done.stdout.splitlines() if line.startswith(f"[{rank} ({rank},)] ")] for rank in range(3)]
+    assert sum(map(len, own)) == len(done.stdout.splitlines()) == 3 * 102
+    for rank, shown in enumerate(own):
+        told = [line.partition("] ")[2] for line in shown]
+        assert told == ["early < 0 >", *(f"< {i} >" for i in range(1, 100)), "two", "lines"]
+        assert f"[{rank} ({rank},)] error\n" in done.stderr
+    assert run("print('no grid')", n=1, options=["--label"]).stdout == "[0] no grid\n"
+
+
+def test_a_breakpoint_in_one_rank(run):
+    """The others wait where they need it; the prompt is whole, names the rank, and the program goes on."""
+    text = HEAD + (
+        "total = 0\n"
+        "for i in range(3):\n"
+        "    total += int(sg.all_reduce(grid.rank, grid, [0], 'sum'))\n"
+        "    if grid.rank == 1 and i == 1:\n"
+        "        breakpoint()\n"
+        "    print('round', i, total)\n"
+    )
+    for options in ([], ["--seed", "3"]):
+        done = run(text, n=3, options=options, typed="p total\nn\ntotal = 100\nc\n")
+        assert done.returncode == 0 and done.stderr == ""
+        prompts = [line for line in done.stdout.splitlines() if line.startswith("(Pdb rank 1 (1,)) ")]
+        assert prompts[:2] == ["(Pdb rank 1 (1,)) 6", "(Pdb rank 1 (1,)) round 1 6"], done.stdout
+        assert done.stdout.count("(Pdb rank 1 (1,)) ") == 4 and "-> print('round', i, total)" in done.stdout
+        assert done.stdout.count("round 2 9") == 2 and done.stdout.count("round 2 103") == 1
+
+
+def test_a_person_at_the_prompt_is_no_hang(run):
+    text = HEAD + "if grid.rank == 1:\n    breakpoint()\nprint(sg.all_reduce(1, grid, [0], 'sum'))"
+    done = run(text, n=2, typed="p __import__('time').sleep(1.5)\nc\n", SPMD_GRID_TIMEOUT="0.4")
+    assert done.returncode == 0 and done.stderr == "" and done.stdout.splitlines()[-1] == "2"
+
+
+def test_breakpoints_in_all_ranks(run):
+    """One rank is at the prompt at a time, and what others print comes afterwards."""
+    text = HEAD + "mine = 10 * grid.rank\nbreakpoint()\nprint('after', grid.rank)\n"
+    done = run(text, n=3, typed="p mine\nc\n" * 3)
+    assert done.returncode == 0 and sorted(re.findall(r"after \d", done.stdout)) == ["after 0", "after 1", "after 2"]
+    for rank in range(3):
+        assert f"(Pdb rank {rank} ({rank},)) {10 * rank}\n(Pdb rank {rank} ({rank},)) " in done.stdout
+
+
+def test_a_trace(run, tmp_path):
+    done = run(HEAD + "sg.all_reduce(1, grid, [0], 'sum')", options=["--trace", "out"])
+    assert lines(done) == [] and {path.name for path in (tmp_path / "out").iterdir()} == {
+        "trace.json",
+        *(f"rank-{rank}.json" for rank in range(4)),
+    }
 
 
 @pytest.mark.parametrize("statement", ["import mpi4py", "from mpi4py import MPI", "import mpi4py.MPI"])

@@ -1,0 +1,35 @@
+"""A hang with a cause: on one rank a loop never ends, since its data hold a NaN; the others wait for it.
+
+    SPMD_GRID_TIMEOUT=2 mpiexec -n 3 python mpirun_examples/debug/hang_endless.py
+    SPMD_GRID_TIMEOUT=2 python -m spmd_grid run -n 3 mpirun_examples/debug/hang_endless.py
+
+The report names the line at which the rank computes.
+"""
+
+import numpy as np
+
+import spmd_grid as sg
+
+
+def square_root(x: float) -> float:
+    """Newton's method."""
+    guess = x
+    while not abs(guess * guess - x) < 1e-12:  # never true of NaN
+        guess = 0.5 * (guess + x / guess)
+    return guess
+
+
+def main() -> None:
+    grid = sg.init_grid((-1,), axis_names=("x",))
+    values = np.arange(1.0, 5.0) + grid.rank
+    print(f"rank {grid.rank} begins with {sg.all_reduce(values.sum(), grid, ['x'], 'sum')}")
+    if grid.rank == grid.size - 1:
+        values[2] = np.nan
+    roots = np.array([square_root(x) for x in values])
+    norm = sg.all_reduce((roots**2).sum(), grid, ["x"], "sum")
+    if grid.rank == 0:
+        print("sum of squares", norm)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""A deadlock in some runs only: all ranks send around a ring before any of them receives.
+
+    python -m spmd_grid run -n 4 --seeds 20 mpirun_examples/debug/race_send_first.py
+
+It goes well as long as messages are kept for a receiver that has not asked for them, as MPI libraries do with small
+ones; large ones keep their sender waiting, and then all wait for all.  The cure: ``send.start``, ``recv``, and then
+``wait()``; or ``shift``.
+"""
+
+import numpy as np
+
+import spmd_grid as sg
+
+grid = sg.init_grid((-1,), axis_names=("ring",))
+after, before = (grid.rank + 1) % grid.size, (grid.rank - 1) % grid.size
+sg.send(np.full(3, grid.rank), grid, ["ring"], destination=[after])
+print("received", sg.recv(grid, ["ring"], source=[before]))

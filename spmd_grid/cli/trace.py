@@ -1,0 +1,38 @@
+"""``python -m spmd_grid trace``: what the operations of a program did and when, in words and as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spmd_grid.cli.layouts import reported
+from spmd_grid.errors import OutputError
+from spmd_grid.reshard.explain import bytes_text
+from spmd_grid.viz.communication import communication_svg
+from spmd_grid.watch.trace_reading import read_trace
+from spmd_grid.watch.trace_summary import trace_summary
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands) -> None:
+    parser = commands.add_parser(
+        "trace",
+        help="who waited, what took long, and what moved where, of a program that was traced",
+        description="Reads what a program has written that ran with SPMD_GRID_TRACE=FOLDER, or 'spmd_grid run --trace"
+        " FOLDER'. Prints a summary, and writes into the folder: trace.json, which https://ui.perfetto.dev and"
+        " chrome://tracing show, and matrix.svg, the bytes that went from rank to rank. Waiting: from the beginning of"
+        " an operation until the last rank that it needs has begun it, too; a wait() waits until its end.",
+    )
+    parser.add_argument("folder", help="where the program has written its trace")
+    parser.set_defaults(command=reported("trace", _trace))
+
+
+def _trace(options) -> str:
+    trace = read_trace(options.folder)
+    picture = Path(options.folder) / "matrix.svg"
+    wrote = trace.write_joined()
+    try:
+        picture.write_text(communication_svg(trace.matrix(), trace.labels_of_all), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {str(picture)!r}: {error.strerror}") from None
+    return f"{trace_summary(trace, bytes_text)}\n\nwrote {wrote} and {picture}"
