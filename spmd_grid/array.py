@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,7 @@ class ShardedArray:
 
     ``local`` (halos included) and ``core`` (without) are writeable numpy views; compute on them.  ``shape`` and
     ``dtype`` are those of the global array.  It is never gathered in silence: ``to_global`` does, when called.
+    ``name``, which may be set at any time, is how reports call it.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():
@@ -42,16 +45,17 @@ class ShardedArray:
     ([15, 16, 0], [10, 11, 12, 13, 14, 15, 16])
     """
 
-    __slots__ = ("_local", "_layout", "_grid", "_version", "__weakref__")
+    __slots__ = ("_local", "_layout", "_grid", "_version", "name", "__weakref__")
 
-    def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid):
+    def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid, name: str | None = None):
+        self.name = name
         self._local = local
         self._layout = layout
         self._grid = grid
         self._version = 1  # counts the changes of the core that `mark_dirty` was told of
 
     @classmethod
-    def from_global(cls, array, sharding: Sharding, grid: ProcessGrid) -> ShardedArray:
+    def from_global(cls, array, sharding: Sharding, grid: ProcessGrid, name: str | None = None) -> ShardedArray:
         """The shards of ``array``, which every process passes alike; copies.
 
         Collective over the grid (shape and dtype are compared, no data moves).  Halo cells in the domain are filled,
@@ -63,10 +67,13 @@ class ShardedArray:
         layout = Layout(sharding, array.shape)
         result = cls._allocate("from_global", layout, array.dtype, grid, zeroed=True)
         result._fill_domain(view_of(array, layout.local_box(grid.coords).intersect(layout.domain_box)))
+        result.name = name
         return result
 
     @classmethod
-    def from_local(cls, local, sharding: Sharding, grid: ProcessGrid, global_shape: Sequence[int]) -> ShardedArray:
+    def from_local(
+        cls, local, sharding: Sharding, grid: ProcessGrid, global_shape: Sequence[int], name: str | None = None
+    ) -> ShardedArray:
         """Wraps this process's local array, halos included, without a copy.
 
         Collective over the grid (dtypes are compared, no data moves).  Raises `ShardingError`, `ShapeError`,
@@ -88,7 +95,7 @@ class ShardedArray:
 
         local = _agree_dtype("from_local", check, grid, layout)
         _check_partial("from_local", sharding, local.dtype)
-        return cls(local, layout, grid)
+        return cls(local, layout, grid, name)
 
     @classmethod
     def _allocate(cls, op: str, layout: Layout, dtype: np.dtype, grid: ProcessGrid, zeroed: bool) -> ShardedArray:
@@ -228,6 +235,9 @@ class ShardedArray:
 
         Collective over the sharding's axes.  ``periodic``: one bool, or one per tensor dimension.
         """
+        recorder = self._grid.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(_Method(f"update_halo(periodic={periodic})"), self, self.update_halo, periodic)
         sharding = self.sharding
         if sharding.halo_sizes is not None:
             update_halo(
@@ -261,6 +271,10 @@ class ShardedArray:
         """
         if grid is None and isinstance(target, Sharding):
             grid = self._grid if target.grid == self._grid.grid else self._grid.like(target.grid, "reshard")
+        recorder = self._grid.recorder
+        if recorder is not None and recorder.is_idle:
+            again = partial(self.reshard, target, grid, out=out, **options)
+            return recorder.run(_Method(f"reshard({self.sharding} -> {target})"), self, again)
         self._grid.check_same_program(grid, "reshard")
         _check_on_grid("reshard", target, grid)
         local = reshard(self._local, self.sharding, target, self._grid, self.shape, out, **options)
@@ -274,6 +288,9 @@ class ShardedArray:
 
         Collective over the grid.  Partial values are combined first.  Raises `DeviceError`.
         """
+        recorder = self._grid.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(_Method(f"to_global(root={root})"), self, self.to_global, root)
         core = self.core
         if self.sharding.partial_axes:
             core = all_reduce(core, self._grid, self.sharding.partial_axes, self.sharding.partial_kind)
@@ -295,12 +312,25 @@ class ShardedArray:
         )
 
 
-def empty(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64") -> ShardedArray:
+class _Method(NamedTuple):
+    """A call of a method, in words."""
+
+    text: str
+
+    def describe(self) -> str:
+        return self.text
+
+
+def empty(
+    global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64", *, name: str | None = None
+) -> ShardedArray:
     """A sharded array whose cells hold anything.  Local, called by every process."""
-    return _make("empty", global_shape, sharding, grid, dtype, zeroed=False)
+    return _make("empty", global_shape, sharding, grid, dtype, False, name)
 
 
-def zeros(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64") -> ShardedArray:
+def zeros(
+    global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64", *, name: str | None = None
+) -> ShardedArray:
     """A sharded array of zeros, halos included.  Local, called by every process.
 
     >>> from spmd_grid import Sharding, init_grid, run_spmd
@@ -310,24 +340,36 @@ def zeros(global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dt
     >>> run_spmd(body, ranks=4)
     [(3, 2), (3, 2), (2, 2), (2, 2)]
     """
-    return _make("zeros", global_shape, sharding, grid, dtype, zeroed=True)
+    return _make("zeros", global_shape, sharding, grid, dtype, True, name)
 
 
 def full(
-    global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype="float64", *, fill_value
+    global_shape: Sequence[int],
+    sharding: Sharding,
+    grid: ProcessGrid,
+    dtype="float64",
+    *,
+    fill_value,
+    name: str | None = None,
 ) -> ShardedArray:
     """A sharded array filled with the scalar ``fill_value``; cells of halos outside the domain are 0.
 
     Local, called by every process.  Raises `DTypeError` for a value that ``dtype`` cannot hold.
     """
-    result = _make("full", global_shape, sharding, grid, dtype, zeroed=True)
+    result = _make("full", global_shape, sharding, grid, dtype, True, name)
     value = as_scalar("full", "fill_value", fill_value, result.dtype)
     result._fill_domain(value)
     return result
 
 
 def from_function(
-    f: Callable, global_shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype=None
+    f: Callable,
+    global_shape: Sequence[int],
+    sharding: Sharding,
+    grid: ProcessGrid,
+    dtype=None,
+    *,
+    name: str | None = None,
 ) -> ShardedArray:
     """A sharded array of the values f(i, j, ...) at every global index.
 
@@ -361,13 +403,16 @@ def from_function(
     values = _agree_dtype("from_function", evaluate, grid, layout)
     result = ShardedArray._allocate("from_function", layout, values.dtype, grid, zeroed=True)
     result._fill_domain(values)
+    result.name = name
     return result
 
 
-def _make(op: str, global_shape, sharding, grid, dtype, zeroed: bool) -> ShardedArray:
+def _make(op: str, global_shape, sharding, grid, dtype, zeroed: bool, name: str | None) -> ShardedArray:
     _check_sharding(op, sharding, grid)
     layout = Layout(sharding, hashable(global_shape))
-    return ShardedArray._allocate(op, layout, as_dtype(op, "float64" if dtype is None else dtype), grid, zeroed)
+    made = ShardedArray._allocate(op, layout, as_dtype(op, "float64" if dtype is None else dtype), grid, zeroed)
+    made.name = name
+    return made
 
 
 def _agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layout: Layout) -> np.ndarray:

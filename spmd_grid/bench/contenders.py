@@ -13,7 +13,9 @@ import numpy as np
 
 from spmd_grid.bench.rows import Figure, figures_of, is_disturbed
 from spmd_grid.bench.timing import Batch, measure
+from spmd_grid.exchange.meeting import meeting_of
 from spmd_grid.exchange.paths import forced_path
+from spmd_grid.transport.launch import current_world
 
 __all__ = ["Contender", "Race", "check", "race"]
 
@@ -65,6 +67,7 @@ class Race(NamedTuple):
     rewriting_us: dict[str, float]
     rounds: int
     disturbed: bool
+    hop_ns: float | None
 
 
 def race(
@@ -73,7 +76,9 @@ def race(
     """Times all in turns.  Collective.  ``sources``: every contender's source, by the name of its rewriting."""
     batches = {name: _rewriting(source) for name, source in sources.items()}
     batches |= {name: contender.batch for name, contender in contenders.items()}
+    before = _hop_ns()
     times = measure(comm, batches, rounds, at_most_seconds=at_most_seconds)
+    after = _hop_ns()
     rewriting = {id(source): name for name, source in sources.items()}
     bases = {name: rewriting[id(contender.source)] for name, contender in contenders.items()}
     return Race(
@@ -81,7 +86,14 @@ def race(
         {name: 1e6 * times.median(name) for name in sources},
         len(next(iter(times.seconds.values()))),
         is_disturbed(times),
+        None if before is None or after is None else max(before, after),
     )
+
+
+def _hop_ns() -> float | None:
+    """The nanoseconds that a word takes from one processor to another.  Collective."""
+    seconds = meeting_of(current_world()).ask_distance()
+    return None if seconds is None else 1e9 * seconds
 
 
 def _rewriting(source: np.ndarray) -> Batch:

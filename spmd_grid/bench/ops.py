@@ -85,7 +85,7 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm, rounds: int) -> RowFigur
             del xs
         contenders[LIMIT] = Contender(_copy(plain[1]), *plain)
         raced = race(comm, contenders, {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}, rounds, _ROW_SECONDS)
-    return RowFigures(case, raced.figures, raced.rewriting_us, raced.rounds, "", raced.disturbed)
+    return RowFigures(case, raced.figures, raced.rewriting_us, raced.rounds, "", raced.disturbed, {}, raced.hop_ns)
 
 
 def _call(op, x: np.ndarray, grid: ProcessGrid, out: np.ndarray | None = None) -> Callable[[], object]:

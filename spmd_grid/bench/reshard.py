@@ -93,4 +93,5 @@ def measure_row(case: ReshardCase, grid: ProcessGrid, comm, rounds: int, peers: 
         sources = {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}
         raced = race(comm, contenders, sources, rounds, _ROW_SECONDS)
     figures = raced.figures | peers.own_figures(case, rounds, _ROW_SECONDS, skipped)
-    return RowFigures(case, figures, raced.rewriting_us, raced.rounds, plan.chosen, raced.disturbed, skipped)
+    kept = raced.rewriting_us, raced.rounds, plan.chosen, raced.disturbed, skipped, raced.hop_ns
+    return RowFigures(case, figures, *kept)

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from spmd_grid.bench.timing import Times
+from spmd_grid.exchange.meeting import FAR_SECONDS
 
 __all__ = [
     "LIBRARIES",
@@ -81,7 +82,8 @@ class Row:
     """What was measured in one row, by contender.
 
     ``rewriting_us``: what was subtracted; ``plan``: what ours says of itself; ``disturbed``: as `is_disturbed`;
-    ``skipped``: the libraries that took no part in this row, and why.
+    ``skipped``: the libraries that took no part in this row, and why; ``hop_ns``: what a word took from processor to
+    processor, before the row or after it, whichever was longer.
     """
 
     case: Any
@@ -91,6 +93,12 @@ class Row:
     plan: str = ""
     disturbed: bool = False
     skipped: dict[str, str] = field(default_factory=dict)
+    hop_ns: float | None = None
+
+    @property
+    def far(self) -> bool:
+        """Whether the processors had no cache in common, as far as that was asked."""
+        return self.hop_ns is not None and self.hop_ns > 1e9 * FAR_SECONDS
 
     @classmethod
     def from_dict(cls, case_type: type, figures: Mapping) -> Row:
@@ -139,7 +147,7 @@ class Row:
         return self.ratio(self.best(), OURS)
 
 
-_KEPT = "rewriting_us", "rounds", "plan", "disturbed", "skipped"  # what JSON holds of a row as it is
+_KEPT = "rewriting_us", "rounds", "plan", "disturbed", "skipped", "hop_ns"  # what JSON holds of a row as it is
 
 
 def _as_kept(value):
@@ -185,6 +193,10 @@ def slower_lines(rows: Sequence[Row]) -> list[str]:
     lines = []
     if disturbed:
         lines.append(f"WARNING: other work on the machine disturbed {disturbed} of {len(rows)} rows; measure again")
+    if far := sum(row.far for row in rows):
+        lines.append(
+            f"In {far} of {len(rows)} rows the processors were far apart (over {1e9 * FAR_SECONDS:.0f} ns): 'far'"
+        )
     lines.append(
         f"Slower than the best hand-written variant in {len(slower)} of {len(rows)} rows" + (":" if slower else ".")
     )

@@ -83,7 +83,7 @@ def which(width: int) -> Column:
 
 def remark(head: str, text: Callable[[Row], str] = lambda row: "") -> Column:
     """The last note, which also says whether other work disturbed the row."""
-    return Column(head, 0, lambda row: (text(row) + " (disturbed)" * row.disturbed).strip())
+    return Column(head, 0, lambda row: (text(row) + " (far)" * row.far + " (disturbed)" * row.disturbed).strip())
 
 
 # -- numbers in words ------------------------------------------------------------------------------------------

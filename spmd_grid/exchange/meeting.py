@@ -24,7 +24,7 @@ from spmd_grid.kernels import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Communicator, Frames
 from spmd_grid.transport.wire import Messages
 
-__all__ = ["COPIED_BYTES", "LINE_BYTES", "Meeting", "array_in_frame", "meeting_of"]
+__all__ = ["COPIED_BYTES", "FAR_SECONDS", "LINE_BYTES", "Meeting", "MemoryMeeting", "array_in_frame", "meeting_of"]
 
 # Arrays outside the arena are copied into it to be read up to this many bytes at most; larger ones go in messages.
 COPIED_BYTES = 1 << 19
@@ -32,11 +32,11 @@ COPIED_BYTES = 1 << 19
 # Between processors that are far apart, arrays of sizes between these are copied even where they could be read: what a
 # neighbour has read is dear to write to, line by line, until it is out of the caches.  Below it costs less than a copy,
 # above the caches have forgotten it.
-_DEAR_BYTES, _LENT_BYTES = 1 << 17, 1 << 22
+_DEAR_BYTES, _LENT_BYTES = 1 << 15, 1 << 22
 
 # Processors are far apart where a word takes longer from one to the other than within one cache.  Asked for every so
 # many meetings, for virtual processors wander.
-_FAR_SECONDS = 170e-9
+FAR_SECONDS = 170e-9
 _ASKED_EVERY = 256
 _ROLL_CALLS = 8
 
@@ -91,6 +91,10 @@ class Meeting:
         data = comm.swap_frames().data
         comm.frame[:] = frame
         return max(int.from_bytes(data[start : start + 8], "little") for start in range(8, len(data), FRAME_BYTES))
+
+    def ask_distance(self) -> float | None:
+        """The seconds that a word takes from one member to the others, where that can be told.  Collective."""
+        return None
 
     def depart(self, frames: Frames) -> None:
         """Says that this member has read what it wanted; returns once its own array has been read.
@@ -165,14 +169,15 @@ class _NodeMeeting(Meeting):
         if kernels.depart(self._address, frames.lends) != at.FINE:
             self._raise_ended()
 
-    def ask_distance(self) -> None:
-        """Finds out whether members' processors are far apart.  Collective over the members of the node."""
+    def ask_distance(self) -> float | None:
         taken = []
         for _ in range(3):
             began = perf_counter()
             self._call_roll(_ROLL_CALLS)
             taken.append(perf_counter() - began)
-        self.is_far = bool(self._call_roll(1, min(taken) > _ROLL_CALLS * _FAR_SECONDS))
+        seconds = min(taken) / _ROLL_CALLS
+        self.is_far = bool(self._call_roll(1, seconds > FAR_SECONDS))
+        return seconds
 
     def _call_roll(self, rounds: int, brought: int = 0) -> int:
         found = kernels.call_roll(self._address, rounds, brought)

@@ -35,7 +35,7 @@ from spmd_grid.halo.describe import describe
 from spmd_grid.halo.kept_calls import KeptCalls, key_of
 from spmd_grid.halo.trial import try_ways
 from spmd_grid.halo.under_way import UnderWay
-from spmd_grid.halo.watched import watch
+from spmd_grid.halo.watched import watched
 from spmd_grid.kernels import slots as at
 from spmd_grid.ops.arguments import as_scalar
 from spmd_grid.typing import Shape
@@ -59,6 +59,7 @@ class HaloExchange:
     ``"staged"`` by the neighbour), or ``"message"`` (``"packed"``, or ``"straight"`` from the arrays by MPI's
     datatypes).  By default what `forced_path` or ``SPMD_GRID_PATH`` say, else memory where there is any.  What is
     left open is tried out when the plan is made, if every process has a core; `describe` says what came of it.
+    ``name``: how reports call the plan.
 
     Cells outside the domain stay untouched unless ``boundary`` says otherwise.  Blocks may be uneven, empty, or
     thinner than a halo.  Raises `MismatchError` where processes make different plans, `ShardingError`, `ShapeError`,
@@ -91,8 +92,10 @@ class HaloExchange:
         *,
         boundary="leave",
         path: str | None = None,
+        name: str | None = None,
     ):
         self._grid = grid
+        self.name = name
         self._axes = group_axes(grid, sharding)
         arguments = global_shape, dtype, periodic, corners, n_fields, boundary, path
         self.pattern, self.dtypes, self._path = agree(grid, self._axes, sharding, *arguments)
@@ -113,7 +116,7 @@ class HaloExchange:
         self._finalizer.atexit = False
         self._open_to_loops()
         if grid.recorder is not None:
-            watch(self, grid, self._axes, str(self.layout), grid.recorder)
+            self.__class__ = watched(HaloExchange)
 
     # -- making it -----------------------------------------------------------------------------------------------
 

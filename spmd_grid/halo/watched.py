@@ -1,51 +1,56 @@
 """A halo exchange that is watched: its calls are recorded, and in checking mode compared before they begin.
 
-Its methods are replaced on the object, so that one which nobody watches pays nothing.
+A class of its own, which an exchange takes on when it is made, so that one which nobody watches pays nothing.
+Simulated ranks need no comparison: where they are at odds, their deadlock is found at once.  Compiled loops make none:
+in checking mode, all processes come to an update from such loops, or none.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
+from functools import cache, wraps
 
 from spmd_grid.ops.compare import AgreePlan
-from spmd_grid.watch.recorder import Recorder
 
-__all__ = ["watch"]
-
-# Which methods to record, and whether the group comes to them together.
-_METHODS = {"update": True, "start": True, "wait": False, "accumulate": True}
+__all__ = ["watched"]
 
 
 class _MethodCall:
     """A call of one method of a plan, in words."""
 
-    def __init__(self, method: str, shown: str):
-        self.method, self._text = method, f"HaloExchange.{method} of {shown}"
+    def __init__(self, method: str, exchange):
+        self._method, self._exchange = method, exchange
 
     def describe(self) -> str:
-        return self._text
+        exchange = self._exchange
+        return f"HaloExchange.{self._method} of {exchange.name or exchange.layout}"
 
 
-def watch(exchange, grid, axes, shown: str, recorder: Recorder) -> None:
-    """Replaces the methods of ``exchange`` by recorded ones.  Local."""
-    me = weakref.ref(exchange)
-    for name, is_joint in _METHODS.items():
-        agree = AgreePlan(f"HaloExchange.{name}") if is_joint else None
-        setattr(exchange, name, _recorded(me, getattr(type(exchange), name), agree, grid, axes, shown, recorder))
+def _recorded(method, together: bool = True):
+    """``method``, recorded; ``together``: the whole group calls it at once, which checking mode makes sure of."""
+    agreement = AgreePlan(f"HaloExchange.{method.__name__}")
 
+    def checked(self, *fields, **options):
+        if together and self._grid.recorder.check and not (self._comm.shares_objects or self._closed):
+            agreement.agree(self._grid, self._axes, f"{self.layout}{f' {self.name}' if self.name else ''}")
+        result = method(self, *fields, **options)
+        if together:
+            back = method.__name__ == "accumulate"
+            self._grid.recorder.moved(self._reverse.channel if back else self._channel)
+        return result
 
-def _recorded(me, method: Callable, agree: AgreePlan | None, grid, axes, shown: str, recorder: Recorder) -> Callable:
-    activity = _MethodCall(method.__name__, shown)
-
-    def run(*fields, **options):
-        if agree is not None and recorder.check:
-            agree.agree(grid, axes, shown)
-        return method(me(), *fields, **options)
-
-    def call(*fields, **options):
-        if not recorder.is_idle:
-            return run(*fields, **options)
-        return recorder.run(activity, fields[0] if fields else None, run, *fields, **options)
+    @wraps(method)
+    def call(self, *fields, **options):
+        recorder = self._grid.recorder
+        if recorder is None or not recorder.is_idle:
+            return method(self, *fields, **options)
+        activity = _MethodCall(method.__name__, self)
+        return recorder.run(activity, fields[0] if fields else None, checked, self, *fields, **options)
 
     return call
+
+
+@cache
+def watched(kind: type) -> type:
+    """The class of exchanges of a ``kind`` that are watched."""
+    together = {name: _recorded(getattr(kind, name)) for name in ("update", "start", "accumulate")}
+    return type(kind.__name__, (kind,), together | {"wait": _recorded(kind.wait, together=False)})

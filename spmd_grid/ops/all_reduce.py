@@ -74,9 +74,11 @@ class AllReduce(Reducing):
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (reduction, dtype), out)
 
-    def plan(self, grid, shape, dtype, grid_axes, reduction="sum", result_dtype=None, *, path=None) -> OperationPlan:
+    def plan(
+        self, grid, shape, dtype, grid_axes, reduction="sum", result_dtype=None, *, path=None, name=None
+    ) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (reduction, result_dtype), path)
+        return self._plan(grid, shape, dtype, grid_axes, (reduction, result_dtype), path, name)
 
     def prepare(self, grid, axes, reduction, dtype) -> dict:
         return self.prepare_reduction(reduction, dtype)

@@ -50,9 +50,11 @@ class AllToAll(Operation):
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
         return self._start(x, grid, grid_axes, (split_axis, concat_axis, hashable(extents)), out)
 
-    def plan(self, grid, shape, dtype, grid_axes, split_axis, concat_axis, *, extents=None, path=None) -> OperationPlan:
+    def plan(
+        self, grid, shape, dtype, grid_axes, split_axis, concat_axis, *, extents=None, path=None, name=None
+    ) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (split_axis, concat_axis, hashable(extents)), path)
+        return self._plan(grid, shape, dtype, grid_axes, (split_axis, concat_axis, hashable(extents)), path, name)
 
     def prepare(self, grid, axes, split_axis, concat_axis, extents) -> dict:
         return {

@@ -41,9 +41,9 @@ class Broadcast(Operation):
         """Begins the operation; ``wait()`` gives its result, and root's x must hold still until then."""
         return self._start(x, grid, grid_axes, (hashable(root),), out)
 
-    def plan(self, grid, shape, dtype, grid_axes, root, *, path=None) -> OperationPlan:
+    def plan(self, grid, shape, dtype, grid_axes, root, *, path=None, name=None) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (hashable(root),), path)
+        return self._plan(grid, shape, dtype, grid_axes, (hashable(root),), path, name)
 
     def prepare(self, grid, axes, root) -> dict:
         return {"root": root_index(self.name, grid, axes, root)}

@@ -239,9 +239,9 @@ class Operation(ABC):
         agreed, frames = call.open(opening, x)
         return Request(call.comm, agreed.steps(x, out, frames), call)
 
-    def _plan(self, grid, shape, dtype, grid_axes, args: tuple, path: str | None) -> OperationPlan:
+    def _plan(self, grid, shape, dtype, grid_axes, args: tuple, path: str | None, name=None) -> OperationPlan:
         path = chosen_path() if path is None else checked_path(path, f"{self.name}.plan: path")
-        return OperationPlan(self, grid, shape, dtype, grid_axes, args, path)
+        return OperationPlan(self, grid, shape, dtype, grid_axes, args, path, name)
 
     def _find(self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None) -> Call:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,7 @@ class OperationPlan:
     Collective over the operation's group when made, when run and when started; the rest is Local.  Members compare
     operation, arguments, shapes and dtypes when it is made, and that they run the same plan each time they run it.
     ``shape`` and ``dtype`` are None on a device whose array the operation ignores.  ``path`` forces a way, as
-    `forced_path` does.
+    `forced_path` does; ``name`` is how reports call the plan.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():
@@ -34,11 +35,13 @@ class OperationPlan:
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
-    def __init__(self, op, grid, shape: Sequence[int] | None, dtype, grid_axes, args: tuple, path: str):
+    def __init__(
+        self, op, grid, shape: Sequence[int] | None, dtype, grid_axes, args: tuple, path: str, name: str | None
+    ):
         made, self._call, self._started = (
             op._find(grid, grid_axes, args, kind, path) for kind in ("plan", "plan.run", "plan.start")
         )
-        self._op, self._name = op, op.name
+        self._op, self._name, self.name = op, op.name, name
         self._request: Request | None = None
         self._is_closed = False
         self.shape: Shape | None = None
@@ -63,7 +66,7 @@ class OperationPlan:
         """
         recorder = self._call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(self._call, x, self.run, x, out)
+            return recorder.run(_Named(self._call, self.name), x, self.run, x, out)
         opening, x = self._bring(self._call, x, out)
         agreed, frames = self._call.open(opening, x)
         if recorder is not None:
@@ -76,7 +79,7 @@ class OperationPlan:
             raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
         recorder = self._started.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(self._started, x, self.start, x, out)
+            return recorder.run(_Named(self._started, self.name), x, self.start, x, out)
         opening, x = self._bring(self._started, x, out)
         agreed, frames = self._started.open(opening, x)
         self._request = Request(self._started.comm, agreed.steps(x, out, frames), self._started)
@@ -132,6 +135,16 @@ class OperationPlan:
 
     def __repr__(self) -> str:
         return f"<plan of {self._call.describe()}, x: {self.dtype} {self.shape}>"
+
+
+class _Named(NamedTuple):
+    """A call of a plan with a name, in words."""
+
+    call: Any
+    name: str | None
+
+    def describe(self) -> str:
+        return self.call.describe() + (f" {self.name!r}" if self.name else "")
 
 
 class CallPlan:

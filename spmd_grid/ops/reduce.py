@@ -39,10 +39,10 @@ class Reduce(Reducing):
         return self._start(x, grid, grid_axes, (reduction, hashable(root), dtype), out)
 
     def plan(
-        self, grid, shape, dtype, grid_axes, reduction="sum", root=None, result_dtype=None, *, path=None
+        self, grid, shape, dtype, grid_axes, reduction="sum", root=None, result_dtype=None, *, path=None, name=None
     ) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (reduction, hashable(root), result_dtype), path)
+        return self._plan(grid, shape, dtype, grid_axes, (reduction, hashable(root), result_dtype), path, name)
 
     def prepare(self, grid, axes, reduction, root, dtype) -> dict:
         return {"root": root_index(self.name, grid, axes, root), **self.prepare_reduction(reduction, dtype)}

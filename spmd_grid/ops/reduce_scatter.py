@@ -55,9 +55,12 @@ class ReduceScatter(Reducing):
         *,
         scatter_dim=None,
         path=None,
+        name=None,
     ) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (reduction, scatter_axis, scatter_dim, result_dtype), path)
+        return self._plan(
+            grid, shape, dtype, grid_axes, (reduction, scatter_axis, scatter_dim, result_dtype), path, name
+        )
 
     def prepare(self, grid, axes, reduction, scatter_axis, scatter_dim, dtype) -> dict:
         return {

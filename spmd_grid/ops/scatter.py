@@ -44,10 +44,10 @@ class Scatter(Operation):
         return self._start(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
 
     def plan(
-        self, grid, shape, dtype, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None, path=None
+        self, grid, shape, dtype, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None, path=None, name=None
     ) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (scatter_axis, scatter_dim, hashable(root)), path)
+        return self._plan(grid, shape, dtype, grid_axes, (scatter_axis, scatter_dim, hashable(root)), path, name)
 
     def prepare(self, grid, axes, scatter_axis, scatter_dim, root) -> dict:
         return {

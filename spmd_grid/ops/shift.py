@@ -49,10 +49,10 @@ class Shift(Operation):
         return self._start(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
 
     def plan(
-        self, grid, shape, dtype, grid_axes, shift_axis, offset, rotate=False, fill=None, *, path=None
+        self, grid, shape, dtype, grid_axes, shift_axis, offset, rotate=False, fill=None, *, path=None, name=None
     ) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
-        return self._plan(grid, shape, dtype, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), path)
+        return self._plan(grid, shape, dtype, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), path, name)
 
     def group_axes(self, grid, axes, shift_axis, *rest) -> tuple[int, ...]:
         """Data moves along ``shift_axis`` only, so its lines are the groups that matter."""

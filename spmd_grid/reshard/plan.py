@@ -5,7 +5,7 @@ It knows no processes.  What it says of bytes is what `run_plan` moves; its seco
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from math import prod
@@ -73,6 +73,7 @@ class Plan:
     memory_limit: int | None = None
     slabs: int = 1  # how many slices boxes are cut into, where memory is short
     several: bool = False  # whether it is for a list of arrays
+    name: str | None = field(default=None, compare=False)  # how reports call it
 
     @cached_property
     def _hash(self) -> int:
@@ -250,6 +251,7 @@ def plan_reshard(
     *,
     memory_limit: int | None = None,
     links: LinkModel | None = None,
+    name: str | None = None,
 ) -> Plan:
     """How to bring arrays of ``global_shape`` from one sharding to another.
 
@@ -257,6 +259,7 @@ def plan_reshard(
     may differ in everything, grids included.  ``dtype``: one, or a list where several arrays share the exchange.
     ``strategy``: "direct" is one exchange of boxes, "basis" a chain of named collectives, "auto" what a model of the
     ``links`` says is fastest.  ``memory_limit``: the most bytes that a process may use for arrays and messages.
+    ``name``: how reports call the plan.
 
     Raises `ShardingError` where the shape fits neither sharding or no plan keeps to the limit, `DTypeError`,
     `ReductionError` where the partial kind cannot combine the dtype.
@@ -266,9 +269,9 @@ def plan_reshard(
     >>> for step in plan.steps: print(step)
     all_gather over [0, 1], on 0: [[0, 1]] on 2x2 -> [] on 2x2
     """
-    for name, sharding in (("source", source), ("target", target)):
+    for which, sharding in (("source", source), ("target", target)):
         if not isinstance(sharding, Sharding):
-            raise ShardingError(f"plan_reshard: {name} is {sharding!r}; it must be a Sharding")
+            raise ShardingError(f"plan_reshard: {which} is {sharding!r}; it must be a Sharding")
     check_options("plan_reshard", strategy, memory_limit, links)
     several, dtypes = _as_dtypes(dtype)
     shape = as_ints(global_shape)
@@ -276,7 +279,8 @@ def plan_reshard(
         Layout(source, global_shape)  # refuses it
     limit = None if memory_limit is None else index(memory_limit)
     with _one_at_a_time:
-        return _plan(source, target, shape, dtypes, strategy, limit, links or LinkModel(), several)
+        plan = _plan(source, target, shape, dtypes, strategy, limit, links or LinkModel(), several)
+    return plan if name is None else replace(plan, name=name)
 
 
 def digest_of(*values) -> str:

@@ -138,7 +138,7 @@ def run_plan(plan: Plan, local, grid: ProcessGrid, out=None):
     if not isinstance(plan, Plan):
         raise ShardingError(f"run_plan: plan is {plan!r}; it must be a Plan, as plan_reshard makes them")
     key = "run_plan", plan, chosen_path()
-    return _run(_prepare("run_plan", key, grid, lambda: (plan, plan.source, plan.target)), local, out)
+    return _run(_prepare("run_plan", key, grid, lambda: (plan, plan.source, plan.target)), local, out, plan.name)
 
 
 def reshard(
@@ -305,13 +305,24 @@ class _Prepared:
         return bound
 
 
-def _run(prepared: _Prepared, local, out):
+class _Named(NamedTuple):
+    """A resharding with the name of its plan, in words."""
+
+    call: Call
+    name: str
+
+    def describe(self) -> str:
+        return f"run_plan {self.name!r}, {self.call.describe()}"
+
+
+def _run(prepared: _Prepared, local, out, name: str | None = None):
     """Runs a resharding.  Collective over the processes of both layouts' grids."""
     if not prepared.takes_part:
         return None
     recorder = prepared.everybody.recorder
     if recorder is not None and recorder.is_idle:
-        return recorder.run(prepared.call, local, _run, prepared, local, out)
+        activity = prepared.call if name is None else _Named(prepared.call, name)
+        return recorder.run(activity, local, _run, prepared, local, out)
     arrays, outs, opening = prepared.bring(local, out)
     brought, _ = prepared.call.open(opening, None)
     results = prepared.bound(brought).run(arrays, outs)

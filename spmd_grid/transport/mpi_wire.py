@@ -17,11 +17,11 @@ from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
 
 __all__ = ["MpiWire"]
 
-# A process that waits on a core of its own polls for a while, then also gives way, since somebody else may want the
-# core on which it could run the neighbour; and looks what else there is to do, signals among it.  (Giving way may take
-# milliseconds each time, where somebody does want the core.)  One that shares its core gives way after a few looks, and
+# A process that waits on a core of its own polls for some microseconds, then also gives way, since a third process may
+# have made both neighbours share a core (with ten times the polls, calls took three times as long then, and no less
+# else); and looks what else there is to do, signals among it.  One that shares its core gives way after a few looks, and
 # then sleeps for a part of what it has waited.
-_POLLS, _YIELDS = 2_000, 50
+_POLLS, _YIELDS = 200, 250
 _POLITE_POLLS, _POLITE_YIELDS = 20, 200
 
 _word_at = ctypes.c_int64.from_address

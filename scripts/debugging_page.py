@@ -1,0 +1,83 @@
+"""The examples of docs/debugging.md, run again: whether they still print what the page shows.
+
+    python scripts/debugging_page.py            # exits with 1 where an example prints something else
+    python scripts/debugging_page.py --write    # puts what they print into the page
+
+Every block that begins with ``$`` is a command, run from the root of the checkout by a shell, and what it printed,
+both streams.  Numbers, paths and the order of lines may differ; what the launcher adds is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "debugging.md"
+_BLOCK = re.compile(r"```console\n\$ (?P<command>.*?)\n(?P<shown>.*?)```", re.DOTALL)
+_SECONDS = 60
+_LAUNCHER_VARIABLES = "PMI", "MPI", "OMPI", "PRTE", "HYDI", "HYDRA", "SPMD_GRID"
+
+# What MPI libraries and their launchers say when a job ends.
+_LAUNCHERS = re.compile(r"^(Abort\(|application called MPI_Abort|===|=   |prterun|MPI_ABORT|with errorcode|--------)")
+
+
+def run(command: str) -> str:
+    """What a command prints, and how it ends if not well."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHER_VARIABLES)}
+    env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", "")])
+    env["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(
+        command,
+        shell=True,  # noqa: S602 - commands of the page itself
+        executable="/bin/bash",
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_SECONDS,
+    )
+    kept = [line.rstrip() for line in done.stdout.splitlines() if not _LAUNCHERS.match(line)]
+    text = "\n".join(kept).strip("\n").replace(f"{ROOT}/", "")
+    ends = "" if done.returncode == 0 else f"\n[exit {done.returncode}]"
+    return f"{text}{ends}\n".lstrip("\n")
+
+
+def essence(text: str) -> list[str]:
+    """The lines that must be equal: without numbers, in no order."""
+    return sorted(re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", line).strip() for line in text.splitlines() if line.strip())
+
+
+def rewritten(page: str, rerun: Callable[[str], str]) -> str:
+    """The page with every block as ``rerun`` gives it."""
+
+    def block(match: re.Match) -> str:
+        return f"```console\n$ {match['command']}\n{rerun(match['command'])}```"
+
+    return _BLOCK.sub(block, page)
+
+
+def examples(page: str) -> list[tuple[str, str]]:
+    """Every command of the page, and what the page says that it prints."""
+    return [(match["command"], match["shown"]) for match in _BLOCK.finditer(page)]
+
+
+def main() -> int:
+    page = PAGE.read_text()
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(rewritten(page, run))
+        return 0
+    others = [command for command, shown in examples(page) if essence(run(command)) != essence(shown)]
+    for command in others:
+        print(f"prints something else than {PAGE.name} shows: {command}")
+    return 1 if others else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
