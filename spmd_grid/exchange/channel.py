@@ -9,7 +9,7 @@ need to know of each other.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from math import prod
@@ -20,7 +20,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.errors import SpmdError, TransportError
 from spmd_grid.exchange.agreement import encode_error, error_from
-from spmd_grid.exchange.channel_rows import Taken, c_strides, copy_rows, n_runs
+from spmd_grid.exchange.channel_rows import Moved, Taken, c_strides, copy_rows, n_runs
 from spmd_grid.exchange.memory import flat_bytes
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels import slots as at
@@ -29,12 +29,12 @@ from spmd_grid.transport.wire import Messages, Requests, Straight
 from spmd_grid.typing import Shape
 from spmd_grid.watch.traffic import Traffic, group_name
 
-__all__ = ["MIXED", "PACKED", "READ", "STAGED", "STRAIGHT", "Call", "Channel", "Taken"]
+__all__ = ["LINE_BYTES", "MIXED", "PACKED", "READ", "STAGED", "STRAIGHT", "Call", "Channel", "Taken"]
 
 READ, STAGED, MIXED = "read", "staged", "mixed"  # by memory
 PACKED, STRAIGHT = "packed", "straight"  # by message
 
-_LINE = 128  # bytes that no two writers share: two cache lines, since processors fetch them in pairs
+LINE_BYTES = 128  # bytes that no two writers share: two cache lines, since processors fetch them in pairs
 _MOST_TEXT = at.TEXT_BYTES - 64  # beside its length and the name of the error
 _SHORT_BYTES = at.MESSAGE_HEAD + at.TEXT_BYTES
 
@@ -49,6 +49,7 @@ class Call(NamedTuple):
     address: int
     words: np.ndarray
     table: np.ndarray
+    table_bytes: int
     shapes: list[np.ndarray]
     requests: Requests | None
 
@@ -69,6 +70,8 @@ class Channel:
     what comes in, the own cells included; both by place.  ``fills``: (cells, one value per field).  ``memory``:
     whether neighbours may meet in memory; ``read_from``: from how many bytes on, in runs of how many, MIXED reads.
     ``lands``: False where what comes in is not copied by the course; then everything is staged, and `arrived` gives it.
+    ``rounds``: the same cells cut into as many exchanges, alike on all members, of which the first stages most: where
+    these are given, staging is no larger than one of them needs.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Channel:
         memory: bool = True,
         lands: bool = True,
         read_from: tuple[int, int] = (_READ_BYTES, _READ_RUN_BYTES),
+        rounds: Iterable[Moved] = (),
         activity=None,
     ):
         self.comm, self.shape, self.dtypes = comm, tuple(shape), tuple(dtypes)
@@ -94,6 +98,7 @@ class Channel:
         self.takes = {place: list(group) for place, group in groupby(takes, lambda take: take.place)}
         self.own = self.takes.pop(me, [])
         self.gives.pop(me, None)
+        self._rounds = rounds
         self.fills = list(fills)
         self.lands = lands
         self._is_retired = False
@@ -116,14 +121,14 @@ class Channel:
     def _allocate(self, memory: bool) -> np.ndarray | None:
         """The block that neighbours see: two lines, a word per reader, twice the staging."""
         arena = self.comm.process.arena
-        self._line_text = -(-8 * (at.POSTED_OFFSETS + len(self.dtypes)) // _LINE) * _LINE
+        self._line_text = -(-8 * (at.POSTED_OFFSETS + len(self.dtypes)) // LINE_BYTES) * LINE_BYTES
         self._line_bytes = self._line_text + at.TEXT_BYTES
         self._words_at = 2 * self._line_bytes
-        self._staging_at = self._words_at + _LINE * len(self.gives)
+        self._staging_at = self._words_at + LINE_BYTES * len(self.gives)
         self.parts, end = {}, 0
-        for place, cells in self.gives.items():
+        for place, cells in next(iter(self._rounds), self).gives.items():
             self.parts[place] = end
-            end += -(-self._bytes_of(cells) // _LINE) * _LINE
+            end += -(-self._bytes_of(cells) // LINE_BYTES) * LINE_BYTES
         self._staging_bytes = end
         if not memory or not (self.gives or self.takes):
             return None
@@ -149,7 +154,7 @@ class Channel:
             if self._block is not None and base is not None:
                 start = arena.offset_of(kernels.address_of(self._block), self._block.nbytes)
                 staging = start + self._staging_at + self.parts.get(place, 0)
-                word = start + self._words_at + _LINE * words.get(place, 0)
+                word = start + self._words_at + LINE_BYTES * words.get(place, 0)
                 record[:6] = 1, start, self._line_bytes, staging, self._staging_bytes, word
             sent.append(record)
             requests += comm.isend(flat_bytes(record), place, tag_of("records of channels"))
@@ -205,7 +210,7 @@ class Channel:
         numbers = {place: i for i, place in enumerate(self.gives)}
         for place in self.readers:
             n, one_way = len(self.gives[place]), place not in self.sources
-            done = block + self._words_at + _LINE * numbers[place]
+            done = block + self._words_at + LINE_BYTES * numbers[place]
             state[word : word + at.READER_WORDS] = done, 0, one_way, row, n
             self._reader_rows[place] = word
             word, row = word + at.READER_WORDS, row + n * n_fields
@@ -276,6 +281,11 @@ class Channel:
         least, least_run = self._read_from
         return n_bytes >= least and n_bytes >= least_run * runs
 
+    @property
+    def staging_bytes(self) -> int:
+        """What it holds for cells that are packed for neighbours who see this process's memory."""
+        return 0 if self._block is None else 2 * self._staging_bytes
+
     def way_to(self, place: int) -> str:
         """How cells go to and from a neighbour, in words.  Local."""
         if place in self.receives or place in self.sends:
@@ -295,17 +305,23 @@ class Channel:
 
     # -- calls -------------------------------------------------------------------------------------------------
 
-    def call(self, fields: Sequence[np.ndarray | None], into: Sequence[np.ndarray | None] | None = None) -> Call:
+    def call(
+        self,
+        fields: Sequence[np.ndarray | None],
+        into: Sequence[np.ndarray | None] | None = None,
+        in_rounds: bool = False,
+    ) -> Call:
         """What the course has to know of these arrays, which the caller keeps alive; None: one that a loop brings.
 
         Local.  ``into``: the arrays that cells land in, by default the same; then the course makes sure, at every
         exchange, that each is what it is now.  Where one is in the memory of the field itself, all that it gives is
-        packed before anything lands.
+        packed before anything lands.  ``in_rounds``: for `run_round`, whose arrays must not share memory.
         """
         arena, same = self.comm.process.arena, into is None
         into = fields if same else into
         lent = [same or x is None or not np.may_share_memory(x, y) for x, y in zip(fields, into)]
-        table = self._table(_strides(fields, self.shape, self.dtypes), _strides(into, self.into_shape, self.dtypes))
+        sides = _strides(fields, self.shape, self.dtypes), _strides(into, self.into_shape, self.dtypes)
+        table, table_bytes = self._table(*sides, in_rounds)
         call = np.zeros(at.CALL_FIELDS + at.FIELD_WORDS * len(fields), np.int64)
         call[at.CALL_TABLE], call[at.CALL_COLUMNS] = kernels.address_of(table), table.shape[1]
         shapes: list[np.ndarray] = []
@@ -327,7 +343,7 @@ class Channel:
             requests = self._straight(fields)
         if requests is not None:
             call[at.CALL_REQUESTS], call[at.CALL_COUNT] = requests.address, requests.count
-        return Call(kernels.address_of(call), call, table, shapes, requests)
+        return Call(kernels.address_of(call), call, table, table_bytes, shapes, requests)
 
     @cached_property
     def _bare_call(self) -> Call:
@@ -335,13 +351,15 @@ class Channel:
         nothing = [None] * len(self.dtypes)
         return self.call(nothing, nothing)
 
-    def _table(self, given: tuple, taking: tuple) -> np.ndarray:
-        """The copy table for arrays of these strides."""
-        found = self._tables.get((given, taking))
+    def _table(self, given: tuple, taking: tuple, in_rounds: bool) -> tuple[np.ndarray, int]:
+        """The copy table for arrays of these strides, one after the other those of all rounds; bytes of each."""
+        found = self._tables.get((given, taking, in_rounds))
         if found is None:
             if len(self._tables) > 64:
                 self._tables.clear()
-            found = self._tables[given, taking] = kernels.build_table(copy_rows(self, given, taking))
+            rounds = list(self._rounds) if in_rounds else [Moved(self.gives, self.takes, self.own)]
+            table = kernels.build_table([row for each in rounds for row in copy_rows(self, each, given, taking)])
+            found = self._tables[given, taking, in_rounds] = table, table.nbytes // len(rounds)
         return found
 
     def _straight(self, fields: Sequence[np.ndarray | None]) -> Requests | None:
@@ -363,6 +381,12 @@ class Channel:
     def run(self, what: int, call: Call | None = None) -> int:
         """Runs parts of the course; how it ended.  Collective over the neighbours."""
         return kernels.run_course(what, self.address, 0 if call is None else call.address)
+
+    def run_round(self, number: int, call: Call) -> None:
+        """Runs one of the rounds, in order.  Collective over the neighbours."""
+        call.words[at.CALL_TABLE] = kernels.address_of(call.table) + number * call.table_bytes
+        if self.run(at.UPDATE, call):
+            self.raise_ended()
 
     def hold(self, held: bool) -> None:
         """Between the start of an exchange and the wait for it there is no other.  Local."""

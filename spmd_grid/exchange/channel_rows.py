@@ -16,7 +16,7 @@ from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels import slots as at
 from spmd_grid.typing import Shape
 
-__all__ = ["Taken", "c_strides", "copy_rows", "n_runs"]
+__all__ = ["Moved", "Taken", "c_strides", "copy_rows", "n_runs"]
 
 Strides = tuple[int, ...]
 
@@ -33,6 +33,14 @@ class Taken(NamedTuple):
     source_shape: Shape
 
 
+class Moved(NamedTuple):
+    """The cells of one exchange: given and taken by place, and the own ones."""
+
+    gives: dict[int, list[Cells]]
+    takes: dict[int, list[Taken]]
+    own: list[Taken]
+
+
 class _Side(NamedTuple):
     """One side of a copy: where its cells lie."""
 
@@ -40,7 +48,7 @@ class _Side(NamedTuple):
     offset: int
 
 
-def copy_rows(channel, given: Sequence[Strides], taking: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
+def copy_rows(channel, moved: Moved, given: Sequence[Strides], taking: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
     """The rows for own arrays that cells are ``given`` from, and those ``taking`` them in: strides by field.  Local."""
     items = [dtype.itemsize for dtype in channel.dtypes]
 
@@ -59,7 +67,7 @@ def copy_rows(channel, given: Sequence[Strides], taking: Sequence[Strides]) -> I
             yield _row(cells.shape, items[f], out_of(f, cells), packed)
 
     for place in channel.sources:
-        takes = channel.takes[place]
+        takes = moved.takes[place]
         for f, item in enumerate(items):
             for take in takes:
                 theirs = c_strides(take.source_shape, item)
@@ -67,13 +75,13 @@ def copy_rows(channel, given: Sequence[Strides], taking: Sequence[Strides]) -> I
                 yield _row(take.target.shape, item, lent, into(f, take.target)) if channel.lands else _NOTHING
         yield from out_of_packed([take.target for take in takes], 0)
     for place in channel.readers:
-        yield from into_packed(channel.gives[place], channel.parts[place])
+        yield from into_packed(moved.gives[place], channel.parts[place])
     for place in channel.receives:
-        yield from out_of_packed([take.target for take in channel.takes[place]], at.MESSAGE_HEAD)
+        yield from out_of_packed([take.target for take in moved.takes[place]], at.MESSAGE_HEAD)
     for place in channel.sends:
-        yield from into_packed(channel.gives[place], at.MESSAGE_HEAD)
+        yield from into_packed(moved.gives[place], at.MESSAGE_HEAD)
     for f, item in enumerate(items):
-        for take in channel.own:
+        for take in moved.own:
             sides = out_of(f, take.source), into(f, take.target)
             yield _row(take.target.shape, item, *sides) if channel.lands else _NOTHING
     constant = 0

@@ -83,6 +83,15 @@ class Meeting:
         """How arrays reach the other members, in words.  Local."""
         return "direct: arrays are read where they lie" if self.comm.shares_objects else "by messages"
 
+    def most(self, value: int) -> int:
+        """The largest of the numbers, from 0, that members bring.  Collective."""
+        comm = self.comm
+        frame = bytes(comm.frame)
+        comm.frame[8:16] = value.to_bytes(8, "little")
+        data = comm.swap_frames().data
+        comm.frame[:] = frame
+        return max(int.from_bytes(data[start : start + 8], "little") for start in range(8, len(data), FRAME_BYTES))
+
     def ask_distance(self) -> float | None:
         """The seconds that a word takes from one member to the others, where that can be told.  Collective."""
         return None
@@ -170,8 +179,8 @@ class _NodeMeeting(Meeting):
         self.is_far = bool(self._call_roll(1, seconds > FAR_SECONDS))
         return seconds
 
-    def _call_roll(self, rounds: int, bits: int = 0) -> int:
-        found = kernels.call_roll(self._address, rounds, bits)
+    def _call_roll(self, rounds: int, brought: int = 0) -> int:
+        found = kernels.call_roll(self._address, rounds, brought)
         if found < 0:
             self._raise_ended()
         return found
@@ -237,6 +246,9 @@ class MemoryMeeting(_NodeMeeting):
             else:
                 found.append(self._at(member, fact, place))
         return found
+
+    def most(self, value: int) -> int:
+        return self._call_roll(1, value)
 
     @property
     def stage_bytes(self) -> int:

@@ -100,26 +100,28 @@ def depart(state, lends):
 
 
 @kernel("int64(int64, int64, int64)")
-def call_roll(state, rounds, bits):
+def call_roll(state, rounds, brought):
     """Lets all members wait for one another, ``rounds`` times, on nothing but a word each.
 
-    The bits that any of them brings, or -1 where the wait was given up; meaningless where the next roll call follows at
-    once.  Needs no GIL.
+    The largest of the numbers, from 0, that they bring, or -1 where the wait was given up.  Numbers exist twice, for
+    even and odd calls, as lines do.  Needs no GIL.
     """
     size, rank = load(state, at.MEMBERS), load(state, at.MEMBER)
     words = 2 * load(state, at.LINE_BYTES) + 64  # on a line of its own
     calls = load(state, at.CALLS)
-    store(state, at.CALLS, calls + rounds)
+    last = calls + rounds
+    store(state, at.CALLS, last)
     own = load(state, at.BLOCKS + rank) + words
-    store(own, 1, bits)
-    for number in range(calls + 1, calls + rounds + 1):
+    for number in range(calls + 1, last + 1):
+        if number == last:
+            store(own, 1 + (last & 1), brought)
         store_release(own, number)
         for i in range(size):
             if i != rank and wait_for(state, load(state, at.BLOCKS + i) + words, number, i) != at.FINE:
                 return -1
     for i in range(size):
-        bits |= load(load(state, at.BLOCKS + i) + words, 1)
-    return bits
+        brought = max(brought, load(load(state, at.BLOCKS + i) + words, 1 + (last & 1)))
+    return brought
 
 
 @kernel("void(int64, int64, int64, int64, int64, int64)")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 
+from spmd_grid.exchange.memory import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.reshard.boxes import BoxExchange, by_memory
+from spmd_grid.reshard.boxes import STAGING_BYTES, BoxExchange, by_memory
 from spmd_grid.reshard.members import coords_of
 from spmd_grid.reshard.native import NativeExchange, is_native
 from spmd_grid.reshard.plan import Plan
@@ -27,10 +29,9 @@ class BoundPlan:
 
     def __init__(self, plan: Plan, grid: ProcessGrid, comm: Communicator, activity=None):
         self.plan = plan
-        self._grid = grid
+        self._grid, self._comm = grid, comm
         self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.parts, plan.moves)]
         self._may_run_in_place = len(self._exchanges) != 1 or self._exchanges[0].keeps_places
-        self._comm = comm
         self._sent: dict[int, int] | None = None
         self._between: list[list[np.ndarray]] | None = None
         coords = coords_of(plan.target, comm)
@@ -44,7 +45,7 @@ class BoundPlan:
             return SlabExchange(move, self.plan.dtypes, comm, self.plan.slabs)
         if is_native(part, comm, by_memory()):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
-        return BoxExchange(move, self.plan.dtypes, comm, activity)
+        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.parts))
 
     def run(self, arrays: Sequence[np.ndarray] | None, outs: Sequence[np.ndarray] | None) -> list[np.ndarray] | None:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.
@@ -57,13 +58,14 @@ class BoundPlan:
                 for array, result in zip(arrays, results, strict=True):
                     np.copyto(result, array)
             return results if self._has_result else None
-        if outs is not None and arrays is not None and not self._may_run_in_place:
-            # What stays on this process would be written over before it has been read.
-            pairs = zip(arrays, outs, strict=True)
-            arrays = [array.copy() if np.may_share_memory(array, out) else array for array, out in pairs]
-        stops = [arrays, *self._kept_between(), results]
-        for exchange, before, after in zip(self._exchanges, stops, stops[1:]):
-            exchange.run(before, after)
+        with ExitStack() as aside:
+            if outs is not None and arrays is not None and not self._may_run_in_place:
+                # What stays on this process would be written over before it has been read.
+                pairs = zip(arrays, outs, strict=True)
+                arrays = [self._copy(x, aside) if np.may_share_memory(x, out) else x for x, out in pairs]
+            stops = [arrays, *self._kept_between(), results]
+            for exchange, before, after in zip(self._exchanges, stops, stops[1:]):
+                exchange.run(before, after)
         if not self._has_result:
             return None
         for result in results if self._outside else ():
@@ -81,6 +83,21 @@ class BoundPlan:
                 for process, box in () if coords is None else move.sends(coords):
                     self._sent[process] = self._sent.get(process, 0) + box.size * move.itemsize
         return Traffic(self._sent, self.plan.strategy, group_name(comm.processes))
+
+    @property
+    def staging_bytes(self) -> int:
+        """The most bytes that this process holds to move boxes, beside its arrays and those between steps.  Local.
+
+        On one node no more than `STAGING_BYTES`, unless the plan goes in slabs, which has a limit of its own.  Messages
+        count in slabs only.
+        """
+        return sum(exchange.staging_bytes for exchange in self._exchanges)
+
+    def _copy(self, array: np.ndarray, aside: ExitStack) -> np.ndarray:
+        """A copy that lasts as long as ``aside``."""
+        copy = aside.enter_context(scratch(self._comm.process, array.shape, array.dtype))
+        copy_views([(array, copy)])
+        return copy
 
     def _allocate(self, shape: Shape | None) -> list[np.ndarray | None]:
         if shape is None:

@@ -45,6 +45,7 @@ class NativeExchange:
     """
 
     keeps_places = False  # what is sent is not packed where memory is contiguous
+    staging_bytes = 0  # all of it goes in messages
 
     def __init__(self, step: Step, dtypes: Sequence[np.dtype], comm: Communicator, grid: ProcessGrid):
         # Others may run this step as an exchange of boxes: what members count alike, they count alike here too.

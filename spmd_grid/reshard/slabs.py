@@ -20,7 +20,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.reduction_kind import as_reduction, identity
 from spmd_grid.reshard.members import coords_of, place_of
 from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.slices import UNDER_WAY, cells_of, contributions, slices_of
+from spmd_grid.reshard.slices import UNDER_WAY, cells_of, contributions, held_at_once, slab_bytes, slices_of
 from spmd_grid.transport.communicator import Communicator
 
 __all__ = ["SlabExchange"]
@@ -36,6 +36,8 @@ class SlabExchange:
         source, target = coords_of(move.source, comm), coords_of(move.target, comm)
         self._source_at = self._target_at = (0,) * move.source.ndim
         self._given_shape, self.target_shape = self._source_at, None
+        cells, boxes = (n * sum(dtype.itemsize for dtype in dtypes) for n in held_at_once(move, source, target))
+        self.staging_bytes = slab_bytes(cells, slabs, boxes)
         self._sends, self._gets, self._rows, self._kept = [], [], 1, None
         if source is not None:
             self._given_shape, self._source_at = move.source.local_shape(source), move.source.local_box(source).starts
