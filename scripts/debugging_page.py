@@ -4,7 +4,8 @@
     python scripts/debugging_page.py --write    # puts what they print into the page
 
 Every block that begins with ``$`` is a command, run from the root of the checkout by a shell, and what it printed,
-both streams.  Numbers, paths and the order of lines may differ; what the launcher adds is left out.
+both streams.  Numbers, the order of lines and the lines of a traceback may differ: of several ranks that fail alike,
+any may be the one that says so.  What the launcher adds is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SECONDS = 60
 _LAUNCHER_VARIABLES = "PMI", "MPI", "OMPI", "PRTE", "HYDI", "HYDRA", "SPMD_GRID"
 
 # What MPI libraries and their launchers say when a job ends.
-_LAUNCHERS = re.compile(r"^(Abort\(|application called MPI_Abort|===|=   |prterun|MPI_ABORT|with errorcode|--------)")
+_LAUNCHERS = re.compile(r"^(Abort\(|\[mpiexec@|application called MPI_Abort|===|=   |prterun|MPI_ABORT)")
 
 
 def run(command: str) -> str:
@@ -49,9 +50,13 @@ def run(command: str) -> str:
     return f"{text}{ends}\n".lstrip("\n")
 
 
+_NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?( (us|ms|s|B|KiB|MiB)\b)?")
+
+
 def essence(text: str) -> list[str]:
-    """The lines that must be equal: without numbers, in no order."""
-    return sorted(re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", line).strip() for line in text.splitlines() if line.strip())
+    """The lines that must be equal: without numbers and their units, in no order."""
+    told = [line for line in text.splitlines() if line.strip() and not line.startswith(("  File ", "    "))]
+    return sorted(" ".join(_NUMBER.sub("#", line).split()) for line in told)
 
 
 def rewritten(page: str, rerun: Callable[[str], str]) -> str:

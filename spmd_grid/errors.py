@@ -36,6 +36,8 @@ __all__ = [
 class SpmdError(Exception):
     """Base of every error that spmd_grid raises on purpose; catch it to catch them all."""
 
+    is_shared = False  # whether all members of the group raise it alike
+
 
 class GridError(SpmdError, ValueError):
     """A grid is malformed, does not fit the processes, or is used where this process has no place in it.

@@ -22,7 +22,9 @@ def square_root(x: float) -> float:
 def main() -> None:
     grid = sg.init_grid((-1,), axis_names=("x",))
     values = np.arange(1.0, 5.0) + grid.rank
-    print(f"rank {grid.rank} begins with {sg.all_reduce(values.sum(), grid, ['x'], 'sum')}")
+    total = sg.all_reduce(values.sum(), grid, ["x"], "sum")
+    if grid.rank == 0:
+        print(f"the sum is {total}")
     if grid.rank == grid.size - 1:
         values[2] = np.nan
     roots = np.array([square_root(x) for x in values])

@@ -43,7 +43,7 @@ _MEANING = {READ: DIRECT, STAGED: DIRECT, PACKED: MESSAGE, STRAIGHT: MESSAGE}
 def checked_path(name: str, where: str) -> str:
     if not isinstance(name, str) or name not in _NAMES:
         raise TransportError(f"{where} is {name!r}; it must be one of {', '.join(_NAMES)}")
-    return name
+    return _NAMES[_NAMES.index(name)]  # paths are compared by identity, and an environment's string is another object
 
 
 _forced: str | None = None

@@ -169,8 +169,12 @@ class Call:
         return f"{self.label(self.comm.rank)}: {self._text} at {call_site()}"
 
     def _resolve(self, opening: Opening, frames: Frames):
-        facts = learn_facts(self.comm, frames, opening.body, self._said)
-        agreed = self.op.resolve(self, facts)
+        try:
+            facts = learn_facts(self.comm, frames, opening.body, self._said)
+            agreed = self.op.resolve(self, facts)
+        except SpmdError as error:
+            error.is_shared = True
+            raise
         kinds = frames.headers[::HEADER_BYTES]  # the first byte of each header
         if kinds.count(PLAIN) == self.comm.size:  # headers that announce more do not name all facts by themselves
             keep(opening.agreed, frames.headers, agreed)

@@ -42,10 +42,10 @@ class _Message:
 class Send:
     """Sends ``x`` to the device ``destination`` of the own group, which must call `recv`.
 
-    Collective between the two devices, but over the whole group where this is the first operation of a group that is
-    not all processes (its communicator is made then).  ``destination`` lists coordinates along ``grid_axes``.  Shape and dtype
-    travel with the message.  Returns None when ``x`` may be used again; whether that is before the other device
-    receives is not promised, except that a message to oneself is always buffered.
+    Collective between the two devices; over the whole group where this is the first operation of a group that is not
+    all processes, since its communicator is made then.  ``destination`` lists coordinates along ``grid_axes``.  Shape
+    and dtype travel with the message.  Returns None when ``x`` may be used again; whether that is before the other
+    device receives is not promised, except that a message to oneself is always buffered.
 
     Raises `AxisError`, `DeviceError`, and `DTypeError`; the latter on both devices.
 

@@ -25,7 +25,8 @@ _TURN, _OTHER_NODES, _PATIENCE = 0.02, 0.5, 2.0
 class LastWords:
     """The last words of one process.
 
-    ``word``: an int64 of the node's memory, None where there is none; ``is_first``: whether process 0 is of this node;
+    ``word``: an int64 of the node's memory, None where processes share none and each counts as a node of its own;
+    ``is_first``: whether process 0 is of this node;
     ``abort(code)`` ends the job.
     """
 
@@ -56,7 +57,6 @@ class LastWords:
 
     def _has_turn(self) -> bool:
         if self._word is None:
-            time.sleep(0 if self._mark == 1 else _OTHER_NODES)
             return True
         if self._word[0] == 0:
             self._word[0] = self._mark

@@ -24,14 +24,14 @@ from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.hang_watch import HangWatch, Report
 from spmd_grid.transport.last_words import LastWords
 from spmd_grid.transport.signals import Bell, Signals
-from spmd_grid.watch.call_site import call_site, is_ours, main_frame, main_thread_call_site
+from spmd_grid.watch.call_site import PACKAGE, call_site, is_ours, main_frame, main_thread_call_site
 
 __all__ = ["Departure", "Lifeline"]
 
 _WATCH_SECONDS, _ALARMED_SECONDS = 0.1, 0.02
 # How long the main thread has for its half of a signal's handler before the watching one speaks for it, and a launcher
 # to end a job of which a process has died.
-_SIGNAL_SECONDS, _DEATH_SECONDS = 0.3, 1.0
+_SIGNAL_SECONDS, _DEATH_SECONDS = 0.7, 1.0
 
 
 @dataclass
@@ -158,7 +158,7 @@ class Lifeline:
     # -- ends that come from outside -------------------------------------------------------------------------
 
     def _look_after_ends(self, rung: bytes) -> None:
-        """Whether the main thread is stuck, in a wait of ours, with a signal that it should come to or a dead partner."""
+        """Whether the main thread is stuck, in a wait of ours, with a signal to come to or with a dead partner."""
         frame, now = main_frame(), time.monotonic()
         is_stuck = frame is not None and is_ours(frame)
         self._looks_in_ours = self._looks_in_ours + 1 if is_stuck else 0
@@ -207,13 +207,23 @@ class Lifeline:
         _take_no_more_signals()
         if issubclass(kind, KeyboardInterrupt):
             self._say_interrupted(_raised_at(trace))
-        text = "".join(traceback.format_exception(kind, error, trace))
-        self._words.insist(f"{self._process.label()} of {self._process.size} failed\n{text}")
+        failed = f"{self._process.label()} of {self._process.size} failed"
+        if getattr(error, "is_shared", False):
+            self._words.say(f"{failed}, and all others of its group alike\n{_users_part(kind, error, trace)}")
+        self._words.insist(f"{failed}\n{''.join(traceback.format_exception(kind, error, trace))}")
 
     def _abort(self, code: int) -> None:
         if self._watches or threading.current_thread() is threading.main_thread():
             self._control.abort(code)
         os._exit(code)  # MPI bears no second thread
+
+
+def _users_part(kind, error, trace) -> str:
+    """A traceback without the lines of this package, which can add nothing to what the error says."""
+    shown = traceback.TracebackException(kind, error, trace)
+    of_user = [frame for frame in shown.stack if not frame.filename.startswith(PACKAGE)]
+    shown.stack = traceback.StackSummary.from_list(of_user or shown.stack)
+    return "".join(shown.format())
 
 
 def _take_no_more_signals() -> None:

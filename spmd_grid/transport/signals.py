@@ -114,21 +114,25 @@ class Signals:
         if threading.current_thread() is not threading.main_thread():
             return
         for number, handler in self._previous.items():
-            if getattr(signal.getsignal(number), "__self__", None) is self:
+            if self._handles(number):
                 signal.signal(number, handler)
         current = signal.set_wakeup_fd(-1)
         if current != self._bell.write:
             signal.set_wakeup_fd(current)
 
+    def _handles(self, number: int) -> bool:
+        """Whether the program has not set a handler of its own meanwhile."""
+        return getattr(signal.getsignal(number), "__self__", None) is self
+
     def note(self, rung: bytes) -> None:
         """Of the watching thread: these have come."""
         now = time.monotonic()
-        came = rung.count(signal.SIGINT) if signal.SIGINT in self._previous else 0
+        came = rung.count(signal.SIGINT) if self._handles(signal.SIGINT) else 0
         own = min(came, self._called_again)
         self._called_again -= own
         if came > own:
             self._came.append(now)
-        if signal.SIGTERM in self._previous and signal.SIGTERM in rung and self.term_came is None:
+        if self._handles(signal.SIGTERM) and signal.SIGTERM in rung and self.term_came is None:
             self.term_came = now
 
     def unseen(self) -> list[float]:

@@ -7,9 +7,9 @@ import sys
 import threading
 from pathlib import Path
 
-__all__ = ["call_site", "is_ours", "main_frame", "main_thread_call_site"]
+__all__ = ["PACKAGE", "call_site", "is_ours", "main_frame", "main_thread_call_site"]
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
 
 def call_site(frame=None) -> str:
@@ -22,7 +22,7 @@ def call_site(frame=None) -> str:
 
 def is_ours(frame) -> bool:
     """Whether a frame runs code of this package."""
-    return frame.f_code.co_filename.startswith(_PACKAGE)
+    return frame.f_code.co_filename.startswith(PACKAGE)
 
 
 def main_frame():

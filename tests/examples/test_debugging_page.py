@@ -25,7 +25,8 @@ def test_prints_what_the_page_shows(command, shown):
 
 def test_numbers_and_order_do_not_count():
     assert page.essence("a 1.5 s\nb 2") == page.essence("b 77\n\na 0.25 s")
-    assert page.essence("a 1.5 s") != page.essence("a 1.5 ms")
+    assert page.essence("a   1.5 s, 3") == page.essence("a 20 ms,  4")
+    assert page.essence("a 1.5 s") != page.essence("b 1.5 s")
 
 
 def test_a_page_is_rewritten_block_by_block():

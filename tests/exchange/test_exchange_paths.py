@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
-from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, MIXED, chosen_path, path_for
+from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, MIXED, checked_path, chosen_path, path_for
 
 
 class Group:
@@ -88,3 +88,9 @@ def test_simulated_ranks_share_the_setting():
 
     with pytest.raises(sg.SimulationError, match="put it around"):
         sg.run_spmd(body, ranks=2)
+
+
+@pytest.mark.parametrize("name", [DIRECT, MIXED, INLINE, MESSAGE])
+def test_a_path_from_the_environment_is_the_path(name):
+    """Paths are compared by identity."""
+    assert checked_path("".join(list(name)), "SPMD_GRID_PATH") is name

@@ -256,3 +256,22 @@ def test_the_wrong_launcher(tmp_path):
     assert "the launcher started 4 processes (OMPI_COMM_WORLD_SIZE) but MPI sees only this one" in job.err, job
     job = Job([sys.executable, program], tmp_path, SLURM_NTASKS="4", **mpi_command()[1])  # every batch shell has it
     assert (job.code, job.err) == (0, ""), job
+
+
+ALIKE = """
+import numpy as np
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+def main():
+    sg.all_reduce(np.ones(3 + grid.rank), grid, [0], "sum")
+main()
+"""
+
+
+def test_an_error_of_all_is_told_once(tmp_path):
+    program = tmp_path / "alike.py"
+    program.write_text(ALIKE)
+    job = run_job("mpiexec", 3, program)
+    assert job.code != 0, job
+    assert job.err.count("Traceback") == job.err.count("ShapeError: all_reduce") == 1, job
+    assert "alike.py" in job.err and "in main" in job.err and "collective.py" not in job.err, job

@@ -1,0 +1,215 @@
+"""The drill matrix: every operation, done wrongly by one rank in every way, ends soon with the right report.
+
+    operation x fault x transport        (the table is printed at the end; --full does all drills under MPI)
+
+On simulated ranks the drills run in this process.  Under MPI all differences that the program survives are drilled in
+one job; every other fault takes a job of its own.
+"""
+
+import json
+import re
+import time
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+import drilled
+import numpy as np
+import pytest
+from drill_table import TABLE
+from expected import NEVER_WAITED_FOR, applies, check_difference, strands, words_of
+from jobs import run_job
+
+import spmd_grid as sg
+
+JOB = Path(__file__).with_name("drill_job.py")
+LIMIT = 2.0  # seconds from the fault to the end
+PATIENCE = 0.4  # seconds that an operation may wait where a rank sleeps; under MPI 1
+DIFFERENCES = [pair for pair in product(drilled.OPERATIONS, drilled.DIFFERENCES) if applies(*pair)]
+
+
+def full(*case):
+    return pytest.param(*case, marks=pytest.mark.full)
+
+
+@contextmanager
+def noted(operation, fault, transport, seconds):
+    """Puts the verdict into the table; ``seconds``: a list to which the time is added."""
+    is_caught = False
+    try:
+        yield
+        is_caught = True
+    finally:
+        TABLE.note(operation, fault, transport, is_caught, seconds[0] if seconds else 0.0)
+
+
+# -- simulated ranks -------------------------------------------------------------------------------------------------
+
+
+def simulate(n, body, *args, timeout=None):
+    return sg.run_spmd(lambda: body(sg.init_grid(drilled.grid_shape(n)), *args), ranks=n, timeout=timeout)
+
+
+@pytest.mark.parametrize(("operation", "fault"), DIFFERENCES)
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_differences_on_simulated_ranks(operation, fault, n):
+    seconds = []
+    with noted(operation, fault, "simulated", seconds):
+        began = time.perf_counter()
+        if strands(operation, fault, n):
+            with pytest.raises(sg.DeadlockError) as caught:
+                simulate(n, drilled.differ, operation, fault)
+            seconds.append(time.perf_counter() - began)
+            assert words_of(operation) in str(caught.value) and "drilled.py:" in str(caught.value)
+        else:
+            outcomes = simulate(n, drilled.differ, operation, fault)
+            seconds.append(max(took for _, _, took in outcomes))
+            check_difference(operation, fault, n, [outcome[:2] for outcome in outcomes])
+        assert seconds[0] < LIMIT
+
+
+SLEEPERS = ("all_reduce", "recv", "update_halo", "HaloExchange.update", "all_reduce.start")
+SIMULATED_ENDS = [
+    full(*case) if case[1] == "sleeps" and (case[0] not in SLEEPERS or case[2] > 2) else case
+    for case in product(drilled.OPERATIONS, [end for end in drilled.ENDS if end != "is killed"], [2, 3])
+]
+
+
+@pytest.mark.parametrize(("operation", "fault", "n"), SIMULATED_ENDS)
+def test_ends_on_simulated_ranks(operation, fault, n):
+    seconds, began = [], []
+    is_waited_for = operation not in NEVER_WAITED_FOR
+    nap = 10.0 if is_waited_for else 0.1
+    error = None
+    with noted(operation, fault, "simulated", seconds):
+        try:
+            timeout = PATIENCE if fault == "sleeps" else None
+            simulate(n, drilled.end, operation, fault, lambda: began.append(time.perf_counter()), nap, timeout=timeout)
+        except (ValueError, sg.SpmdError) as caught:
+            error = caught
+        seconds.append(time.perf_counter() - began[0])
+        assert seconds[0] < LIMIT + PATIENCE * (fault == "sleeps")
+        text = str(error)
+        if fault == "raises":
+            assert type(error) is ValueError and text == "on purpose", text
+            assert f"raised on simulated rank {n - 1} " in error.__notes__[0]
+        elif fault == "exits":
+            assert isinstance(error, sg.RankEndedError) and (error.rank, error.code) == (n - 1, 3), text
+            assert "called sys.exit(3)" in text
+        elif not is_waited_for:
+            assert error is None
+        else:
+            assert isinstance(error, sg.HangError if fault == "sleeps" else sg.RankEndedError), error
+            assert words_of(operation) in text and "drilled.py:" in text, text
+            assert fault != "skips" or f"rank {n - 1} of {n} returned from the program while rank" in text, text
+            assert fault != "sleeps" or re.search(rf"rank {n - 1} \(.*\) computes since", text), text
+
+
+# -- under MPI -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def differences_under_mpi(tmp_path_factory):
+    """Outcomes of all drills after which all ranks go on, by number of ranks, operation and fault: one job each."""
+    jobs = {}
+
+    def outcomes(n):
+        if n not in jobs:
+            folder = tmp_path_factory.mktemp("differences")
+            job = run_job("mpiexec", n, JOB, str(folder), "all differences", *drilled.OPERATIONS)
+            found = {}
+            for file in (folder / f"outcomes{rank}" for rank in range(n)):
+                for operation, fault, *outcome in map(
+                    json.loads, file.read_text().splitlines() if file.exists() else []
+                ):
+                    found.setdefault((operation, fault), []).append(outcome)
+            jobs[n] = job, found
+        return jobs[n]
+
+    return outcomes
+
+
+def decoded(what):
+    """An array from its shape and cells; messages as they are."""
+    return np.reshape(what[1], what[0]) if isinstance(what, list) else what
+
+
+RECOVERABLE = [pair for pair in DIFFERENCES if drilled.is_recoverable(*pair)]
+
+
+@pytest.mark.parametrize(("operation", "fault"), RECOVERABLE)
+@pytest.mark.parametrize("n", [2, full(3)])
+def test_differences_under_mpi(differences_under_mpi, operation, fault, n):
+    job, found = differences_under_mpi(n)
+    outcomes = found.get((operation, fault), [])
+    with noted(operation, fault, "mpiexec", [outcome[2] for outcome in outcomes]):
+        assert len(outcomes) == n, job
+        assert all(seconds < LIMIT for *_, seconds in outcomes)
+        check_difference(operation, fault, n, [(kind, decoded(what)) for kind, what, _ in outcomes])
+        assert (job.code, job.err) == (0, ""), job
+
+
+def run_drill(folder, operation, fault, n, **environment):
+    """The job, and the seconds from the fault to its end."""
+    job = run_job("mpiexec", n, JOB, str(folder), fault, operation, environment=environment)
+    stamp = folder / "stamp"
+    assert stamp.exists(), job
+    return job, job.ended - float(stamp.read_text())
+
+
+STRANDED = [
+    (operation, "another argument", n) for operation in ("send", "recv", "first use of a group") for n in (2, 3)
+]
+
+
+@pytest.mark.parametrize(("operation", "fault", "n"), [STRANDED[0], *(full(*case) for case in STRANDED[1:])])
+def test_stranded_ranks_under_mpi(tmp_path, operation, fault, n):
+    """Nobody but the clock can tell that these ranks wait in vain."""
+    seconds = []
+    with noted(operation, fault, "mpiexec", seconds):
+        job, took = run_drill(tmp_path, operation, fault, n, SPMD_GRID_TIMEOUT="1")
+        seconds.append(took - 1)
+        assert job.code != 0 and seconds[0] < LIMIT, job
+        assert job.err.count("no progress for 1 s") == 1 and "drilled.py:" in job.err, job
+        assert f"waits in {words_of(operation)}" in job.err, job
+
+
+SAMPLE = [
+    ("all_reduce", "raises", 2),
+    ("update_halo", "exits", 2),
+    ("all_reduce.start", "exits", 2),
+    ("HaloExchange.update", "skips", 2),
+    ("broadcast", "is killed", 3),
+    ("run_plan", "sleeps", 2),
+]
+MPI_ENDS = SAMPLE + [
+    full(*case) for case in product(drilled.OPERATIONS, drilled.ENDS, [2, 3]) if case not in SAMPLE
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operation", "fault", "n"), MPI_ENDS)
+def test_ends_under_mpi(tmp_path, operation, fault, n):
+    seconds = []
+    is_waited_for = operation not in NEVER_WAITED_FOR
+    if fault == "sleeps" and not is_waited_for:
+        pytest.skip("nobody waits for it")
+    with noted(operation, fault, "mpiexec", seconds):
+        job, took = run_drill(tmp_path, operation, fault, n, **{"SPMD_GRID_TIMEOUT": "1"} if fault == "sleeps" else {})
+        seconds.append(took - (fault == "sleeps"))
+        assert seconds[0] < LIMIT, job
+        if fault == "skips" and not is_waited_for:
+            assert (job.code, job.err) == (0, ""), job
+            return
+        assert job.code != 0, job
+        if fault == "raises":
+            assert job.err.count("Traceback") == 1 and "ValueError: on purpose" in job.err, job
+            assert re.search(rf"spmd_grid: rank {n - 1} \(.*\) of {n} failed\n", job.err), job
+        elif fault == "sleeps":
+            assert job.err.count("no progress for 1 s") == 1 and words_of(operation) in job.err, job
+            assert re.search(rf"rank {n - 1} \(.*\) computes since", job.err), job
+        elif is_waited_for and fault != "is killed":
+            assert job.err.count("spmd_grid: ") == 1 and f"rank {n - 1} (" in job.err, job
+            assert "sys.exit) while rank" in job.err and "drilled.py:" in job.err, job
+            assert words_of(operation) in job.err, job
+        elif fault == "exits":
+            assert job.code == 3, job
