@@ -1,6 +1,6 @@
 """An end: one rank raises an exception that nobody catches, while the others wait for it.
 
-    mpiexec -n 4 python mpirun_examples/debug/end_raises.py
+mpiexec -n 4 python mpirun_examples/debug/end_raises.py
 """
 
 import numpy as np
