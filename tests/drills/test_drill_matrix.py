@@ -182,17 +182,18 @@ SAMPLE = [
     ("broadcast", "is killed", 3),
     ("run_plan", "sleeps", 2),
 ]
+# Of an operation that nobody waits for there is no such thing as a rank that sleeps through it.
 MPI_ENDS = SAMPLE + [
-    full(*case) for case in product(drilled.OPERATIONS, drilled.ENDS, [2, 3]) if case not in SAMPLE
-]  # fmt: skip
+    full(operation, fault, n)
+    for operation, fault, n in product(drilled.OPERATIONS, drilled.ENDS, [2, 3])
+    if (operation, fault, n) not in SAMPLE and not (fault == "sleeps" and operation in NEVER_WAITED_FOR)
+]
 
 
 @pytest.mark.parametrize(("operation", "fault", "n"), MPI_ENDS)
 def test_ends_under_mpi(tmp_path, operation, fault, n):
     seconds = []
     is_waited_for = operation not in NEVER_WAITED_FOR
-    if fault == "sleeps" and not is_waited_for:
-        pytest.skip("nobody waits for it")
     with noted(operation, fault, "mpiexec", seconds):
         job, took = run_drill(tmp_path, operation, fault, n, **{"SPMD_GRID_TIMEOUT": "1"} if fault == "sleeps" else {})
         seconds.append(took - (fault == "sleeps"))
