@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 from spmd_grid.errors import RankEndedError
-from spmd_grid.transport.program import run_program
-from spmd_grid.transport.seeds import Outcome, Seeds, run_seeds
+from spmd_grid.transport.simulated.program import run_program
+from spmd_grid.transport.simulated.seeds import Outcome, Seeds, run_seeds
 
 __all__ = ["add_parser"]
 

@@ -16,7 +16,7 @@ from spmd_grid.errors import MismatchError, SpmdError
 from spmd_grid.exchange.header import ERROR, LONG, PLAIN, PREFIX_BYTES, Facts, decode_facts, read_prefix
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
 
-__all__ = ["encode_error", "error_from", "learn_facts", "swap_texts"]
+__all__ = ["encode_error", "error_from", "learn_facts", "mismatch", "swap_texts"]
 
 
 def learn_facts(comm: Communicator, frames: Frames, body: bytes, describe: Callable[[], str]) -> list[Facts]:
@@ -58,9 +58,13 @@ def error_from(text: bytes) -> SpmdError:
 
 def _raise_mismatch(comm: Communicator, description: str) -> None:
     """Another round for what everybody is doing, in words; then the same table on every member."""
-    lines = [text.decode() for text in swap_texts(comm, description.encode())]
+    raise mismatch([text.decode() for text in swap_texts(comm, description.encode())])
+
+
+def mismatch(lines: list[str]) -> MismatchError:
+    """The error with a table of who is in which call, and where."""
     shown = "\n".join(f"  {text}" for text in lines[:64]) + ("\n  ..." if len(lines) > 64 else "")
-    raise MismatchError(
+    return MismatchError(
         f"processes of one group are in different operations, or pass different arguments to one\n{shown}"
     )
 

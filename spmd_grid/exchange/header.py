@@ -17,9 +17,20 @@ import numpy as np
 from spmd_grid.transport.communicator import HEADER_BYTES, INLINE_BYTES
 from spmd_grid.typing import Shape
 
-__all__ = ["Facts", "decode_facts", "encode", "fingerprint", "read_prefix", "PLAIN", "LONG", "ERROR", "PREFIX_BYTES"]
+__all__ = [
+    "ERROR",
+    "LONG",
+    "PLAIN",
+    "PREFIX_BYTES",
+    "SIGNED",
+    "Facts",
+    "decode_facts",
+    "encode",
+    "fingerprint",
+    "read_prefix",
+]
 
-PLAIN, LONG, ERROR = 1, 2, 3
+PLAIN, LONG, ERROR, SIGNED = 1, 2, 3, 4
 
 _PREFIX = struct.Struct("<BxxxI8s")  # kind, bytes of the description or error text, fingerprint of the call
 PREFIX_BYTES = _PREFIX.size

@@ -28,7 +28,7 @@ class ProcessGrid:
     error.
     """
 
-    __slots__ = ("grid", "rank", "coords", "calls", "_world", "_groups", "_closed", "__weakref__")
+    __slots__ = ("grid", "rank", "coords", "calls", "_world", "_groups", "_peers", "_closed", "__weakref__")
 
     def __init__(self, grid: Grid, world: Communicator):
         device = grid.device_of_process(world.rank)
@@ -38,6 +38,7 @@ class ProcessGrid:
         self.calls: dict = {}  # operations keep here what they have prepared for this grid
         self._world = world
         self._groups: dict[tuple[int, ...], Communicator] = {}
+        self._peers: dict[tuple[int, ...], Communicator] = {}
         self._closed = False
 
     @property
@@ -84,12 +85,21 @@ class ProcessGrid:
         """
         found = self._groups.get(axes)
         if found is None:
-            self.check_use("a group of devices")
             self._world.process.activity = activity
-            members = group_members(self.grid, self.coords, axes)
-            found = self._world.subgroup([self.grid.process(device) for device in members])
-            self._groups[axes] = found
+            found = self._groups[axes] = self._subgroup(axes, meets=True)
         return found
+
+    def peers(self, axes: tuple[int, ...]) -> Communicator:
+        """As `group`, for messages between two of its devices and nothing else.  Local."""
+        found = self._peers.get(axes)
+        if found is None:
+            found = self._peers[axes] = self._subgroup(axes, meets=False)
+        return found
+
+    def _subgroup(self, axes: tuple[int, ...], meets: bool) -> Communicator:
+        self.check_use("a group of devices")
+        members = group_members(self.grid, self.coords, axes)
+        return self._world.subgroup([self.grid.process(device) for device in members], meets)
 
     def like(self, grid: Grid, operation: str) -> ProcessGrid:
         """Another grid bound to the processes of the same program.
@@ -154,6 +164,7 @@ class ProcessGrid:
         self._closed = True
         self.calls.clear()
         self._groups.clear()
+        self._peers.clear()
 
     def __enter__(self) -> ProcessGrid:
         return self

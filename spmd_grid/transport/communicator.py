@@ -151,8 +151,11 @@ class Communicator(Protocol):
     started: int  # how many operations this process has started here; members count alike
     channels: int  # how many channels this process has made here; neighbours count alike
 
-    def subgroup(self, processes: Sequence[int]) -> Communicator:
-        """The communicator of these processes (numbers in the world), in this order.  Collective over them."""
+    def subgroup(self, processes: Sequence[int], meets: bool = True) -> Communicator:
+        """The communicator of these processes (numbers in the world), in this order.
+
+        Collective over them; Local where it need not meet, but only carry frames and their bodies between members.
+        """
 
     def watch(self, check: bool | None, timeout: float | None) -> None:
         """From now on, this is watched for the whole program; None stands for what is there.
@@ -178,14 +181,20 @@ class Communicator(Protocol):
     def irecv(self, buffer, source: int, tag: int) -> list:
         """Starts receiving exactly ``len(buffer)`` bytes; a list of requests."""
 
-    def isend_frame(self, frame: bytearray, destination: int, tag: int) -> list:
-        """Starts sending one frame to a process that takes it with ``irecv_frame``."""
+    def isend_frame(self, frame: bytearray, destination: int) -> list:
+        """Starts sending one frame to a member that takes it with ``irecv_frame``."""
 
-    def irecv_frame(self, frame: bytearray, source: int | None, tag: int) -> Any:
+    def irecv_frame(self, frame: bytearray, source: int | None) -> Any:
         """Starts receiving one frame, from anybody if ``source`` is None; ``source_of`` names the sender."""
 
     def source_of(self, request: Any) -> int:
         """The sender of the completed frame."""
+
+    def isend_body(self, buffer, destination: int, tag: int) -> list:
+        """As ``isend``, of what a frame has announced."""
+
+    def irecv_body(self, buffer, source: int, tag: int) -> list:
+        """As ``irecv``, of what a frame has announced."""
 
     def wait_all(self, requests: Sequence) -> None:
         """Waits for all requests, and moves the started operations meanwhile."""

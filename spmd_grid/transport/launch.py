@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 
 from spmd_grid.errors import GridError, SimulationError
 from spmd_grid.transport.communicator import Communicator
-from spmd_grid.transport.import_guard import guard_imports
-from spmd_grid.transport.run_watch import RunWatch
-from spmd_grid.transport.scheduler import RankStopped, Scheduler
-from spmd_grid.transport.threads import ThreadWorld
+from spmd_grid.transport.simulated.communicator import ThreadWorld
+from spmd_grid.transport.simulated.import_guard import guard_imports
+from spmd_grid.transport.simulated.run_watch import RunWatch
+from spmd_grid.transport.simulated.scheduler import RankStopped, Scheduler
 
 __all__ = ["as_communicator", "current_world", "is_simulated", "run_spmd", "use_world"]
 

@@ -17,6 +17,7 @@ ARGUMENT, ORDER = "another argument", "another order of axes"
 
 NEVER_WAITED_FOR = ("all_slice", "recv")  # nobody waits for one that receives: a small message is on its way
 ROOT_ALONE = ("broadcast", "scatter")  # off the root, x is ignored
+PAIRED = ("send", "recv")  # only in checking mode the axes travel with the message, and only the receiver learns of it
 TRAVELLING = ("shift", "send")  # shape and dtype travel with the message
 EXTENTS_MAY_DIFFER = ("all_gather", "all_to_all", "gather")
 # No axes, or no array, at the place where the fault would be.
@@ -42,7 +43,7 @@ def allowed(operation: str, fault: str, n: int) -> bool:
         return True
     if operation in TRAVELLING and fault in ARRAYS or (operation, fault) == ("shift", ORDER):
         return True
-    if operation in ("send", "recv") and fault == ORDER:
+    if operation in PAIRED and fault == ORDER:
         return n < 4
     if operation == "update_halo" and fault == "another shape" and n < 4:
         return True  # rows of another number, along a line of ranks that split the rows
@@ -62,9 +63,17 @@ def words_of(operation: str) -> str:
     return OPERATIONS[operation].words or operation
 
 
-def check_difference(operation: str, fault: str, n: int, outcomes: list) -> None:
-    """``outcomes`` by rank: ("result", array) or (name of the error, message)."""
+def check_difference(operation: str, fault: str, n: int, outcomes: list, checks: bool = True) -> None:
+    """``outcomes`` by rank: ("result", array) or (name of the error, message).  ``checks``: in checking mode."""
     kinds = {kind for kind, _ in outcomes}
+    if checks and allowed(operation, fault, n) and (operation in PAIRED and fault == ORDER):
+        receiver = n - 1 if operation == "recv" else 0
+        kind, message = outcomes[receiver]
+        assert kind == "MismatchError", outcomes
+        assert all(outcome == ("result", None) for outcome in outcomes[:receiver] + outcomes[receiver + 1 :]), outcomes
+        lines = re.findall(r"^  rank \d .*: (send|recv)\(.* at drilled\.py:\d+$", message, re.MULTILINE)
+        assert lines == ["send", "recv"], message
+        return
     if allowed(operation, fault, n):
         assert kinds == {"result"}, outcomes
         for (_, found), right in zip(outcomes, results(operation, fault, n), strict=True):

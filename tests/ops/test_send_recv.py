@@ -134,6 +134,103 @@ def test_groups_are_apart(spmd):
     assert spmd(4, body) == [None, [0], None, [1]]
 
 
+@pytest.mark.parametrize("shape, axes", [((3,), [0]), ((2, 2), [1, 0]), ((2, 3), [1]), ((3, 2), [0]), ((6,), [0])])
+@pytest.mark.parametrize("elements", [3, 40_000])
+def test_only_the_two_take_part(spmd, shape, axes, elements):
+    """The first of a group of processes and its last; the others do nothing, at the group's first use either."""
+
+    def body():
+        n = int(np.prod(shape))
+        grid = sg.init_grid(shape, ranks=range(n)[::-1])
+        first, last = (0,) * len(axes), tuple(grid.shape[axis] - 1 for axis in axes)
+        place = grid.process_multi_index(axes)
+        if place == first:
+            sg.send(np.full(elements, 10.0 * grid.rank), grid, axes, last)
+            return sg.recv(grid, axes, last)[-1]
+        if place == last:
+            received = sg.recv(grid, axes)
+            sg.send(received + 1, grid, axes, first)
+        return None
+
+    n = int(np.prod(shape))
+    firsts = [i for i, coords in enumerate(np.ndindex(shape)) if all(coords[axis] == 0 for axis in axes)]
+    wanted = {n - 1 - i: 10.0 * (n - 1 - i) + 1 for i in firsts}
+    assert spmd(n, body) == [wanted.get(rank) for rank in range(n)]
+
+
+@pytest.mark.parametrize("elements", [1, 30_000])
+def test_groups_in_another_order_than_messages(spmd, elements):
+    """The same two processes in four groups: each receive gets its group's, from somebody or from anybody."""
+    groups = [((2, 2), [0, 1]), ((2, 2), [1, 0]), ((2, 1, 2), [0, 2]), ((1, 4), [1])]
+    sources = [(1, 1), None, (1, 1), (3,)]
+
+    def body():
+        grids = [sg.init_grid(shape) for shape, _ in groups]
+        every = list(zip(grids, (axes for _, axes in groups), sources, strict=True))
+        if grids[0].rank == 3:
+            sends = [
+                sg.send.start(np.full(elements, 10 * turn + i), grid, axes, (0,) * len(axes))
+                for turn in range(2)
+                for i, (grid, axes, _) in list(enumerate(every))[:2]
+            ]
+            return [request.wait() for request in sends]
+        if grids[0].rank == 0:
+            taken = [sg.recv(grid, axes, source) for grid, axes, source in every[1::-1] for _ in range(2)]
+            return [sorted(set(x.tolist())) for x in taken]
+        return None
+
+    assert spmd(4, body)[0] == [[1], [11], [0], [10]]
+
+
+def test_receives_of_two_groups_at_once(spmd):
+    """Started for two groups, from anybody, before anything is sent."""
+
+    def body():
+        grid = sg.init_grid((2, 2))
+        if grid.rank == 0:
+            receives = [sg.recv.start(grid, axes) for axes in ([0, 1], [1, 0], [0, 1], [1, 0])]
+            sg.all_reduce(1, grid, [0, 1], "sum")
+            return [int(request.wait()[0]) for request in reversed(receives)][::-1]
+        sg.all_reduce(1, grid, [0, 1], "sum")
+        if grid.rank == 3:
+            for value, axes in enumerate(([1, 0], [1, 0], [0, 1], [0, 1])):
+                sg.send(np.array([value]), grid, axes, (0, 0))
+        return None
+
+    assert spmd(4, body)[0] == [2, 0, 3, 1]
+
+
+def test_the_call_travels_in_checking_mode():
+    """Other axes of the same group: an error of the receiver, with both calls; the message is used up.
+
+    On simulated ranks, which check by themselves; the drills do it under MPI.
+    """
+
+    def body():
+        grid = sg.init_grid((1, 2))
+        if grid.rank == 0:
+            for axes in ([1], [0, 1], [1]):
+                sg.send(np.arange(3), grid, axes, (0,) * (len(axes) - 1) + (1,))
+            error, misfit = None, None
+        else:
+            taken = sg.recv(grid, [1], [0])
+            error = caught(lambda: sg.recv(grid, [1], [0]))
+            misfit = caught(lambda: sg.recv(grid, [1], [0], out=np.zeros(4)))
+            assert taken.tolist() == [0, 1, 2]
+        return error, misfit
+
+    error, misfit = sg.run_spmd(body, ranks=2)[1]
+    assert error[0] == "MismatchError"
+    table = error[1].splitlines()[1:]
+    assert [line.split(" at ")[0] for line in table] == [
+        "  rank 0 (0, 0): send(grid_axes=[0, 1], destination=[0, 1]) on int64 (3,)",
+        "  rank 1 (0, 1): recv(grid_axes=[1], source=[0])",
+    ]
+    assert all("test_send_recv.py:" in line for line in table)
+    sent_by = "sent by rank 0 (0, 0): send(grid_axes=[1], destination=[1]) on int64 (3,) at test_send_recv.py:"
+    assert misfit[0] == "OutputError" and sent_by in misfit[1]
+
+
 @pytest.mark.parametrize("n", [3, 30_000])
 def test_into_out(spmd, n):
     """Contiguous and strided; out itself comes back."""

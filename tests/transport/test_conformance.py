@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from spmd_grid.errors import TransportError
-from spmd_grid.transport import communicator, threads
+from spmd_grid.transport import communicator
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator
 from spmd_grid.transport.launch import current_world
+from spmd_grid.transport.simulated.communicator import ThreadCommunicator
 
 SIZES = [1, 2, 3, 4, 6]
 BYTES = np.uint8
@@ -45,10 +46,10 @@ def test_members_and_their_numbers(spmd, n):
 def test_both_transports_offer_the_same():
     mpi = pytest.importorskip("spmd_grid.transport.mpi", exc_type=TransportError)
     promised = set(public_methods(Communicator))
-    assert promised <= set(public_methods(threads.ThreadCommunicator))
+    assert promised <= set(public_methods(ThreadCommunicator))
     # Beyond the protocol, MPI frees and answers its lifeline.
-    assert set(public_methods(mpi.MpiCommunicator)) - promised == {"hopeless", "release"}
-    assert set(public_methods(threads.ThreadCommunicator)) == promised
+    assert set(public_methods(mpi.MpiCommunicator)) - promised == {"hopeless", "open", "release"}
+    assert set(public_methods(ThreadCommunicator)) == promised
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -204,13 +205,13 @@ def test_frames_from_anybody(spmd, n):
         comm = current_world()
         if comm.rank:
             for turn in range(3):
-                comm.wait_all(comm.isend_frame(bytearray([comm.rank, turn]) + bytearray(FRAME_BYTES - 2), 0, 9))
+                comm.wait_all(comm.isend_frame(bytearray([comm.rank, turn]) + bytearray(FRAME_BYTES - 2), 0))
             comm.barrier()
             return None
         turns = dict.fromkeys(range(1, n), 0)
         for _ in range(3 * (n - 1)):
             frame = bytearray(FRAME_BYTES)
-            request = comm.irecv_frame(frame, None, 9)
+            request = comm.irecv_frame(frame, None)
             comm.wait_all([request])
             sender = comm.source_of(request)
             assert (sender, turns[sender]) == (frame[0], frame[1])  # in order by sender
@@ -228,7 +229,7 @@ def test_frames_from_somebody_and_from_anybody(spmd):
         comm = current_world()
         if comm.rank == 0:
             frames = [bytearray(FRAME_BYTES) for _ in range(3)]
-            requests = [comm.irecv_frame(frame, source, 9) for frame, source in zip(frames, [1, None, 1])]
+            requests = [comm.irecv_frame(frame, source) for frame, source in zip(frames, [1, None, 1])]
             comm.barrier()
             comm.wait_all(requests)
             assert [comm.source_of(request) for request in requests] == [1, 1, 1]
@@ -236,7 +237,7 @@ def test_frames_from_somebody_and_from_anybody(spmd):
         comm.barrier()
         requests = []
         for i in range(3):
-            requests += comm.isend_frame(bytearray([10 + i]) + bytearray(FRAME_BYTES - 1), 0, 9)
+            requests += comm.isend_frame(bytearray([10 + i]) + bytearray(FRAME_BYTES - 1), 0)
         comm.wait_all(requests)
 
     assert spmd(2, body)[0] == [10, 11, 12]
@@ -399,7 +400,8 @@ def test_messages_beyond_the_largest(spmd, monkeypatch, length):
 
     def body():
         comm = current_world()
-        monkeypatch.setattr(inspect.getmodule(type(comm)), "LARGEST_MESSAGE", 100, raising=comm.shares_objects is False)
+        if not comm.shares_objects:
+            monkeypatch.setattr("spmd_grid.transport.mpi.messages.LARGEST_MESSAGE", 100)
         received = np.zeros((2, length), BYTES)
         if comm.rank == 0:
             requests = comm.isend(pattern(length), 1, 4) + comm.isend(pattern(length, 1), 1, 4)

@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from spmd_grid.transport.communicator import Process
-from spmd_grid.transport.hang_watch import HangWatch, Report
-from spmd_grid.transport.last_words import LastWords
-from spmd_grid.transport.signals import Bell, Signals
+from spmd_grid.transport.mpi.hang_watch import HangWatch, Report
+from spmd_grid.transport.mpi.last_words import LastWords
+from spmd_grid.transport.mpi.signals import Bell, Signals
 from spmd_grid.watch.call_site import PACKAGE, call_site, is_ours, main_frame, main_thread_call_site
 
 __all__ = ["Departure", "Lifeline"]

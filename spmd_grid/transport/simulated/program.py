@@ -16,9 +16,9 @@ from pathlib import Path
 from types import ModuleType
 
 from spmd_grid.transport.launch import current_world, run_programs
-from spmd_grid.transport.output import Kept, Lines, Shown
-from spmd_grid.transport.random_states import RandomStates
-from spmd_grid.transport.scheduler import Scheduler
+from spmd_grid.transport.simulated.output import Kept, Lines, Shown
+from spmd_grid.transport.simulated.random_states import RandomStates
+from spmd_grid.transport.simulated.scheduler import Scheduler
 
 __all__ = ["run_program"]
 
@@ -104,7 +104,7 @@ class _Ranks:
             rank = self.rank()
             if rank is None or os.environ.get("PYTHONBREAKPOINT"):
                 return otherwise(*args, **options)
-            from spmd_grid.transport.rank_debugger import RankDebugger
+            from spmd_grid.transport.simulated.rank_debugger import RankDebugger
 
             label = self._processes[rank].label()
             return RankDebugger(label, partial(out.held_by, rank)).set_trace(sys._getframe(1))

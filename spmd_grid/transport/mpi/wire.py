@@ -1,7 +1,7 @@
 """The wire over MPI: persistent requests and MPI's own functions, called by address.
 
 Nothing is assumed of the library in use: how wide a request handle and a status are, and where its functions lie, is
-read from it (``handles``, ``functions``: see ``mpi.py``).
+read from it (``handles``, ``functions``: see ``library.py``).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from spmd_grid.transport.lifeline import Departure
-from spmd_grid.transport.signals import raise_held_back
+from spmd_grid.transport.mpi.lifeline import Departure
+from spmd_grid.transport.mpi.signals import raise_held_back
 from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
 
 __all__ = ["MpiWire"]

@@ -23,8 +23,8 @@ from spmd_grid.transport.communicator import (
     Process,
     tag_of,
 )
-from spmd_grid.transport.scheduler import Scheduler, Wait
-from spmd_grid.transport.thread_wire import ThreadWire
+from spmd_grid.transport.simulated.scheduler import Scheduler, Wait
+from spmd_grid.transport.simulated.wire import ThreadWire
 from spmd_grid.transport.wire import Messages
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.recorder import Recorder
@@ -32,6 +32,8 @@ from spmd_grid.watch.settings import Settings
 from spmd_grid.watch.trace_runs import RunTrace
 
 __all__ = ["ThreadCommunicator", "ThreadWorld"]
+
+_FRAME_TAG = tag_of("frames of send and recv")
 
 # Whether these are kept for a receiver that has not asked for them is nothing that a program may rely on.
 _PASSED = {*TAGS["frames of send and recv"], *TAGS["bodies of send and recv"]}
@@ -168,7 +170,7 @@ class ThreadCommunicator:
         self.near = [place for place in range(self.size) if place != rank]
         cache[group.processes] = self
 
-    def subgroup(self, processes: Sequence[int]) -> ThreadCommunicator:
+    def subgroup(self, processes: Sequence[int], meets: bool = True) -> ThreadCommunicator:
         processes = tuple(processes)
         found = self._cache.get(processes)
         if found is None:
@@ -253,17 +255,23 @@ class ThreadCommunicator:
                     self._scheduler.wake(receive.waiter)
         return []
 
-    def isend_frame(self, frame: bytearray, destination: int, tag: int) -> list:
-        return self.isend(frame, destination, tag)
+    def isend_frame(self, frame: bytearray, destination: int) -> list:
+        return self.isend(frame, destination, _FRAME_TAG)
 
     def irecv(self, buffer, source: int, tag: int) -> list:
         return [self._post(np.frombuffer(buffer, np.uint8), source, tag)]
 
-    def irecv_frame(self, frame: bytearray, source: int | None, tag: int) -> _Receive:
-        return self._post(np.frombuffer(frame, np.uint8), source, tag)
+    def irecv_frame(self, frame: bytearray, source: int | None) -> _Receive:
+        return self._post(np.frombuffer(frame, np.uint8), source, _FRAME_TAG)
 
     def source_of(self, request: _Receive) -> int:
         return request.source
+
+    def isend_body(self, buffer, destination: int, tag: int) -> list:
+        return self.isend(buffer, destination, tag)
+
+    def irecv_body(self, buffer, source: int, tag: int) -> list:
+        return self.irecv(buffer, source, tag)
 
     def _post(self, target: np.ndarray, source: int | None, tag: int, at_most: bool = False) -> _Receive:
         self._scheduler.switch(self.process.rank)

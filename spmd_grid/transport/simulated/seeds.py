@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from spmd_grid.transport.output import Kept
-from spmd_grid.transport.program import run_program
+from spmd_grid.transport.simulated.output import Kept
+from spmd_grid.transport.simulated.program import run_program
 
 __all__ = ["Outcome", "Seeds", "run_seeds"]
 

@@ -1,6 +1,6 @@
 """Requests whose waits can be judged: whether a process that has ended was to complete them.
 
-They stand between the MPI transport, whose requests they wrap, and the `lifeline`, which asks ``hopeless``.  A
+They stand between the communicators over MPI, whose requests they wrap, and the `lifeline`, which asks ``hopeless``.  A
 ``group`` is the communicator they belong to, with its counts of meetings and frames.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spmd_grid.transport.lifeline import Departure
+from spmd_grid.transport.mpi.lifeline import Departure
 
-__all__ = ["Arrival", "Creation", "FrameReceive", "FrameSend", "Watched", "absent"]
+__all__ = ["Arrival", "Creation", "FrameSend", "Watched", "absent"]
 
 
 class Watched:
@@ -55,49 +55,6 @@ class FrameSend(Watched):
             return None
         received = departed[process].received.get(group.processes)
         return process if received is None or received[group.rank] < self._number else None
-
-
-class FrameReceive(Watched):
-    """A started receive of one frame that remembers its sender."""
-
-    __slots__ = ("_done", "_group", "_request", "_status", "source")
-
-    def __init__(self, group, request, status, source: int | None):
-        self.source = source
-        self._group = group
-        self._status = status
-        self._request = request
-        self._done = False
-
-    def Test(self) -> bool:
-        if not self._done and self._request.Test(self._status):
-            self._complete()
-        return self._done
-
-    def Wait(self) -> None:
-        if not self._done:
-            self._request.Wait(self._status)
-            self._complete()
-
-    def _complete(self) -> None:
-        self._done = True
-        self.source = self._status.Get_source()
-        self._group.received[self.source] += 1
-
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        """A sender that ended without sending this frame, when nobody else can send it."""
-        group = self._group
-        senders = range(group.size) if self.source is None else [self.source]
-        for place in senders:
-            process = group.processes[place]
-            if place == group.rank and self.source is None:
-                continue
-            sent = departed[process].sent.get(group.processes) if process in departed else None
-            if process not in departed or (sent is not None and sent[group.rank] > group.received[place]):
-                return None
-        others = [group.processes[place] for place in senders if place != group.rank]
-        # The frame may have come while we looked; it is done before it is counted as received.
-        return None if self._done or not others else others[0]
 
 
 class Creation:

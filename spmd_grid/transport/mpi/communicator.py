@@ -1,0 +1,327 @@
+"""The communicator over MPI's processes.
+
+The package talks on a duplicate of the user's communicator, so its messages never meet the program's own.  Headers
+travel by a persistent ``MPI_Allgather`` that is polled, since a blocking call may wait longer than the message takes.
+Where a node has more ranks than cores, waiting ranks sleep between polls, so that they do not slow the one that
+computes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from spmd_grid.errors import TransportError
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, tag_of
+from spmd_grid.transport.mpi.library import MPI, abort, library
+from spmd_grid.transport.mpi.lifeline import Departure
+from spmd_grid.transport.mpi.mailbox import FrameReceive, group_name
+from spmd_grid.transport.mpi.messages import all_equal, by_counts, pieces, send_straight
+from spmd_grid.transport.mpi.watched import Arrival, Creation, FrameSend, Watched, absent
+from spmd_grid.transport.mpi.wire import MpiWire
+from spmd_grid.transport.wire import Messages
+from spmd_grid.watch.settings import Settings
+
+__all__ = ["MpiCommunicator"]
+
+# Polls before a wait becomes blocking (or, with more ranks than cores, sleepy).
+_EAGER_POLLS = 4000
+_POLITE_POLLS = 20
+# A polite rank sleeps a part of what it has waited so far, so it oversleeps by no more than that part.
+_NAP_PER_WAIT = 1 / 16
+_LONGEST_NAP = 1e-3
+
+
+class MpiCommunicator:
+    """An ordered group of MPI processes (the protocol is `communicator.Communicator`)."""
+
+    shares_objects = False
+    meeting = None
+
+    def __init__(self, world, processes: tuple[int, ...]):
+        self.rank = processes.index(world.process.rank)
+        self.size = len(processes)
+        self.processes = processes
+        self.process = world.process
+        self.name = group_name(processes)
+        self.comm = None  # of MPI: made when the members first meet
+        self.frame = bytearray(FRAME_BYTES)
+        self.started = 0
+        self.channels = 0
+        self._world = world
+        self._lifeline = world.lifeline
+        self._polite = world.polite
+        self._frames = bytearray(FRAME_BYTES * self.size)
+        frames = memoryview(self._frames)
+        self._headers = [frames[i * FRAME_BYTES : i * FRAME_BYTES + HEADER_BYTES] for i in range(self.size)]
+        self._swapped = Frames(b"", self._frames, None)
+        self._swap = None
+        self._swap_done = None
+        self.headers_seen = b""
+        self.times_well = not world.polite
+        self.library = MPI.Get_library_version().splitlines()[0]
+        seen = world.process.arena.base_of
+        self.near = [i for i, process in enumerate(processes) if i != self.rank and seen(process) is not None]
+        self.shares_memory = self.size > 1 and len(self.near) == self.size - 1
+        # Counted for the lifeline, which compares them between processes.
+        self.entered = 0
+        self.sent = [0] * self.size
+        self.received = [0] * self.size
+
+    def subgroup(self, processes: Sequence[int], meets: bool = True) -> MpiCommunicator:
+        processes = tuple(processes)
+        groups = self._world.groups
+        found = groups.get(processes)
+        if found is None:
+            found = groups[processes] = MpiCommunicator(self._world, processes)
+        if meets and found.comm is None:
+            recorder = self.process.recorder
+            if recorder is not None and recorder.is_idle:
+                recorder.run(Creation(processes, self.process.activity), None, found.open)
+            else:
+                found.open()
+        return found
+
+    def open(self) -> None:
+        """Makes what meetings need.  Collective."""
+        world = self._world.comm
+        if self.processes == tuple(range(world.size)):
+            self.comm = world
+        elif self.size == 1:
+            self.comm = self._world.alone
+        else:
+            self.comm = self._create(world)
+
+    def _create(self, world):
+        group = world.Get_group()
+        members = group.Incl(self.processes)
+        if self._lifeline is not None:
+            self._lifeline.waiting = Creation(self.processes)
+        self._meet()
+        comm = world.Create_group(members)
+        if self._lifeline is not None:
+            self._lifeline.waiting = None
+        members.Free()
+        group.Free()
+        return comm
+
+    def _meet(self) -> None:
+        """Waits until all members have come to make the communicator, while started operations go on.
+
+        MPI moves none of them while it makes one.  A dissemination barrier: D. Hensgen, R. Finkel and U. Manber, "Two
+        algorithms for barrier synchronization" (1988).
+        """
+        world, processes, size, me = self._world.comm, self.processes, self.size, self.rank
+        step = 1
+        while step < size:
+            heard = world.Irecv([bytearray(1), 0, MPI.BYTE], processes[(me - step) % size], tag_of("meetings"))
+            world.Isend([b"", 0, MPI.BYTE], processes[(me + step) % size], tag_of("meetings")).Wait()
+            self._poll(heard.Test)
+            step *= 2
+
+    def watch(self, check: bool | None, timeout: float | None) -> None:
+        asked = self._world.watched.asked(check, timeout)
+        if (check, timeout) != (None, None) and self.size > 1:
+            self._meet()
+            asked = Settings.joined(self.comm.allgather(asked))
+        self._world.watch(asked)
+
+    def release(self) -> None:
+        if self._swap is not None:
+            self._swap.Free()
+            self._swap = None
+
+    # -- meetings --------------------------------------------------------------------------------------------
+
+    def mark_frame(self) -> None:
+        pending = self.process.pending
+        if pending or self.frame[1]:
+            self.frame[1] = bool(pending)
+
+    def swap_frames(self, exposed=None) -> Frames:
+        self.entered += 1
+        if self._swap is None:
+            self._swap = self._make_swap()
+            self._swap_done = self._swap.Test
+        self.mark_frame()
+        self._swap.Start()
+        if not self._swap_done():
+            lifeline = self._lifeline
+            if lifeline is not None:
+                lifeline.waiting = self
+            self._finish(self._swap)
+            if lifeline is not None:
+                lifeline.waiting = None
+        swapped = self._swapped
+        swapped.headers = self.headers_seen = b"".join(self._headers)
+        return swapped
+
+    def _make_swap(self):
+        send, receive = [self.frame, FRAME_BYTES, MPI.BYTE], [self._frames, FRAME_BYTES, MPI.BYTE]
+        try:
+            return self.comm.Allgather_init(send, receive)
+        except NotImplementedError:  # MPI before 4.0
+            return _RepeatedSwap(self.comm, send, receive)
+
+    def share(self, value) -> list:
+        raise TransportError("MPI processes share no Python objects")
+
+    def arrive(self) -> Arrival:
+        self.entered += 1
+        return Arrival(self, self.comm.Ibarrier())
+
+    def barrier(self) -> None:
+        self.wait_all([self.arrive()])
+
+    def hopeless(self, departed: dict[int, Departure]) -> int | None:
+        return absent(self.processes, self.entered, departed)
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def isend(self, buffer, destination: int, tag: int) -> list:
+        comm = self.comm
+        return [comm.Isend([piece, len(piece), MPI.BYTE], destination, tag) for piece in pieces(buffer)]
+
+    def irecv(self, buffer, source: int, tag: int) -> list:
+        comm = self.comm
+        return [comm.Irecv([piece, len(piece), MPI.BYTE], source, tag) for piece in pieces(buffer)]
+
+    def isend_frame(self, frame: bytearray, destination: int) -> list:
+        self.sent[destination] += 1
+        return [FrameSend(self, self._world.mailbox.send(self.name, frame, self.processes[destination]), destination)]
+
+    def irecv_frame(self, frame: bytearray, source: int | None) -> FrameReceive:
+        mailbox = self._world.mailbox
+        return mailbox.ask(FrameReceive(self, mailbox, frame, source))
+
+    def source_of(self, request: FrameReceive) -> int:
+        return request.source
+
+    def isend_body(self, buffer, destination: int, tag: int) -> list:
+        return self._world.everybody.isend(buffer, self.processes[destination], tag)
+
+    def irecv_body(self, buffer, source: int, tag: int) -> list:
+        return self._world.everybody.irecv(buffer, self.processes[source], tag)
+
+    def wire(self, messages: Messages, sources, readers, number: int, epoch, activity) -> MpiWire:
+        comm, tag, world = self.comm, tag_of("channels", number), self._world
+
+        def persistent(make, places_and_buffers) -> list:
+            return [make([buffer, len(buffer), MPI.BYTE], place, tag) for place, buffer in places_and_buffers]
+
+        receives = [(place, piece) for place, buffer in messages.receives for piece in pieces(buffer)]
+        sends = [(place, piece) for place, buffer in messages.sends for piece in pieces(buffer)]
+        # A short takes the place of a whole message, however many pieces that has.
+        shorts = [
+            (place, piece)
+            for (place, buffer), (_, short) in zip(messages.sends, messages.shorts, strict=True)
+            for piece in [short, *[short[:0]] * (len(pieces(buffer)) - 1)]
+        ]
+        made = zip((comm.Recv_init, comm.Send_init, comm.Send_init), (receives, sends, shorts), strict=True)
+        requests = [persistent(make, group) for make, group in made]
+        wire = MpiWire(self, requests, library(), _nap if self._polite else None, self._lifeline)
+        wire.watch((self.processes, number), epoch, messages, sources, readers, activity)
+        world.wires.add(wire)
+        wire.on_close = world.forget
+        wire.send_straight = lambda message: send_straight(comm, message, tag)
+        return wire
+
+    # -- waiting ---------------------------------------------------------------------------------------------
+
+    def wait_all(self, requests: Sequence) -> None:
+        lifeline = self._lifeline
+        if lifeline is not None and requests and isinstance(requests[0], Watched):
+            lifeline.waiting = requests[0]
+        for request in requests:
+            self._finish(request)
+        if lifeline is not None:
+            lifeline.waiting = None
+
+    def test_all(self, requests: Sequence) -> bool:
+        return all([request.Test() for request in requests])  # noqa: C419 - every Test makes progress
+
+    def give_way(self) -> None:
+        if self._polite:
+            time.sleep(0)
+
+    def _finish(self, request) -> None:
+        test = request.Test
+        if self.process.pending:
+            self._poll(test)
+            return
+        for _ in range(_POLITE_POLLS if self._polite else _EAGER_POLLS):
+            if test():
+                return
+        if self._polite:
+            self._poll(test)
+        else:
+            request.Wait()
+
+    def _poll(self, test) -> None:
+        began = time.perf_counter()
+        while not test():
+            if self.process.pending:
+                self.process.progress()
+            if self._polite:
+                _nap(time.perf_counter() - began)
+
+    # -- collectives that move bytes -------------------------------------------------------------------------
+
+    def broadcast(self, buffer, root: int) -> None:
+        self._finish_call("bcast", [buffer, len(buffer), MPI.BYTE], root)
+
+    def all_gather(self, send, receive, counts: Sequence[int]) -> None:
+        if all_equal(counts):
+            self._finish_call("allgather", [send, len(send), MPI.BYTE], [receive, counts[0], MPI.BYTE])
+        else:
+            self._finish_call("allgatherv", [send, len(send), MPI.BYTE], by_counts(receive, counts))
+
+    def gather(self, send, receive, counts: Sequence[int], root: int) -> None:
+        target = by_counts(receive, counts) if self.rank == root else None
+        self._finish_call("gatherv", [send, len(send), MPI.BYTE], target, root)
+
+    def scatter(self, send, receive, counts: Sequence[int], root: int) -> None:
+        source = by_counts(send, counts) if self.rank == root else None
+        self._finish_call("scatterv", source, [receive, len(receive), MPI.BYTE], root)
+
+    def all_to_all(self, send, send_counts: Sequence[int], receive, receive_counts: Sequence[int]) -> None:
+        # Never plain Alltoall: counts that are equal here need not be equal on other members, who would call the other.
+        self._finish_call("alltoallv", by_counts(send, send_counts), by_counts(receive, receive_counts))
+
+    def _finish_call(self, name: str, *args) -> None:
+        # MPI does not match nonblocking forms with blocking ones: all members take the same, and the nonblocking one
+        # if any of them has started operations that have to move on meanwhile.
+        if self._polite or 1 in self.headers_seen[1::HEADER_BYTES]:
+            self._finish(getattr(self.comm, "I" + name)(*args))
+        else:
+            getattr(self.comm, name.capitalize())(*args)
+
+    def abort(self, message: str) -> None:
+        sys.stdout.flush()
+        print(message, file=sys.stderr, flush=True)
+        abort()
+
+
+class _RepeatedSwap:
+    """What ``Allgather_init`` gives, for libraries that lack it."""
+
+    def __init__(self, comm, send, receive):
+        self._start = lambda: comm.Iallgather(send, receive)
+
+    def Start(self) -> None:
+        self._request = self._start()
+
+    def Test(self) -> bool:
+        return self._request.Test()
+
+    def Wait(self) -> None:
+        self._request.Wait()
+
+    def Free(self) -> None:
+        self._start = None
+
+
+def _nap(waited: float) -> None:
+    """Sleeps for a part of the seconds waited so far, so that whoever computes may run."""
+    time.sleep(min(_LONGEST_NAP, waited * _NAP_PER_WAIT))

@@ -1,0 +1,74 @@
+"""Which world belongs to a user's communicator, from its first use to its end, or the program's."""
+
+from __future__ import annotations
+
+import atexit
+import os
+
+from spmd_grid.errors import TransportError
+from spmd_grid.transport.mpi.communicator import MpiCommunicator
+from spmd_grid.transport.mpi.library import MPI
+from spmd_grid.transport.mpi.world import World
+
+__all__ = ["is_communicator", "open_world"]
+
+_LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+
+
+def _refuse_lonely_start(comm) -> None:
+    for name in _LAUNCHER_SIZES:
+        promised = os.environ.get(name, "")
+        if comm.size == 1 and promised.isdigit() and int(promised) > 1:
+            raise TransportError(
+                f"the launcher started {promised} processes ({name}) but MPI sees only this one; the launcher and the"
+                f" MPI library ({MPI.Get_library_version().splitlines()[0]}) do not belong together: use the mpiexec"
+                " that came with the library"
+            )
+
+
+_worlds: list[World] = []
+_keyval = None
+
+
+def open_world(user_comm=None) -> MpiCommunicator:
+    """The communicator over ``user_comm`` (default: all processes), made on first use.  Collective over it."""
+    global _keyval
+    if user_comm is None:
+        user_comm = MPI.COMM_WORLD
+    if MPI.Is_finalized():
+        raise TransportError("MPI has been finalized; grids must be made before that")
+    if _keyval is None:
+        _refuse_lonely_start(MPI.COMM_WORLD)
+        _keyval = MPI.Comm.Create_keyval(delete_fn=lambda comm, keyval, world: _forget(world))
+        _close_before_the_end()
+    world = user_comm.Get_attr(_keyval)
+    if world is None:
+        world = World(user_comm)
+        _worlds.append(world)
+        user_comm.Set_attr(_keyval, world)
+    return world.everybody
+
+
+def is_communicator(comm) -> bool:
+    """Whether ``comm`` is an intracommunicator of mpi4py that this process is in."""
+    return isinstance(comm, MPI.Intracomm) and comm != MPI.COMM_NULL
+
+
+def _close_before_the_end() -> None:
+    """Closes all worlds when the program ends, or before that if it finalizes MPI itself."""
+    keyval = MPI.Comm.Create_keyval(delete_fn=lambda *_: _close_worlds())
+    MPI.COMM_SELF.Set_attr(keyval, True)  # the first act of MPI_Finalize is to delete this
+    atexit.register(lambda: MPI.Is_finalized() or MPI.COMM_SELF.Delete_attr(keyval))
+
+
+def _forget(world: World) -> None:
+    """The user has freed the communicator of ``world``."""
+    if world in _worlds:
+        _worlds.remove(world)
+        world.free()
+
+
+def _close_worlds() -> None:
+    for world in reversed(_worlds):
+        world.close()
+    _worlds.clear()
