@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from spmd_grid.errors import PlanError, SpmdError
 from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.hang_watch import HangWatch, Report
 from spmd_grid.transport.mpi.last_words import LastWords
@@ -208,9 +209,9 @@ class Lifeline:
         if issubclass(kind, KeyboardInterrupt):
             self._say_interrupted(_raised_at(trace))
         failed = f"{self._process.label()} of {self._process.size} failed"
-        if getattr(error, "is_shared", False):
+        if isinstance(error, SpmdError) and error.is_shared:
             self._words.say(f"{failed}, and all others of its group alike\n{_users_part(kind, error, trace)}")
-        self._words.insist(f"{failed}\n{''.join(traceback.format_exception(kind, error, trace))}")
+        self._words.insist(f"{failed}\n{_users_part(kind, error, trace)}")
 
     def _abort(self, code: int) -> None:
         if self._watches or threading.current_thread() is threading.main_thread():
@@ -219,10 +220,11 @@ class Lifeline:
 
 
 def _users_part(kind, error, trace) -> str:
-    """A traceback without the lines of this package, which can add nothing to what the error says."""
+    """A traceback; where it ends in an error of the user's, without the lines of this package, which add nothing."""
     shown = traceback.TracebackException(kind, error, trace)
-    of_user = [frame for frame in shown.stack if not frame.filename.startswith(PACKAGE)]
-    shown.stack = traceback.StackSummary.from_list(of_user or shown.stack)
+    if isinstance(error, SpmdError) and not isinstance(error, PlanError):
+        of_user = [frame for frame in shown.stack if not frame.filename.startswith(PACKAGE)]
+        shown.stack = traceback.StackSummary.from_list(of_user or shown.stack)
     return "".join(shown.format())
 
 
