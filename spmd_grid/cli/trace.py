@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from spmd_grid.cli.layouts import reported
-from spmd_grid.errors import OutputError
 from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.viz.communication import communication_svg
 from spmd_grid.watch.trace_reading import read_trace
@@ -29,10 +26,6 @@ def add_parser(commands) -> None:
 
 def _trace(options) -> str:
     trace = read_trace(options.folder)
-    picture = Path(options.folder) / "matrix.svg"
     wrote = trace.write_joined()
-    try:
-        picture.write_text(communication_svg(trace.matrix(), trace.labels_of_all), encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write {str(picture)!r}: {error.strerror}") from None
+    picture = trace.write("matrix.svg", communication_svg(trace.matrix(), trace.labels_of_all))
     return f"{trace_summary(trace, bytes_text)}\n\nwrote {wrote} and {picture}"

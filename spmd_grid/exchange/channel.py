@@ -27,6 +27,7 @@ from spmd_grid.kernels import slots as at
 from spmd_grid.transport.communicator import LARGEST_MESSAGE, Communicator, Process, tag_of
 from spmd_grid.transport.wire import Messages, Requests, Straight
 from spmd_grid.typing import Shape
+from spmd_grid.watch.trace_loops import Form
 from spmd_grid.watch.traffic import Traffic, group_name
 
 __all__ = ["LINE_BYTES", "MIXED", "PACKED", "READ", "STAGED", "STRAIGHT", "Call", "Channel", "Taken"]
@@ -301,7 +302,8 @@ class Channel:
         neighbours = sorted({*self.gives, *self.takes})
         ways = dict.fromkeys(self.way_to(place) for place in neighbours)
         awaits = tuple([processes[place] for place in neighbours])
-        return Traffic(sent, " and ".join(ways), f"channel {self._number} of {group_name(processes)}", awaits)
+        series = f"channel {self._number} of {group_name(processes)}"
+        return Traffic(sent, " and ".join(ways), series, awaits, self.epoch)
 
     # -- calls -------------------------------------------------------------------------------------------------
 
@@ -454,16 +456,29 @@ class Channel:
             return self.wire.waits([(state[row + at.R_DONE], epoch, -2 - i) for i, row in enumerate(rows)])
         return []
 
-    def let_loops_in(self, refuse: Callable[[int, int, int], None], welcome: bool) -> None:
-        """Tells compiled loops what they must bring, and whom to call when they do not.  Local."""
+    def let_loops_in(self, refuse: Callable[[int, int, int], None], welcome: bool, form: Form | None) -> None:
+        """Tells compiled loops what they must bring, whom to call when they do not, and what to note.  Local."""
         state, word = self._state, ctypes.c_int64
         state[at.LOOP_CALL] = self._bare_call.address
         state[at.REFUSE] = self.wire.callback(refuse, word, word, word, word)
         state[at.LOOPS_WELCOME] = welcome
+        state[at.LOOP_COURSE] = kernels.course_address
+        if form is not None:
+            state[at.FORM], state[at.LOOP_COURSE] = self._lay_out(form), kernels.traced_course_address
         state[at.EXTENTS : at.EXTENTS + len(self.shape)] = self.shape
         state[at.SEGMENT], state[at.SEGMENT_BYTES] = self.comm.process.arena.own_segment()
         for f, dtype in enumerate(self.dtypes):
             self._bare_call.words[at.CALL_FIELDS + f * at.FIELD_WORDS + at.F_DTYPE] = at.dtype_word(dtype)
+
+    def _lay_out(self, form: Form) -> int:
+        """The address of a form as the compiled course reads it.  Local."""
+        text, words = np.frombuffer(bytearray(form.text), np.uint8), np.zeros(at.FORM_WORDS, np.int64)
+        self.wire.keep((text, words, form.file))
+        words[at.FORM_TEXT] = start = kernels.address_of(text)
+        words[at.FORM_BYTES], words[at.FORM_BLANK] = len(text), form.width
+        words[[at.FORM_BEGAN, at.FORM_TOOK, at.FORM_TURN]] = [start + blank for blank in form.blanks]
+        words[at.FORM_FILE] = kernels.address_of(form.file)
+        return kernels.address_of(words)
 
     def arrived(self) -> Iterator[tuple[int, list[list[np.ndarray]]]]:
         """What has come in from each neighbour, by place, then field, then piece: views of staging.  Local."""

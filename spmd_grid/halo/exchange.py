@@ -35,7 +35,7 @@ from spmd_grid.halo.describe import describe
 from spmd_grid.halo.kept_calls import KeptCalls, key_of
 from spmd_grid.halo.trial import try_ways
 from spmd_grid.halo.under_way import UnderWay
-from spmd_grid.halo.watched import watched
+from spmd_grid.halo.watched import loop_form, watched
 from spmd_grid.kernels import slots as at
 from spmd_grid.ops.arguments import as_scalar
 from spmd_grid.typing import Shape
@@ -174,7 +174,9 @@ class HaloExchange:
         import_module("spmd_grid.halo.jit").let_in(self, self._state)
         me = weakref.ref(self)
         self._loop_error: SpmdError | None = None
-        self._channel.let_loops_in(lambda f, reason, _: me()._refuse_in_loop(f, reason), not self._edges)
+        self._channel.let_loops_in(
+            lambda f, reason, _: me()._refuse_in_loop(f, reason), not self._edges, loop_form(self)
+        )
 
     def _refuse_in_loop(self, f: int, reason: int) -> None:
         """An array that compiled code has brought will not do: the exchange that follows says so to everybody."""

@@ -162,7 +162,7 @@ def _update(halo, *fields):
                 else:
                     code = _bring_all(state, own_call, 0, fields)
             if code == at.FINE:
-                code = call(load(state, at.COURSE), at.UPDATE, state, own_call)
+                code = call(load(state, at.LOOP_COURSE), at.UPDATE, state, own_call)
         if code:
             with objmode():
                 raise_in_loop(state, code)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import cache, wraps
 
 from spmd_grid.ops.compare import AgreePlan
+from spmd_grid.watch.trace_loops import Form
 
-__all__ = ["watched"]
+__all__ = ["loop_form", "watched"]
 
 
 class _MethodCall:
@@ -47,6 +48,12 @@ def _recorded(method, together: bool = True):
         return recorder.run(activity, fields[0] if fields else None, checked, self, *fields, **options)
 
     return call
+
+
+def loop_form(exchange) -> Form | None:
+    """What makes compiled loops note their updates by themselves; None where nothing is traced.  Local."""
+    recorder = exchange._grid.recorder
+    return None if recorder is None else recorder.loop_form(_MethodCall("update", exchange), exchange._channel)
 
 
 @cache

@@ -45,11 +45,13 @@ __all__ = [
     "run_course",
     "supports",
     "table_bytes",
+    "traced_course_address",
 ]
 
 _COMPILED = {
     "copy": ("copy_address", "copy_boxes", "copy_boxes_between"),
     "course": ("course_address", "run_course"),
+    "traced_course": ("traced_course_address",),
     "meeting": ("call_roll", "copy_table", "depart", "meet"),
 }
 

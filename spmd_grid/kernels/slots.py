@@ -47,7 +47,9 @@ REFUSE = 50  # function that a compiled loop calls when its arrays will not do
 ARRAY_WORDS = 51  # where in an array object what it is made of begins, see array_words; 0: nobody looks
 HELD = 52  # set from the start of an exchange to the wait for it, whatever has become of it meanwhile
 WENT_ON = 53  # address of a word that ON_WAIT sets when it has come to its end
-NDIM, EXTENTS = 54, 55  # the local shape that compiled loops must bring; up to MOST_DIMS extents
+LOOP_COURSE = 54  # address of the course that compiled loops run: the compiled course, or the one that notes its times
+FORM = 55  # address of the form that this one fills in
+NDIM, EXTENTS = 56, 57  # the local shape that compiled loops must bring; up to MOST_DIMS extents
 MOST_DIMS = 64  # as in numpy
 HEADER_WORDS = EXTENTS + MOST_DIMS
 
@@ -125,6 +127,18 @@ UPDATE = BEGIN | FINISH
 POKE = 32
 FINE, REFUSED_BY, ENDED, BUSY = 0, 1, 2, 3
 CHANGED, MOVED = 4, 5  # an array is not what its call says: nothing has begun; or while under way
+
+# -- a form: the line that a traced loop writes after an exchange, with blanks for its numbers -------------------------
+FORM_TEXT, FORM_BYTES = 0, 1  # address of the line, and its length
+FORM_BLANK = 2  # bytes of each blank
+FORM_BEGAN, FORM_TOOK = 3, 4  # addresses of the blanks for times, in nanoseconds
+FORM_TURN = 5  # address of the blank for the EPOCH; 0 goes there where the exchange failed
+FORM_CLOCK = 6  # when it began and when it ended, in seconds and nanoseconds each
+FORM_FILE = 10  # address of what all forms of a process share, as watch/trace_loops.py has it
+FORM_WORDS = 11
+FILE_DESCRIPTOR = 0  # -1: lines cannot be written any more
+FILE_LOST = 1  # lines that could not be written
+FILE_BUSY = 2  # whether an exchange is under way
 
 # -- why a compiled loop's array will not do -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,8 @@ class Recorder:
     """Records what the calling process does, in ``memory`` of RECORDER_BYTES if that is given.
 
     A rank has one thread that operates.  ``check``: whether operations that need not compare their arguments do so
-    nevertheless.  ``on_end``: called with every finished `Record` and what it moved (see ``moved``).
+    nevertheless.  ``on_end``: called with every finished `Record` and what it moved (see ``moved``); ``form_of``: with
+    the words for what compiled loops will do without being recorded, the user's line, and what moves.
     """
 
     def __init__(self, memory: np.ndarray | None = None, check: bool = False):
@@ -67,6 +69,7 @@ class Recorder:
         self.is_idle = True  # whether no operation is being recorded: operations inside others are not
         self.number = 0
         self.on_end: Callable[[Record, list], None] | None = None
+        self.form_of: Callable[[str, str, Any], Any] | None = None
         self._memory = memory = np.zeros(RECORDER_BYTES, np.uint8) if memory is None else memory
         memory[:] = 0
         rows = memory[_LABEL_BYTES:].view(_ROW)
@@ -126,6 +129,10 @@ class Recorder:
         """Notes what the operation under way moves, for traces."""
         if self.on_end is not None and not self.is_idle:
             self._moved.append(movement)
+
+    def loop_form(self, activity, movement):
+        """What makes compiled loops note an ``activity`` in the trace; None where there is none.  Local."""
+        return None if self.form_of is None else self.form_of(activity.describe(), call_site(), movement)
 
     def waited(self, now: float) -> float:
         """For how long this process has been in its last operation; 0 if it is in none.  Any thread may ask."""

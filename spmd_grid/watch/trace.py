@@ -7,6 +7,7 @@ microseconds of ``time.monotonic()``, which all processes of a machine share.  `
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from spmd_grid.errors import OutputError
 from spmd_grid.watch.recorder import FAILED, Record
+from spmd_grid.watch.trace_loops import Form, LoopLines
 from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["Tracer", "file_of"]
@@ -29,8 +31,9 @@ def file_of(folder: Path, rank: int) -> Path:
 
 
 class Tracer:
-    """Writes the trace of one process of ``size``; ``label()`` names the process.  Its ``note`` is what a recorder
-    calls when an operation has ended.
+    """Writes the trace of one process of ``size``; ``label()`` names the process.
+
+    Its ``note`` is what a recorder calls when an operation has ended, its ``form`` makes compiled loops write theirs.
 
     Local.  Raises OutputError where the folder cannot be written.  A program that cannot write on (a full disk) goes
     on without a trace.
@@ -47,36 +50,52 @@ class Tracer:
             self._file = open(path, "w", encoding="utf-8", buffering=1)  # by lines
         except OSError as error:
             raise OutputError(f"the trace cannot be written to {str(path)!r}: {error.strerror}") from None
+        self._loops, self._told = LoopLines(self._file.fileno()), 0
+        atexit.register(self._tell_lost)
         self._file.write("[\n")
         self._name_process()
 
     def note(self, record: Record, moved: list) -> None:
         """Writes an operation that has ended, and what it moved.  Local."""
+        if self._loops.is_busy:  # a wait of an update, which is told as a whole
+            return
         args = {"call": record.what, "number": record.number, "where": record.where}
         if record.state == FAILED:
             args["failed"] = True
         traffics = [movement.traffic() for movement in moved if hasattr(movement, "traffic")]
         if traffics:
             args |= _combined(traffics)
-        if self._label() != self._named:
-            self._name_process()
-        self._write(
-            {
-                "name": _NAME.match(record.what)[0] if _NAME.match(record.what) else record.what,
-                "cat": "operation",
-                "ph": "X",
-                "ts": round(record.began * 1e6, 3),
-                "dur": round((record.ended - record.began) * 1e6, 3),
-                "pid": 0,
-                "tid": self._rank,
-                "args": args,
-            }
-        )
+        times = {"ts": round(record.began * 1e6, 3), "dur": round((record.ended - record.began) * 1e6, 3)}
+        self._write(self._event(record.what) | times | {"args": args})
+
+    def form(self, what: str, where: str, movement) -> Form:
+        """The form of the updates that compiled loops make by a plan, made at the line ``where``.  Local."""
+        args = {"call": what, "where": f"made at {where}, in a compiled loop"} | _combined([movement.traffic()])
+        del args["turn"]
+        return self._loops.form(self._event(what), args)
 
     def close(self) -> None:
         """Ends the file.  Local; may be called again."""
+        self._tell_lost()
+        self._loops.stop()
+        atexit.unregister(self._tell_lost)
         with suppress(OSError, ValueError):
             self._file.close()
+
+    def _event(self, what: str) -> dict:
+        """What an operation's event has beside times and arguments; what there is to tell before is told."""
+        self._tell_lost()
+        if self._label() != self._named:
+            self._name_process()
+        name = _NAME.match(what)[0] if _NAME.match(what) else what
+        return {"name": name, "cat": "operation", "ph": "X", "pid": 0, "tid": self._rank}
+
+    def _tell_lost(self) -> None:
+        """A line that says how many lines of compiled loops could not be written; perhaps half of one has been."""
+        lost = self._loops.lost
+        if lost != self._told:
+            self._told = lost
+            self._write({"name": "lost", "ph": "M", "pid": 0, "tid": self._rank, "args": {"count": lost}}, "\n")
 
     def _name_process(self) -> None:
         """A line that names the process: again when it has got coordinates."""
@@ -85,9 +104,11 @@ class Tracer:
         args = {"name": self._named, "size": self._size, "machine": _machine(), "clock": round(clock, 6)}
         self._write({"name": "thread_name", "ph": "M", "pid": 0, "tid": self._rank, "args": args})
 
-    def _write(self, event: dict) -> None:
-        with suppress(OSError, ValueError):
-            self._file.write(json.dumps(event, separators=(",", ":")) + ",\n")
+    def _write(self, event: dict, before: str = "") -> None:
+        try:
+            self._file.write(f"{before}{json.dumps(event, separators=(',', ':'))},\n")
+        except (OSError, ValueError):
+            self._loops.stop()  # a part of the line may be written, and the rest may yet be
 
 
 def _combined(traffics: list[Traffic]) -> dict:
@@ -98,8 +119,10 @@ def _combined(traffics: list[Traffic]) -> dict:
             sent[process] = sent.get(process, 0) + n_bytes
     ways = ", ".join(dict.fromkeys(traffic.way for traffic in traffics if traffic.way))
     first = traffics[0]
-    awaits = {} if first.awaits is None else {"awaits": list(first.awaits)}
-    return {"path": ways, "bytes": sum(sent.values()), "sent": sent, "meets": first.meets, **awaits}
+    more = {} if first.awaits is None else {"awaits": list(first.awaits)}
+    if first.turn is not None:
+        more["turn"] = first.turn
+    return {"path": ways, "bytes": sum(sent.values()), "sent": sent, "meets": first.meets, **more}
 
 
 def _remove_others(folder: Path, size: int) -> None:

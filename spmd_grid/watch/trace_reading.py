@@ -1,9 +1,9 @@
 """Traces read again: the files of all processes joined, on one clock, and what can be told from them.
 
 How long an operation *waited* follows one rule: until the last of those it needs began theirs.  Which operations belong
-together is known from the order in which a group's members begin them (`Traffic.meets`); members of a collective need
-all others, a halo exchange its neighbours, a receive its sender.  An operation that only ends a started one (``wait``)
-waits from its beginning to its end.
+together is known from the order in which a group's members begin them, or from the turn that they name (`Traffic`);
+members of a collective need all others, a halo exchange its neighbours, a receive its sender.  An operation that only
+ends a started one (``wait``) waits from its beginning to its end.
 """
 
 from __future__ import annotations
@@ -41,14 +41,20 @@ class Step:
 
 
 class Trace:
-    """The ``steps`` of every process in order, by rank; ``labels`` of the processes; ``size``: how many there were."""
+    """The ``steps`` of every process in order, by rank; ``labels`` of the processes; ``size``: how many there were.
+
+    ``lost``: how many updates of compiled loops could not be written, of the processes with any.
+    """
 
     def __init__(self, folder: Path, files: dict[int, list[dict]]):
         self._folder = folder
         self._events = files
         self.labels, clocks, self.size = {}, {}, len(files)
+        self.lost: dict[int, int] = {}
         for rank, events in files.items():
-            names = [event["args"] for event in events if event["ph"] == "M"]
+            told = [event for event in events if event["ph"] == "M"]
+            names = [event["args"] for event in told if event["name"] == "thread_name"]
+            self.lost |= {rank: event["args"]["count"] for event in told if event["name"] == "lost"}
             self.labels[rank] = names[-1]["name"] if names else f"rank {rank}"
             clocks[rank] = names[0] if names else {"machine": "", "clock": 0.0}
             self.size = max(self.size, rank + 1, names[0]["size"] if names else 0)
@@ -96,35 +102,38 @@ class Trace:
 
         Local.  Raises OutputError where it cannot be written.
         """
-        path = self._folder / _JOINED
         head = [{"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "spmd_grid"}}]
         for rank in sorted(self.labels):
             head.append({"name": "thread_name", "ph": "M", "pid": 0, "tid": rank, "args": {"name": self.labels[rank]}})
             head.append({"name": "thread_sort_index", "ph": "M", "pid": 0, "tid": rank, "args": {"sort_index": rank}})
         done = [event for events in self._events.values() for event in events if event["ph"] == "X"]
         lines = [json.dumps(event, separators=(",", ":")) for event in [*head, *done]]
+        return self.write(_JOINED, "[\n" + ",\n".join(lines) + "\n]\n")
+
+    def write(self, name: str, text: str) -> Path:
+        """Writes a file into the folder of the trace; its path.  Local.  Raises OutputError where it cannot."""
+        path = self._folder / name
         try:
-            path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from None
         return path
 
     def _find_waits(self, done: dict[int, list[dict]]) -> None:
-        series: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-        places = {}
+        # When each process began its n-th operation of a series.
+        series: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
         for rank, events in done.items():
-            for n, event in enumerate(events):
-                meets = event["args"].get("meets")
-                if meets is not None:
-                    begins = series[meets][rank]
-                    places[rank, n] = len(begins)
-                    begins.append(event["ts"])
+            for event in events:
+                args = event["args"]
+                if "meets" in args:
+                    begins = series[args["meets"]][rank]
+                    begins[args.setdefault("turn", len(begins))] = event["ts"]
         for rank, events in done.items():
-            for n, (event, step) in enumerate(zip(events, self.steps[rank], strict=True)):
-                if (rank, n) in places:
-                    met, place = series[event["args"]["meets"]], places[rank, n]
+            for event, step in zip(events, self.steps[rank], strict=True):
+                if "meets" in event["args"]:
+                    met, turn = series[event["args"]["meets"]], event["args"]["turn"]
                     needed = event["args"].get("awaits", met)
-                    begins = [met[other][place] for other in needed if other in met and place < len(met[other])]
+                    begins = [met[other][turn] for other in needed if other in met and turn in met[other]]
                     step.waited = min(max([0.0, *(begin - step.began for begin in begins)]), step.took)
                 elif step.name == "wait" or step.name.endswith(".wait"):
                     step.waited = step.took
@@ -157,6 +166,8 @@ def _events(path: Path) -> list[dict]:
         except ValueError:
             continue
         if isinstance(event, dict) and event.get("ph") in ("M", "X"):
+            if event["args"].get("turn") == 0:  # an update in a compiled loop that failed, and moved nothing
+                event["args"] = {"call": event["args"]["call"], "where": event["args"]["where"], "failed": True}
             found.append(event)
     return found
 

@@ -38,7 +38,7 @@ class RunTrace:
 def trace_process(folder: str, process) -> Tracer:
     """Makes the recorder of ``process`` (which has a rank, a size and a label) write a trace.  Local."""
     tracer = Tracer(folder, process.rank, process.size, process.label)
-    process.recorder.on_end = tracer.note
+    process.recorder.on_end, process.recorder.form_of = tracer.note, tracer.form
     return tracer
 
 

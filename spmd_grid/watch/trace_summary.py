@@ -19,6 +19,10 @@ def trace_summary(trace: Trace, bytes_text: Callable[[int], str]) -> str:
     lines = [f"{count} operations of {ranks} in {_time(trace.span)}"]
     if trace.missing:
         lines.append(f"no trace of rank {', '.join(map(str, trace.missing[:_MOST_RANKS]))}")
+    if trace.lost:
+        ranks = ", ".join(f"rank {rank}: {count}" for rank, count in list(trace.lost.items())[:_MOST_RANKS])
+        lost = sum(trace.lost.values())
+        lines.append(f"missing: {lost} updates in compiled loops that could not be written ({ranks})")
     return "\n".join([*lines, "", *_ranks(trace), "", *_operations(trace), "", *_edges(trace, bytes_text)])
 
 

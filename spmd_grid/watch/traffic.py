@@ -12,13 +12,15 @@ class Traffic(NamedTuple):
     """``sent``: the bytes of this process's data that each other process gets; ``way``: how they go.
 
     ``meets``: the name of a series of operations, alike on all processes that meet in it: the n-th of one process
-    meets the n-th of another.  ``awaits``: the processes whose beginning this one needs; None: of all that meet.
+    meets the n-th of another; ``turn``: n, where the series itself counts.  ``awaits``: the processes whose beginning
+    this one needs; None: of all that meet.
     """
 
     sent: dict[int, int]
     way: str
     meets: str
     awaits: tuple[int, ...] | None = None
+    turn: int | None = None
 
 
 def group_name(processes: Sequence[int]) -> str:
