@@ -16,9 +16,6 @@ __all__ = ["Request", "drive"]
 
 def drive(comm: Communicator, steps: Iterator[list]):
     """Runs ``steps`` to the end, waiting where they wait; their result."""
-    recorder = comm.process.recorder
-    if recorder is not None and recorder.is_idle:
-        return recorder.run(comm.process.activity, None, drive, comm, steps)
     while True:
         try:
             requests = next(steps)

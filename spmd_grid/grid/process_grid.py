@@ -196,12 +196,12 @@ def init_grid(
     place of all processes.  Raises `GridError` when the shape does not fit the processes.
 
     ``check`` and ``timeout`` are for the whole program, from now on, plans that exist already excepted; None leaves
-    things as they are, which is what ``SPMD_GRID_CHECK`` and ``SPMD_GRID_TIMEOUT`` say.  ``check=True`` compares the
-    arguments of every operation between processes before it begins.  ``timeout``: when an operation has waited for so
-    many seconds, a report tells what every rank does, and the program ends: under MPI all processes, with simulated
-    ranks by `HangError`.  The clock stands still while any rank is at a debugger's prompt, or prepares the first use of
-    an operation.  Where processes ask for different things, all are checked, and the least limit counts.  Raises
-    `TransportError` for what they cannot be.
+    things as they are, which is what ``SPMD_GRID_CHECK`` and ``SPMD_GRID_TIMEOUT`` say. ``check=True`` records
+    operations, and compares what nothing else compares: calls of a `HaloExchange`, and both ends of a message.
+    ``timeout``: when an operation has waited for so many seconds, a report tells what every rank does, and the program
+    ends: under MPI all processes, with simulated ranks by `HangError`. The clock stands still while any rank is at a
+    debugger's prompt, or prepares the first use of an operation. Where processes ask for different things, all are
+    checked, and the least limit counts. Raises `TransportError` for what they cannot be.
 
     >>> from spmd_grid import run_spmd
     >>> run_spmd(lambda: init_grid((2, -1)).coords, ranks=6)

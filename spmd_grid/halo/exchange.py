@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from importlib import import_module
 
 import numpy as np
@@ -117,6 +118,11 @@ class HaloExchange:
         self._open_to_loops()
         if grid.recorder is not None:
             self.__class__ = watched(HaloExchange)
+
+    @cached_property
+    def _words(self) -> str:
+        """The layout it is of, and its name: what it is called where it is compared."""
+        return f"{self.layout}{f' {self.name}' if self.name else ''}"
 
     # -- making it -----------------------------------------------------------------------------------------------
 
@@ -433,7 +439,7 @@ class _Activity:
     """What this process does, in words, for reports."""
 
     def __init__(self, halo: HaloExchange):
-        self._text = f"HaloExchange of {halo.name or halo.layout}"
+        self._text = f"HaloExchange of {halo.name or halo._words}"
 
     def describe(self) -> str:
         return self._text

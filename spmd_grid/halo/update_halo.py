@@ -126,14 +126,14 @@ class UpdateHalo(Operation):
         course = self._prepare(grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
         recorder = grid.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(course, x, self._update, course, x)
-        return self._update(course, x)
+            return recorder.run(course, x, self._update, grid, course, x)
+        return self._update(grid, course, x)
 
-    def _update(self, course: _Course, x):
+    def _update(self, grid, course: _Course, x):
         movements = course.agree(x)
         cells = np.asarray(x)
+        _note(grid, movements, cells)
         for line, transfer in movements:
-            _note(line, transfer, cells)
             if line.path is DIRECT and line.comm.shares_objects:
                 run_direct(line.comm, transfer, line.comm.share(cells), cells)
             else:
@@ -158,15 +158,14 @@ class UpdateHalo(Operation):
         )
         recorder = grid.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(course, x, self._begin, course, x)
-        return self._begin(course, x)
+            return recorder.run(course, x, self._begin, grid, course, x)
+        return self._begin(grid, course, x)
 
-    def _begin(self, course: _Course, x) -> Request:
+    def _begin(self, grid, course: _Course, x) -> Request:
         movements = course.agree(x)
         if not movements:
             return Request.completed(x)
-        for line, transfer in movements:
-            _note(line, transfer, np.asarray(x))
+        _note(grid, movements, np.asarray(x))
         comm = movements[0][0].comm
         return Request(comm, _steps(x, movements), comm.process.activity)
 
@@ -308,11 +307,12 @@ def _movements(shape: tuple[int, ...], lines: list[_Line]) -> list[tuple[_Line, 
     return movements
 
 
-def _note(line: _Line, transfer: Transfer, cells: np.ndarray) -> None:
+def _note(grid, movements: list[tuple[_Line, Transfer]], cells: np.ndarray) -> None:
     """For traces."""
-    recorder = line.comm.process.recorder
+    recorder = grid.recorder
     if recorder is not None:
-        recorder.moved(Moved(line.comm, cells.itemsize, line.path, transfer))
+        for line, transfer in movements:
+            recorder.moved(Moved(line.comm, cells.itemsize, line.path, transfer))
 
 
 def _steps(x: np.ndarray, movements: list[tuple[_Line, Transfer]]) -> Iterator[list]:

@@ -22,8 +22,7 @@ class _MethodCall:
         self._method, self._exchange = method, exchange
 
     def describe(self) -> str:
-        exchange = self._exchange
-        return f"HaloExchange.{self._method} of {exchange.name or exchange.layout}"
+        return f"HaloExchange.{self._method} of {self._exchange.name or self._exchange._words}"
 
 
 def _recorded(method, together: bool = True):
@@ -32,7 +31,7 @@ def _recorded(method, together: bool = True):
 
     def checked(self, *fields, **options):
         if together and self._grid.recorder.check and not (self._comm.shares_objects or self._closed):
-            agreement.agree(self._grid, self._axes, f"{self.layout}{f' {self.name}' if self.name else ''}")
+            agreement.agree(self._grid, self._axes, self._words)
         result = method(self, *fields, **options)
         if together:
             back = method.__name__ == "accumulate"

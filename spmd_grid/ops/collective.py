@@ -148,9 +148,6 @@ class Call:
     def open(self, opening: Opening, x: np.ndarray | None):
         """Swaps headers; what the whole group has agreed to do, and the frames it came in.  Collective."""
         comm, meeting = self.comm, self.meeting
-        recorder = comm.process.recorder
-        if recorder is not None and recorder.is_idle:
-            return recorder.run(self, None, self.open, opening, x)
         if meeting is None:
             meeting = self.meeting = meeting_of(comm)
         comm.process.activity = self
@@ -163,6 +160,13 @@ class Call:
         if agreed is None:
             agreed = self._resolve(opening, frames)
         return agreed, frames
+
+    def open_by_itself(self, opening: Opening, x: np.ndarray | None):
+        """As `open`, where that is all of the operation and nobody has recorded it.  Collective."""
+        recorder = self.comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(self, None, self.open, opening, x)
+        return self.open(opening, x)
 
     def _said(self) -> str:
         """Who is in which call, and where, for the table of a mismatch."""

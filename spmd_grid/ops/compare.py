@@ -56,7 +56,7 @@ class AgreePlan(Operation):
     def agree(self, grid, axes, plan: str, error: SpmdError | None = None) -> None:
         """Compares ``plan``, or raises ``error`` on all.  Collective over ``axes``.  Raises MismatchError."""
         call = self._find(grid, axes, (plan,))
-        call.open(call.opening(Facts(None, None)) if error is None else call.refusal(error), None)
+        call.open_by_itself(call.opening(Facts(None, None)) if error is None else call.refusal(error), None)
 
     def prepare(self, grid, axes, plan) -> dict:
         return {"plan": plan}

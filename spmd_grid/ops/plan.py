@@ -56,7 +56,7 @@ class OperationPlan:
             if made.comm.size == 1:
                 raise
             opening = made.refusal(made.blame(error))
-        self._agreed, _ = made.open(opening, None)
+        self._agreed, _ = made.open_by_itself(opening, None)
 
     def run(self, x=None, out=None) -> np.ndarray | None:
         """The operation on ``x``, which has the plan's shape and dtype; a new array, or ``out``.  Collective.

@@ -160,8 +160,13 @@ class Recv:
 
     def __call__(self, grid, grid_axes, source=None, *, out=None) -> np.ndarray:
         call, place = _prepare(self.name, grid, grid_axes, "source", source, takes_any=True)
-        result = drive(call.comm, _receive_array(call, place, out, noted=True))
-        call.comm.process.activity = None
+        comm, steps = call.comm, _receive_array(call, place, out, noted=True)
+        recorder = comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            result = recorder.run(call, None, drive, comm, steps)
+        else:
+            result = drive(comm, steps)
+        comm.process.activity = None
         return result
 
     def start(self, grid, grid_axes, source=None, *, out=None) -> Request:
