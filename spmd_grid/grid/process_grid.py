@@ -28,7 +28,7 @@ class ProcessGrid:
     error.
     """
 
-    __slots__ = ("grid", "rank", "coords", "calls", "_world", "_groups", "_peers", "_closed", "__weakref__")
+    __slots__ = ("grid", "rank", "coords", "calls", "plans", "_world", "_groups", "_peers", "_closed", "__weakref__")
 
     def __init__(self, grid: Grid, world: Communicator):
         device = grid.device_of_process(world.rank)
@@ -36,6 +36,7 @@ class ProcessGrid:
         self.rank = world.rank
         self.coords: MultiIndex | None = None if device is None else grid.multi_index(device)
         self.calls: dict = {}  # operations keep here what they have prepared for this grid
+        self.plans = None  # and `map_overlap` its plans
         self._world = world
         self._groups: dict[tuple[int, ...], Communicator] = {}
         self._peers: dict[tuple[int, ...], Communicator] = {}
@@ -163,6 +164,7 @@ class ProcessGrid:
         """Ends the use of this grid by this process.  Local; may be called again."""
         self._closed = True
         self.calls.clear()
+        self.plans = None
         self._groups.clear()
         self._peers.clear()
 

@@ -113,11 +113,9 @@ class HaloExchange:
         self._flight: UnderWay | None = None
         self._broken = self._closed = False
         self._state = self._channel.address
-        self._finalizer = weakref.finalize(self, self._channel.retire)
-        self._finalizer.atexit = False
         self._open_to_loops()
         if grid.recorder is not None:
-            self.__class__ = watched(HaloExchange)
+            self.__class__, self._comparisons = watched(HaloExchange), {}
 
     @cached_property
     def _words(self) -> str:
@@ -287,7 +285,6 @@ class HaloExchange:
         self._check_idle("HaloExchange.accumulate")
         if self._reverse is None:
             self._reverse = Reverse(self)
-            weakref.finalize(self, self._reverse.channel.retire).atexit = False
         channel = self._reverse.channel
         try:
             arrays = self._arrays(fields)
@@ -324,10 +321,17 @@ class HaloExchange:
             self._closed = True
             self._calls.clear()
             self._state = 0  # compiled code, too, sees that it has been closed
-            self._finalizer()
-            if self._reverse is not None:
-                self._reverse.channel.retire()
+            self._retire()
             close_retired(self._comm.process)
+
+    def _retire(self) -> None:
+        self._channel.retire()
+        if self._reverse is not None:
+            self._reverse.channel.retire()
+
+    def __del__(self):  # no finalizer: those keep what they are to call, which leads to the last call and its grid
+        if hasattr(self, "_state"):  # it has been made
+            self._retire()
 
     def __enter__(self) -> HaloExchange:
         return self

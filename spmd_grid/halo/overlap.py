@@ -20,7 +20,6 @@ from functools import lru_cache
 from itertools import chain, product
 from math import prod
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from spmd_grid.errors import GridError, OutputError, ShapeError, ShardingError, SpmdError
 from spmd_grid.grid.box import Box, as_ints
@@ -197,10 +196,10 @@ def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:
             owner, layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary=boundary
         )
 
-    kept = _plans.get(grid)
+    kept = grid.plans
     if kept is None:
         # Plans keep their grid alive: with one that is like the caller's they do not keep the caller's.
-        kept = _plans[grid] = _Plans(ProcessGrid(grid.grid, grid._world), {})
+        kept = grid.plans = _Plans(ProcessGrid(grid.grid, grid._world), {})
     # By axes: processes that share a plan use all plans of its axes in the same order, and drop them together.
     axes = group_axes(grid, layout.sharding)
     plans = kept.by_axes.setdefault(axes, {})
@@ -321,6 +320,3 @@ class _Plans(NamedTuple):
 
     owner: ProcessGrid
     by_axes: dict[tuple[int, ...], dict]
-
-
-_plans: WeakKeyDictionary[ProcessGrid, _Plans] = WeakKeyDictionary()

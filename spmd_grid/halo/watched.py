@@ -31,7 +31,10 @@ def _recorded(method, together: bool = True):
 
     def checked(self, *fields, **options):
         if together and self._grid.recorder.check and not (self._comm.shares_objects or self._closed):
-            agreement.agree(self._grid, self._axes, self._words)
+            compare = self._comparisons.get(method)
+            if compare is None:
+                compare = self._comparisons[method] = agreement.comparison(self._grid, self._axes, self._words)
+            compare()
         result = method(self, *fields, **options)
         if together:
             back = method.__name__ == "accumulate"

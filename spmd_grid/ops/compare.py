@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from spmd_grid.errors import SpmdError
@@ -47,6 +50,9 @@ class AgreeDtype(Operation):
         return same_dtype(self.name, facts, call.label)
 
 
+_NOTHING = Facts(None, None)
+
+
 class AgreePlan(Operation):
     """All processes must make the same plan, which is told by a line of text; or learn why one cannot."""
 
@@ -56,7 +62,12 @@ class AgreePlan(Operation):
     def agree(self, grid, axes, plan: str, error: SpmdError | None = None) -> None:
         """Compares ``plan``, or raises ``error`` on all.  Collective over ``axes``.  Raises MismatchError."""
         call = self._find(grid, axes, (plan,))
-        call.open_by_itself(call.opening(Facts(None, None)) if error is None else call.refusal(error), None)
+        call.open_by_itself(call.opening(_NOTHING) if error is None else call.refusal(error), None)
+
+    def comparison(self, grid, axes, plan: str) -> Callable[[], object]:
+        """What compares ``plan`` again and again, inside operations.  Local, and then as `agree`."""
+        call = self._find(grid, axes, (plan,))
+        return partial(call.open, call.opening(_NOTHING), None)
 
     def prepare(self, grid, axes, plan) -> dict:
         return {"plan": plan}

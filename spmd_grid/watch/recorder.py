@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -165,10 +166,15 @@ def label_in(memory: np.ndarray) -> str:
 
 def _shown(array) -> str:
     """An array in a few words."""
+    if type(array) is np.ndarray:
+        return f" on {_name_of(array.dtype)} {array.shape}"
     name = getattr(array, "name", None)
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     named = f" '{name}'" if isinstance(name, str) and name else ""
-    return named if not isinstance(shape, tuple) or dtype is None else f" on{named} {dtype} {tuple(shape)}"
+    return named if not isinstance(shape, tuple) or dtype is None else f" on{named} {_name_of(dtype)} {tuple(shape)}"
+
+
+_name_of = lru_cache(str)  # numpy takes longer for this than all the rest
 
 
 def _joined(what: str, where: str) -> bytes:

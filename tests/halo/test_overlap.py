@@ -443,7 +443,7 @@ def test_an_error_of_the_kernel_leaves_the_plan_usable(spmd, call, path):
 
 
 def plans_of(grid):
-    return [plan for plans in overlap._plans[grid].by_axes.values() for plan in plans.values()]
+    return [plan for plans in grid.plans.by_axes.values() for plan in plans.values()]
 
 
 def test_plans_are_kept_for_a_while_and_die_with_the_grid(spmd):
@@ -473,6 +473,21 @@ def test_plans_are_kept_for_a_while_and_die_with_the_grid(spmd):
         return mine() is None and last() is None
 
     assert all(spmd(2, body, seed=1))  # one rank at a time: a collection does nothing while another thread collects
+
+
+def test_nothing_outlives_a_simulated_run():
+    """Neither the plans, which are made on the side, nor their grid, though a report could still name the last call."""
+
+    def body():
+        grid = sg.init_grid((2,))
+        u = sg.from_function(lambda i: i, (6,), Sharding(grid, **SPLIT), grid)
+        sg.map_overlap(simple, u, 1)
+        sg.all_reduce(1, grid, [0])
+        return weakref.ref(grid), weakref.ref(plans_of(grid)[0]), weakref.ref(u)
+
+    left = sg.run_spmd(body, ranks=2)
+    gc.collect()
+    assert [reference() for references in left for reference in references] == [None] * 6
 
 
 def test_lines_of_a_grid_do_not_wait_for_each_other(spmd):
