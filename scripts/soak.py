@@ -3,10 +3,10 @@
     mpiexec -n 4 python scripts/soak.py --minutes 20
     python scripts/soak.py --ranks 4 --minutes 20          on simulated ranks, without MPI
 
-Programs are those of tests/properties/program_machine.py: operations, halos and reshardings in any order on grids of
-up to as many ranks as there are, on all paths in turn.  Prints a line per minute.  Exits with 1 after the first
-failure, which is shown with its program and the options that play it again, or if memory has grown in the second half
-of the time: in the first, kernels are compiled, and what is kept fills up.
+Programs are those of tests/properties/program_generator.py: operations, messages, halos, stencils and reshardings in
+any order on grids of up to as many ranks as there are, on all paths in turn.  Prints a line per minute.  Exits with 1
+after the first failure, which is shown with its program and the options that play it again, or if memory has grown in
+the second half of the time: in the first, kernels are compiled, and what is kept fills up.
 
 For pretended nodes and the mixed path set SPMD_GRID_RANKS_PER_NODE=2; to have hangs reported, SPMD_GRID_TIMEOUT=60.
 """
@@ -22,8 +22,10 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "properties"))
 
 import numpy as np  # noqa: E402
-from program_machine import PATHS, Program, RandomDraw, make_program  # noqa: E402
+from draws import RandomDraw  # noqa: E402
+from program_generator import make_program  # noqa: E402
 from program_runner import play  # noqa: E402
+from program_steps import PATHS, Program  # noqa: E402
 
 import spmd_grid as sg  # noqa: E402
 from spmd_grid.testing.ranks import run_on_mpi, world_size  # noqa: E402

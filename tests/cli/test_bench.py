@@ -7,15 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from jobs import needs_mpiexec
 
 from spmd_grid.bench import launch
 from spmd_grid.cli import bench
 from spmd_grid.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
-needs_mpi = pytest.mark.skipif(
-    not Path(sys.executable).with_name("mpiexec").exists(), reason=f"no mpiexec beside {sys.executable}"
-)
 
 
 def python(*words, timeout=60):
@@ -190,7 +188,7 @@ def test_the_launcher_beside_python_comes_first(tmp_path, monkeypatch):
 # -- in full ---------------------------------------------------------------------------------------------------
 
 
-@needs_mpi
+@needs_mpiexec
 def test_one_row(tmp_path):
     figures, table = tmp_path / "figures.json", tmp_path / "table.md"
     pattern = "2-d 64^2 rows, 1 field, width 1,"
@@ -209,7 +207,7 @@ def test_one_row(tmp_path):
     assert f"| {row['row']} |" in table.read_text()
 
 
-@needs_mpi
+@needs_mpiexec
 def test_one_resharding(tmp_path):
     figures, table = tmp_path / "figures.json", tmp_path / "table.md"
     words = ["--quick", "--rows", "64^2 rows to", "--rounds", "2", "--json", figures, "--markdown", table]
@@ -227,7 +225,7 @@ def test_one_resharding(tmp_path):
     assert f"| {row['row']} |" in table.read_text()
 
 
-@needs_mpi
+@needs_mpiexec
 def test_one_operation(tmp_path):
     figures, table, plot = (tmp_path / f"figures.{suffix}" for suffix in ("json", "md", "svg"))
     words = ["--rows", "shift, 1 KiB", "--rounds", "2", "--json", figures]
@@ -259,7 +257,7 @@ def test_planning(capsys, tmp_path):
     assert "| swap, 2x2x2 | 8 |" in table.read_text()
 
 
-@needs_mpi
+@needs_mpiexec
 def test_overlap():
     done = python("-W", "error", "-m", "spmd_grid", "bench", "halo", "--overlap", "--rounds", "1")
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
@@ -277,7 +275,7 @@ def test_overlap():
         assert float(hidden) == pytest.approx(100 * (1 - float(visible) / float(exchange)), abs=2)
 
 
-@needs_mpi
+@needs_mpiexec
 def test_soak():
     command, more = launch.launch_command(2)
     done = subprocess.run(

@@ -8,13 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import MPIEXEC, clean_environment, mpi_command
+from jobs import MPIEXEC, clean_environment, needs_mpiexec
 
 from spmd_grid.cli import doctor, doctor_local, doctor_start
 from spmd_grid.cli.doctor_verdict import FAILS, OK, SLOW
 from spmd_grid.cli.main import main
 
-needs_mpi = pytest.mark.skipif(not MPIEXEC.exists(), reason=f"no mpiexec beside {sys.executable}")
 # Alone in its PATH: the doctor has to find the mpiexec beside Python by itself.
 BARE_PATH = "/usr/bin:/bin"
 
@@ -43,7 +42,7 @@ def fake_mpiexec(folder: Path, text: str) -> str:
     return f"{folder}{os.pathsep}{BARE_PATH}"
 
 
-@needs_mpi
+@needs_mpiexec
 def test_all_is_well():
     code, said, _ = call(PATH=f"{MPIEXEC.parent}{os.pathsep}{BARE_PATH}")
     assert code == 0 and said["mpi"] and said["simulated"]
@@ -56,8 +55,7 @@ def test_all_is_well():
     assert said["conclusion"].startswith("Programs will run under MPI: ")
 
 
-@needs_mpi
-@pytest.mark.skipif("--oversubscribe" in (mpi_command() or [[]])[0], reason="its singletons need not come up here")
+@needs_mpiexec
 def test_a_launcher_of_another_library(tmp_path):
     """Two programs that are alone; the launcher beside Python is found and works."""
     alone = fake_mpiexec(tmp_path, '[ "$1" = "-n" ] || exit 0\nshift 2\n"$@"\n"$@"')

@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from jobs import needs_mpich
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "debugging_page.py"
 spec = importlib.util.spec_from_file_location("debugging_page", SCRIPT)
@@ -13,11 +14,7 @@ spec.loader.exec_module(page)
 EXAMPLES = page.examples(page.PAGE.read_text())
 
 
-# The page shows what happens under MPICH; others end jobs in words of their own.
-needs_mpich = pytest.mark.skipif("HYDRA" not in page.run("mpiexec --version"), reason="the page is of MPICH")
-
-
-@needs_mpich
+@needs_mpich("others end jobs in words that the page does not show")
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
 def test_prints_what_the_page_shows(command, shown):
     assert page.essence(page.run(command)) == page.essence(shown)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import clean_environment, mpi_command, needs_mpiexec
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "mpirun_examples"
@@ -20,8 +21,6 @@ OPTIONS = {
 }
 needs_terrain = pytest.mark.skipif(find_spec("matplotlib") is None, reason="the terrain is matplotlib's sample data")
 NAMES = [pytest.param(name, marks=needs_terrain if name == "hillslope" else ()) for name in OPTIONS]
-MPIEXEC = Path(sys.executable).with_name("mpiexec")
-LAUNCHER_VARIABLES = ("PMI", "MPI", "OMPI", "PRTE", "HYDI", "HYDRA")
 
 # hillslope.py with a reference that is off by the last bit of one cell.
 WRONG_REFERENCE = """
@@ -41,11 +40,9 @@ sys.exit(hillslope.main())
 """
 
 
-def run(command, cwd):
+def run(command, cwd, environment=None):
     """The finished process, in an environment that no launcher has touched."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHER_VARIABLES)}
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(EXAMPLES)])
-    env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    env = clean_environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(EXAMPLES)]), **(environment or {}))
     command = [str(part) for part in command]
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
 
@@ -55,10 +52,8 @@ def simulated(ranks, program, *args, cwd):
 
 
 def under_mpi(ranks, program, *args, cwd):
-    if not MPIEXEC.exists():
-        pytest.skip(f"there is no {MPIEXEC}")
-    flags = ["--oversubscribe"] if "Open" in run([MPIEXEC, "--version"], cwd).stdout else []
-    return run([MPIEXEC, *flags, "-n", ranks, sys.executable, program, *args], cwd)
+    words, root = mpi_command()
+    return run([*words, "-n", ranks, sys.executable, program, *args], cwd, root)
 
 
 def check(name, done):
@@ -87,6 +82,7 @@ def test_on_simulated_ranks(name, ranks, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@needs_mpiexec
 @pytest.mark.parametrize("name", NAMES)
 def test_under_mpi(name, tmp_path):
     done = under_mpi(2, EXAMPLES / f"{name}.py", *OPTIONS[name], cwd=tmp_path)
@@ -97,7 +93,7 @@ def test_under_mpi(name, tmp_path):
 
 @needs_terrain
 @pytest.mark.parametrize("loop", ["compiled", "python", "overlap"])
-@pytest.mark.parametrize(("launch", "ranks"), [(simulated, 6), (under_mpi, 4)])
+@pytest.mark.parametrize(("launch", "ranks"), [(simulated, 6), pytest.param(under_mpi, 4, marks=needs_mpiexec)])
 def test_hillslope_loops(launch, ranks, loop, tmp_path):
     args = ["--refine", "1", "--steps", "55", "--no-picture", "--loop", loop]  # slices of one step and of two
     done = launch(ranks, EXAMPLES / "hillslope.py", *args, cwd=tmp_path)
@@ -121,7 +117,7 @@ def test_hillslope_picture(tmp_path):
 
 
 @needs_terrain
-@pytest.mark.parametrize("launch", [simulated, under_mpi])
+@pytest.mark.parametrize("launch", [simulated, pytest.param(under_mpi, marks=needs_mpiexec)])
 def test_hillslope_notices_one_wrong_bit(launch, tmp_path):
     program = tmp_path / "wrong_reference.py"
     program.write_text(WRONG_REFERENCE)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import clean_environment, mpi_command, needs_mpiexec
 
 import spmd_grid as sg
 
@@ -56,14 +57,13 @@ def test_simulated(path):
 
 @pytest.mark.full
 @needs_memory
+@needs_mpiexec
 @pytest.mark.parametrize("path", ["auto", "message"])
 def test_mpi(path):
-    mpiexec = Path(sys.executable).with_name("mpiexec")
-    if not mpiexec.exists():
-        pytest.skip("no mpiexec beside this Python")
+    words, root = mpi_command()
     run = subprocess.run(
-        [mpiexec, "-n", "2", sys.executable, __file__],
-        env=os.environ | {"SPMD_GRID_PATH": path, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        [*words, "-n", "2", sys.executable, __file__],
+        env=clean_environment(**root, SPMD_GRID_PATH=path, PYTHONPATH=os.pathsep.join(sys.path)),
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -75,5 +75,4 @@ def test_mpi(path):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
     print("moved", body(), flush=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from program_machine import Program, Step
-from property_oracle import assert_same
+from program_steps import Program, Step
+from property_oracle import assert_merged, assert_same
 from property_strategies import in_memory, make_array
+from shards_oracle import shifted_sum
 
 import spmd_grid as sg
 
@@ -94,8 +95,18 @@ class Run:
         return self.plans[on]
 
     def messages(self, step: Step) -> None:
+        for found, wanted in zip(self.exchange(step), step.gives[self.rank], strict=True):
+            assert_same(found, wanted)
+
+    def from_anybody(self, step: Step) -> None:
+        found = self.exchange(step)
+        # Until all is received nobody goes on: who takes anybody's messages would take those of a later step.
+        sg.all_reduce(1, self.grids[step.args["k"]], step.args["axes"], "sum")
+        assert_merged(found, step.gives[self.rank])
+
+    def exchange(self, step: Step) -> list:
+        """Sends what is listed, and gives what is received, in the order of receiving."""
         grid, axes, listed = self.grids[step.args["k"]], step.args["axes"], step.args["listed"]
-        grid.group(tuple(axes))  # under MPI all members make it together, also those that nobody writes to
         sizes = [grid.shape[axis] for axis in axes]
         me = int(np.ravel_multi_index([grid.coords[axis] for axis in axes], sizes)) if axes else 0
 
@@ -103,15 +114,19 @@ class Run:
             return [int(i) for i in np.unravel_index(member, sizes)] if axes else []
 
         sent = [
-            sg.send.start(self.values[place], grid, axes, destination=device(to))
-            for place, source, to in listed
+            sg.send.start(self.values[step.on[i]], grid, axes, destination=device(to))
+            for i, source, to in listed
             if source == me
         ]
-        taken = [sg.recv(grid, axes, source=device(source)) for _, source, to in listed if to == me]
+        sources = [device(source) if step.does == "messages" else None for _, source, to in listed if to == me]
+        if step.args["form"] == "start":
+            begun = [sg.recv.start(grid, axes, source=source) for source in sources]
+            taken = [request.wait() for request in begun[::-1]][::-1]
+        else:
+            taken = [sg.recv(grid, axes, source=source) for source in sources]
         for request in sent:
             request.wait()
-        for found, wanted in zip(taken, step.gives[self.rank], strict=True):
-            assert_same(found, wanted)
+        return taken
 
     def look(self, step: Step) -> None:
         self.check(step, self.values[step.on[0]])
@@ -144,7 +159,7 @@ class Run:
         a, args = self.values[step.on[0]], step.args
         s = a.sharding
         if args["how"] == "plan":
-            self.halo_of(step).update(a)
+            self.halo_of(step, [a]).update(a)
         elif args["how"] == "method" or s.halo_sizes is None:
             assert a.update_halo(args["periodic"]) is a
         else:
@@ -157,18 +172,39 @@ class Run:
         self.check(step, a.local)
 
     def start_refresh(self, step: Step) -> None:
-        halo = self.halo_of(step)
+        halo = self.halo_of(step, [self.values[step.on[0]]])
         halo.start(self.values[step.on[0]])
         self.begun[step.on[0]] = halo
 
-    def halo_of(self, step: Step) -> sg.HaloExchange:
-        """A plan per array, as several of them may be under way at once."""
-        a, args = self.values[step.on[0]], step.args
-        options = {name: args[name] for name in ("periodic", "corners", "boundary")}
-        key = f"halo {step.on[0]} {options}"
+    def halo_of(self, step: Step, fields) -> sg.HaloExchange:
+        """A plan for each array and set of them, as several may be under way at once."""
+        a, options = fields[0], self.halo_options(step)
+        key = f"halo {step.on[: len(fields)]} {options}"
         if key not in self.plans:
-            self.plans[key] = sg.HaloExchange(a.grid, a.sharding, a.shape, a.dtype, **options)
+            n = len(fields)
+            self.plans[key] = sg.HaloExchange(a.grid, a.sharding, a.shape, a.dtype, n_fields=n, **options)
         return self.plans[key]
+
+    @staticmethod
+    def halo_options(step: Step) -> dict:
+        return {name: step.args[name] for name in ("periodic", "corners", "boundary")}
+
+    def overlap(self, step: Step) -> None:
+        args, arrays = step.args, [self.values[place] for place in step.on]
+        fields, (out,) = arrays[: args["n_fields"]], arrays[args["n_fields"] :] or [None]
+        result = sg.map_overlap(
+            shifted_sum,
+            tuple(fields) if len(fields) > 1 else fields[0],
+            args["radius"],
+            args["offsets"],
+            out=out,
+            region=args["region"] and [slice(*ends) for ends in args["region"]],
+            **({"halo": self.halo_of(step, fields)} if args["by_plan"] else self.halo_options(step)),
+        )
+        assert out is None or result is out
+        self.keep(step, result)
+        for a, wanted in zip((result, *fields), step.gives[self.rank], strict=True):
+            assert_same(a.local, wanted)
 
     def reshard(self, step: Step) -> None:
         a, args = self.values[step.on[0]], step.args

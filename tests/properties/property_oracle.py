@@ -139,5 +139,19 @@ def assert_same(result, expected) -> None:
     assert same(result, expected), f"{_shown(result)}, not {_shown(expected)}"
 
 
+def assert_merged(results, sequences) -> None:
+    """The results are all arrays of all sequences, each once; those of one sequence come in its order."""
+    taken = {(0,) * len(sequences)}  # how many of each: all the ways to read the results so far
+    for x in results:
+        taken = {
+            (*counts[:i], counts[i] + 1, *counts[i + 1 :])
+            for counts in taken
+            for i, sequence in enumerate(sequences)
+            if counts[i] < len(sequence) and same(x, sequence[counts[i]])
+        }
+    wanted = tuple(map(len, sequences))
+    assert wanted in taken, f"{[*map(_shown, results)]}, not {[[*map(_shown, each)] for each in sequences]}"
+
+
 def _shown(x) -> str:
     return "None" if x is None else f"{x.dtype}{x.shape} {x.tolist() if x.size < 100 else '...'}"

@@ -1,9 +1,10 @@
-"""What hypothesis draws: grids, axes, shapes, dtypes, memory layouts, paths, shardings; and arrays made of them."""
+"""What hypothesis draws: grids, shapes, dtypes, memory layouts, paths, shardings; and arrays made of them."""
 
 import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from draws import HypothesisDraw, draw_axes, draw_grid_shape, draw_shape, draw_sharding
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,6 @@ MOVED = [
     [("a_rather_long_field_name", "f4"), ("b", "?")],
 ]
 MEMORY = ["C", "C", "F", "steps", "backwards", "swapped", "inside", "one_cell"]
-BIG_EXTENTS = [17, 33, 130, 1025, 4200, 9001]
 
 
 @dataclass
@@ -91,27 +91,12 @@ def in_memory(values: np.ndarray, memory: str) -> np.ndarray:
 
 @st.composite
 def grid_shapes(draw, most_ranks):
-    shape = []
-    for _ in range(draw(st.integers(1, 3))):
-        shape.append(draw(st.integers(1, min(most_ranks // math.prod(shape), 6))))
-    return tuple(draw(st.permutations(shape)))
-
-
-@st.composite
-def some_axes(draw, grid_shape, least=0):
-    """A subset of the axes, in any order."""
-    order = draw(st.permutations(range(len(grid_shape))))
-    return list(order[: draw(st.integers(least, len(grid_shape)))])
+    return draw_grid_shape(HypothesisDraw(draw), most_ranks)
 
 
 @st.composite
 def tensor_shapes(draw, least_ndim=1):
-    """Mostly small; now and then past the size that fits a frame, or that goes to the kernels."""
-    if draw(st.integers(0, 5)) == 5:
-        shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=2))
-        shape[draw(st.integers(0, len(shape) - 1))] = draw(st.sampled_from(BIG_EXTENTS))
-        return tuple(shape)
-    return tuple(draw(st.lists(st.integers(0, 7), min_size=least_ndim, max_size=4)))
+    return draw_shape(HypothesisDraw(draw), least_ndim, most_ndim=4)
 
 
 @st.composite
@@ -121,7 +106,7 @@ def cases(draw, most_ranks, dtypes=MOVED, least_axes=0, least_ndim=1, shape=None
     shape = draw(tensor_shapes(least_ndim)) if shape is None else shape
     return Case(
         grid_shape=grid_shape,
-        axes=draw(some_axes(grid_shape, least_axes)),
+        axes=draw_axes(HypothesisDraw(draw), grid_shape, least_axes),
         shapes=[shape] * math.prod(grid_shape),
         dtype=draw(st.sampled_from(dtypes)),
         memory=draw(st.sampled_from(MEMORY)),
@@ -137,35 +122,5 @@ def vary_extents(draw, case: Case, axis: int) -> None:
 
 
 @st.composite
-def offsets(draw, extent, n_blocks):
-    inner = sorted(draw(st.lists(st.integers(0, extent), min_size=n_blocks - 1, max_size=n_blocks - 1)))
-    return [0, *inner, extent]
-
-
-@st.composite
 def shardings(draw, grid_shape, global_shape, partial_kinds=()):
-    """Axes that split, replicate or hold partial values; every block rule; halos."""
-    grid = sg.Grid(grid_shape)
-    split = [[] for _ in global_shape]
-    partial = []
-    for axis in draw(st.permutations(range(len(grid_shape)))):
-        role = draw(st.integers(-2, len(global_shape) - 1))
-        if role >= 0:
-            split[role].append(axis)
-        elif role == -2 and partial_kinds:
-            partial.append(axis)
-    sharded = [dim for dim, axes in enumerate(split) if axes]
-    options = {}
-    if draw(st.booleans()):
-        options["halo_sizes"] = draw(st.lists(st.integers(0, 3), min_size=2 * len(sharded), max_size=2 * len(sharded)))
-    rule = draw(st.sampled_from(["ceil", "balanced", "offsets"]))
-    if rule == "offsets":
-        counts = [math.prod(grid_shape[axis] for axis in split[dim]) for dim in sharded]
-        options["sharded_dims_offsets"] = [
-            draw(offsets(global_shape[dim], count)) for dim, count in zip(sharded, counts, strict=True)
-        ]
-    else:
-        options["blocks"] = rule
-    if partial:
-        options |= {"partial_axes": partial, "partial_kind": draw(st.sampled_from(partial_kinds))}
-    return sg.Sharding(grid, split, **options)
+    return draw_sharding(HypothesisDraw(draw), sg.Grid(grid_shape), global_shape, partial_kinds)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from program_machine import _core, _Sharded, _with_halos
 from property_oracle import Oracle, coordinates, same
 from property_strategies import shardings, with_fixtures
+from shards_oracle import core_of, with_halos
 
 import spmd_grid as sg
 
@@ -144,7 +144,7 @@ def check_blocks(sharding, shape):
     owned = np.zeros(shape, int)
     for coords in np.ndindex(sharding.grid.shape):
         cells = sharding.shard_slices(shape, coords)
-        assert [(cell.start, cell.stop) for cell in cells] == _core(sharding, shape, coords)
+        assert (..., *cells) == core_of(sharding, shape, coords)
         if not any(coords[axis] for axis in (*sharding.replicated_axes, *sharding.partial_axes)):
             owned[cells] += 1
     assert (owned == 1).all()
@@ -281,7 +281,7 @@ def test_halo_exchange(spmd, data):
             whole = np.arange(35).reshape(shape).astype(halo.dtypes[0])
             a.core[...] = whole[sharding.shard_slices(shape, grid.coords)]
             args = plain | {"periodic": halo.pattern.periodic}
-            wanted = _with_halos(a.local, _Sharded(whole, 0, sharding, None), grid.coords, args)
+            wanted = with_halos(a.local, whole, sharding, grid.coords, args)
             halo.update(a)
             assert same(a.local, wanted)
 

@@ -1,34 +1,17 @@
 """Random programs: every operation after every other, on arrays that lie where earlier operations left them."""
 
 import pytest
+from draws import HypothesisDraw, RandomDraw
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_machine import PATHS, RandomDraw, make_program
+from program_generator import make_program
 from program_runner import play
+from program_steps import PATHS
 from property_strategies import with_fixtures
 
 import spmd_grid as sg
 
 QUICK, MOST_STEPS = 50, 14
-
-
-class HypothesisDraw:
-    """Draws of hypothesis, which shrinks programs: fewer steps, on fewer ranks, on smaller arrays."""
-
-    def __init__(self, draw):
-        self._draw = draw
-
-    def integer(self, low, high):
-        return self._draw(st.integers(low, high))
-
-    def flag(self):
-        return self._draw(st.booleans())
-
-    def one_of(self, options):
-        return self._draw(st.sampled_from(options))
-
-    def order(self, items):
-        return list(self._draw(st.permutations(items)))
 
 
 @st.composite
@@ -56,7 +39,8 @@ def test_many_programs(spmd, most_ranks, data):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_program_on_every_path(spmd, most_ranks, path):
-    run_program(spmd, make_program(RandomDraw(7), most_ranks, 30, [path]))
+    for seed in 5, 17:  # which have steps of all kinds
+        run_program(spmd, make_program(RandomDraw(seed), most_ranks, 30, [path]))
 
 
 def test_programs_are_drawn_alike(most_ranks):

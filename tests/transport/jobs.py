@@ -22,17 +22,51 @@ def clean_environment(**more):
 
 
 @functools.cache
-def mpi_command():
-    """The words before ``-n``, and what the environment needs; None without a launcher."""
+def _library():
+    """Whose launcher there is: Open MPI's, or MPICH's; None without one."""
     if not MPIEXEC.exists():
         return None
     version = subprocess.run(
         [MPIEXEC, "--version"], capture_output=True, text=True, check=True, env=clean_environment()
     )
-    if any(name in version.stdout for name in ("Open MPI", "OpenRTE", "prterun")):
+    is_open_mpi = any(name in version.stdout for name in ("Open MPI", "OpenRTE", "prterun"))
+    return "Open MPI" if is_open_mpi else "MPICH"
+
+
+def mpi_command():
+    """The words before ``-n``, and what the environment needs; None without a launcher."""
+    if _library() == "Open MPI":
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return [str(MPIEXEC), "--oversubscribe"], root
-    return [str(MPIEXEC)], {}
+    return None if _library() is None else ([str(MPIEXEC)], {})
+
+
+def is_mpich() -> bool:
+    return _library() == "MPICH"
+
+
+needs_mpiexec = pytest.mark.skipif(not MPIEXEC.exists(), reason=f"no mpiexec beside {sys.executable}")
+
+
+def needs_mpich(reason):
+    """The mark of tests that another library's launcher cannot pass."""
+    return pytest.mark.skipif(not is_mpich(), reason=f"for MPICH: {reason}")
+
+
+# For programs that have a ``grid``: updates of halos in a compiled function, with something else in between.
+COMPILED_LOOP = """
+def compiled_loop(between, steps, **options):
+    import numba
+    @numba.njit(**options)
+    def run(plan, u, steps):
+        for _ in range(steps):
+            plan.update(u)
+    with sg.HaloExchange(grid, sg.Sharding(grid, [[0]], halo_sizes=[1, 1]), (4 * grid.size,), "f8", True) as plan:
+        u = np.ones(6)
+        run(plan, u, 2)
+        between()
+        run(plan, u, steps)
+"""
 
 
 class Job:

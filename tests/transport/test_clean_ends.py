@@ -9,36 +9,20 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import clean_environment, mpi_command, run_job
+from jobs import COMPILED_LOOP, clean_environment, is_mpich, mpi_command, needs_mpich, needs_mpiexec, run_job
 
-from spmd_grid.transport.last_words import LastWords
-from spmd_grid.transport.leftovers import unlink_mapped
+from spmd_grid.errors import TransportError
 
-if mpi_command() is None:
-    pytest.skip(f"no mpiexec beside {sys.executable}", allow_module_level=True)
-
-IS_MPICH = "--oversubscribe" not in mpi_command()[0]
+IS_MPICH = is_mpich()
 
 KEEP_MAPS = "from pathlib import Path; Path(f'maps{grid.rank}').write_text(Path('/proc/self/maps').read_text())"
 
-PROGRAM = """
+PROGRAM = f"""
 import ctypes, os, sys, time
 import numpy as np
 import spmd_grid as sg
-
-def loop():
-    import numba
-    @numba.njit
-    def run(plan, u, steps):
-        for _ in range(steps):
-            plan.update(u)
-    with sg.HaloExchange(grid, sg.Sharding(grid, [[0]], halo_sizes=[1, 1]), (4 * grid.size,), "f8", True) as plan:
-        u = np.ones(6)
-        run(plan, u, 2)
-        ready()
-        late()
-        run(plan, u, 10)  # waits, and holds the interpreter's lock
-
+{COMPILED_LOOP}"""
+PROGRAM += """
 def ready():
     sg.all_reduce(1, grid, [0], "sum")
     with open(f"pid{grid.rank}.new", "w") as file:
@@ -72,7 +56,7 @@ WAYS = {
     "collective": lambda: wait_in(lambda: sg.all_reduce(1, grid, [0], "sum")),
     "recv": lambda: wait_in(lambda: sg.recv(grid, [0], [0])),
     "first use": lambda: wait_in(lambda: sg.all_reduce(1, sg.init_grid((1, grid.size)), [1], "sum")),
-    "loop": loop,
+    "loop": lambda: compiled_loop(lambda: ready() or late(), 10),  # waits, and holds the interpreter's lock
     "sleep": lambda: ready() or time.sleep(30),
     "end": lambda: ready() or late(),
     "catches": catch,
@@ -85,6 +69,11 @@ if "KEEP_STDERR" in os.environ:
 KEEP_MAPS
 WAYS[sys.argv[1]]()
 """
+
+
+def of_mpi(name):
+    """A module of the MPI transport, which needs an MPI library, though no launcher."""
+    return pytest.importorskip(f"spmd_grid.transport.mpi.{name}", exc_type=TransportError)
 
 
 class Ended:
@@ -190,6 +179,7 @@ def ranks_of(target, n):
     return [n - 1 if place == -3 else place for place in TARGETS[target]] + [2] * (target == "all ranks" and n > 2)
 
 
+@needs_mpiexec
 @pytest.mark.parametrize(("way", "target", "n"), CASES)
 def test_ctrl_c(tmp_path, way, target, n):
     job = Ended(tmp_path, n, way, send(signal.SIGINT, *ranks_of(target, n)))
@@ -207,6 +197,7 @@ def test_ctrl_c(tmp_path, way, target, n):
     assert not shared_files(tmp_path) or not IS_MPICH
 
 
+@needs_mpiexec
 @pytest.mark.parametrize("target", ["last rank", pytest.param("all ranks", marks=pytest.mark.full)])
 @pytest.mark.parametrize("path", ["message", pytest.param("inline", marks=pytest.mark.full)])
 def test_ctrl_c_while_mpi_waits(tmp_path, path, target):
@@ -218,16 +209,19 @@ def test_ctrl_c_while_mpi_waits(tmp_path, path, target):
     assert len(reports(job)) == 1 or not IS_MPICH, job  # Open MPI's launcher ends the others by SIGTERM
 
 
+@needs_mpiexec
 def test_a_program_may_catch_the_interrupt(tmp_path):
     job = Ended(tmp_path, 3, "catches", send(signal.SIGINT, 0, 1, 2))
     assert (job.code, job.err, job.out) == (0, "", 3 * "saved\n"), job
 
 
+@needs_mpiexec
 def test_a_handler_of_the_programs_own_is_left_alone(tmp_path):
     job = Ended(tmp_path, 3, "own handler", send(signal.SIGINT, 1, 2))
     assert (job.code, job.err, job.out) == (0, "", 2 * "heard\n"), job
 
 
+@needs_mpiexec
 @pytest.mark.parametrize("target", ["last rank", pytest.param("all ranks", marks=pytest.mark.full)])
 @pytest.mark.parametrize("way", ["collective", *(pytest.param(w, marks=pytest.mark.full) for w in ("sleep", "loop"))])
 def test_sigterm(tmp_path, way, target):
@@ -238,12 +232,14 @@ def test_sigterm(tmp_path, way, target):
     assert re.search(r"rank \d \(\d,\) of 2 was told to end \(SIGTERM\) at app\.py:\d+; the job is ended", report), job
 
 
+@needs_mpiexec
 @pytest.mark.full
 def test_a_launcher_told_to_end_waits_for_nobody_that_computes_in_c(tmp_path):
     job = Ended(tmp_path, 2, "keeps the lock", send(signal.SIGTERM, -1))
     assert job.code != 0 and job.seconds < 8 and not job.left, job
 
 
+@needs_mpiexec
 @pytest.mark.parametrize("way", ["collective", *(pytest.param(w, marks=pytest.mark.full) for w in ("sleep", "loop"))])
 @pytest.mark.parametrize("ranks", [[1], pytest.param([0], marks=pytest.mark.full), [0, 1, -1, -2]])
 def test_sigkill_leaves_nothing_behind(tmp_path, way, ranks):
@@ -255,7 +251,7 @@ def test_sigkill_leaves_nothing_behind(tmp_path, way, ranks):
         assert not shared_files(tmp_path)
 
 
-@pytest.mark.skipif(not IS_MPICH, reason="stops the process by which MPICH's launcher looks after the ranks")
+@needs_mpich("stops the process by which MPICH's launcher looks after the ranks")
 @pytest.mark.parametrize("arena", ["1", pytest.param("", marks=pytest.mark.full)])
 def test_survivors_name_the_dead(tmp_path, arena):
     """The launcher does not come to end the job."""
@@ -278,6 +274,7 @@ def test_survivors_name_the_dead(tmp_path, arena):
     assert re.search(died, report), job
 
 
+@needs_mpiexec
 @pytest.mark.parametrize("end", ["returns", "raises", pytest.param("exits", marks=pytest.mark.full)])
 def test_other_ends_leave_nothing_behind(tmp_path, end):
     program = tmp_path / "app.py"
@@ -329,18 +326,18 @@ for turn in range(2):
 """
 
 
-@pytest.mark.skipif(not IS_MPICH, reason="Open MPI's windows print errors of their own")
+@needs_mpich("Open MPI's windows print errors of their own")
 @pytest.mark.parametrize("n", [2, *(pytest.param(n, marks=pytest.mark.full) for n in (3, 6))])
 def test_mpi_still_works_without_the_name_of_its_file(tmp_path, n):
     program = tmp_path / "works.py"
     program.write_text(STILL_WORKS.replace("KEEP_MAPS", KEEP_MAPS))
     job = run_job("mpiexec", n, program, python=["-W", "error", "-X", "dev"])
     assert (job.code, job.out, job.err) == (0, "", ""), job
-    if IS_MPICH:
-        assert not shared_files(tmp_path)
+    assert not shared_files(tmp_path)
 
 
 def test_only_mapped_files_of_mpich_are_unlinked(tmp_path):
+    unlink_mapped = of_mpi("leftovers").unlink_mapped
     mine, other = Path("/dev/shm/mpich_shm_spmd_grid_test"), Path("/dev/shm/other_spmd_grid_test")
     line = "7fa4791f6000-7fa4793fc000 rw-s 00000000 00:1b 39240                      {}\n"
     gone, elsewhere = "/dev/shm/mpich_shm_1_0 (deleted)", tmp_path / "dev" / "shm" / "mpich_shm_1"
@@ -362,7 +359,7 @@ def test_one_of_many_speaks(capfd):
     import numpy as np
 
     word, ended = np.zeros(1, np.int64), []
-    speakers = [LastWords(rank, word, True, ended.append) for rank in range(6)]
+    speakers = [of_mpi("last_words").LastWords(rank, word, True, ended.append) for rank in range(6)]
     threads = [threading.Thread(target=each.say, args=("the end", 7)) for each in speakers]
     for thread in threads:
         thread.start()
@@ -386,6 +383,7 @@ fail(40)
 """
 
 
+@needs_mpiexec
 def test_ranks_that_fail_together_do_not_talk_across_one_another(tmp_path):
     program = tmp_path / "app.py"
     program.write_text(TWO_FAIL)

@@ -1,17 +1,17 @@
-"""The check of plans: right ones pass, and every wrong one that looks right by its shapes is refused."""
+"""The check of steps: right ones pass, and every wrong one that looks right by its shapes is refused."""
 
 import json
 import math
 import random
-import time
 from itertools import product
 from pathlib import Path
 
 import pytest
+from layouts import layout
+from lying import Lying
 from reshard_oracle import all_split_axes, random_sharding
 
-from spmd_grid.errors import PlanError, ShardingError, SpmdError
-from spmd_grid.grid.box import Box
+from spmd_grid.errors import PlanError, SpmdError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
@@ -29,15 +29,11 @@ from spmd_grid.reshard.steps import (
     SWAP,
     Step,
 )
-from spmd_grid.reshard.verify import check_exchange, check_plan_steps, check_step, covers_once
+from spmd_grid.reshard.verify import check_plan_steps, check_step
 
 CASES = {
     case["name"]: case for case in json.loads((Path(__file__).parent / "wrong_plan_cases.json").read_text())["cases"]
 }
-
-
-def layout(grid, split_axes, shape, **options) -> Layout:
-    return Layout(Sharding(grid, split_axes, **options), shape)
 
 
 def check_everywhere(step) -> None:
@@ -357,222 +353,3 @@ def test_what_is_refused_is_wrong_and_what_passes_is_right(kind, request):
         assert is_right(step) == right, step
         verdicts.append(right)
     assert 0.1 < sum(verdicts) / len(verdicts) < 0.9
-
-
-# -- exchanges that lie ------------------------------------------------------------------------------------------------
-
-
-class Lying(Redistribution):
-    """A redistribution whose lists have been tampered with."""
-
-    def tamper(self, which, change):
-        object.__setattr__(self, "_changes", {**getattr(self, "_changes", {}), which: change})
-        return self
-
-    def _changed(self, which, found):
-        change = getattr(self, "_changes", {}).get(which)
-        return found if change is None else change(found)
-
-    def receives(self, coords):
-        return self._changed("receives", super().receives(coords)) if coords == (1, 1) else super().receives(coords)
-
-    def sends(self, coords):
-        return self._changed("sends", super().sends(coords)) if coords == (1, 1) else super().sends(coords)
-
-    def kept_box(self, coords):
-        return self._changed("kept", super().kept_box(coords)) if coords == (1, 1) else super().kept_box(coords)
-
-
-def lying():
-    grid = Grid((2, 3))
-    return Lying(layout(grid, [[0], [1]], (12, 12)), layout(grid, [[1], [0]], (12, 12)))
-
-
-def with_box(pieces, change):
-    first, *rest = pieces
-    return [Piece(first.process, change(first.box)), *rest]
-
-
-def halved(box):
-    return Box(box.starts, (box.stops[0] - 1, *box.stops[1:]))
-
-
-CHANGES = {
-    "as it is": ("kept", lambda box: box, None),
-    "a message is missing": ("receives", lambda pieces: pieces[1:], "every cell once"),
-    "a cell is missing": ("receives", lambda pieces: with_box(pieces, halved), "every cell once"),
-    "a message comes twice": ("receives", lambda pieces: [*pieces, pieces[0]], "every cell once"),
-    "what is kept comes too": ("receives", lambda pieces: [*pieces, Piece(4, Box((6, 6), (7, 7)))], "from itself"),
-    "nothing is kept": ("kept", lambda box: None, "every cell once"),
-    "from a process that does not have it": (
-        "receives",
-        lambda pieces: [Piece((pieces[0].process + 1) % 6, pieces[0].box), *pieces[1:]],
-        "which has",
-    ),
-    "from nobody": ("receives", lambda pieces: [Piece(6, pieces[0].box), *pieces[1:]], "which has nothing"),
-    "an empty box": ("receives", lambda pieces: [*pieces, Piece(0, Box((4, 2), (4, 3)))], "which has"),
-    "cells that are not wanted": (
-        "receives",
-        lambda pieces: with_box(pieces, lambda box: box.grow((1, 0), (0, 0))),
-        "which has|it wants",
-    ),
-    "nothing is sent": ("sends", lambda pieces: [], "sends nothing to process 1, which expects"),
-    "part of it is sent": ("sends", lambda pieces: with_box(pieces, halved), "which expects"),
-    "sent to somebody else": (
-        "sends",
-        lambda pieces: [Piece(2, pieces[0].box), *pieces[1:]],
-        "which wants|which expects",
-    ),
-    "sent to itself": ("sends", lambda pieces: [Piece(4, pieces[0].box), *pieces[1:]], "to process 4; it has"),
-    "sent to nobody": ("sends", lambda pieces: [Piece(7, pieces[0].box), *pieces[1:]], "which wants nothing"),
-    "what it does not have is sent": (
-        "sends",
-        lambda pieces: with_box(pieces, lambda box: Box((0, 0), (1, 1))),
-        "it has",
-    ),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_exchanges_that_lie(change):
-    which, how, words = CHANGES[change]
-    moved = lying().tamper(which, how)
-    if words is None:
-        for process in range(6):
-            check_exchange(moved, process)
-        return
-    with pytest.raises(PlanError, match=words):
-        for process in (4, 0, 1, 2, 3, 5):
-            check_exchange(moved, process)
-
-
-def test_the_exchange_that_runs_is_checked():
-    """Boxes are checked for native kinds too, where the step will run as an exchange of boxes."""
-    grid = Grid((2, 3))
-    source, target = layout(grid, [[0, 1]], (7,)), layout(grid, [[0]], (7,))
-    step = Step(ALL_GATHER, source, target, (1,), (0,))
-    check_plan_steps([step], source, target, moves=[Redistribution(source, target)])
-    bad = Lying(source, target).tamper("receives", lambda pieces: pieces[1:])
-    with pytest.raises(PlanError, match="every cell once"):
-        check_step(step, 4, bad)
-    with pytest.raises(PlanError):
-        check_plan_steps([step], source, target, moves=[bad])
-    with pytest.raises(PlanError, match="would run as"):
-        check_step(step, 0, Redistribution(target, source))
-
-
-def test_covers_once():
-    whole = Box((0, 0), (2, 4))
-    tiles = [Box((0, 0), (1, 4)), Box((1, 0), (2, 1)), Box((1, 1), (2, 4))]
-    assert covers_once(tiles, whole) and covers_once(tiles[::-1], whole) and covers_once([whole], whole)
-    for number in range(3):
-        assert not covers_once(tiles[:number] + tiles[number + 1 :], whole)
-        assert not covers_once([*tiles, tiles[number]], whole)
-    assert not covers_once([whole, whole], whole) and not covers_once([], whole)
-    assert covers_once([], Box((0, 0), (0, 4))) and not covers_once([whole], Box((0, 0), (0, 4)))
-    assert covers_once([Box((), ())], Box((), ())) and not covers_once([], Box((), ()))
-    assert not covers_once([Box((), ())] * 2, Box((), ()))
-
-
-def test_covers_once_where_boxes_interlock():
-    """A pinwheel: no cut goes through."""
-    tiles = [Box((0, 0), (1, 2)), Box((0, 2), (2, 3)), Box((2, 1), (3, 3)), Box((1, 0), (3, 1)), Box((1, 1), (2, 2))]
-    assert covers_once(tiles, Box((0, 0), (3, 3)))
-    assert not covers_once(tiles[:-1], Box((0, 0), (3, 3)))
-
-
-# -- plans -------------------------------------------------------------------------------------------------------------
-
-
-def test_steps_have_to_chain():
-    grid = Grid((2, 2))
-    a, b, c = (layout(grid, split, (4, 4)) for split in ([[0]], [[], [0]], [[]]))
-    move, gather = Step(ALL_TO_ALL, a, b, (0,), (1, 0)), Step(ALL_GATHER, b, c, (0,), (1,))
-    check_plan_steps([move, gather], a, c)
-    for steps, source, target, words in [
-        ([gather], a, c, "begins at"),
-        ([move], a, c, "ends at"),
-        ([move, move], a, b, "begins at"),
-        ([gather, move], b, b, "begins at"),
-        ([], a, b, "without steps"),
-    ]:
-        with pytest.raises(PlanError, match=words):
-            check_plan_steps(steps, source, target)
-
-
-def test_only_the_last_step_fills_halos():
-    grid = Grid((2, 2))
-    a, b, c = layout(grid, [[0]], (8,)), layout(grid, [[0]], (8,), halo_sizes=[1, 1]), layout(grid, [], (8,))
-    check_plan_steps([Step(EXCHANGE, a, b)], a, b)
-    check_plan_steps([Step(EXCHANGE, b, c)], b, c)
-    with pytest.raises(PlanError, match="which no later step reads"):
-        check_plan_steps([Step(EXCHANGE, a, b), Step(EXCHANGE, b, c)], a, c)
-
-
-def test_no_steps():
-    """Nothing has to be done where local arrays are equal, and nowhere else."""
-    grid = Grid((2, 1))
-    a, same, halos = (
-        layout(grid, split, (8,), **o) for split, o in [([[0]], {}), ([[1, 0]], {}), ([[0]], {"halo_sizes": [1, 0]})]
-    )
-    check_plan_steps([], a, a)
-    check_plan_steps([], a, same)
-    for source, target in [(a, halos), (halos, a), (halos, halos), (a, layout(grid, [], (8,)))]:
-        with pytest.raises(PlanError, match="has something to do"):
-            check_plan_steps([], source, target)
-    other = layout(Grid((2, 1), ranks=(1, 0)), [[0]], (8,))
-    with pytest.raises(PlanError, match="has something to do"):
-        check_plan_steps([], a, other)
-    partial = layout(Grid((2, 2)), [[0]], (8,), partial_axes=[1])
-    with pytest.raises(PlanError):
-        check_plan_steps([], partial, layout(Grid((2, 2)), [[0]], (8,)))
-    check_plan_steps([], partial, partial)
-
-
-def test_between_grids():
-    """Processes in the source only, in the target only, and in neither."""
-    source, target = layout(Grid((2, 2)), [[0], [1]], (5, 7)), layout(Grid((3,), ranks=(9, 2, 5)), [[], [0]], (5, 7))
-    steps = [Step(EXCHANGE, source, target)]
-    check_plan_steps(steps, source, target)
-    for process in range(12):
-        check_plan_steps(steps, source, target, process)
-        check_step(steps[0], process)
-
-
-def test_a_plan_error_says_that_it_is_ours():
-    assert issubclass(PlanError, SpmdError) and issubclass(PlanError, RuntimeError)
-    assert not issubclass(PlanError, ValueError)
-    with pytest.raises(ShardingError, match="of kind"):
-        Step("guess", layout(Grid((2,)), [], ()), layout(Grid((2,)), [], ()))
-
-
-# -- cost --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ["kind", "source", "target", "axes", "dims"],
-    [
-        (ALL_GATHER, [[0, 1], [2]], [[0], [2]], (1,), (0,)),
-        (ALL_GATHER, [[0, 1, 2]], [[]], (0, 1, 2), (0,)),
-        (SLICE, [[0]], [[0, 2, 1]], (2, 1), (0,)),
-        (SWAP, [[0, 1, 2]], [[0, 2, 1]], (1, 2), (0,)),
-        (EXCHANGE, [[0], [1]], [[1], [0]], (), ()),
-        (ALL_REDUCE, [[0]], [[0]], (1, 2), ()),
-    ],
-)
-def test_a_million_devices(kind, source, target, axes, dims):
-    """Nothing walks over them, not even over a group that is all of them; the bound is generous."""
-    grid = Grid((1024, 32, 32))
-    options = {"partial_axes": axes} if kind == ALL_REDUCE else {}
-    before, after = layout(grid, source, (1 << 22, 4096), **options), layout(grid, target, (1 << 22, 4096))
-    began = time.process_time()
-    check_plan_steps([Step(kind, before, after, axes, dims)], before, after, process=123_456)
-    assert time.process_time() - began < 0.5
-
-
-def test_many_partners():
-    grid = Grid((1024, 1024))
-    before, after = layout(grid, [[0, 1]], (1 << 24,)), layout(grid, [[1]], (1 << 24,))
-    began = time.process_time()
-    check_step(Step(EXCHANGE, before, after), 5 * 1024 + 7)
-    assert time.process_time() - began < 1
