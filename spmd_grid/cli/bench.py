@@ -1,4 +1,4 @@
-"""``python -m spmd_grid bench``: benchmarks against what one writes by hand and other libraries, and of planning."""
+"""``python -m spmd_grid bench``: against what one writes by hand and other libraries; of planning and of checking."""
 
 from __future__ import annotations
 
@@ -84,6 +84,15 @@ def add_parser(commands) -> None:
     )
     _add_options(plan, "'swap'", "only the smallest and the largest grids, few rounds")
     plan.set_defaults(command=_command(_bench_plan))
+    watch = kinds.add_parser(
+        "watch",
+        help="what recording and checking add to an operation",
+        description="Time per operation plain, recorded (as with a timeout) and checked (as with check=True), by turns"
+        " in one run, on small arrays; and the time in which an operation finds that it is neither.",
+    )
+    _add_options(watch, "'all_reduce'", "a few rows, few rounds")
+    _add_ranks(watch)
+    watch.set_defaults(command=_command(_bench_watch))
     kernels = kinds.add_parser(
         "kernels",
         help="the compiled kernels against numpy, in one process",
@@ -173,6 +182,18 @@ def _bench_plan(options) -> int:
     from spmd_grid.bench.plan import run_bench
 
     run_bench(_cases(options, plan_cases), _rounds(options), options.json, options.markdown)
+    return 0
+
+
+def _bench_watch(options) -> int:
+    from spmd_grid.bench import watch_cases
+
+    cases = _cases(options, watch_cases)
+    if _is_elsewhere(options):
+        return _on_ranks("watch", options)
+    from spmd_grid.bench.watch import run_bench
+
+    run_bench(cases, _rounds(options), options.json, options.markdown)
     return 0
 
 

@@ -41,7 +41,7 @@ def test_no_such_row(capsys):
     assert "they are like 'swap, 2x2x2'" in refused(capsys, "--rows", "5-d", kind="plan")
 
 
-@pytest.mark.parametrize("kind", ["halo", "ops", "reshard", "plan"])
+@pytest.mark.parametrize("kind", ["halo", "ops", "reshard", "plan", "watch"])
 def test_a_file_that_cannot_be_written(kind, capsys, tmp_path):
     assert "cannot write" in refused(capsys, "--json", str(tmp_path / "missing" / "figures.json"), kind=kind)
     assert "cannot write" in refused(capsys, "--markdown", str(tmp_path), kind=kind)
@@ -66,7 +66,7 @@ def test_no_figures_to_tell(kind, capsys, tmp_path):
     assert "has no row whose name contains ''" in refused(capsys, "--from", str(figures), kind=kind)
 
 
-@pytest.mark.parametrize("kind", ["halo", "ops", "reshard"])
+@pytest.mark.parametrize("kind", ["halo", "ops", "reshard", "watch"])
 def test_no_launcher(kind, capsys, monkeypatch):
     monkeypatch.setattr(launch.shutil, "which", lambda *_, **__: None)
     assert f"there is no mpiexec beside {sys.executable} or in PATH; 'pip install" in refused(capsys, kind=kind)
@@ -91,6 +91,7 @@ def test_no_mpi(capsys, monkeypatch, tmp_path):
         ("reshard", "--peers", "heat,fire"),
         ("ops", "--peers", "heat"),
         ("ops", "-n", "0"),
+        ("watch", "-n", "0"),
         ("plan", "-n", "2"),
         ("plan", "--rounds", "0"),
     ],

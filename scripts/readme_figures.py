@@ -1,0 +1,239 @@
+"""The figures of README.md and docs/debugging.md: whether they are those that docs/bench_*.json hold.
+
+    python scripts/readme_figures.py            # prints what differs, and exits with 1 if anything does
+    python scripts/readme_figures.py --write    # puts the figures into the pages
+
+They are measured by `python -m spmd_grid bench KIND --json docs/bench_KIND.json`.  On a page they stand between
+comments: tables between ``<!-- figures: KIND -->`` and ``<!-- end -->``, a few words with figures between
+``<!-- figures: KIND, WHICH -->`` and ``<!-- end -->``.  Which rows a table shows is up to the page: those whose names
+its first column has.  A comment for words must not begin a line, for Markdown takes what follows it there for HTML.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from difflib import ndiff
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from spmd_grid.bench import halo_report, ops_report, reshard_report, watch_modes, watch_report  # noqa: E402
+from spmd_grid.bench.halo_cases import HaloCase  # noqa: E402
+from spmd_grid.bench.ops_cases import OpsCase  # noqa: E402
+from spmd_grid.bench.reshard_cases import ReshardCase  # noqa: E402
+from spmd_grid.bench.rows import LIBRARIES, LIMIT, OURS, Row, markdown_table, slower_rows  # noqa: E402
+from spmd_grid.bench.table import Column, ratio, time_of  # noqa: E402
+
+PAGES = ROOT / "README.md", ROOT / "docs" / "debugging.md"
+_PLACE = re.compile(
+    r"(?P<begin><!-- figures: (?P<kind>\w+)(?:, (?P<which>[\w ]+))? -->)(?P<shown>.*?)(?P<end><!-- end -->)", re.DOTALL
+)
+
+
+class Figures(NamedTuple):
+    """How pages show the figures of a benchmark.
+
+    ``row``: a row from what JSON holds of it; ``head``: the head of the column of names; ``words``: of all rows, by
+    what pages call them.
+    """
+
+    row: Callable[[Mapping], Any]
+    head: str
+    columns: Sequence[Column]
+    words: Mapping[str, Callable[[Sequence], str]]
+
+
+# -- places on a page ------------------------------------------------------------------------------------------
+
+
+def places(page: str) -> list[tuple[str, str]]:
+    """What stands between comments, by what the first one says."""
+    return [(match["begin"], match["shown"]) for match in _PLACE.finditer(page)]
+
+
+def rewritten(page: str, folder: Path = ROOT / "docs") -> str:
+    """The page with the figures of the files in ``folder``.  Raises LookupError for what they do not have."""
+    shown_rows = {match["kind"]: _names(match["shown"]) for match in _PLACE.finditer(page) if not match["which"]}
+
+    def place(match: re.Match) -> str:
+        kind, which = match["kind"], match["which"]
+        if kind not in BENCHES:
+            raise LookupError(f"there is no bench {kind}: {match['begin']}")
+        found = json.loads((folder / f"bench_{kind}.json").read_text())["rows"]
+        rows = {figures["row"]: BENCHES[kind].row(figures) for figures in found}
+        if which is None:
+            due = _table(BENCHES[kind], rows, shown_rows[kind])
+        elif which == "rows shown":
+            due = f"{len(shown_rows.get(kind, ()))} of the {len(rows)} rows"
+        elif which in BENCHES[kind].words:
+            due = BENCHES[kind].words[which](list(rows.values()))
+        else:
+            raise LookupError(f"of bench {kind} no such words are known: {match['begin']}")
+        is_same = which is not None and due.split() == match["shown"].split()  # lines may break anywhere
+        return match["begin"] + (match["shown"] if is_same else due) + match["end"]
+
+    return _PLACE.sub(place, page)
+
+
+def differences(page: str, folder: Path = ROOT / "docs") -> list[str]:
+    """What ``rewritten`` changes, a line each: what the page has (-) and what the files have (+)."""
+    lines = []
+    for (begin, shown), (_, due) in zip(places(page), places(rewritten(page, folder)), strict=True):
+        changed = [line for line in ndiff(shown.strip().splitlines(), due.strip().splitlines()) if line[0] in "-+"]
+        lines += [begin, *changed] if changed else []
+    return lines
+
+
+def _names(table: str) -> list[str]:
+    """The first cells of the lines below the head."""
+    return [line.split("|")[1].strip() for line in table.strip().splitlines()[2:]]
+
+
+def _table(bench: Figures, rows: Mapping[str, Any], names: Sequence[str]) -> str:
+    missing = [name for name in names if name not in rows]
+    if missing:
+        raise LookupError(f"no row is called {missing[0]!r}")
+    cells = [[name, *(column.cell(rows[name]) for column in bench.columns)] for name in names]
+    lines = markdown_table([bench.head, *(column.head for column in bench.columns)], cells)
+    return "\n".join(["", *lines, ""])
+
+
+# -- what the benchmarks give ----------------------------------------------------------------------------------
+
+
+def _best(row: Row) -> str:
+    return row.best()
+
+
+def _best_of(library: str, row: Row) -> str | None:
+    return row.best_of(library)
+
+
+def _us(head: str, which: str | Callable[[Row], str]) -> Column:
+    """Microseconds, whose unit the page gives once for all."""
+    return Column(head, 0, lambda row: f"{row.us(which(row) if callable(which) else which):.2f}")
+
+
+def _rows_slower(rows: Sequence[Row]) -> str:
+    slower = slower_rows(rows)
+    worst = min(slower, key=lambda row: row.over_best, default=None)
+    return f"{len(slower)} of the {len(rows)} rows" + (
+        f", at worst {worst.over_best:.2f}x ({worst.case.name})" if worst else ""
+    )
+
+
+def _rows_far_apart(rows: Sequence[Row]) -> str:
+    return f"{sum(row.far for row in rows)} of the {len(rows)} rows"
+
+
+def _rows_disturbed(rows: Sequence) -> str:
+    return f"{sum(row.disturbed for row in rows)} of the {len(rows)} rows"
+
+
+def _range(values: Sequence[float], digits: int) -> str:
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
+
+
+def _small_calls(rows: Sequence[Row]) -> str:
+    """How much longer ours take than the best by hand on the fewest bytes."""
+    fewest = min(row.case.n_bytes for row in rows)
+    return _range([row.us(OURS) - row.us(row.best()) for row in rows if row.case.n_bytes == fewest], 1)
+
+
+def _swaps(rows: Sequence[Mapping]) -> str:
+    return _range([row["us"] for row in rows if row["case"]["kind"] == "swap"], 0)
+
+
+def _added(rows: Sequence[watch_report.WatchRow], to_exchanges: bool) -> str:
+    """What checking adds to the updates of a `HaloExchange`, or to all other operations."""
+    added = [row.added_us for row in rows if row.case.name.startswith("HaloExchange") == to_exchanges]
+    return _range(added, 0) if len(added) > 1 else f"{added[0]:.0f}"
+
+
+BENCHES = {
+    "halo": Figures(
+        partial(halo_report.RowFigures.from_dict, HaloCase),
+        "block of each rank, cut",
+        [
+            _us("called from Python", OURS),
+            _us("in a compiled loop", halo_report.IN_LOOP),
+            _us("without shared memory", halo_report.MESSAGE),
+            _us("best by hand", _best),
+            ratio("ratio", lambda row: row.over_best),
+            Column("which", 0, _best),
+        ],
+        {"rows slower": _rows_slower},
+    ),
+    "reshard": Figures(
+        partial(reshard_report.RowFigures.from_dict, ReshardCase),
+        "array, split dimensions",
+        [
+            time_of("ours", OURS),
+            time_of("from plain arrays", reshard_report.NUMPY),
+            time_of("without shared memory", reshard_report.MESSAGE),
+            time_of("Alltoallw", lambda row: row.best("Alltoallw")),
+            time_of("best by hand", _best),
+            ratio("best / ours", lambda row: row.over_best),
+            *(time_of(name, partial(_best_of, name)) for name in LIBRARIES),
+            time_of("memory", LIMIT),
+        ],
+        {"rows slower": _rows_slower, "rows far apart": _rows_far_apart},
+    ),
+    "ops": Figures(
+        partial(ops_report.RowFigures.from_dict, OpsCase),
+        "operation, bytes per rank",
+        [
+            time_of("ours", OURS),
+            time_of("plan", ops_report.PLAN),
+            time_of("from plain numpy arrays", ops_report.NUMPY),
+            time_of("best by hand", _best),
+            ratio("best / ours", lambda row: row.over_best),
+            Column("which", 0, _best),
+            Column("processors", 0, lambda row: f"{row.hop_ns:.0f} ns"),
+        ],
+        {"rows far apart": _rows_far_apart, "small calls": _small_calls},
+    ),
+    "plan": Figures(lambda figures: figures, "", [], {"swaps": _swaps}),
+    "watch": Figures(
+        watch_report.WatchRow.from_dict,
+        "operation",
+        [
+            time_of("plain", watch_modes.PLAIN),
+            time_of("recorded", watch_modes.RECORDED),
+            time_of("checked", watch_modes.CHECKED),
+            watch_report.difference("difference"),
+            watch_report.off("when off"),
+        ],
+        {
+            "rows disturbed": _rows_disturbed,
+            "exchange": partial(_added, to_exchanges=True),
+            "operations": partial(_added, to_exchanges=False),
+            "off": lambda rows: f"{max(row.off_ns for row in rows):.0f}",
+        },
+    ),
+}
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    is_wrong = False
+    for page in PAGES:
+        text = page.read_text()
+        if "--write" in sys.argv[1:]:
+            page.write_text(rewritten(text))
+        elif lines := differences(text):
+            is_wrong = True
+            print(f"{page.relative_to(ROOT)} has other figures (-) than docs/bench_*.json (+):", *lines, sep="\n")
+    return int(is_wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

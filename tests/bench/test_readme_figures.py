@@ -1,0 +1,94 @@
+"""The figures of the pages are those that the benchmarks wrote; and a changed one is found."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "readme_figures.py"
+spec = importlib.util.spec_from_file_location("readme_figures", SCRIPT)
+figures = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(figures)
+
+README, DEBUGGING = (page.read_text() for page in figures.PAGES)
+PAGES = pytest.mark.parametrize("page", [README, DEBUGGING], ids=[page.name for page in figures.PAGES])
+
+
+@PAGES
+def test_pages_have_the_figures_that_were_measured(page):
+    assert figures.differences(page) == []
+    assert figures.rewritten(page) == page
+
+
+def test_every_benchmark_is_shown():
+    shown = {begin.split()[2].rstrip(",") for page in (README, DEBUGGING) for begin, _ in figures.places(page)}
+    assert shown == set(figures.BENCHES)
+
+
+@PAGES
+def test_comments_on_a_page(page):
+    assert page.count("<!--") == 2 * len(figures.places(page))
+    assert not re.search(r"^<!-- figures: \w+,", page, re.MULTILINE)  # Markdown would take the line for HTML
+
+
+@pytest.mark.parametrize("kind", ["halo", "reshard", "ops"])
+def test_a_changed_figure_of_a_table_is_found(kind):
+    (shown,) = (shown for begin, shown in figures.places(README) if begin == f"<!-- figures: {kind} -->")
+    row = shown.strip().splitlines()[3]
+    cells = row.split(" | ")
+    changed = README.replace(row, " | ".join([cells[0], "77.7 us", *cells[2:]]))
+    begin, *lines = figures.differences(changed)
+    assert begin == f"<!-- figures: {kind} -->" and "77.7 us" in lines[0]
+    assert f"+ {row}" in lines and len(lines) == 2
+    assert figures.rewritten(changed) == README
+
+
+def test_a_changed_figure_of_a_sentence_is_found():
+    place = "<!-- figures: ops, small calls -->"
+    changed = README.replace(place, f"{place}about ")
+    begin, was, due = figures.differences(changed)
+    assert begin == place and was.startswith("- about ") and due.startswith("+ ")
+    assert figures.rewritten(changed) == README
+
+
+def test_a_line_may_break_within_a_sentence():
+    broken = README.replace("of the 48 rows<!-- end -->", "of the\n48 rows<!-- end -->")
+    assert broken != README and figures.differences(broken) == [] and figures.rewritten(broken) == broken
+
+
+def test_a_table_shows_the_rows_that_it_names():
+    lines = README.splitlines(keepends=True)
+    fewer = "".join(line for line in lines if not line.startswith("| broadcast, 8 B |"))
+    assert figures.differences(fewer) == [
+        "<!-- figures: ops, rows shown -->",
+        "- 28 of the 50 rows",
+        "+ 27 of the 50 rows",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [
+        ("<!-- figures: sleep -->\n<!-- end -->", "there is no bench sleep"),
+        ("x <!-- figures: halo, dreams -->1<!-- end -->", "of bench halo no such words are known"),
+        ("<!-- figures: ops -->\n| op |\n|---|\n| snore, 8 B |\n<!-- end -->", "no row is called 'snore, 8 B'"),
+    ],
+)
+def test_what_no_file_has(page, reason):
+    with pytest.raises(LookupError, match=reason):
+        figures.rewritten(page)
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(README.replace("| broadcast, 8 B | ", "| broadcast, 8 B | 1"))
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "PAGES", [page])
+    monkeypatch.setattr(figures.sys, "argv", ["readme_figures.py"])
+    assert figures.main() == 1
+    assert capsys.readouterr().out.startswith("page.md has other figures (-) than docs/bench_*.json (+):\n<!-- fig")
+    monkeypatch.setattr(figures.sys, "argv", ["readme_figures.py", "--write"])
+    assert figures.main() == 0 and page.read_text() == README
+    monkeypatch.setattr(figures.sys, "argv", ["readme_figures.py"])
+    assert figures.main() == 0 and capsys.readouterr().out == ""
