@@ -247,7 +247,7 @@ class ShardedArray:
 
         Collective over the sharding's axes.  ``periodic``: one bool, or one per tensor dimension.
         """
-        recorder = self._grid.recorder
+        recorder = self._grid.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(_Method(f"update_halo(periodic={periodic})"), self, self.update_halo, periodic)
         sharding = self.sharding
@@ -283,7 +283,7 @@ class ShardedArray:
         """
         if grid is None and isinstance(target, Sharding):
             grid = self._grid if target.grid == self._grid.grid else self._grid.like(target.grid, "reshard")
-        recorder = self._grid.recorder
+        recorder = self._grid.process.recorder
         if recorder is not None and recorder.is_idle:
             again = partial(self.reshard, target, grid, out=out, **options)
             return recorder.run(_Method(f"reshard({self.sharding} -> {target})"), self, again)
@@ -300,7 +300,7 @@ class ShardedArray:
 
         Collective over the grid.  Partial values are combined first.  Raises `DeviceError`.
         """
-        recorder = self._grid.recorder
+        recorder = self._grid.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(_Method(f"to_global(root={root})"), self, self.to_global, root)
         core = self.core

@@ -22,7 +22,6 @@ __all__ = [
     "LONG",
     "PLAIN",
     "PREFIX_BYTES",
-    "SIGNED",
     "Facts",
     "decode_facts",
     "encode",
@@ -30,7 +29,7 @@ __all__ = [
     "read_prefix",
 ]
 
-PLAIN, LONG, ERROR, SIGNED = 1, 2, 3, 4
+PLAIN, LONG, ERROR = 1, 2, 3
 
 _PREFIX = struct.Struct("<BxxxI8s")  # kind, bytes of the description or error text, fingerprint of the call
 PREFIX_BYTES = _PREFIX.size

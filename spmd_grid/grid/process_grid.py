@@ -28,7 +28,19 @@ class ProcessGrid:
     error.
     """
 
-    __slots__ = ("grid", "rank", "coords", "calls", "plans", "_world", "_groups", "_peers", "_closed", "__weakref__")
+    __slots__ = (
+        "grid",
+        "rank",
+        "coords",
+        "calls",
+        "plans",
+        "process",
+        "_world",
+        "_groups",
+        "_peers",
+        "_closed",
+        "__weakref__",
+    )
 
     def __init__(self, grid: Grid, world: Communicator):
         device = grid.device_of_process(world.rank)
@@ -37,6 +49,7 @@ class ProcessGrid:
         self.coords: MultiIndex | None = None if device is None else grid.multi_index(device)
         self.calls: dict = {}  # operations keep here what they have prepared for this grid
         self.plans = None  # and `map_overlap` its plans
+        self.process = world.process  # the calling one
         self._world = world
         self._groups: dict[tuple[int, ...], Communicator] = {}
         self._peers: dict[tuple[int, ...], Communicator] = {}
@@ -131,7 +144,7 @@ class ProcessGrid:
     @property
     def recorder(self):
         """What records the operations of this process, if anything does.  Local."""
-        return self._world.process.recorder
+        return self.process.recorder
 
     def allocate(self, shape: Shape, dtype, zeroed: bool = False) -> np.ndarray:
         """A new C-contiguous array, where possible in memory that the other processes of the node can address.

@@ -162,6 +162,10 @@ class Sharding:
         return shape
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         names = self.grid.axis_names or range(self.grid.ndim)
         parts = [f"{_lists(self.split_axes, names)} on {self.grid}"]
         if self.blocks != "ceil":

@@ -115,7 +115,7 @@ class HaloExchange:
         self._state = self._channel.address
         self._open_to_loops()
         if grid.recorder is not None:
-            self.__class__, self._comparisons = watched(HaloExchange), {}
+            self.__class__, self._method_calls = watched(HaloExchange), {}
 
     @cached_property
     def _words(self) -> str:

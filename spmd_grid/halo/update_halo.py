@@ -28,6 +28,7 @@ from spmd_grid.ops.arguments import check_grid, hashable
 from spmd_grid.ops.collective import Call, Operation, keep_call
 from spmd_grid.ops.kept import keep
 from spmd_grid.ops.signatures import same_dtype
+from spmd_grid.watch.recorder import Recorder
 
 __all__ = ["update_halo"]
 
@@ -124,15 +125,15 @@ class UpdateHalo(Operation):
         sharded_dims_offsets=None,
     ):
         course = self._prepare(grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
-        recorder = grid.recorder
+        recorder = grid.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(course, x, self._update, grid, course, x)
-        return self._update(grid, course, x)
+            return recorder.run(course, x, self._update, recorder, course, x)
+        return self._update(recorder, course, x)
 
-    def _update(self, grid, course: _Course, x):
+    def _update(self, recorder: Recorder | None, course: _Course, x):
         movements = course.agree(x)
         cells = np.asarray(x)
-        _note(grid, movements, cells)
+        _note(recorder, movements, cells)
         for line, transfer in movements:
             if line.path is DIRECT and line.comm.shares_objects:
                 run_direct(line.comm, transfer, line.comm.share(cells), cells)
@@ -156,16 +157,16 @@ class UpdateHalo(Operation):
         course = self._prepare(
             grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, "start"
         )
-        recorder = grid.recorder
+        recorder = grid.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(course, x, self._begin, grid, course, x)
-        return self._begin(grid, course, x)
+            return recorder.run(course, x, self._begin, recorder, course, x)
+        return self._begin(recorder, course, x)
 
-    def _begin(self, grid, course: _Course, x) -> Request:
+    def _begin(self, recorder: Recorder | None, course: _Course, x) -> Request:
         movements = course.agree(x)
         if not movements:
             return Request.completed(x)
-        _note(grid, movements, np.asarray(x))
+        _note(recorder, movements, np.asarray(x))
         comm = movements[0][0].comm
         return Request(comm, _steps(x, movements), comm.process.activity)
 
@@ -307,9 +308,8 @@ def _movements(shape: tuple[int, ...], lines: list[_Line]) -> list[tuple[_Line, 
     return movements
 
 
-def _note(grid, movements: list[tuple[_Line, Transfer]], cells: np.ndarray) -> None:
+def _note(recorder: Recorder | None, movements: list[tuple[_Line, Transfer]], cells: np.ndarray) -> None:
     """For traces."""
-    recorder = grid.recorder
     if recorder is not None:
         for line, transfer in movements:
             recorder.moved(Moved(line.comm, cells.itemsize, line.path, transfer))

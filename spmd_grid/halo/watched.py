@@ -7,6 +7,7 @@ in checking mode, all processes come to an update from such loops, or none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, wraps
 
 from spmd_grid.ops.compare import AgreePlan
@@ -16,45 +17,48 @@ __all__ = ["loop_form", "watched"]
 
 
 class _MethodCall:
-    """A call of one method of a plan, in words."""
+    """The calls of one method of a plan, in words; and what compares them, if together all make them."""
 
     def __init__(self, method: str, exchange):
-        self._method, self._exchange = method, exchange
+        self._text = f"HaloExchange.{method} of {exchange.name or exchange._words}"
+        self.compare: Callable[[], object] | None = None
 
     def describe(self) -> str:
-        return f"HaloExchange.{self._method} of {self._exchange.name or self._exchange._words}"
+        return self._text
 
 
 def _recorded(method, together: bool = True):
     """``method``, recorded; ``together``: the whole group calls it at once, which checking mode makes sure of."""
-    agreement = AgreePlan(f"HaloExchange.{method.__name__}")
+    name = method.__name__
+    agreement = AgreePlan(f"HaloExchange.{name}")
 
-    def checked(self, *fields, **options):
-        if together and self._grid.recorder.check and not (self._comm.shares_objects or self._closed):
-            compare = self._comparisons.get(method)
-            if compare is None:
-                compare = self._comparisons[method] = agreement.comparison(self._grid, self._axes, self._words)
-            compare()
+    def checked(self, recorder, activity, *fields, **options):
+        if together and recorder.check and not (self._comm.shares_objects or self._closed):
+            if activity.compare is None:
+                activity.compare = agreement.comparison(self._grid, self._axes, self._words)
+            activity.compare()
         result = method(self, *fields, **options)
         if together:
-            back = method.__name__ == "accumulate"
-            self._grid.recorder.moved(self._reverse.channel if back else self._channel)
+            recorder.moved(self._reverse.channel if name == "accumulate" else self._channel)
         return result
 
     @wraps(method)
     def call(self, *fields, **options):
-        recorder = self._grid.recorder
+        recorder = self._grid.process.recorder
         if recorder is None or not recorder.is_idle:
             return method(self, *fields, **options)
-        activity = _MethodCall(method.__name__, self)
-        return recorder.run(activity, fields[0] if fields else None, checked, self, *fields, **options)
+        activity = self._method_calls.get(name)
+        if activity is None:
+            activity = self._method_calls[name] = _MethodCall(name, self)
+        field = fields[0] if fields else None
+        return recorder.run(activity, field, checked, self, recorder, activity, *fields, **options)
 
     return call
 
 
 def loop_form(exchange) -> Form | None:
     """What makes compiled loops note their updates by themselves; None where nothing is traced.  Local."""
-    recorder = exchange._grid.recorder
+    recorder = exchange._grid.process.recorder
     return None if recorder is None else recorder.loop_form(_MethodCall("update", exchange), exchange._channel)
 
 

@@ -2,12 +2,11 @@
 
 A message is a frame (shape, dtype, and small arrays whole) and, for larger arrays, the bytes under a tag of their
 own that the frame names; so messages that are on their way at once cannot be confused.  In checking mode the frame
-announces the sender's call as well, which the receiver compares with its own.
+has the sender's call as well, which the receiver compares with its own.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,11 +18,11 @@ from spmd_grid.exchange.header import (
     ERROR,
     PLAIN,
     PREFIX_BYTES,
-    SIGNED,
     Facts,
     decode_facts,
     encode,
     encode_facts,
+    fingerprint,
     read_prefix,
 )
 from spmd_grid.exchange.memory import land, pack
@@ -31,40 +30,65 @@ from spmd_grid.exchange.pending import Request, drive
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
 from spmd_grid.ops.arguments import as_array, check_grid, check_output, hashable, root_index
+from spmd_grid.ops.collective import keep_call
 from spmd_grid.ops.member_arrays import fresh
 from spmd_grid.ops.plan import CallPlan
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, tag_of
+from spmd_grid.transport.communicator import (
+    FRAME_BYTES,
+    HEADER_BYTES,
+    MESSAGE_FRAME_BYTES,
+    SIGNATURE_BYTES,
+    Communicator,
+    tag_of,
+)
 from spmd_grid.watch.call_site import call_site
+from spmd_grid.watch.recorder import shown
 from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["recv", "send"]
 
+_MOST_SHOWN = 80  # of what a message is: dtypes may have many fields
+
 
 class _Call(NamedTuple):
-    """One side of a message: what both must agree on, and the operation in words."""
+    """One side of a message; ``place``: the other's in the group, None for anybody's."""
 
     comm: Communicator
-    group: str
+    place: int | None
+    group: bytes  # what the other's must be equal to
     text: str
 
     def describe(self) -> str:
+        """The operation in words, for reports."""
         return self.text
 
-    def signature(self, x: str = "") -> str:
+    def signature(self, where: str, x: str = "") -> str:
         """Who calls, and where, for the table of a mismatch."""
-        return f"{self.comm.process.label()}: {self.text}{x} at {call_site()}"
+        return f"{self.comm.process.label()}: {self.text}{x[:_MOST_SHOWN]} at {where}"
 
 
-def _prepare(name: str, grid, grid_axes, argument: str, coords, takes_any: bool = False) -> tuple[_Call, int | None]:
-    """The call, which is under way from now on, and the other's place in the group; None for anybody's.  Local."""
+def _find(name: str, grid, grid_axes, argument: str, coords) -> _Call:
+    """The prepared call, which is under way from now on.  Local."""
+    axes, coords = hashable(grid_axes), hashable(coords)
+    try:
+        # The types as well, since 1, 1.0 and True are equal, and not all of them are coordinates.
+        key = name, axes, coords, coords is None or tuple(map(type, coords)), tuple(map(type, axes))
+        call = grid.calls[key]
+    except (KeyError, TypeError, AttributeError):
+        call = _prepare(name, grid, grid_axes, argument, coords)
+        keep_call(grid, key, call)
+    call.comm.process.activity = call
+    return call
+
+
+def _prepare(name: str, grid, grid_axes, argument: str, coords) -> _Call:
     check_grid(name, grid)
     axes = grid.grid.axes(grid_axes, f"{name}: grid_axes")
-    place = None if coords is None and takes_any else root_index(name, grid, axes, hashable(coords), argument)
-    shown = "any" if place is None else list(in_group_device(grid.grid, axes, place))
-    comm = grid.peers(axes)
-    call = _Call(comm, f"{list(axes)} of {grid.grid}", f"{name}(grid_axes={list(axes)}, {argument}={shown})")
-    comm.process.activity = call
-    return call, place
+    is_anybody = coords is None and argument == "source"
+    place = None if is_anybody else root_index(name, grid, axes, coords, argument)
+    shown = "any" if is_anybody else list(in_group_device(grid.grid, axes, place))
+    group = fingerprint(f"{list(axes)} of {grid.grid}")
+    return _Call(grid.peers(axes), place, group, f"{name}(grid_axes={list(axes)}, {argument}={shown})")
 
 
 class Send:
@@ -89,14 +113,14 @@ class Send:
     name = "send"
 
     def __call__(self, x, grid, grid_axes, destination) -> None:
-        call, place, steps = self._prepare(x, grid, grid_axes, destination)
+        call, steps = self._prepare(x, grid, grid_axes, destination)
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(call, x, self._go, call, place, steps)
-        return self._go(call, place, steps)
+            return recorder.run(call, x, self._go, call, steps)
+        return self._go(call, steps)
 
-    def _go(self, call: _Call, place: int, steps: Iterator[list]) -> None:
-        if place == call.comm.rank:
+    def _go(self, call: _Call, steps: Iterator[list]) -> None:
+        if call.place == call.comm.rank:
             Request(call.comm, steps, call)  # completes when this process receives it
         else:
             drive(call.comm, steps)
@@ -104,7 +128,7 @@ class Send:
 
     def start(self, x, grid, grid_axes, destination) -> Request:
         """Begins to send; x must hold still until ``wait()``."""
-        call, _, steps = self._prepare(x, grid, grid_axes, destination)
+        call, steps = self._prepare(x, grid, grid_axes, destination)
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(call, x, Request, call.comm, steps, call)
@@ -122,17 +146,16 @@ class Send:
             lambda x, out: self.start(x, grid, grid_axes, destination),
         )
 
-    def _prepare(self, x, grid, grid_axes, destination) -> tuple[_Call, int, Iterator[list]]:
-        call, place = _prepare(self.name, grid, grid_axes, "destination", destination)
-        comm = call.comm
+    def _prepare(self, x, grid, grid_axes, destination) -> tuple[_Call, Iterator[list]]:
+        call = _find(self.name, grid, grid_axes, "destination", destination)
         try:
             x = as_array(self.name, x)
         except SpmdError as error:
             culprit = type(error)(f"{error} (on rank {grid.rank} {grid.coords})")
-            return call, place, _send_error(comm, place, culprit)
-        if place == comm.rank:
+            return call, _send_error(call, culprit)
+        if call.place == call.comm.rank:
             x = x.copy()
-        return call, place, _send_array(call, place, x)
+        return call, _send_array(call, x)
 
 
 class Recv:
@@ -159,8 +182,8 @@ class Recv:
     name = "recv"
 
     def __call__(self, grid, grid_axes, source=None, *, out=None) -> np.ndarray:
-        call, place = _prepare(self.name, grid, grid_axes, "source", source, takes_any=True)
-        comm, steps = call.comm, _receive_array(call, place, out, noted=True)
+        call = _find(self.name, grid, grid_axes, "source", source)
+        comm, steps = call.comm, _receive_array(call, out, noted=True)
         recorder = comm.process.recorder
         if recorder is not None and recorder.is_idle:
             result = recorder.run(call, None, drive, comm, steps)
@@ -171,8 +194,8 @@ class Recv:
 
     def start(self, grid, grid_axes, source=None, *, out=None) -> Request:
         """Begins to receive; ``wait()`` gives the array."""
-        call, place = _prepare(self.name, grid, grid_axes, "source", source, takes_any=True)
-        return Request(call.comm, _receive_array(call, place, out), call)
+        call = _find(self.name, grid, grid_axes, "source", source)
+        return Request(call.comm, _receive_array(call, out), call)
 
     def plan(self, grid, shape, dtype, grid_axes, source=None) -> CallPlan:
         """The operation for messages of ``shape`` and ``dtype``; others are refused.  Local."""
@@ -192,15 +215,16 @@ class Recv:
         return plan
 
 
-def _send_array(call: _Call, place: int, x: np.ndarray) -> Iterator[list]:
-    comm, facts = call.comm, Facts(x.shape, x.dtype)
-    recorder, kind, body = comm.process.recorder, PLAIN, encode_facts(facts)
-    if recorder is not None and recorder.check:
-        kind, body = SIGNED, pickle.dumps((body, call.group, call.signature(f" on {x.dtype} {x.shape}")))
-    frame, late, tag = _frame(comm, kind, body)
+def _send_array(call: _Call, x: np.ndarray) -> Iterator[list]:
+    comm, place, facts = call.comm, call.place, Facts(x.shape, x.dtype)
+    frame, late, tag = _frame(comm, PLAIN, encode_facts(facts))
     if facts.fits_inline:
         frame[HEADER_BYTES : HEADER_BYTES + facts.nbytes] = x.tobytes()
-    _note(comm, comm.rank, tag, place, facts.nbytes)
+    recorder = comm.process.recorder
+    if recorder is not None:
+        _note(recorder, comm, comm.rank, tag, place, facts.nbytes)
+        if recorder.check:
+            _sign(frame, call, shown(x))
     requests = comm.isend_frame(frame, place)
     if late:
         requests += comm.isend_body(np.frombuffer(late, np.uint8), place, tag)
@@ -210,8 +234,9 @@ def _send_array(call: _Call, place: int, x: np.ndarray) -> Iterator[list]:
     yield requests
 
 
-def _send_error(comm: Communicator, place: int, error: SpmdError) -> Iterator[list]:
+def _send_error(call: _Call, error: SpmdError) -> Iterator[list]:
     """Tells the receiver, which waits for an array, why there is none; then raises here too."""
+    comm, place = call.comm, call.place
     frame, body, tag = _frame(comm, ERROR, encode_error(error))
     yield comm.isend_frame(frame, place) + comm.isend_body(np.frombuffer(body, np.uint8), place, tag)
     raise error
@@ -222,21 +247,34 @@ def _frame(comm: Communicator, kind: int, body: bytes) -> tuple[bytearray, bytes
     comm.process.messages += 1
     tag = tag_of("bodies of send and recv", comm.process.messages)
     header, late = encode(kind, tag.to_bytes(8, "little"), body)
-    return bytearray(header.ljust(FRAME_BYTES, b"\0")), late, tag
+    return bytearray(header.ljust(MESSAGE_FRAME_BYTES, b"\0")), late, tag
 
 
-def _receive_array(call: _Call, source: int | None, out: np.ndarray | None, noted: bool = False) -> Iterator[list]:
+def _sign(frame: bytearray, call: _Call, x: str) -> None:
+    """Writes the sender's call to the end of its frame: what must be equal, and as much of the words as fits."""
+    signature = call.group + call.signature(call_site(), x).encode()[: SIGNATURE_BYTES - len(call.group)]
+    frame[FRAME_BYTES : FRAME_BYTES + len(signature)] = signature
+
+
+def _signed(frame: bytearray) -> tuple[bytes, str]:
+    """What its sender has written to the end of a frame, which is nothing outside of checking mode."""
+    signature = bytes(frame[FRAME_BYTES:]).rstrip(b"\0")
+    return signature[:8], signature[8:].decode(errors="replace")
+
+
+def _receive_array(call: _Call, out: np.ndarray | None, noted: bool = False) -> Iterator[list]:
     """``noted``: whether a trace is to have it, with the operation under way."""
-    comm, frame = call.comm, bytearray(FRAME_BYTES)
+    comm, frame = call.comm, bytearray(MESSAGE_FRAME_BYTES)
     recorder = comm.process.recorder
-    signature = call.signature() if recorder is not None and recorder.check else ""
-    request = comm.irecv_frame(frame, source)
+    checks = recorder is not None and recorder.check
+    where = call_site() if checks else ""
+    request = comm.irecv_frame(frame, call.place)
     yield [request]
     sender = comm.source_of(request)
     kind, length, tag_bytes = read_prefix(frame)
     tag = int.from_bytes(tag_bytes, "little")
-    if noted:
-        _note(comm, sender, tag)
+    if noted and recorder is not None:
+        _note(recorder, comm, sender, tag)
     body, problem, signed = bytes(frame[PREFIX_BYTES : PREFIX_BYTES + length]), None, ""
     if kind != PLAIN:
         late = np.empty(length, np.uint8)
@@ -244,10 +282,10 @@ def _receive_array(call: _Call, source: int | None, out: np.ndarray | None, note
         body = late.tobytes()
     if kind == ERROR:
         raise error_from(body)
-    if kind == SIGNED:
-        body, group, signed = pickle.loads(body)
-        if group != call.group:
-            problem = mismatch([signed, signature])
+    if checks:
+        group, signed = _signed(frame)
+        if group and group != call.group:
+            problem = mismatch([signed, call.signature(where)])
     facts = decode_facts(body)
     if problem is None and out is not None:
         problem = _misfit(out, facts, signed)
@@ -275,14 +313,12 @@ class _Passed(NamedTuple):
         return self.told
 
 
-def _note(comm: Communicator, sender: int, tag: int, place: int | None = None, n_bytes: int = 0) -> None:
+def _note(recorder, comm: Communicator, sender: int, tag: int, place: int | None = None, n_bytes: int = 0) -> None:
     """Notes a member's message for traces: its sender says what goes to ``place``, its receiver waits for that."""
-    recorder = comm.process.recorder
-    if recorder is not None:
-        processes = comm.processes
-        sent = {} if place in (None, comm.rank) else {processes[place]: n_bytes}
-        awaits = (processes[sender],) if place is None else ()
-        recorder.moved(_Passed(Traffic(sent, "message", f"message {tag} of {processes[sender]}", awaits)))
+    processes = comm.processes
+    sent = {} if place in (None, comm.rank) else {processes[place]: n_bytes}
+    awaits = (processes[sender],) if place is None else ()
+    recorder.moved(_Passed(Traffic(sent, "message", f"message {tag} of {processes[sender]}", awaits)))
 
 
 def _misfit(out, facts: Facts, signed: str) -> OutputError | None:

@@ -319,7 +319,7 @@ def _run(prepared: _Prepared, local, out, name: str | None = None):
     """Runs a resharding.  Collective over the processes of both layouts' grids."""
     if not prepared.takes_part:
         return None
-    recorder = prepared.everybody.recorder
+    recorder = prepared.everybody.process.recorder
     if recorder is not None and recorder.is_idle:
         activity = prepared.call if name is None else _Named(prepared.call, name)
         return recorder.run(activity, local, _run, prepared, local, out)

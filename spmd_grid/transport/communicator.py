@@ -22,6 +22,8 @@ __all__ = [
     "FRAME_BYTES",
     "HEADER_BYTES",
     "INLINE_BYTES",
+    "MESSAGE_FRAME_BYTES",
+    "SIGNATURE_BYTES",
     "TAGS",
     "Activity",
     "Communicator",
@@ -33,6 +35,9 @@ __all__ = [
 HEADER_BYTES = 128
 INLINE_BYTES = 128
 FRAME_BYTES = HEADER_BYTES + INLINE_BYTES
+# A frame from one member to another has room for its sender's call as well.
+SIGNATURE_BYTES = 256
+MESSAGE_FRAME_BYTES = FRAME_BYTES + SIGNATURE_BYTES
 
 # The tags of messages within one group, by what they are for; where there are many, users take turns with them.  MPI
 # promises tags up to 32767.
@@ -182,7 +187,7 @@ class Communicator(Protocol):
         """Starts receiving exactly ``len(buffer)`` bytes; a list of requests."""
 
     def isend_frame(self, frame: bytearray, destination: int) -> list:
-        """Starts sending one frame to a member that takes it with ``irecv_frame``."""
+        """Starts sending one frame of MESSAGE_FRAME_BYTES to a member that takes it with ``irecv_frame``."""
 
     def irecv_frame(self, frame: bytearray, source: int | None) -> Any:
         """Starts receiving one frame, from anybody if ``source`` is None; ``source_of`` names the sender."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["BEGUN", "DONE", "FAILED", "RECORDER_BYTES", "Record", "Recorder", "label_in", "records_in"]
+__all__ = ["BEGUN", "DONE", "FAILED", "RECORDER_BYTES", "Record", "Recorder", "label_in", "records_in", "shown"]
 
 BEGUN, DONE, FAILED = 1, 2, 3
 
@@ -84,7 +84,7 @@ class Recorder:
 
     def run(self, activity, array, function: Callable, *args, **options):
         """``function(*args, **options)``, recorded as ``activity`` (which can ``describe`` itself) on an array."""
-        what, where = f"{activity.describe()}{_shown(array)}", call_site()
+        what, where = f"{activity.describe()}{shown(array)}", call_site()
         number = self._begin(what, where)
         self.is_idle = False
         state = FAILED
@@ -164,19 +164,27 @@ def label_in(memory: np.ndarray) -> str:
     return memory[:_LABEL_BYTES].tobytes().rstrip(b"\0").decode("utf-8", "replace")
 
 
-def _shown(array) -> str:
-    """An array in a few words."""
+def shown(array) -> str:
+    """An array in a few words, to follow those for what is done with it.
+
+    >>> shown(np.zeros((2, 3)))
+    ' on float64 (2, 3)'
+    """
     if type(array) is np.ndarray:
-        return f" on {_name_of(array.dtype)} {array.shape}"
+        return f" on{_dtype_and_shape(array.dtype, array.shape)}"
     name = getattr(array, "name", None)
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     named = f" '{name}'" if isinstance(name, str) and name else ""
-    return named if not isinstance(shape, tuple) or dtype is None else f" on{named} {_name_of(dtype)} {tuple(shape)}"
+    is_array = isinstance(shape, tuple) and dtype is not None
+    return f" on{named}{_dtype_and_shape(dtype, tuple(shape))}" if is_array else named
 
 
-_name_of = lru_cache(str)  # numpy takes longer for this than all the rest
+@lru_cache  # numpy takes longer for this than all the rest
+def _dtype_and_shape(dtype, shape: tuple[int, ...]) -> str:
+    return f" {dtype} {shape}"
 
 
+@lru_cache
 def _joined(what: str, where: str) -> bytes:
     """Both in as many bytes as a row has; the place is kept whole."""
     tail = where.replace("\n", " ").encode()[-_PLACE_BYTES:]

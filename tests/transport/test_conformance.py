@@ -8,7 +8,7 @@ import pytest
 
 from spmd_grid.errors import TransportError
 from spmd_grid.transport import communicator
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, MESSAGE_FRAME_BYTES, Communicator
 from spmd_grid.transport.launch import current_world
 from spmd_grid.transport.simulated.communicator import ThreadCommunicator
 
@@ -205,12 +205,12 @@ def test_frames_from_anybody(spmd, n):
         comm = current_world()
         if comm.rank:
             for turn in range(3):
-                comm.wait_all(comm.isend_frame(bytearray([comm.rank, turn]) + bytearray(FRAME_BYTES - 2), 0))
+                comm.wait_all(comm.isend_frame(bytearray([comm.rank, turn]) + bytearray(MESSAGE_FRAME_BYTES - 2), 0))
             comm.barrier()
             return None
         turns = dict.fromkeys(range(1, n), 0)
         for _ in range(3 * (n - 1)):
-            frame = bytearray(FRAME_BYTES)
+            frame = bytearray(MESSAGE_FRAME_BYTES)
             request = comm.irecv_frame(frame, None)
             comm.wait_all([request])
             sender = comm.source_of(request)
@@ -228,7 +228,7 @@ def test_frames_from_somebody_and_from_anybody(spmd):
     def body():
         comm = current_world()
         if comm.rank == 0:
-            frames = [bytearray(FRAME_BYTES) for _ in range(3)]
+            frames = [bytearray(MESSAGE_FRAME_BYTES) for _ in range(3)]
             requests = [comm.irecv_frame(frame, source) for frame, source in zip(frames, [1, None, 1])]
             comm.barrier()
             comm.wait_all(requests)
@@ -237,7 +237,7 @@ def test_frames_from_somebody_and_from_anybody(spmd):
         comm.barrier()
         requests = []
         for i in range(3):
-            requests += comm.isend_frame(bytearray([10 + i]) + bytearray(FRAME_BYTES - 1), 0)
+            requests += comm.isend_frame(bytearray([10 + i]) + bytearray(MESSAGE_FRAME_BYTES - 1), 0)
         comm.wait_all(requests)
 
     assert spmd(2, body)[0] == [10, 11, 12]

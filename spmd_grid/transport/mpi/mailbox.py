@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from hashlib import blake2b
 
-from spmd_grid.transport.communicator import FRAME_BYTES, tag_of
+from spmd_grid.transport.communicator import MESSAGE_FRAME_BYTES, tag_of
 from spmd_grid.transport.mpi.library import MPI
 from spmd_grid.transport.mpi.lifeline import Departure
 from spmd_grid.transport.mpi.watched import Watched
@@ -18,7 +18,7 @@ from spmd_grid.transport.mpi.watched import Watched
 __all__ = ["FrameReceive", "Mailbox", "group_name"]
 
 _NAME_BYTES = 16
-_MESSAGE_BYTES = _NAME_BYTES + FRAME_BYTES
+_MESSAGE_BYTES = _NAME_BYTES + MESSAGE_FRAME_BYTES
 _TAG = tag_of("frames of send and recv")
 
 
