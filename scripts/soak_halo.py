@@ -2,7 +2,7 @@
 
     mpiexec -n 2 python scripts/soak_halo.py --updates 1000000
 
-Every rank writes new values into its faces, which follow from the step and the rank; after the update its halo must hold
+Every rank writes new values into its faces, which follow from the step and the rank; after it its halo must hold
 those of its neighbours, of this very step.  First called from Python, then in a compiled loop.  Exits with 1 after a
 lost update, or if resident memory has grown.  More ranks than cores are fine.
 """

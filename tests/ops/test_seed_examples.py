@@ -33,7 +33,7 @@ def run(spmd, op, grid_shape, inputs, *args, dtype="i1", **kwargs):
 
 
 def test_device_groups(spmd):
-    """Overview, "Device Groups", first example: grid 2x3x4x5, axes [0, 1]: one group per (k, m), of all (i, j, k, m)."""
+    """Overview, "Device Groups", first example: grid 2x3x4x5, axes [0, 1]: a group per (k, m), of all (i, j, k, m)."""
 
     def body():
         grid = sg.init_grid((2, 3, 4, 5))

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from jobs import mpi_command, run_job
+from jobs import run_job
 
 import spmd_grid as sg
 from spmd_grid.errors import TransportError
@@ -336,8 +336,6 @@ def test_processes_that_are_not_there(spmd):
 
 
 def run_mpi(tmp_path, n, text, *args):
-    if mpi_command() is None:
-        pytest.skip("no mpiexec")
     program = tmp_path / "program.py"
     program.write_text(PROLOGUE + text)
     return run_job("mpiexec", n, program, *args)

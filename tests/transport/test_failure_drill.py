@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from jobs import Job, mpi_command, run_job
+from jobs import Job, mpi_command, needs_mpiexec, run_job
 
 from spmd_grid.errors import TransportError
 
@@ -164,7 +164,8 @@ seed = int(sys.argv[1])
 common = np.random.default_rng(seed)
 own = np.random.default_rng([seed, me])
 grids = [grid, sg.init_grid((size,), ranks=range(size)[::-1])]
-grids += [sg.init_grid((2,), ranks=pair) for pair in {(0, 1), (size - 1, 0), (size // 2, size - 1)} if len({*pair}) == 2]
+pairs = {(0, 1), (size - 1, 0), (size // 2, size - 1)}
+grids += [sg.init_grid((2,), ranks=pair) for pair in pairs if len({*pair}) == 2]
 for step in range(100):
     g = grids[common.integers(len(grids))]
     kind, length = common.integers(4), int(common.choice([1, 100, 20_000]))
@@ -252,10 +253,9 @@ def test_without_threads_in_mpi_an_exception_still_ends_the_job(tmp_path):
     assert job.ended - started < 20
 
 
+@needs_mpiexec
 def test_the_wrong_launcher(tmp_path):
     """N programs of one process each, where the launcher says that they are N."""
-    if mpi_command() is None:
-        pytest.skip(f"no mpiexec beside {sys.executable}")
     program = tmp_path / "one.py"
     program.write_text("import spmd_grid as sg\nsg.init_grid((-1,))\n")
     job = Job([sys.executable, program], tmp_path, OMPI_COMM_WORLD_SIZE="4", **mpi_command()[1])
