@@ -108,7 +108,10 @@ class SimulationError(SpmdError, ImportError):
 
 
 class DeadlockError(SpmdError, RuntimeError):
-    """Every simulated rank waits and none can go on; the message says which rank waits where for whom."""
+    """Every simulated rank waits and none can go on; the message says which rank waits where for whom.
+
+    Under MPI: a process waits for a message that only itself could send.
+    """
 
 
 class HangError(SpmdError, RuntimeError):

@@ -1,7 +1,6 @@
 """send and recv: one array from one device of a group to another.
 
-A message is a frame (shape, dtype, and small arrays whole) and, for larger arrays, the bytes under a tag of their
-own that the frame names; so messages that are on their way at once cannot be confused.  In checking mode the frame
+A message is a frame (shape, dtype, and small arrays whole) and, for larger arrays, a body.  In checking mode the frame
 has the sender's call as well, which the receiver compares with its own.
 """
 
@@ -39,7 +38,6 @@ from spmd_grid.transport.communicator import (
     MESSAGE_FRAME_BYTES,
     SIGNATURE_BYTES,
     Communicator,
-    tag_of,
 )
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.recorder import shown
@@ -70,13 +68,16 @@ class _Call(NamedTuple):
 def _find(name: str, grid, grid_axes, argument: str, coords) -> _Call:
     """The prepared call, which is under way from now on.  Local."""
     axes, coords = hashable(grid_axes), hashable(coords)
-    try:
+    if type(axes) is tuple and (coords is None or type(coords) is tuple):
         # The types as well, since 1, 1.0 and True are equal, and not all of them are coordinates.
-        key = name, axes, coords, coords is None or tuple(map(type, coords)), tuple(map(type, axes))
-        call = grid.calls[key]
-    except (KeyError, TypeError, AttributeError):
-        call = _prepare(name, grid, grid_axes, argument, coords)
-        keep_call(grid, key, call)
+        key = name, axes, coords, tuple(map(type, axes + (coords or ())))
+        try:
+            call = grid.calls[key]
+        except (KeyError, TypeError, AttributeError):
+            call = _prepare(name, grid, axes, argument, coords)
+            keep_call(grid, key, call)
+    else:  # what can be read but once, or is refused
+        call = _prepare(name, grid, axes, argument, coords)
     call.comm.process.activity = call
     return call
 
@@ -166,7 +167,8 @@ class Recv:
     a new array, or ``out``, which must have the message's shape and dtype.
 
     Raises `AxisError`, `DeviceError`, `OutputError` (on this device; the message is used up), what the sender
-    raised and, in checking mode, `MismatchError` (on this device) where the sender named other grid axes.
+    raised and, in checking mode, `MismatchError` (on this device) where the sender named other axes, or another grid,
+    of the same processes.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():
@@ -217,37 +219,33 @@ class Recv:
 
 def _send_array(call: _Call, x: np.ndarray) -> Iterator[list]:
     comm, place, facts = call.comm, call.place, Facts(x.shape, x.dtype)
-    frame, late, tag = _frame(comm, PLAIN, encode_facts(facts))
+    frame, bodies, number = _frame(comm, PLAIN, encode_facts(facts))
     if facts.fits_inline:
         frame[HEADER_BYTES : HEADER_BYTES + facts.nbytes] = x.tobytes()
     recorder = comm.process.recorder
     if recorder is not None:
-        _note(recorder, comm, comm.rank, tag, place, facts.nbytes)
+        _note(recorder, comm, comm.rank, number, place, facts.nbytes)
         if recorder.check:
             _sign(frame, call, shown(x))
-    requests = comm.isend_frame(frame, place)
-    if late:
-        requests += comm.isend_body(np.frombuffer(late, np.uint8), place, tag)
     if not facts.fits_inline:
-        whole = Box.from_shape(x.shape)
-        requests += comm.isend_body(pack(x, [whole], (0, x.size)), place, tag)
-    yield requests
+        bodies.append(pack(x, [Box.from_shape(x.shape)], (0, x.size)))
+    yield comm.isend_message(frame, bodies, place)
 
 
 def _send_error(call: _Call, error: SpmdError) -> Iterator[list]:
     """Tells the receiver, which waits for an array, why there is none; then raises here too."""
-    comm, place = call.comm, call.place
-    frame, body, tag = _frame(comm, ERROR, encode_error(error))
-    yield comm.isend_frame(frame, place) + comm.isend_body(np.frombuffer(body, np.uint8), place, tag)
+    frame, bodies, _ = _frame(call.comm, ERROR, encode_error(error))
+    yield call.comm.isend_message(frame, bodies, call.place)
     raise error
 
 
-def _frame(comm: Communicator, kind: int, body: bytes) -> tuple[bytearray, bytes, int]:
-    """A frame that announces ``body``, what of the body must follow, and under which tag."""
+def _frame(comm: Communicator, kind: int, description: bytes) -> tuple[bytearray, list, int]:
+    """A frame with the ``description`` and a number of its own, and what of the description must follow."""
     comm.process.messages += 1
-    tag = tag_of("bodies of send and recv", comm.process.messages)
-    header, late = encode(kind, tag.to_bytes(8, "little"), body)
-    return bytearray(header.ljust(MESSAGE_FRAME_BYTES, b"\0")), late, tag
+    number = comm.process.messages
+    header, late = encode(kind, number.to_bytes(8, "little"), description)
+    bodies = [np.frombuffer(late, np.uint8)] if late else []
+    return bytearray(header.ljust(MESSAGE_FRAME_BYTES, b"\0")), bodies, number
 
 
 def _sign(frame: bytearray, call: _Call, x: str) -> None:
@@ -270,15 +268,13 @@ def _receive_array(call: _Call, out: np.ndarray | None, noted: bool = False) -> 
     where = call_site() if checks else ""
     request = comm.irecv_frame(frame, call.place)
     yield [request]
-    sender = comm.source_of(request)
-    kind, length, tag_bytes = read_prefix(frame)
-    tag = int.from_bytes(tag_bytes, "little")
+    kind, length, number = read_prefix(frame)
     if noted and recorder is not None:
-        _note(recorder, comm, sender, tag)
+        _note(recorder, comm, comm.source_of(request), int.from_bytes(number, "little"))
     body, problem, signed = bytes(frame[PREFIX_BYTES : PREFIX_BYTES + length]), None, ""
     if kind != PLAIN:
         late = np.empty(length, np.uint8)
-        yield comm.irecv_body(late, sender, tag)
+        yield comm.irecv_body(request, late)
         body = late.tobytes()
     if kind == ERROR:
         raise error_from(body)
@@ -296,7 +292,7 @@ def _receive_array(call: _Call, out: np.ndarray | None, noted: bool = False) -> 
     if facts.fits_inline:
         incoming[:] = np.frombuffer(frame, np.uint8, facts.nbytes, HEADER_BYTES)
     else:
-        yield comm.irecv_body(incoming, sender, tag)
+        yield comm.irecv_body(request, incoming)
     if finish is not None:
         finish()
     if problem is not None:
@@ -313,12 +309,12 @@ class _Passed(NamedTuple):
         return self.told
 
 
-def _note(recorder, comm: Communicator, sender: int, tag: int, place: int | None = None, n_bytes: int = 0) -> None:
+def _note(recorder, comm: Communicator, sender: int, number: int, place: int | None = None, n_bytes: int = 0) -> None:
     """Notes a member's message for traces: its sender says what goes to ``place``, its receiver waits for that."""
     processes = comm.processes
     sent = {} if place in (None, comm.rank) else {processes[place]: n_bytes}
     awaits = (processes[sender],) if place is None else ()
-    recorder.moved(_Passed(Traffic(sent, "message", f"message {tag} of {processes[sender]}", awaits)))
+    recorder.moved(_Passed(Traffic(sent, "message", f"message {number} of {processes[sender]}", awaits)))
 
 
 def _misfit(out, facts: Facts, signed: str) -> OutputError | None:

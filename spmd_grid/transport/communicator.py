@@ -23,6 +23,7 @@ __all__ = [
     "HEADER_BYTES",
     "INLINE_BYTES",
     "MESSAGE_FRAME_BYTES",
+    "MOST_BODIES",
     "SIGNATURE_BYTES",
     "TAGS",
     "Activity",
@@ -38,6 +39,7 @@ FRAME_BYTES = HEADER_BYTES + INLINE_BYTES
 # A frame from one member to another has room for its sender's call as well.
 SIGNATURE_BYTES = 256
 MESSAGE_FRAME_BYTES = FRAME_BYTES + SIGNATURE_BYTES
+MOST_BODIES = 2
 
 # The tags of messages within one group, by what they are for; where there are many, users take turns with them.  MPI
 # promises tags up to 32767.
@@ -186,20 +188,20 @@ class Communicator(Protocol):
     def irecv(self, buffer, source: int, tag: int) -> list:
         """Starts receiving exactly ``len(buffer)`` bytes; a list of requests."""
 
-    def isend_frame(self, frame: bytearray, destination: int) -> list:
-        """Starts sending one frame of MESSAGE_FRAME_BYTES to a member that takes it with ``irecv_frame``."""
+    def isend_message(self, frame: bytearray, bodies: Sequence, destination: int) -> list:
+        """Starts sending a frame of MESSAGE_FRAME_BYTES and at most MOST_BODIES buffers that it speaks of.
+
+        Needs no meeting of the group.  Messages of one member are received in the order in which they were sent.
+        """
 
     def irecv_frame(self, frame: bytearray, source: int | None) -> Any:
-        """Starts receiving one frame, from anybody if ``source`` is None; ``source_of`` names the sender."""
+        """Starts receiving a message's frame, from anybody if ``source`` is None; ``source_of`` names the sender."""
 
     def source_of(self, request: Any) -> int:
         """The sender of the completed frame."""
 
-    def isend_body(self, buffer, destination: int, tag: int) -> list:
-        """As ``isend``, of what a frame has announced."""
-
-    def irecv_body(self, buffer, source: int, tag: int) -> list:
-        """As ``irecv``, of what a frame has announced."""
+    def irecv_body(self, request: Any, buffer) -> list:
+        """Starts receiving the next of the buffers that came with the completed frame; all have to be received."""
 
     def wait_all(self, requests: Sequence) -> None:
         """Waits for all requests, and moves the started operations meanwhile."""

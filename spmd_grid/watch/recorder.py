@@ -176,11 +176,11 @@ def shown(array) -> str:
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     named = f" '{name}'" if isinstance(name, str) and name else ""
     is_array = isinstance(shape, tuple) and dtype is not None
-    return f" on{named}{_dtype_and_shape(dtype, tuple(shape))}" if is_array else named
+    return f" on{named} {dtype} {tuple(shape)}" if is_array else named
 
 
 @lru_cache  # numpy takes longer for this than all the rest
-def _dtype_and_shape(dtype, shape: tuple[int, ...]) -> str:
+def _dtype_and_shape(dtype: np.dtype, shape: tuple[int, ...]) -> str:
     return f" {dtype} {shape}"
 
 

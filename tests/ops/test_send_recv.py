@@ -200,6 +200,20 @@ def test_receives_of_two_groups_at_once(spmd):
     assert spmd(4, body)[0] == [2, 0, 3, 1]
 
 
+def test_arguments_that_can_be_read_but_once(spmd):
+    def body():
+        grid = sg.init_grid((2,))
+        other = 1 - grid.rank
+        sent = sg.send.start(np.array([grid.rank]), grid, (axis for axis in [0]), map(int, [other]))
+        received = sg.recv(grid, iter([0]), (place for place in [other]))
+        sent.wait()
+        for wrong in ([False], [0.0], ["0"]):
+            assert caught(lambda: sg.recv(grid, [0], wrong))[0] == "DeviceError"
+        return int(received[0])
+
+    assert spmd(2, body) == [1, 0]
+
+
 def test_the_call_travels_in_checking_mode():
     """Other axes of the same group: an error of the receiver, with both calls; the message is used up.
 

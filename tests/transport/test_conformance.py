@@ -205,7 +205,9 @@ def test_frames_from_anybody(spmd, n):
         comm = current_world()
         if comm.rank:
             for turn in range(3):
-                comm.wait_all(comm.isend_frame(bytearray([comm.rank, turn]) + bytearray(MESSAGE_FRAME_BYTES - 2), 0))
+                comm.wait_all(
+                    comm.isend_message(bytearray([comm.rank, turn]) + bytearray(MESSAGE_FRAME_BYTES - 2), [], 0)
+                )
             comm.barrier()
             return None
         turns = dict.fromkeys(range(1, n), 0)
@@ -237,10 +239,47 @@ def test_frames_from_somebody_and_from_anybody(spmd):
         comm.barrier()
         requests = []
         for i in range(3):
-            requests += comm.isend_frame(bytearray([10 + i]) + bytearray(MESSAGE_FRAME_BYTES - 1), 0)
+            requests += comm.isend_message(bytearray([10 + i]) + bytearray(MESSAGE_FRAME_BYTES - 1), [], 0)
         comm.wait_all(requests)
 
     assert spmd(2, body)[0] == [10, 11, 12]
+
+
+@pytest.mark.parametrize("n_tags", [1, 3, None])
+@pytest.mark.parametrize("seed", range(3))
+def test_bodies_belong_to_their_frames(spmd, monkeypatch, n_tags, seed):
+    """Messages of many groups and sizes, taken group by group, where tags come again soon."""
+    groups = [(0, 1), (1, 0), (0, 1, 2), (2, 1, 0)]
+    lengths = [0, 1, 3000, 200_000]
+
+    def body():
+        comm = current_world()
+        if n_tags is not None:
+            monkeypatch.setitem(communicator.TAGS, "bodies of send and recv", range(20000, 20000 + n_tags))
+        random = np.random.default_rng(seed)
+        members = [comm.subgroup(group, meets=False) for group in groups if comm.rank in group]
+        drawn = [(int(random.integers(4)), random.integers(3), random.choice(lengths, 2)) for _ in range(60)]
+        if comm.rank == 0:
+            requests = []
+            for i, (group, count, sizes) in enumerate(drawn):
+                bodies = [pattern(size, i + k) for k, size in enumerate(sizes[:count])]
+                frame = bytearray([i]) + bytearray(MESSAGE_FRAME_BYTES - 1)
+                requests += members[group].isend_message(frame, bodies, groups[group].index(1))
+            comm.wait_all(requests)
+        elif comm.rank == 1:
+            for group in np.random.default_rng(seed + 1).permutation(4):
+                for i in (i for i, (drawn_group, _, _) in enumerate(drawn) if drawn_group == group):
+                    frame = bytearray(MESSAGE_FRAME_BYTES)
+                    request = members[group].irecv_frame(frame, None if i % 2 else groups[group].index(0))
+                    members[group].wait_all([request])
+                    assert frame[0] == i
+                    for k, size in enumerate(drawn[i][2][: drawn[i][1]]):
+                        received = np.zeros(size, BYTES)
+                        members[group].wait_all(members[group].irecv_body(request, received))
+                        assert (received == pattern(size, i + k)).all()
+        return True
+
+    assert all(spmd(3, body))
 
 
 @pytest.mark.parametrize("n", SIZES)

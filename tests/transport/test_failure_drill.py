@@ -282,3 +282,43 @@ def test_an_error_of_all_is_told_once(tmp_path):
     assert job.code != 0, job
     assert job.err.count("Traceback") == job.err.count("ShapeError: all_reduce") == 1, job
     assert "alike.py" in job.err and "in main" in job.err and "collective.py" not in job.err, job
+
+
+SELF = """
+import numpy as np
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+for source in ([grid.rank], None)[: 2 if grid.size == 1 else 1]:
+    try:
+        sg.recv(grid, [0], source)
+    except sg.DeadlockError as error:
+        assert "recv(grid_axes=[0], source=" in str(error) and "a message of its own" in str(error), error
+    else:
+        raise AssertionError("received")
+    sg.send(np.arange(3), grid, [0], [grid.rank])
+    assert sg.recv(grid, [0], source).tolist() == [0, 1, 2]
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_nobody_waits_for_a_message_of_its_own(tmp_path, n):
+    program = tmp_path / "program.py"
+    program.write_text(SELF)
+    job = run_job("mpiexec", n, program)
+    assert (job.code, job.err) == (0, ""), job
+
+
+ABANDONED = """
+import spmd_grid as sg
+grid = sg.init_grid((2,))
+if grid.rank == 1:
+    started = sg.recv.start(grid, [0], [0])
+"""
+
+
+def test_a_receive_that_nobody_waits_for(tmp_path):
+    """The program ends as if it had not been started, and MPI has nothing to complain about."""
+    program = tmp_path / "program.py"
+    program.write_text(ABANDONED)
+    job = run_job("mpiexec", 2, program)
+    assert (job.code, job.err, job.out) == (0, "", ""), job

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from spmd_grid.errors import TransportError
+from spmd_grid.errors import DeadlockError, TransportError
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, tag_of
 from spmd_grid.transport.mpi.library import MPI, abort, library
 from spmd_grid.transport.mpi.lifeline import Departure
@@ -187,9 +187,10 @@ class MpiCommunicator:
         comm = self.comm
         return [comm.Irecv([piece, len(piece), MPI.BYTE], source, tag) for piece in pieces(buffer)]
 
-    def isend_frame(self, frame: bytearray, destination: int) -> list:
+    def isend_message(self, frame: bytearray, bodies: Sequence, destination: int) -> list:
         self.sent[destination] += 1
-        return [FrameSend(self, self._world.mailbox.send(self.name, frame, self.processes[destination]), destination)]
+        first, *rest = self._world.mailbox.send(self.name, frame, bodies, self.processes[destination])
+        return [FrameSend(self, first, destination), *rest]
 
     def irecv_frame(self, frame: bytearray, source: int | None) -> FrameReceive:
         mailbox = self._world.mailbox
@@ -198,11 +199,8 @@ class MpiCommunicator:
     def source_of(self, request: FrameReceive) -> int:
         return request.source
 
-    def isend_body(self, buffer, destination: int, tag: int) -> list:
-        return self._world.everybody.isend(buffer, self.processes[destination], tag)
-
-    def irecv_body(self, buffer, source: int, tag: int) -> list:
-        return self._world.everybody.irecv(buffer, self.processes[source], tag)
+    def irecv_body(self, request: FrameReceive, buffer) -> list:
+        return self._world.mailbox.body(request.bodies, buffer)
 
     def wire(self, messages: Messages, sources, readers, number: int, epoch, activity) -> MpiWire:
         comm, tag, world = self.comm, tag_of("channels", number), self._world
@@ -231,12 +229,21 @@ class MpiCommunicator:
 
     def wait_all(self, requests: Sequence) -> None:
         lifeline = self._lifeline
-        if lifeline is not None and requests and isinstance(requests[0], Watched):
-            lifeline.waiting = requests[0]
+        if requests and isinstance(requests[0], Watched):
+            if lifeline is not None:
+                lifeline.waiting = requests[0]
+            if isinstance(requests[0], FrameReceive) and requests[0].is_own():
+                self._refuse_to_wait(requests[0])
         for request in requests:
             self._finish(request)
         if lifeline is not None:
             lifeline.waiting = None
+
+    def _refuse_to_wait(self, request: FrameReceive) -> None:
+        """For a message to this very process, which it would have to send meanwhile."""
+        self._world.mailbox.withdraw(request)
+        what = "a receive" if self.process.activity is None else self.process.activity.describe()
+        raise DeadlockError(f"{what}: {self.process.label()} waits for a message of its own, and has sent none")
 
     def test_all(self, requests: Sequence) -> bool:
         return all([request.Test() for request in requests])  # noqa: C419 - every Test makes progress

@@ -1,52 +1,93 @@
-"""Frames between two processes, whose group need never have met.
+"""Messages between two processes, whose group need never have met.
 
-To make a communicator of MPI is collective over all its members, but `send` and `recv` are of two.  So their frames
-travel between the processes of the world, each behind the name of its group, and it is here that a receive gets the
-first one of its group.  A frame that nobody of its group has asked for yet is kept.
+To make a communicator of MPI is collective over all its members, but `send` and `recv` are of two.  So their messages
+travel between the processes of the world: a frame, behind the name of its group, and the bodies that it announces.  It
+is here that a receive gets the first frame of its group; one that nobody of its group has asked for yet is kept.
+
+The bodies of a message have a tag of their own, but tags come again.  MPI matches messages of one sender and one tag in
+the order in which they were sent, groups may be heard in any order: bodies that are in the way of others are taken
+aside until somebody asks for them.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import struct
+from collections import Counter, deque
+from collections.abc import Sequence
 from hashlib import blake2b
 
-from spmd_grid.transport.communicator import MESSAGE_FRAME_BYTES, tag_of
+import numpy as np
+
+from spmd_grid.transport.communicator import MESSAGE_FRAME_BYTES, MOST_BODIES, tag_of
 from spmd_grid.transport.mpi.library import MPI
 from spmd_grid.transport.mpi.lifeline import Departure
+from spmd_grid.transport.mpi.messages import pieces
 from spmd_grid.transport.mpi.watched import Watched
 
 __all__ = ["FrameReceive", "Mailbox", "group_name"]
 
 _NAME_BYTES = 16
-_MESSAGE_BYTES = _NAME_BYTES + MESSAGE_FRAME_BYTES
+_HEAD = struct.Struct(f"<{_NAME_BYTES}sII{MOST_BODIES}Q")  # the group, the tag and the number of bodies, their lengths
+_MESSAGE_BYTES = _HEAD.size + MESSAGE_FRAME_BYTES
 _TAG = tag_of("frames of send and recv")
 
 
 class Mailbox:
-    """The frames that come to this process.  ``comm`` is MPI's, of all processes."""
+    """The messages of this process.  ``comm`` is MPI's, of all processes."""
 
     def __init__(self, comm):
         self._comm = comm
         self._asked: list[FrameReceive] = []  # in this order
-        self._kept: dict[bytes, deque[tuple[int, bytes]]] = {}  # by group: senders and frames
+        self._kept: dict[bytes, deque[tuple[bytes, _Bodies]]] = {}  # frames by group
         self._message = bytearray(_MESSAGE_BYTES)
         self._request, self._status = None, MPI.Status()
+        self._turns: Counter[int] = Counter()  # messages with bodies so far, by process
+        self._announced: dict[tuple[int, int], deque[_Bodies]] = {}  # not asked for yet, by sender and tag
 
-    def send(self, group_name: bytes, frame: bytearray, process: int):
-        """A request of MPI's.  Local."""
-        return self._comm.Isend([group_name + frame, _MESSAGE_BYTES, MPI.BYTE], process, _TAG)
+    def send(self, group_name: bytes, frame: bytearray, bodies: Sequence, process: int) -> list:
+        """Requests of MPI's, that of the frame first.  Local."""
+        comm, tag = self._comm, 0
+        if bodies:
+            self._turns[process] += 1
+            tag = tag_of("bodies of send and recv", self._turns[process])
+        lengths = [*map(len, bodies), *[0] * (MOST_BODIES - len(bodies))]
+        message = _HEAD.pack(group_name, tag, len(bodies), *lengths) + frame
+        requests = [comm.Isend([message, _MESSAGE_BYTES, MPI.BYTE], process, _TAG)]
+        for body in bodies:
+            requests += [comm.Isend([piece, len(piece), MPI.BYTE], process, tag) for piece in pieces(body)]
+        return requests
 
     def ask(self, receive: FrameReceive) -> FrameReceive:
         """Fills ``receive`` as soon as there is a frame for it.  Local."""
         kept = self._kept.get(receive.group_name, ())
-        for at, (sender, frame) in enumerate(kept):
-            if receive.takes(sender):
+        for at, (frame, bodies) in enumerate(kept):
+            if receive.takes(bodies.sender):
                 del kept[at]
-                receive.complete(sender, frame)
+                if not kept:
+                    del self._kept[receive.group_name]
+                receive.complete(frame, bodies)
                 return receive
         self._asked.append(receive)
         self._listen()
         return receive
+
+    def withdraw(self, receive: FrameReceive) -> None:
+        """Nobody waits for it any more.  Local."""
+        self._asked.remove(receive)
+
+    def body(self, bodies: _Bodies, buffer) -> list:
+        """Requests for the next of the bodies into ``buffer``.  Local."""
+        if bodies.aside:
+            return [bodies.aside.popleft().into(buffer)]
+        announced = self._announced[bodies.sender, bodies.tag]
+        while announced[0] is not bodies:
+            announced.popleft().take_aside(self._receive)
+        bodies.lengths.popleft()
+        if not bodies.lengths:
+            announced.popleft()
+            if not announced:
+                del self._announced[bodies.sender, bodies.tag]
+        return self._receive(bodies, buffer)
 
     def look(self) -> None:
         """Hands out what has come.  Local."""
@@ -58,28 +99,89 @@ class Mailbox:
         self._request.Wait(self._status)
         self._hand_out()
 
+    def close(self) -> None:
+        """Takes back what has been asked in vain.  Local."""
+        if self._request is not None:
+            self._request.Cancel()
+            self._request.Wait()
+            self._request = None
+
+    def _receive(self, bodies: _Bodies, buffer) -> list:
+        sender, tag = bodies.sender, bodies.tag
+        return [self._comm.Irecv([piece, len(piece), MPI.BYTE], sender, tag) for piece in pieces(buffer)]
+
     def _listen(self) -> None:
         if self._request is None and self._asked:
             self._request = self._comm.Irecv([self._message, _MESSAGE_BYTES, MPI.BYTE], MPI.ANY_SOURCE, _TAG)
 
     def _hand_out(self) -> None:
         self._request = None
-        sender, name = self._status.Get_source(), bytes(self._message[:_NAME_BYTES])
-        frame = bytes(self._message[_NAME_BYTES:])
+        name, tag, count, *lengths = _HEAD.unpack_from(self._message)
+        bodies = _Bodies(self._status.Get_source(), tag, lengths[:count])
+        if count:
+            self._announced.setdefault((bodies.sender, tag), deque()).append(bodies)
+        frame = bytes(self._message[_HEAD.size :])
         for receive in self._asked:
-            if receive.group_name == name and receive.takes(sender):
+            if receive.group_name == name and receive.takes(bodies.sender):
                 self._asked.remove(receive)
-                receive.complete(sender, frame)
+                receive.complete(frame, bodies)
                 break
         else:
-            self._kept.setdefault(name, deque()).append((sender, frame))
+            self._kept.setdefault(name, deque()).append((frame, bodies))
         self._listen()
+
+
+class _Bodies:
+    """The bodies of one message, as far as nobody has asked for them: their ``lengths``, or themselves, ``aside``."""
+
+    __slots__ = ("aside", "lengths", "sender", "tag")
+
+    def __init__(self, sender: int, tag: int, lengths: Sequence[int]):
+        self.sender, self.tag, self.lengths = sender, tag, deque(lengths)
+        self.aside: deque[_Aside] = deque()
+
+    def take_aside(self, receive) -> None:
+        for length in self.lengths:
+            data = np.empty(length, np.uint8)
+            self.aside.append(_Aside(receive(self, data), data))
+        self.lengths.clear()
+
+
+class _Aside:
+    """A body on its way into memory of our own; a request once it is known where it is to go."""
+
+    __slots__ = ("_buffer", "_data", "_requests")
+
+    def __init__(self, requests: list, data: np.ndarray):
+        self._requests, self._data, self._buffer = requests, data, None
+
+    def into(self, buffer) -> _Aside:
+        self._buffer = buffer
+        return self
+
+    def Test(self) -> bool:
+        if self._buffer is None:
+            return True
+        if not all([request.Test() for request in self._requests]):  # noqa: C419 - every Test makes progress
+            return False
+        self._land()
+        return True
+
+    def Wait(self) -> None:
+        if self._buffer is not None:
+            for request in self._requests:
+                request.Wait()
+            self._land()
+
+    def _land(self) -> None:
+        self._buffer[:] = self._data
+        self._buffer = None
 
 
 class FrameReceive(Watched):
     """A receive of one frame of ``group``, from its member ``source`` or from anybody, whom it names then."""
 
-    __slots__ = ("_frame", "_group", "_is_done", "_mailbox", "group_name", "source")
+    __slots__ = ("_frame", "_group", "_is_done", "_mailbox", "bodies", "group_name", "source")
 
     def __init__(self, group, mailbox: Mailbox, frame: bytearray, source: int | None):
         self.source = source
@@ -93,9 +195,10 @@ class FrameReceive(Watched):
         """Whether it is for frames of this process, which is a member."""
         return self.source is None or self._group.processes[self.source] == sender
 
-    def complete(self, sender: int, frame: bytes) -> None:
+    def complete(self, frame: bytes, bodies: _Bodies) -> None:
         self._frame[:] = frame
-        self.source = place = self._group.processes.index(sender)
+        self.bodies = bodies
+        self.source = place = self._group.processes.index(bodies.sender)
         self._is_done = True
         self._group.received[place] += 1
 
@@ -107,6 +210,12 @@ class FrameReceive(Watched):
     def Wait(self) -> None:
         while not self._is_done:
             self._mailbox.wait()
+
+    def is_own(self) -> bool:
+        """Whether this process alone could complete it, and has sent itself nothing."""
+        group = self._group
+        only = self.source if group.size > 1 else group.rank
+        return only == group.rank and not self.Test() and group.sent[only] <= group.received[only]
 
     def hopeless(self, departed: dict[int, Departure]) -> int | None:
         """A sender that ended without sending this frame, when nobody else can send it."""

@@ -129,6 +129,7 @@ class World:
         """Frees what MPI would complain about; runs once, when the program ends."""
         if self.lifeline is not None:
             self.lifeline.close()
+        self.mailbox.close()
         for wire in tuple(self.wires):
             wire.close()
         for group in self.groups.values():
@@ -138,7 +139,9 @@ class World:
         """Gives all its communicators back; collective, when the user frees the communicator it was made from."""
         self.close()
         own = [self.alone, self.comm, *([] if self._control is None else [self._control])]
-        made = [group.comm for group in self.groups.values() if group.comm is not None and group.comm not in own]
+        # In an order that all agree on: which of them was first heard of differs between processes.
+        groups = sorted(self.groups.values(), key=lambda group: group.processes)
+        made = [group.comm for group in groups if group.comm is not None and group.comm not in own]
         for comm in made + own:
             comm.Free()
         self.groups.clear()

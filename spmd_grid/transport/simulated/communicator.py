@@ -18,7 +18,6 @@ from spmd_grid.transport.arena import OneProcessArena
 from spmd_grid.transport.communicator import (
     FRAME_BYTES,
     HEADER_BYTES,
-    TAGS,
     Frames,
     Process,
     tag_of,
@@ -36,7 +35,6 @@ __all__ = ["ThreadCommunicator", "ThreadWorld"]
 _FRAME_TAG = tag_of("frames of send and recv")
 
 # Whether these are kept for a receiver that has not asked for them is nothing that a program may rely on.
-_PASSED = {*TAGS["frames of send and recv"], *TAGS["bodies of send and recv"]}
 
 
 class ThreadWorld:
@@ -109,7 +107,7 @@ class _Mailbox:
 class _Receive:
     """A receive that somebody will complete; ``waiter`` is the rank to wake then."""
 
-    __slots__ = ("at_most", "done", "processes", "source", "stamp", "target", "waiter")
+    __slots__ = ("at_most", "bodies", "done", "processes", "source", "stamp", "target", "waiter")
 
     def __init__(
         self, processes: tuple[int, ...], target: np.ndarray, source: int | None, stamp: int, at_most: bool = False
@@ -122,8 +120,9 @@ class _Receive:
         self.done = False
         self.stamp = stamp
 
-    def complete(self, data: np.ndarray, source: int) -> None:
+    def complete(self, data: np.ndarray, bodies: deque, source: int) -> None:
         _copy(data, self.target[: len(data)] if self.at_most else self.target)
+        self.bodies = bodies
         self.source = source
         self.done = True
 
@@ -236,7 +235,10 @@ class ThreadCommunicator:
     # -- messages --------------------------------------------------------------------------------------------
 
     def isend(self, buffer, destination: int, tag: int) -> list:
-        data = np.frombuffer(buffer, np.uint8)
+        return self._send(buffer, destination, tag)
+
+    def _send(self, buffer, destination: int, tag: int, bodies: Sequence = ()) -> list:
+        data, bodies = np.frombuffer(buffer, np.uint8), deque(np.frombuffer(body, np.uint8).copy() for body in bodies)
         self._scheduler.switch(self.process.rank)
         with self._scheduler.lock:
             box = self._group.boxes[destination]
@@ -244,19 +246,19 @@ class ThreadCommunicator:
             if receive is None:
                 box.clock += 1
                 unasked = None
-                if tag in _PASSED and destination != self.rank and self._scheduler.keeps_waiting():
+                if tag == _FRAME_TAG and destination != self.rank and self._scheduler.keeps_waiting():
                     unasked = _Unasked(self._scheduler, self.processes, destination)
-                box.arrived.setdefault((self.rank, tag), deque()).append((box.clock, data.copy(), unasked))
+                box.arrived.setdefault((self.rank, tag), deque()).append((box.clock, data.copy(), bodies, unasked))
                 if unasked is not None:
                     return [unasked]
             else:
-                receive.complete(data, self.rank)
+                receive.complete(data, bodies, self.rank)
                 if receive.waiter is not None:
                     self._scheduler.wake(receive.waiter)
         return []
 
-    def isend_frame(self, frame: bytearray, destination: int) -> list:
-        return self.isend(frame, destination, _FRAME_TAG)
+    def isend_message(self, frame: bytearray, bodies: Sequence, destination: int) -> list:
+        return self._send(frame, destination, _FRAME_TAG, bodies)
 
     def irecv(self, buffer, source: int, tag: int) -> list:
         return [self._post(np.frombuffer(buffer, np.uint8), source, tag)]
@@ -267,11 +269,9 @@ class ThreadCommunicator:
     def source_of(self, request: _Receive) -> int:
         return request.source
 
-    def isend_body(self, buffer, destination: int, tag: int) -> list:
-        return self.isend(buffer, destination, tag)
-
-    def irecv_body(self, buffer, source: int, tag: int) -> list:
-        return self.irecv(buffer, source, tag)
+    def irecv_body(self, request: _Receive, buffer) -> list:
+        _copy(request.bodies.popleft(), buffer)
+        return []
 
     def _post(self, target: np.ndarray, source: int | None, tag: int, at_most: bool = False) -> _Receive:
         self._scheduler.switch(self.process.rank)
@@ -284,8 +284,8 @@ class ThreadCommunicator:
                 box.posted.setdefault((source, tag), deque()).append(receive)
             else:
                 queue = box.arrived[sender, tag]
-                _, data, unasked = queue.popleft()
-                receive.complete(data, sender)
+                _, data, bodies, unasked = queue.popleft()
+                receive.complete(data, bodies, sender)
                 if unasked is not None:
                     unasked.is_taken = True
                     if unasked.waiter is not None:
