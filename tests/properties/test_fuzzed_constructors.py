@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from property_oracle import Oracle, coordinates, same
 from property_strategies import shardings, with_fixtures
@@ -29,7 +29,8 @@ class Odd:
     __hash__ = None  # nor can it be looked up
 
 
-HUGE = [2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**30]
+# More than there can be of anything.  (2**31 cells would be given, by machines that have the memory.)
+HUGE = [2**63 - 1, 2**63, -(2**63) - 1, 10**30]
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -332,6 +333,7 @@ def test_operations(spmd, name, data):
     draw = data.draw
     axes = draw(often(st.sampled_from([[0], [1], ["y"], [1, 0], [0, 1]])))
     args = {each: draw(often(st.sampled_from(right))) for each, right in OPERATIONS[name].items()}
+    assume(not callable(args.get("reduction")))  # a function of the user's, which raises what it likes
     x = draw(often(st.just("own"), SCALARS))
 
     def make():
@@ -345,8 +347,6 @@ def test_operations(spmd, name, data):
     numbers = [{"x": 0, "y": 1}.get(axis, axis) if isinstance(axis, str) else int(axis) for axis in axes]
     args = {each: _plain(value) for each, value in args.items()}
     xs = [np.arange(12).reshape(4, 3) + rank for rank in range(4)]
-    if callable(args.get("reduction")):
-        return
     with np.errstate(all="ignore"):
         wanted = getattr(Oracle((2, 2), numbers), name)(xs, **args)
     assert all(map(same, found, wanted)), (found, wanted)
@@ -377,8 +377,6 @@ def test_what_no_memory_can_hold(spmd, size):
                 said.append(outcome(make(shape, halo_sizes, call))[1])
         return said
 
-    if size == 2**31:  # some have that
-        return
     first, second = spmd(2, body)
     assert first == second and all("memory has addresses for" in text for text in first)
 
