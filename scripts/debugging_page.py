@@ -4,8 +4,8 @@
     python scripts/debugging_page.py --write    # puts what they print into the page
 
 Every block that begins with ``$`` is a command, run from the root of the checkout by a shell, and what it printed,
-both streams.  Numbers, the order of lines and the lines of a traceback may differ: of several ranks that fail alike,
-any may be the one that says so.  What the launcher adds is left out.
+both streams.  Numbers, the order of lines, the lines of a traceback and where a debugger stops may differ: of several
+ranks that fail alike, any may be the one that says so.  What the launcher adds is left out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?( (us|ms|s|B|KiB|MiB)\b)?")
 
 def essence(text: str) -> list[str]:
     """The lines that must be equal: without numbers and their units, in no order."""
-    told = [line for line in text.splitlines() if line.strip() and not line.startswith(("  File ", "    "))]
+    told = [line for line in text.splitlines() if line.strip() and not line.startswith(("  File ", "    ", "-> "))]
     return sorted(" ".join(_NUMBER.sub("#", line).split()) for line in told)
 
 
