@@ -36,6 +36,7 @@ class LastWords:
 
     def say(self, text: str, code: int = 1) -> None:
         """Prints ``text``, unless somebody else is speaking, and ends the job."""
+        sys.stdout.flush()  # whoever speaks: what this process has printed would be lost with it
         if not self._is_first:
             time.sleep(_OTHER_NODES)
         if self._has_turn():
