@@ -5,6 +5,7 @@
 make_environment() {
     local folder=$1 extras=$2 python wanted
     unset PYTHONPATH PYTHONHOME
+    unset PYTHONDONTWRITEBYTECODE # hundreds of processes would compile the package anew
     wanted="$(cksum setup.cfg) $extras"
     if [ -f "$folder/complete" ] && [ "$(cat "$folder/complete")" = "$wanted" ] && "$folder/bin/python" -c "import spmd_grid"; then
         return 0

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, settings
 
 from spmd_grid.transport.launch import current_world
 
-# For ``jobs``, which starts whole programs.
-sys.path.append(str(Path(__file__).resolve().parent / "transport"))
+# For ``jobs``, which starts whole programs, and for the table of the drills.
+sys.path += [str(Path(__file__).resolve().parent / room) for room in ("transport", "drills")]
 
-pytest_plugins = ["spmd_grid.testing.plugin"]
+pytest_plugins = ["spmd_grid.testing.plugin", "drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("simulated", max_examples=100, **COMMON)
@@ -47,6 +47,7 @@ def pytest_sessionstart(session):
         session.config.pluginmanager.getplugin("terminalreporter")._tw._file = silent
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist asks for groups
 def pytest_collection_modifyitems(config, items):
     if config.getoption("with_mpi", default=False):
         spread = [item for item in items if "spmd" in item.fixturenames]
@@ -56,3 +57,8 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("full"):
                 item.add_marker(pytest.mark.skip(reason="an exhaustive sweep; runs with --full"))
+    for item in items:
+        if not vars(item.module).keys().isdisjoint({"subprocess", "run_job"}):
+            # Where the suite is shared among several processes, only one of them at a time starts programs, which
+            # have to end in time.
+            item.add_marker(pytest.mark.xdist_group("programs"))

@@ -75,7 +75,7 @@ def copy_rows(channel, moved: Moved, given: Sequence[Strides], taking: Sequence[
                 yield _row(take.target.shape, item, lent, into(f, take.target)) if channel.lands else _NOTHING
         yield from out_of_packed([take.target for take in takes], 0)
     for place in channel.readers:
-        yield from into_packed(moved.gives[place], channel.parts[place])
+        yield from into_packed(moved.gives[place], channel.block.parts[place])
     for place in channel.receives:
         yield from out_of_packed([take.target for take in moved.takes[place]], at.MESSAGE_HEAD)
     for place in channel.sends:

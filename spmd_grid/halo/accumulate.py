@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spmd_grid.errors import DTypeError
-from spmd_grid.exchange.channel import Call
+from spmd_grid.exchange.channel_calls import Call
 from spmd_grid.exchange.channel_rows import Taken
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels import slots as at

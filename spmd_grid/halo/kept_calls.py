@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_grid.exchange.channel import Call
+from spmd_grid.exchange.channel_calls import Call
 from spmd_grid.kernels import slots as at
 
 __all__ = ["KeptCalls", "key_of"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spmd_grid.exchange.channel import Call, Channel
+from spmd_grid.exchange.channel import Channel
+from spmd_grid.exchange.channel_calls import Call
 from spmd_grid.kernels import slots as at
 
 __all__ = ["UnderWay"]

@@ -12,7 +12,8 @@ from math import prod
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.channel import LINE_BYTES, READ, STAGED, STRAIGHT, Channel
+from spmd_grid.exchange.channel import READ, STAGED, STRAIGHT, Channel
+from spmd_grid.exchange.channel_block import LINE_BYTES
 from spmd_grid.exchange.channel_rows import Taken
 from spmd_grid.exchange.execute import next_tag, send_and_receive
 from spmd_grid.exchange.meeting import meeting_of

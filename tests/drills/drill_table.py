@@ -1,6 +1,14 @@
-"""Which drills were done and what came of them: operation x fault x transport, with the slowest one's seconds."""
+"""Which drills were done and what came of them: operation x fault x transport, with the slowest one's seconds.
+
+As a plugin it gives drills ``noted``, and prints the table when all tests have ended.
+"""
 
 from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+from drilled import DIFFERENCES, ENDS, OPERATIONS
 
 
 class Table:
@@ -14,12 +22,12 @@ class Table:
         self.cells[operation, fault, transport] = caught + is_caught, missed + (not is_caught), max(most, seconds)
 
     def lines(self) -> list[str]:
-        operations, faults, transports = (list(dict.fromkeys(key[i] for key in self.cells)) for i in range(3))
         lines = []
-        for transport in transports:
-            mine = [fault for fault in faults if any(key[1:] == (fault, transport) for key in self.cells)]
+        for transport in sorted({key[2] for key in self.cells}, reverse=True):
+            found = {key[1] for key in self.cells if key[2] == transport}
+            mine = [fault for fault in (*DIFFERENCES, *ENDS) if fault in found]
             lines += ["", f"{transport}: drills caught, and the most seconds until the end", _row("", mine)]
-            for operation in operations:
+            for operation in OPERATIONS:
                 cells = [self._cell(operation, fault, transport) for fault in mine]
                 if any(cell != "." for cell in cells):
                     lines.append(_row(operation, cells))
@@ -38,4 +46,38 @@ def _row(head: str, cells: list[str]) -> str:
     return f"{head:21}" + "".join(f"{cell.removeprefix('another '):>15}" for cell in cells)
 
 
-TABLE = Table()
+# -- the plugin ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def noted(record_property):
+    """``with noted(operation, fault, transport, seconds)``: the verdict, with what is in the list ``seconds`` by then."""
+
+    @contextmanager
+    def noting(operation, fault, transport, seconds):
+        is_caught = False
+        try:
+            yield
+            is_caught = True
+        finally:
+            record_property("drill", (operation, fault, transport, is_caught, seconds[0] if seconds else 0.0))
+
+    return noting
+
+
+_TABLE = Table()
+
+
+def pytest_runtest_logreport(report):
+    """Also of tests that ran in other processes."""
+    if report.when == "call":
+        for name, drill in report.user_properties:
+            if name == "drill":
+                _TABLE.note(*drill)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if _TABLE.cells:
+        terminalreporter.section("drills: operation x fault x transport")
+        for line in _TABLE.lines():
+            terminalreporter.write_line(line)

@@ -9,14 +9,12 @@ one job; every other fault takes a job of its own.
 import json
 import re
 import time
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
 import drilled
 import numpy as np
 import pytest
-from drill_table import TABLE
 from expected import NEVER_WAITED_FOR, applies, check_difference, strands, words_of
 from jobs import run_job
 
@@ -32,17 +30,6 @@ def full(*case):
     return pytest.param(*case, marks=pytest.mark.full)
 
 
-@contextmanager
-def noted(operation, fault, transport, seconds):
-    """Puts the verdict into the table; ``seconds``: a list to which the time is added."""
-    is_caught = False
-    try:
-        yield
-        is_caught = True
-    finally:
-        TABLE.note(operation, fault, transport, is_caught, seconds[0] if seconds else 0.0)
-
-
 # -- simulated ranks -------------------------------------------------------------------------------------------------
 
 
@@ -52,7 +39,7 @@ def simulate(n, body, *args, timeout=None):
 
 @pytest.mark.parametrize(("operation", "fault"), DIFFERENCES)
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_differences_on_simulated_ranks(operation, fault, n):
+def test_differences_on_simulated_ranks(noted, operation, fault, n):
     seconds = []
     with noted(operation, fault, "simulated", seconds):
         began = time.perf_counter()
@@ -76,7 +63,7 @@ SIMULATED_ENDS = [
 
 
 @pytest.mark.parametrize(("operation", "fault", "n"), SIMULATED_ENDS)
-def test_ends_on_simulated_ranks(operation, fault, n):
+def test_ends_on_simulated_ranks(noted, operation, fault, n):
     seconds, began = [], []
     is_waited_for = operation not in NEVER_WAITED_FOR
     nap = 10.0 if is_waited_for else 0.1
@@ -141,7 +128,7 @@ RECOVERABLE = [pair for pair in DIFFERENCES if drilled.is_recoverable(*pair)]
 
 @pytest.mark.parametrize(("operation", "fault"), RECOVERABLE)
 @pytest.mark.parametrize("n", [2, full(3)])
-def test_differences_under_mpi(differences_under_mpi, operation, fault, n):
+def test_differences_under_mpi(noted, differences_under_mpi, operation, fault, n):
     job, found = differences_under_mpi(n)
     outcomes = found.get((operation, fault), [])
     with noted(operation, fault, "mpiexec", [outcome[2] for outcome in outcomes]):
@@ -166,7 +153,7 @@ STRANDED = [
 
 
 @pytest.mark.parametrize(("operation", "fault", "n"), [STRANDED[0], *(full(*case) for case in STRANDED[1:])])
-def test_stranded_ranks_under_mpi(tmp_path, operation, fault, n):
+def test_stranded_ranks_under_mpi(noted, tmp_path, operation, fault, n):
     """Nobody but the clock can tell that these ranks wait in vain."""
     seconds = []
     with noted(operation, fault, "mpiexec", seconds):
@@ -194,7 +181,7 @@ MPI_ENDS = SAMPLE + [
 
 
 @pytest.mark.parametrize(("operation", "fault", "n"), MPI_ENDS)
-def test_ends_under_mpi(tmp_path, operation, fault, n):
+def test_ends_under_mpi(noted, tmp_path, operation, fault, n):
     seconds = []
     is_waited_for = operation not in NEVER_WAITED_FOR
     with noted(operation, fault, "mpiexec", seconds):
