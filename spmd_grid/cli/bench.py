@@ -1,4 +1,4 @@
-"""``python -m spmd_grid bench``: against what one writes by hand and other libraries; of planning and of checking."""
+"""``python -m spmd_grid bench``: against what one writes by hand and other libraries; planning, checking, starting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from spmd_grid.bench import halo_cases, ops_cases, plan_cases, reshard_cases
+from spmd_grid.bench import halo_cases, ops_cases, plan_cases, reshard_cases, start_cases
 from spmd_grid.bench.launch import inside_a_job, on_ranks
 from spmd_grid.bench.plot import SUFFIXES
 from spmd_grid.bench.report import Outputs, read_again
@@ -19,6 +19,7 @@ __all__ = ["add_parser"]
 
 _ROUNDS, _QUICK_ROUNDS = 61, 9
 _OVERLAP_ROUNDS = 15
+_START_ROUNDS, _QUICK_START_ROUNDS = 15, 3
 
 
 class _RefusedError(Exception):
@@ -101,9 +102,17 @@ def add_parser(commands) -> None:
     )
     _add_options(kernels, "'copy'", "a few rows, few rounds")
     kernels.set_defaults(command=_command(_bench_kernels))
+    start = kinds.add_parser(
+        "start",
+        help="how long importing the package and a first operation take in a fresh process",
+        description="Milliseconds that a fresh process takes to import the package, beyond numpy, and for its first"
+        " operation, beyond importing numba; each in processes of its own, by turns.",
+    )
+    _add_options(start, "'first'", "the imports and one operation, few rounds", (_START_ROUNDS, _QUICK_START_ROUNDS))
+    start.set_defaults(command=_command(_bench_start))
 
 
-def _add_options(parser, example: str, quick: str) -> None:
+def _add_options(parser, example: str, quick: str, rounds: tuple[int, int] = (_ROUNDS, _QUICK_ROUNDS)) -> None:
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument(
         "--rows", default="", metavar="PATTERN", help=f"only rows whose name contains this, such as {example}"
@@ -112,7 +121,7 @@ def _add_options(parser, example: str, quick: str) -> None:
         "--rounds",
         type=_positive,
         metavar="N",
-        help=f"how often all take their turn ({_ROUNDS}; {_QUICK_ROUNDS} with --quick)",
+        help="how often all take their turn ({}; {} with --quick)".format(*rounds),
     )
     parser.add_argument("--json", default="", metavar="PATH", help="write all figures here")
     parser.add_argument("--markdown", default="", metavar="PATH", help="write the table here")
@@ -202,6 +211,14 @@ def _bench_kernels(options) -> int:
     from spmd_grid.bench.kernels import run_bench
 
     run_bench(_cases(options, kernel_cases), _rounds(options), options.json, options.markdown)
+    return 0
+
+
+def _bench_start(options) -> int:
+    from spmd_grid.bench.start import run_bench
+
+    rounds = options.rounds or (_QUICK_START_ROUNDS if options.quick else _START_ROUNDS)
+    run_bench(_cases(options, start_cases), rounds, options.json, options.markdown)
     return 0
 
 

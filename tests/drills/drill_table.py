@@ -51,7 +51,7 @@ def _row(head: str, cells: list[str]) -> str:
 
 @pytest.fixture
 def noted(record_property):
-    """``with noted(operation, fault, transport, seconds)``: the verdict, with what is in the list ``seconds`` by then."""
+    """``with noted(operation, fault, transport, seconds)``: the verdict, with what is in the list ``seconds``."""
 
     @contextmanager
     def noting(operation, fault, transport, seconds):

@@ -20,6 +20,11 @@ def twice(x):
     return 2 * x
 
 
+def shown(value):
+    """A name for a test that is the same in every process."""
+    return str(value).replace(str(twice), "twice")
+
+
 SPELLINGS = [
     # boundary, ndim, rules
     ("leave", 0, ()),
@@ -38,7 +43,7 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize(["given", "ndim", "rules"], SPELLINGS, ids=str)
+@pytest.mark.parametrize(["given", "ndim", "rules"], SPELLINGS, ids=shown)
 def test_spellings(given, ndim, rules):
     found = as_boundary(given, ndim)
     assert found == rules

@@ -1,0 +1,100 @@
+"""The benchmark of starting: what importing the package and the first operation take in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from spmd_grid.bench.machine import machine
+from spmd_grid.bench.rows import Goal, markdown_table
+from spmd_grid.bench.start_cases import StartCase
+
+__all__ = ["StartRow", "goals", "run_bench"]
+
+_PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
+_HEADS = "in a fresh process", "ms", "(10-90 %)", "goal"
+
+
+@dataclass
+class StartRow:
+    """Milliseconds: the median, and where the middle 80 % lie."""
+
+    case: StartCase
+    ms: float
+    low: float
+    high: float
+
+    def cells(self) -> list[str]:
+        goal = "-" if self.case.most_ms is None else f"{self.case.most_ms:.0f}"
+        return [self.case.name, f"{self.ms:.1f}", f"({self.low:.1f}-{self.high:.1f})", goal]
+
+
+def run_bench(cases: Sequence[StartCase], rounds: int, json_path: str = "", markdown_path: str = "") -> None:
+    """Measures and prints the rows of ``cases``.  Local."""
+    setting = machine()
+    place = f"one process on {setting['processor']}, Python {setting['python']}"
+    said = "bytecode and compiled kernels kept from a run before; operations on 2 simulated ranks"
+    _say(f"{place}; medians over {rounds} interleaved rounds; {said}", "", _line(_HEADS))
+    rows = _measured(cases, rounds)
+    _say(*[_line(row.cells()) for row in rows])
+    lines = [goal.verdict(rows) for goal in goals()]
+    _say("", *lines)
+    if json_path:
+        figures = [{"row": row.case.name, **asdict(row)} for row in rows]
+        found = {**setting, "rounds": rounds, "rows": figures, "summary": lines}
+        Path(json_path).write_text(json.dumps(found, indent=1) + "\n")
+    if markdown_path:
+        table = markdown_table(_HEADS, [row.cells() for row in rows])
+        caption = f"Starting, {place}; medians of `python -m spmd_grid bench start`; {said}."
+        Path(markdown_path).write_text("\n".join([caption, "", *table, "", "```", *lines, "```"]) + "\n")
+
+
+def goals() -> list[Goal]:
+    def goal(title: str, begins: str) -> Goal:
+        def is_among(case: StartCase) -> bool:
+            return case.name.startswith(begins) and case.most_ms is not None
+
+        return Goal(title, is_among, lambda row: row.ms / row.case.most_ms, 1.0, False, " of it")
+
+    return [
+        goal("150 ms to import, beyond numpy", "import"),
+        goal("300 ms for a first operation, beyond numba", "first"),
+    ]
+
+
+def _measured(cases: Sequence[StartCase], rounds: int) -> list[StartRow]:
+    """All cases in turns, each in a process of its own."""
+    taken: dict[str, list[float]] = {case.name: [] for case in cases}
+    with TemporaryDirectory() as folder:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
+        environment["PYTHONPATH"] = os.pathsep.join([_PACKAGE_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])])
+        for name in ("PYTHONDONTWRITEBYTECODE", "NUMBA_DISABLE_JIT"):
+            environment.pop(name, None)
+        for case in cases:
+            _milliseconds(case, environment)  # leaves bytecode and compiled kernels behind
+        for _ in range(rounds):
+            for case in cases:
+                taken[case.name].append(_milliseconds(case, environment))
+    return [StartRow(case, *np.percentile(taken[case.name], (50, 10, 90)).tolist()) for case in cases]
+
+
+def _milliseconds(case: StartCase, environment: dict[str, str]) -> float:
+    command = [sys.executable, "-c", case.program]
+    return 1e3 * float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+
+
+def _line(cells: Sequence[str]) -> str:
+    name, ms, spread, goal = cells
+    return f"{name:36s}{ms:>9s}{spread:>18s}{goal:>8s}"
+
+
+def _say(*lines: str) -> None:
+    print(*lines, sep="\n", flush=True)
