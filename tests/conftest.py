@@ -1,10 +1,15 @@
-"""How the suite runs: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``."""
+"""How the suite runs: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``.
+
+Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
+those that have passed, so that runs on more and more processes repeat only a tenth of them; ``--full`` all.
+"""
 
 import faulthandler
 import os
 import signal
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +31,9 @@ settings.register_profile("mpi-full", max_examples=100, derandomize=True, databa
 
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="run exhaustive sweeps, of which the default takes a sample")
+    parser.addoption(
+        "--passed", type=Path, metavar="FILE", help="repeat a tenth of the tests that FILE names; add those that pass"
+    )
 
 
 def pytest_configure(config):
@@ -53,6 +61,12 @@ def pytest_collection_modifyitems(config, items):
         spread = [item for item in items if "spmd" in item.fixturenames]
         config.hook.pytest_deselected(items=[item for item in items if item not in spread])
         items[:] = spread
+    passed = config.getoption("passed")
+    if passed and passed.exists() and not config.getoption("full"):
+        names = set(passed.read_text().splitlines())
+        again = [item for item in items if item.nodeid in names and crc32(item.nodeid.encode()) % 10]
+        config.hook.pytest_deselected(items=again)
+        items[:] = [item for item in items if item not in set(again)]
     if not config.getoption("full"):
         for item in items:
             if item.get_closest_marker("full"):
@@ -62,3 +76,18 @@ def pytest_collection_modifyitems(config, items):
             # Where the suite is shared among several processes, only one of them at a time starts programs, which
             # have to end in time.
             item.add_marker(pytest.mark.xdist_group("programs"))
+
+
+_passed: list[str] = []
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" and report.passed:
+        _passed.append(report.nodeid)
+
+
+def pytest_sessionfinish(session):
+    file = session.config.getoption("passed")
+    if file and current_world().rank == 0:
+        with file.open("a") as names:
+            names.writelines(f"{name}\n" for name in _passed)

@@ -39,9 +39,10 @@ def test_no_such_row(capsys):
     known = "they are like '2-d 64^2 rows to columns'"
     assert known in refused(capsys, "--rows", "5-d", kind="reshard")
     assert "they are like 'swap, 2x2x2'" in refused(capsys, "--rows", "5-d", kind="plan")
+    assert "they are like 'import numpy'" in refused(capsys, "--rows", "5-d", kind="start")
 
 
-@pytest.mark.parametrize("kind", ["halo", "ops", "reshard", "plan", "watch"])
+@pytest.mark.parametrize("kind", ["halo", "ops", "reshard", "plan", "watch", "start"])
 def test_a_file_that_cannot_be_written(kind, capsys, tmp_path):
     assert "cannot write" in refused(capsys, "--json", str(tmp_path / "missing" / "figures.json"), kind=kind)
     assert "cannot write" in refused(capsys, "--markdown", str(tmp_path), kind=kind)
@@ -94,6 +95,7 @@ def test_no_mpi(capsys, monkeypatch, tmp_path):
         ("watch", "-n", "0"),
         ("plan", "-n", "2"),
         ("plan", "--rounds", "0"),
+        ("start", "-n", "2"),
     ],
 )
 def test_usage(words, capsys):
@@ -102,7 +104,7 @@ def test_usage(words, capsys):
     assert left.value.code == 2 and "usage" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["halo", "ops", "reshard", "plan", "kernels"])
+@pytest.mark.parametrize("kind", ["halo", "ops", "reshard", "plan", "kernels", "start"])
 def test_help_loads_neither_mpi_nor_numba(kind):
     program = (
         "import sys\nfrom spmd_grid.cli.main import main\n"
@@ -256,6 +258,19 @@ def test_planning(capsys, tmp_path):
     assert (row["row"], row["devices"], row["partners"]) == ("swap, 2x2x2", 8, 1)
     assert min(row[name] for name in ("us", "low", "high", "shardings_us", "auto_us", "totals_us")) > 0
     assert "| swap, 2x2x2 | 8 |" in table.read_text()
+
+
+def test_starting(capsys, tmp_path):
+    figures, table = tmp_path / "figures.json", tmp_path / "table.md"
+    assert main(["bench", "start", "--rounds", "1", "--json", str(figures), "--markdown", str(table)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("one process on ") and "medians over 1 interleaved rounds" in lines[0]
+    rows = json.loads(figures.read_text())["rows"]
+    assert [row["row"] for row in rows[:2]] == ["import numpy", "import spmd_grid, after numpy"] and len(rows) == 10
+    assert all(0 < row["low"] == row["ms"] == row["high"] for row in rows)
+    assert all(f"| {row['row']} | {row['ms']:.1f} |" in table.read_text() for row in rows)
+    verdicts = [line for line in lines if "150 ms to import" in line or "300 ms for a first operation" in line]
+    assert len(verdicts) == 2 and all(line.startswith(("met ", "missed ")) for line in verdicts)
 
 
 @needs_mpiexec
