@@ -194,7 +194,7 @@ def test_where_nothing_is_traced_loops_run_the_bare_course(monkeypatch):
         grid = sg.init_grid((2,))
         sharding = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
         with sg.HaloExchange(grid, sharding, (4,), np.float64) as halo:
-            state = halo._channel._state
+            state = halo._channel._state.words
             return state[at.LOOP_COURSE] == state[at.COURSE] and state[at.FORM] == 0
 
     assert sg.run_spmd(body, ranks=2) == [True, True]
