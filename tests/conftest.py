@@ -1,7 +1,8 @@
 """How the suite runs: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``.
 
 Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
-those that have passed, so that runs on more and more processes repeat only a tenth of them; ``--full`` all.
+those that have passed, so that runs on more and more processes repeat only a tenth of them; ``--full`` all.  Tests that
+take what there is (``most_ranks``) always run.
 """
 
 import faulthandler
@@ -22,6 +23,10 @@ sys.path += [str(Path(__file__).resolve().parent / room) for room in ("transport
 pytest_plugins = ["spmd_grid.testing.plugin", "drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+STARTS_PROGRAMS = {"subprocess", "run_job", "needs_mpiexec", "needs_mpich"}  # names in modules that do
+
+_passed: list[str] = []
+
 settings.register_profile("simulated", max_examples=100, **COMMON)
 settings.register_profile("full", max_examples=500, **COMMON)
 # Under mpiexec all processes must draw the same examples.
@@ -59,35 +64,65 @@ def pytest_sessionstart(session):
 def pytest_collection_modifyitems(config, items):
     if config.getoption("with_mpi", default=False):
         spread = [item for item in items if "spmd" in item.fixturenames]
-        config.hook.pytest_deselected(items=[item for item in items if item not in spread])
+        config.hook.pytest_deselected(items=[item for item in items if "spmd" not in item.fixturenames])
         items[:] = spread
-    passed = config.getoption("passed")
-    if passed and passed.exists() and not config.getoption("full"):
-        names = set(passed.read_text().splitlines())
-        again = [item for item in items if item.nodeid in names and crc32(item.nodeid.encode()) % 10]
-        config.hook.pytest_deselected(items=again)
-        items[:] = [item for item in items if item not in set(again)]
+        _leave_out_what_has_passed(config, items)
     if not config.getoption("full"):
         for item in items:
             if item.get_closest_marker("full"):
                 item.add_marker(pytest.mark.skip(reason="an exhaustive sweep; runs with --full"))
     for item in items:
-        if not vars(item.module).keys().isdisjoint({"subprocess", "run_job"}):
+        if not vars(item.module).keys().isdisjoint(STARTS_PROGRAMS):
             # Where the suite is shared among several processes, only one of them at a time starts programs, which
             # have to end in time.
             item.add_marker(pytest.mark.xdist_group("programs"))
 
 
-_passed: list[str] = []
+@pytest.fixture
+def instructions():
+    """``instructions(function)``: how many of Python's it runs, which tells a walk over a million from none."""
+
+    def count(function, *args):
+        counted, before = 0, sys.gettrace()
+
+        def trace(frame, event, arg):
+            nonlocal counted
+            frame.f_trace_opcodes = True
+            counted += event == "opcode"
+            return trace
+
+        sys.settrace(trace)
+        try:
+            function(*args)
+        finally:
+            sys.settrace(before)
+        return counted
+
+    return count
 
 
-def pytest_runtest_logreport(report):
-    if report.when == "call" and report.passed:
-        _passed.append(report.nodeid)
+# -- runs on more and more processes ---------------------------------------------------------------------------------
 
 
-def pytest_sessionfinish(session):
+def _leave_out_what_has_passed(config, items):
+    file = config.getoption("passed")
+    if file and file.exists() and not config.getoption("full"):
+        names = set(file.read_text().splitlines())
+        runs = [item.nodeid not in names or crc32(item.nodeid.encode()) % 10 == 0 for item in items]
+        config.hook.pytest_deselected(items=[item for item, does in zip(items, runs) if not does])
+        items[:] = [item for item, does in zip(items, runs) if does]
+
+
+def pytest_runtest_makereport(item, call):
+    if call.when == "call" and call.excinfo is None and "most_ranks" not in item.fixturenames:
+        _passed.append(item.nodeid)
+
+
+def pytest_sessionfinish(session, exitstatus):
     file = session.config.getoption("passed")
-    if file and current_world().rank == 0:
-        with file.open("a") as names:
-            names.writelines(f"{name}\n" for name in _passed)
+    if file and session.config.getoption("with_mpi", default=False):
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and file.exists():
+            session.exitstatus = pytest.ExitCode.OK  # all that was asked for has passed on fewer processes
+        if current_world().rank == 0:
+            with file.open("a") as names:
+                names.writelines(f"{name}\n" for name in _passed)

@@ -7,19 +7,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from spmd_grid.bench.launch import python_path
 from spmd_grid.bench.machine import machine
 from spmd_grid.bench.rows import Goal, markdown_table
 from spmd_grid.bench.start_cases import StartCase
+from spmd_grid.errors import TransportError
 
 __all__ = ["StartRow", "goals", "run_bench"]
 
-_PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
+_PATIENCE = 300  # seconds for one process
 _HEADS = "in a fresh process", "ms", "(10-90 %)", "goal"
 
 
@@ -48,7 +50,7 @@ def run_bench(cases: Sequence[StartCase], rounds: int, json_path: str = "", mark
     lines = [goal.verdict(rows) for goal in goals()]
     _say("", *lines)
     if json_path:
-        figures = [{"row": row.case.name, **asdict(row)} for row in rows]
+        figures = [{"row": row.case.name, "ms": row.ms, "low": row.low, "high": row.high} for row in rows]
         found = {**setting, "rounds": rounds, "rows": figures, "summary": lines}
         Path(json_path).write_text(json.dumps(found, indent=1) + "\n")
     if markdown_path:
@@ -73,11 +75,11 @@ def goals() -> list[Goal]:
 def _measured(cases: Sequence[StartCase], rounds: int) -> list[StartRow]:
     """All cases in turns, each in a process of its own."""
     taken: dict[str, list[float]] = {case.name: [] for case in cases}
+    changes = "SPMD_GRID_", "PYTHONDONTWRITEBYTECODE", "NUMBA_DISABLE_JIT"  # what is measured
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(changes)}
+    # A folder of its own for bytecode: the package's may not be writeable, and would not be kept then.
     with TemporaryDirectory() as folder:
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
-        environment["PYTHONPATH"] = os.pathsep.join([_PACKAGE_FOLDER, *filter(None, [os.environ.get("PYTHONPATH")])])
-        for name in ("PYTHONDONTWRITEBYTECODE", "NUMBA_DISABLE_JIT"):
-            environment.pop(name, None)
+        environment |= {"PYTHONPYCACHEPREFIX": folder, "PYTHONPATH": python_path()}
         for case in cases:
             _milliseconds(case, environment)  # leaves bytecode and compiled kernels behind
         for _ in range(rounds):
@@ -88,7 +90,11 @@ def _measured(cases: Sequence[StartCase], rounds: int) -> list[StartRow]:
 
 def _milliseconds(case: StartCase, environment: dict[str, str]) -> float:
     command = [sys.executable, "-c", case.program]
-    return 1e3 * float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise TransportError(f"{case.name}: {reason[0]}")
+    return 1e3 * float(done.stdout)
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -2,8 +2,7 @@
 
 It turns boxes into what the compiled course (``kernels/course.py``) reads: the block that neighbours of the node see
 (``channel_block.py``), message buffers and their wire for the others, the state (``channel_state.py``), and calls with
-their copy tables (``channel_calls.py``).  Whether two neighbours meet in memory is agreed between the two when the
-channel is made.
+their copy tables (``channel_calls.py``).
 """
 
 from __future__ import annotations
@@ -114,6 +113,7 @@ class Channel:
         state = self._state
         wire = self.comm.wire(messages, self.sources, self.readers, self._number, lambda: state.epoch, activity)
         state.connect(wire)
+        wire.keep(self.block)  # neighbours have its address, also where nobody retires this channel
         return wire
 
     # -- how cells go ------------------------------------------------------------------------------------------

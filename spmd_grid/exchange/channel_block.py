@@ -69,7 +69,7 @@ class Block:
         if self._memory is not None:
             start = arena.offset_of(self.address, self._memory.nbytes)
             staging = start + self._staging_at + self.parts.get(place, 0)
-            word = start + self._words.get(place, 0)
+            word = start + self._words.get(place, 0)  # one that reads nothing needs none
             told[:6] = 1, start, self.line_bytes, staging, self.staging_bytes, word
         return told
 

@@ -23,8 +23,8 @@ __all__ = ["ChannelState"]
 class ChannelState:
     """``words``: all of it, at ``address``.
 
-    ``channel``: whose pieces it counts; ``records``: of the neighbours that it meets in memory; ``incoming``,
-    ``outgoing``: the messages of the others.
+    ``channel``: whose pieces it counts; ``records``: those of its neighbours; ``incoming``, ``outgoing``: the messages
+    of those that it does not meet in memory.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spmd_grid.errors import RequestError
+from spmd_grid.errors import DeadlockError, RequestError
 from spmd_grid.transport.communicator import Communicator
 
 __all__ = ["Request", "drive"]
@@ -98,7 +98,11 @@ class Request:
                 return recorder.run(_Wait(self._activity), None, self.wait)
         while not self._done:
             self._comm.process.activity = self._activity
-            self._comm.wait_all(self.requests)
+            try:
+                self._comm.wait_all(self.requests)
+            except DeadlockError as error:  # nobody will end it
+                self._steps.close()
+                self._end(None, error)
             self.advance()
         self._taken = True
         if self._error is not None:

@@ -82,6 +82,11 @@ def _find(name: str, grid, grid_axes, argument: str, coords) -> _Call:
     return call
 
 
+def _again(values):
+    """What can be read but once, as a tuple."""
+    return tuple(values) if isinstance(values, Iterator) else values
+
+
 def _prepare(name: str, grid, grid_axes, argument: str, coords) -> _Call:
     check_grid(name, grid)
     axes = grid.grid.axes(grid_axes, f"{name}: grid_axes")
@@ -137,10 +142,10 @@ class Send:
 
     def plan(self, grid, shape, dtype, grid_axes, destination) -> CallPlan:
         """The operation for arrays of ``shape`` and ``dtype``.  Local."""
-        text = f"send(grid_axes={list(grid_axes)}, destination={destination})"
+        grid_axes, destination = _again(grid_axes), _again(destination)
         return CallPlan(
             self.name,
-            text,
+            _prepare(self.name, grid, grid_axes, "destination", destination).text,
             shape,
             dtype,
             lambda x, out: self(x, grid, grid_axes, destination),
@@ -202,12 +207,14 @@ class Recv:
     def plan(self, grid, shape, dtype, grid_axes, source=None) -> CallPlan:
         """The operation for messages of ``shape`` and ``dtype``; others are refused.  Local."""
 
+        grid_axes, source = _again(grid_axes), _again(source)
+
         def into(out) -> np.ndarray:
             return fresh(grid, plan.shape, plan.dtype) if out is None else out
 
         plan = CallPlan(
             self.name,
-            f"recv(grid_axes={list(grid_axes)}, source={'any' if source is None else source})",
+            _prepare(self.name, grid, grid_axes, "source", source).text,
             shape,
             dtype,
             lambda x, out: self(grid, grid_axes, source, out=into(out)),

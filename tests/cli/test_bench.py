@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jobs import needs_mpiexec
 
-from spmd_grid.bench import launch
+from spmd_grid.bench import launch, start_cases
 from spmd_grid.cli import bench
 from spmd_grid.cli.main import main
 
@@ -30,6 +30,14 @@ def refused(capsys, *words, kind="halo"):
     assert main(["bench", kind, *words]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("spmd_grid bench: ") and len(err.splitlines()) == 1
+    return err
+
+
+def refused_late(capsys, *words, kind):
+    """As ``refused``, after it has begun to print."""
+    assert main(["bench", kind, *words]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("spmd_grid bench: ") and len(err.splitlines()) == 1
     return err
 
 
@@ -262,15 +270,27 @@ def test_planning(capsys, tmp_path):
 
 def test_starting(capsys, tmp_path):
     figures, table = tmp_path / "figures.json", tmp_path / "table.md"
-    assert main(["bench", "start", "--rounds", "1", "--json", str(figures), "--markdown", str(table)]) == 0
+    words = ["--quick", "--rounds", "1", "--json", str(figures), "--markdown", str(table)]
+    assert main(["bench", "start", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("one process on ") and "medians over 1 interleaved rounds" in lines[0]
     rows = json.loads(figures.read_text())["rows"]
-    assert [row["row"] for row in rows[:2]] == ["import numpy", "import spmd_grid, after numpy"] and len(rows) == 10
+    assert [row["row"] for row in rows[:2]] == ["import numpy", "import spmd_grid, after numpy"] and len(rows) == 4
     assert all(0 < row["low"] == row["ms"] == row["high"] for row in rows)
     assert all(f"| {row['row']} | {row['ms']:.1f} |" in table.read_text() for row in rows)
     verdicts = [line for line in lines if "150 ms to import" in line or "300 ms for a first operation" in line]
     assert len(verdicts) == 2 and all(line.startswith(("met ", "missed ")) for line in verdicts)
+
+
+@pytest.mark.parametrize("case", start_cases.all_cases(), ids=lambda case: case.name)
+def test_what_a_fresh_process_does_first(case):
+    done = python("-W", "error", "-c", case.program)
+    assert done.returncode == 0 and float(done.stdout) > 0, done.stderr
+
+
+def test_a_fresh_process_that_fails(capsys, monkeypatch):
+    monkeypatch.setattr(start_cases, "quick_cases", lambda: [start_cases.StartCase("wrong", "", "1 / 0")])
+    assert "wrong: ZeroDivisionError: division by zero" in refused_late(capsys, "--quick", kind="start")
 
 
 @needs_mpiexec

@@ -5,7 +5,6 @@ import math
 import random
 import subprocess
 import sys
-import time
 from itertools import accumulate, product
 
 import numpy as np
@@ -409,13 +408,15 @@ def test_refusals():
     [([[0], [1]], [1, 1, 1, 1], (100_000, 200_001)), ([[1, 0]], [1, 1], (10**9,))],
     ids=["plane", "line"],
 )
-def test_a_million_devices(split_axes, halo_sizes, shape):
-    """Nothing walks over them; the bound is generous, one walk over a million devices takes seconds."""
+def test_a_million_devices(instructions, split_axes, halo_sizes, shape):
+    """Nothing walks over them."""
     pattern = pattern_of((1024, 1024), split_axes, halo_sizes, shape, periodic=True)
-    began = time.process_time()
-    for coords in [(0, 0), (5, 1000), (511, 512), (900, 3)]:
-        linear = pattern.layout.grid.linear_index(coords)
-        for take in pattern.takes(coords):
-            gives = pattern.gives(pattern.layout.grid.multi_index(take.owner))
-            assert take.source in [give.cells for give in gives if give.taker == linear]
-    assert time.process_time() - began < 1
+
+    def look_at_some():
+        for coords in [(0, 0), (5, 1000), (511, 512), (900, 3)]:
+            linear = pattern.layout.grid.linear_index(coords)
+            for take in pattern.takes(coords):
+                gives = pattern.gives(pattern.layout.grid.multi_index(take.owner))
+                assert take.source in [give.cells for give in gives if give.taker == linear]
+
+    assert instructions(look_at_some) < 5_000_000

@@ -1,7 +1,5 @@
 """The check of plans: steps have to chain, and nothing walks over a million devices."""
 
-import time
-
 import pytest
 from layouts import layout
 
@@ -95,19 +93,17 @@ def test_a_plan_error_says_that_it_is_ours():
         (ALL_REDUCE, [[0]], [[0]], (1, 2), ()),
     ],
 )
-def test_a_million_devices(kind, source, target, axes, dims):
-    """Nothing walks over them, not even over a group that is all of them; the bound is generous."""
+def test_a_million_devices(instructions, kind, source, target, axes, dims):
+    """Nothing walks over them, not even over a group that is all of them."""
     grid = Grid((1024, 32, 32))
     options = {"partial_axes": axes} if kind == ALL_REDUCE else {}
     before, after = layout(grid, source, (1 << 22, 4096), **options), layout(grid, target, (1 << 22, 4096))
-    began = time.process_time()
-    check_plan_steps([Step(kind, before, after, axes, dims)], before, after, process=123_456)
-    assert time.process_time() - began < 0.5
+    steps = [Step(kind, before, after, axes, dims)]
+    assert instructions(check_plan_steps, steps, before, after, 123_456) < 100_000
 
 
-def test_many_partners():
+def test_many_partners(instructions):
+    """Of a million devices this one has two thousand partners."""
     grid = Grid((1024, 1024))
     before, after = layout(grid, [[0, 1]], (1 << 24,)), layout(grid, [[1]], (1 << 24,))
-    began = time.process_time()
-    check_step(Step(EXCHANGE, before, after), 5 * 1024 + 7)
-    assert time.process_time() - began < 1
+    assert instructions(check_step, Step(EXCHANGE, before, after), 5 * 1024 + 7) < 5_000_000

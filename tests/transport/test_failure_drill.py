@@ -297,6 +297,16 @@ for source in ([grid.rank], None)[: 2 if grid.size == 1 else 1]:
         raise AssertionError("received")
     sg.send(np.arange(3), grid, [0], [grid.rank])
     assert sg.recv(grid, [0], source).tolist() == [0, 1, 2]
+    started = sg.recv.start(grid, [0], source)
+    for refusal in (sg.DeadlockError, sg.RequestError):
+        try:
+            started.wait()
+        except refusal:
+            assert started.done
+        else:
+            raise AssertionError("received")
+    sg.send(np.arange(4), grid, [0], [grid.rank])
+    assert sg.recv(grid, [0], source).tolist() == [0, 1, 2, 3]
 """
 
 
@@ -322,3 +332,33 @@ def test_a_receive_that_nobody_waits_for(tmp_path):
     program.write_text(ABANDONED)
     job = run_job("mpiexec", 2, program)
     assert (job.code, job.err, job.out) == (0, "", ""), job
+
+
+NOWHERE_TO_PRINT = """
+import os, sys
+from contextlib import suppress
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+sg.all_reduce(1, grid, [0], "sum")
+if sys.argv[1] == "closed":
+    sys.stdout.close()
+elif sys.argv[1] == "nobody reads":
+    reading, writing = os.pipe()
+    os.close(reading)
+    os.dup2(writing, 1)
+    with suppress(OSError):  # at once, where Python keeps nothing
+        print("lost")
+else:
+    sys.stdout = None
+if grid.rank == 1:
+    raise ValueError("on purpose")
+sg.all_reduce(1, grid, [0], "sum")
+"""
+
+
+@pytest.mark.parametrize("why", ["closed", "nobody reads", "none"])
+def test_where_nothing_can_be_printed_the_job_ends_all_the_same(tmp_path, why):
+    program = tmp_path / "program.py"
+    program.write_text(NOWHERE_TO_PRINT)
+    job = run_job("mpiexec", 2, program, why)
+    assert job.code != 0 and "ValueError: on purpose" in job.err and "rank 1 (1,) of 2 failed" in job.err, job

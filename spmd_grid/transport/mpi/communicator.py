@@ -230,10 +230,10 @@ class MpiCommunicator:
     def wait_all(self, requests: Sequence) -> None:
         lifeline = self._lifeline
         if requests and isinstance(requests[0], Watched):
-            if lifeline is not None:
-                lifeline.waiting = requests[0]
             if isinstance(requests[0], FrameReceive) and requests[0].is_own():
                 self._refuse_to_wait(requests[0])
+            if lifeline is not None:
+                lifeline.waiting = requests[0]
         for request in requests:
             self._finish(request)
         if lifeline is not None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -20,6 +22,7 @@ __all__ = ["LastWords", "write_at_once"]
 # Far longer than it takes to look at a word and write it; until those of other nodes speak, and until those that did
 # not speak end the job themselves, should the one that did have failed to.
 _TURN, _OTHER_NODES, _PATIENCE = 0.02, 0.5, 2.0
+_FLUSHING = 0.5  # at most, to hand over what was printed
 
 
 class LastWords:
@@ -36,7 +39,7 @@ class LastWords:
 
     def say(self, text: str, code: int = 1) -> None:
         """Prints ``text``, unless somebody else is speaking, and ends the job."""
-        sys.stdout.flush()  # whoever speaks: what this process has printed would be lost with it
+        _flush_output()  # whoever speaks: what this process has printed would be lost with it
         if not self._is_first:
             time.sleep(_OTHER_NODES)
         if self._has_turn():
@@ -65,8 +68,24 @@ class LastWords:
         return self._word[0] == self._mark
 
     def _print(self, text: str) -> None:
-        sys.stdout.flush()
+        _flush_output()
         write_at_once(f"spmd_grid: {text}\n")
+
+
+def _flush_output() -> None:
+    """Hands over what this process has printed, if there is somewhere to, and no thread is stuck in doing just that."""
+
+    def flush():
+        with suppress(Exception):  # closed, none at all, or nobody reads it
+            sys.stdout.flush()
+
+    flushing = threading.Thread(target=flush, daemon=True)
+    try:
+        flushing.start()
+    except RuntimeError:  # at the end of the program there are no new threads, and no others to be in the way
+        flush()
+    else:
+        flushing.join(_FLUSHING)
 
 
 def write_at_once(text: str) -> None:

@@ -34,8 +34,6 @@ __all__ = ["ThreadCommunicator", "ThreadWorld"]
 
 _FRAME_TAG = tag_of("frames of send and recv")
 
-# Whether these are kept for a receiver that has not asked for them is nothing that a program may rely on.
-
 
 class ThreadWorld:
     """All that the simulated ranks of one run share; nothing of it outlives the run."""
