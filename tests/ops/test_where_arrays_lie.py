@@ -88,7 +88,7 @@ def as_if_far(shape, far):
     parts = np.random.default_rng(4).standard_normal((n, *shape))
     sg.all_reduce(np.ones(1), grid, [0])
     meeting = meeting_of(grid.group((0,)))
-    meeting.is_far = far
+    meeting.is_far, meeting.ask_distance = far, lambda: None  # it asks anew from time to time
     check_all(grid, n, me, parts, "arena", "arena")
     x = grid.allocate(shape, "f8")
     x[...] = me
@@ -96,6 +96,7 @@ def as_if_far(shape, far):
     if isinstance(meeting, MemoryMeeting):
         assert bool(lent.lends) != far
     meeting.depart(lent)
+    del meeting.ask_distance
 
 
 @pytest.mark.parametrize("n", [2, 3])
