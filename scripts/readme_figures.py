@@ -150,6 +150,12 @@ def _swaps(rows: Sequence[Mapping]) -> str:
     return _range([row["us"] for row in rows if row["case"]["kind"] == "swap"], 0)
 
 
+def _milliseconds(rows: Sequence[Mapping], begins: str) -> str:
+    """Of the rows whose name begins so."""
+    found = [row["ms"] for row in rows if row["row"].startswith(begins)]
+    return _range(found, 0) if len(found) > 1 else f"{found[0]:.0f}"
+
+
 def _added(rows: Sequence[watch_report.WatchRow], to_exchanges: bool) -> str:
     """What checking adds to the updates of a `HaloExchange`, or to all other operations."""
     added = [row.added_us for row in rows if row.case.name.startswith("HaloExchange") == to_exchanges]
@@ -200,6 +206,17 @@ BENCHES = {
         {"rows far apart": _rows_far_apart, "small calls": _small_calls},
     ),
     "plan": Figures(lambda figures: figures, "", [], {"swaps": _swaps}),
+    "start": Figures(
+        lambda figures: figures,
+        "",
+        [],
+        {
+            "import": partial(_milliseconds, begins="import spmd_grid"),
+            "numpy": partial(_milliseconds, begins="import numpy"),
+            "numba": partial(_milliseconds, begins="import numba"),
+            "first": partial(_milliseconds, begins="first "),
+        },
+    ),
     "watch": Figures(
         watch_report.WatchRow.from_dict,
         "operation",

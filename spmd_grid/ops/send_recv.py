@@ -7,6 +7,7 @@ has the sender's call as well, which the receiver compares with its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ from spmd_grid.watch.traffic import Traffic
 __all__ = ["recv", "send"]
 
 _MOST_SHOWN = 80  # of what a message is: dtypes may have many fields
+_GROUP_BYTES = 8
 
 
 class _Call(NamedTuple):
@@ -60,9 +62,10 @@ class _Call(NamedTuple):
         """The operation in words, for reports."""
         return self.text
 
-    def signature(self, where: str, x: str = "") -> str:
-        """Who calls, and where, for the table of a mismatch."""
-        return f"{self.comm.process.label()}: {self.text}{x[:_MOST_SHOWN]} at {where}"
+    @property
+    def said(self) -> str:
+        """Who is in it, for the table of a mismatch."""
+        return f"{self.comm.process.label()}: {self.text}"
 
 
 def _find(name: str, grid, grid_axes, argument: str, coords) -> _Call:
@@ -233,7 +236,8 @@ def _send_array(call: _Call, x: np.ndarray) -> Iterator[list]:
     if recorder is not None:
         _note(recorder, comm, comm.rank, number, place, facts.nbytes)
         if recorder.check:
-            _sign(frame, call, shown(x))
+            signature = _signature(call.group, call.said, shown(x), _where(recorder))
+            frame[FRAME_BYTES : FRAME_BYTES + len(signature)] = signature
     if not facts.fits_inline:
         bodies.append(pack(x, [Box.from_shape(x.shape)], (0, x.size)))
     yield comm.isend_message(frame, bodies, place)
@@ -255,16 +259,20 @@ def _frame(comm: Communicator, kind: int, description: bytes) -> tuple[bytearray
     return bytearray(header.ljust(MESSAGE_FRAME_BYTES, b"\0")), bodies, number
 
 
-def _sign(frame: bytearray, call: _Call, x: str) -> None:
-    """Writes the sender's call to the end of its frame: what must be equal, and as much of the words as fits."""
-    signature = call.group + call.signature(call_site(), x).encode()[: SIGNATURE_BYTES - len(call.group)]
-    frame[FRAME_BYTES : FRAME_BYTES + len(signature)] = signature
+@lru_cache
+def _signature(group: bytes, said: str, x: str, where: str) -> bytes:
+    """What a sender writes to the end of its frame: what must be equal, and as much of the words as fits."""
+    return group + f"{said}{x[:_MOST_SHOWN]} at {where}".encode()[: SIGNATURE_BYTES - len(group)]
 
 
-def _signed(frame: bytearray) -> tuple[bytes, str]:
-    """What its sender has written to the end of a frame, which is nothing outside of checking mode."""
-    signature = bytes(frame[FRAME_BYTES:]).rstrip(b"\0")
-    return signature[:8], signature[8:].decode(errors="replace")
+def _signed(frame: bytearray) -> str:
+    """The words that its sender has written to the end of a frame: none outside of checking mode."""
+    return bytes(frame[FRAME_BYTES + _GROUP_BYTES :]).rstrip(b"\0").decode(errors="replace")
+
+
+def _where(recorder) -> str:
+    """The user's line, which a recorder knows of the operation under way.  Local."""
+    return call_site() if recorder.is_idle else recorder.where
 
 
 def _receive_array(call: _Call, out: np.ndarray | None, noted: bool = False) -> Iterator[list]:
@@ -272,13 +280,13 @@ def _receive_array(call: _Call, out: np.ndarray | None, noted: bool = False) -> 
     comm, frame = call.comm, bytearray(MESSAGE_FRAME_BYTES)
     recorder = comm.process.recorder
     checks = recorder is not None and recorder.check
-    where = call_site() if checks else ""
+    where = _where(recorder) if checks else ""
     request = comm.irecv_frame(frame, call.place)
     yield [request]
     kind, length, number = read_prefix(frame)
     if noted and recorder is not None:
         _note(recorder, comm, comm.source_of(request), int.from_bytes(number, "little"))
-    body, problem, signed = bytes(frame[PREFIX_BYTES : PREFIX_BYTES + length]), None, ""
+    body, problem = bytes(frame[PREFIX_BYTES : PREFIX_BYTES + length]), None
     if kind != PLAIN:
         late = np.empty(length, np.uint8)
         yield comm.irecv_body(request, late)
@@ -286,12 +294,12 @@ def _receive_array(call: _Call, out: np.ndarray | None, noted: bool = False) -> 
     if kind == ERROR:
         raise error_from(body)
     if checks:
-        group, signed = _signed(frame)
-        if group and group != call.group:
-            problem = mismatch([signed, call.signature(where)])
+        group = frame[FRAME_BYTES : FRAME_BYTES + _GROUP_BYTES]
+        if group != call.group and any(group):
+            problem = mismatch([_signed(frame), f"{call.said} at {where}"])
     facts = decode_facts(body)
     if problem is None and out is not None:
-        problem = _misfit(out, facts, signed)
+        problem = _misfit(out, facts, frame)
     # The message is taken in any case: its sender may be waiting for that.
     target = np.empty(facts.shape, facts.dtype) if out is None or problem is not None else out
     whole = Box.from_shape(facts.shape)
@@ -318,20 +326,23 @@ class _Passed(NamedTuple):
 
 def _note(recorder, comm: Communicator, sender: int, number: int, place: int | None = None, n_bytes: int = 0) -> None:
     """Notes a member's message for traces: its sender says what goes to ``place``, its receiver waits for that."""
+    if not recorder.traces:
+        return
     processes = comm.processes
     sent = {} if place in (None, comm.rank) else {processes[place]: n_bytes}
     awaits = (processes[sender],) if place is None else ()
     recorder.moved(_Passed(Traffic(sent, "message", f"message {number} of {processes[sender]}", awaits)))
 
 
-def _misfit(out, facts: Facts, signed: str) -> OutputError | None:
-    """Why ``out`` cannot take the message, which was ``signed`` by its sender if in checking mode."""
+def _misfit(out, facts: Facts, frame: bytearray) -> OutputError | None:
+    """Why ``out`` cannot take the message that ``frame`` announces."""
     try:
         check_output("recv", out, None)
     except OutputError as error:
         return error
     if out.shape == facts.shape and out.dtype == facts.dtype:
         return None
+    signed = _signed(frame)
     return OutputError(
         f"recv: out has shape {out.shape} and dtype {out.dtype}; the message has shape {facts.shape} and dtype"
         f" {facts.dtype}{signed and f', sent by {signed}'}"

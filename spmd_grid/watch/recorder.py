@@ -69,6 +69,7 @@ class Recorder:
         self.check = check
         self.is_idle = True  # whether no operation is being recorded: operations inside others are not
         self.number = 0
+        self.where = ""  # the user's line of the last operation
         self.on_end: Callable[[Record, list], None] | None = None
         self.form_of: Callable[[str, str, Any], Any] | None = None
         self._memory = memory = np.zeros(RECORDER_BYTES, np.uint8) if memory is None else memory
@@ -85,6 +86,7 @@ class Recorder:
     def run(self, activity, array, function: Callable, *args, **options):
         """``function(*args, **options)``, recorded as ``activity`` (which can ``describe`` itself) on an array."""
         what, where = f"{activity.describe()}{shown(array)}", call_site()
+        self.where = where
         number = self._begin(what, where)
         self.is_idle = False
         state = FAILED
@@ -126,9 +128,14 @@ class Recorder:
         self._numbers[row] = number
         return number
 
+    @property
+    def traces(self) -> bool:
+        """Whether anybody asks what the operation under way moves."""
+        return self.on_end is not None and not self.is_idle
+
     def moved(self, movement) -> None:
         """Notes what the operation under way moves, for traces."""
-        if self.on_end is not None and not self.is_idle:
+        if self.traces:
             self._moved.append(movement)
 
     def loop_form(self, activity, movement):
@@ -175,8 +182,8 @@ def shown(array) -> str:
     name = getattr(array, "name", None)
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     named = f" '{name}'" if isinstance(name, str) and name else ""
-    is_array = isinstance(shape, tuple) and dtype is not None
-    return f" on{named} {dtype} {tuple(shape)}" if is_array else named
+    is_array = isinstance(shape, tuple) and isinstance(dtype, np.dtype)
+    return f" on{named}{_dtype_and_shape(dtype, shape)}" if is_array else named
 
 
 @lru_cache  # numpy takes longer for this than all the rest
