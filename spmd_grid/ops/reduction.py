@@ -2,35 +2,33 @@
 
 The order of combination is the group's, whatever the path, so all members get equal bits, and the meaning is that of
 numpy's ufuncs rather than MPI's operators (which lose NaNs, differ between ranks, and lack bool and complex).  A
-large array is cut into one slice per member, each folded by its member, as in the reduce-scatter and all-gather
-algorithm of R. Rabenseifner, "Optimization of Collective Reduction Operations" (ICCS 2004); a small one, and one
-that a callable combines, is collected whole.
+large array is cut into one slice per member, each folded by its member (``reduction_transfers.py``); a small one, and
+one that a callable combines, is collected whole.  How arrays are folded stands in ``folding.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextvars import Context, copy_context
 from functools import cached_property
 
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.errors import ReductionError
 from spmd_grid.exchange.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.meeting import COPIED_BYTES, LINE_BYTES
 from spmd_grid.exchange.memory import copy_views, scratch, view_of
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.traffic import Moved
-from spmd_grid.exchange.transfer import Receive, Send, Transfer, run_of
+from spmd_grid.exchange.transfer import Transfer, run_of
 from spmd_grid.grid.blocks import block_interval
 from spmd_grid.grid.box import Box, pieces_of
+from spmd_grid.ops.folding import Folding
 from spmd_grid.ops.kept import keep
 from spmd_grid.ops.member_arrays import DirectCopies, MemberArrays, fresh
+from spmd_grid.ops.reduction_transfers import collect_parts, collect_whole, spread_slices
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import Frames
-from spmd_grid.typing import Shape
 from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["Reduction"]
@@ -76,10 +74,8 @@ class Reduction:
         self.cut = Box.from_shape(shape) if blocks is None else blocks[comm.rank]
         self._arrays = MemberArrays(call, facts)
         self._rows_at: dict = {}
-        self._quiet = _quiet_context()
         self._is_cut = self.cut.shape != shape
-        self._is_average = kind.is_average
-        self._kind_name = "sum" if kind.is_average else kind.name
+        self._folding = Folding(kind, comm.size, self.op)
         self._in_place = comm.size <= FEW_MEMBERS
         self._n = int(np.prod(shape, dtype=np.int64))
         self._root = root
@@ -94,17 +90,17 @@ class Reduction:
         """What brings this member the parts that it folds, as rows of a stack."""
         if self._whole:
             # A callable may refuse its arguments: everybody calls it, so that all hear of that.
-            return _collect_whole(self.comm, self._n, self._root if self.kind.elementwise else None)
+            return collect_whole(self.comm, self._n, self._root if self.kind.elementwise else None)
         if self._blocks is not None:
-            return _collect_parts(self.comm, self.source_shape, self._blocks)
-        return _collect_parts(self.comm, (self._n,), self._slices, own=False)
+            return collect_parts(self.comm, self.source_shape, self._blocks)
+        return collect_parts(self.comm, (self._n,), self._slices, own=False)
 
     @cached_property
     def spread(self) -> Transfer | None:
         """What brings everybody's folded slice to its place; None where each folds what it keeps."""
         if self._whole or self._blocks is not None:
             return None
-        return _spread_slices(self.comm, self._n, self._slices, self._root, in_place=self._in_place)
+        return spread_slices(self.comm, self._n, self._slices, self._root, in_place=self._in_place)
 
     @cached_property
     def _own(self) -> slice:
@@ -144,9 +140,9 @@ class Reduction:
             rows, addresses = self._block_rows(frames, arrays)
             flat = target.reshape(-1)
             if len(rows) <= 2 or len(rows) * flat.nbytes <= _SMALL_BYTES:
-                self._combine(rows, flat)
+                self._folding.arrays(rows, flat)
             else:
-                kernels.fold_addresses(self._kind_name, addresses, flat.size, flat)
+                self._folding.addresses(addresses, flat)
         else:
             most = max(_PIECE_BYTES // (len(arrays) * self.dtype.itemsize), 1)
             with scratch(self.comm.process, (len(arrays) + 1, min(most, self.cut.size)), self.dtype) as room:
@@ -154,10 +150,8 @@ class Reduction:
                     stack = room[:-1, : piece.size].reshape(len(arrays), *piece.shape)
                     copy_views([(view_of(array, piece), row) for array, row in zip(arrays, stack)])
                     folded = room[-1, : piece.size]
-                    kernels.fold(self._kind_name, room[:-1, : piece.size], folded)
+                    self._folding.stack(room[:-1, : piece.size], folded)
                     view_of(target, piece.relative_to(self.cut.starts))[...] = folded.reshape(piece.shape)
-        if self._is_average:
-            self._divide(target)
 
     @cached_property
     def _block_run(self) -> tuple[int, int] | None:
@@ -190,7 +184,7 @@ class Reduction:
         for piece, arrays in self._pieces:
             frames = meeting.swap(source[piece])
             rows = [kernels.address_of(array) for array in arrays.of(frames)]
-            self._fold_into(flat[piece], np.array(rows, np.int64))
+            self._folding.addresses(np.array(rows, np.int64), flat[piece])
             self._depart(frames)
         if finish is not None:
             finish()
@@ -223,7 +217,7 @@ class Reduction:
             self._fold_at_root(addresses, flat, frames)
         else:
             part = flat[self._own]
-            self._fold_into(part, addresses + self._own.start * self.dtype.itemsize)
+            self._folding.addresses(addresses + self._own.start * self.dtype.itemsize, part)
             frames = self.call.meeting.swap(part)
             parts = self._parts.of(frames)
             if parts is None:
@@ -243,16 +237,11 @@ class Reduction:
         goals = self._goals.of(frames)
         goal = flat if goals is None else goals[self._root]
         if goal is flat is not None and not reachable:
-            self._fold_into(flat, addresses)
+            self._folding.addresses(addresses, flat)
         elif goal is not None:
-            self._fold_into(goal[self._own], addresses + self._own.start * self.dtype.itemsize)
+            self._folding.addresses(addresses + self._own.start * self.dtype.itemsize, goal[self._own])
         frames.lends = 1  # arrays of the meeting before this one are read after it, so all wait for all
         meeting.depart(frames)
-
-    def _fold_into(self, part: np.ndarray, addresses: np.ndarray) -> None:
-        kernels.fold_addresses(self._kind_name, addresses, part.size, part)
-        if self._is_average:
-            self._divide(part)
 
     def _addresses(self, frames: Frames, arrays: list[np.ndarray]) -> np.ndarray:
         """Where everybody's array begins."""
@@ -275,7 +264,7 @@ class Reduction:
 
     @cached_property
     def _spread_by_memory(self) -> Transfer:
-        return _spread_slices(self.comm, self._n, self._slices, self._root, in_place=True)
+        return spread_slices(self.comm, self._n, self._slices, self._root, in_place=True)
 
     @cached_property
     def _spread_copies(self) -> DirectCopies:
@@ -306,7 +295,7 @@ class Reduction:
         way = self._arrays.way
         transfers = [self.collect, self.spread]
         if way is DIRECT and self._blocks is None and not self._folds_whole:
-            transfers = [_collect_parts(self.comm, (self._n,), self._slices, own=False), self._spread_by_memory]
+            transfers = [collect_parts(self.comm, (self._n,), self._slices, own=False), self._spread_by_memory]
         return Moved(self.comm, self.dtype.itemsize, way, *filter(None, transfers)).traffic()
 
     def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
@@ -338,7 +327,7 @@ class Reduction:
         if not self.kind.elementwise:
             return self._fold_arrays(stack.reshape(self.comm.size, *self.source_shape), target)
         flat, finish = _flat_target(target)
-        self._fold(stack, flat)
+        self._folding.stack(stack.reshape(self.comm.size, flat.size), flat)
         if finish is not None:
             finish()
         return target
@@ -353,20 +342,13 @@ class Reduction:
         """Folds the rows into this member's slice of the result, or into its free row of the stack."""
         part = stack[self.comm.rank] if flat is None or not self._in_place else flat[self._own]
         addresses = np.array([kernels.address_of(row) for row in rows], np.int64)
-        kernels.fold_addresses(self._kind_name, addresses, part.size, part)
-        if self._is_average:
-            self._divide(part)
+        self._folding.addresses(addresses, part)
         return part
-
-    def _fold(self, stack: np.ndarray, flat: np.ndarray) -> None:
-        kernels.fold(self._kind_name, stack.reshape(self.comm.size, flat.size), flat)
-        if self._is_average:
-            self._divide(flat)
 
     def _fold_arrays(self, arrays: Sequence[np.ndarray], target: np.ndarray | None) -> np.ndarray | None:
         """Folds whole arrays one after the other and keeps this member's cut."""
         if not self.kind.elementwise:
-            result = self._fold_by_callable(arrays)
+            result = self._folding.by_callable(arrays)
             if target is not None:
                 target[...] = view_of(result, self.cut)
             return target
@@ -374,42 +356,8 @@ class Reduction:
             return None
         if self._is_cut:
             arrays = [view_of(array, self.cut) for array in arrays]
-        self._combine(arrays, target)
-        if self._is_average:
-            self._divide(target)
+        self._folding.arrays(arrays, target)
         return target
-
-    def _combine(self, arrays: Sequence[np.ndarray], target: np.ndarray) -> None:
-        if len(arrays) == 1:
-            target[...] = arrays[0]
-            return
-        combine = self.kind.combine
-        self._quiet.run(combine, arrays[0], arrays[1], out=target)
-        for array in arrays[2:]:
-            self._quiet.run(combine, target, array, out=target)
-
-    def _divide(self, target: np.ndarray) -> None:
-        self._quiet.run(np.true_divide, target, self.comm.size, out=target)
-
-    def _fold_by_callable(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        result = arrays[0].copy()
-        for array in arrays[1:]:
-            result = np.asarray(self.kind.combine(result, array.copy()))
-            if result.shape != self.source_shape or not np.can_cast(result.dtype, self.dtype, "same_kind"):
-                raise ReductionError(
-                    f"{self.op}: the callable {self.kind.shown} turned two arrays of shape {self.source_shape} and"
-                    f" dtype {self.dtype} into shape {result.shape} and dtype {result.dtype}; it must keep both"
-                )
-        return result.astype(self.dtype, copy=False)
-
-
-def _quiet_context() -> Context:
-    """A context in which numpy does not warn: a warning on one member, made an error, would strand the others.
-
-    Running a ufunc in it costs a tenth of a microsecond, entering ``np.errstate`` nearly one.
-    """
-    with np.errstate(all="ignore"):
-        return copy_context()
 
 
 def _flat_target(target: np.ndarray | None):
@@ -424,68 +372,3 @@ def _flat_target(target: np.ndarray | None):
         target[...] = flat.reshape(target.shape)
 
     return flat, finish
-
-
-def _row(box: Box, row: int) -> Box:
-    """``box`` in row ``row`` of a stack."""
-    return Box((row, *box.starts), (row + 1, *box.stops))
-
-
-def _collect_whole(comm, n: int, root: int | None) -> Transfer:
-    """Everybody's n elements as rows of a stack, on root or on all."""
-    whole = Box((0,), (n,))
-    receivers = range(comm.size) if root is None else [root]
-    mine = comm.rank in receivers
-    return Transfer(
-        pattern="all_gather" if root is None else "gather",
-        rank=comm.rank,
-        size=comm.size,
-        source_shape=(1, n),
-        target_shape=(comm.size, n) if mine else None,
-        sends=tuple(Send(peer, _row(whole, 0)) for peer in receivers) if n else (),
-        receives=tuple(Receive(i, _row(whole, 0), _row(whole, i)) for i in range(comm.size)) if mine and n else (),
-        volume=n * comm.size,
-        root=root,
-    )
-
-
-def _collect_parts(comm, shape: Shape, parts: Sequence[Box], own: bool = True) -> Transfer:
-    """This member's part of everybody's array as rows of a stack; ``own``: the own one as well."""
-    mine = parts[comm.rank]
-    place = Box.from_shape(mine.shape)
-    peers = [peer for peer in range(comm.size) if own or peer != comm.rank]
-    return Transfer(
-        pattern="all_to_all",
-        rank=comm.rank,
-        size=comm.size,
-        source_shape=(1, *shape),
-        target_shape=(comm.size, *mine.shape),
-        sends=tuple(Send(peer, _row(parts[peer], 0)) for peer in peers if not parts[peer].is_empty),
-        receives=() if mine.is_empty else tuple(Receive(i, _row(mine, 0), _row(place, i)) for i in peers),
-        volume=max(part.size for part in parts) * comm.size,
-    )
-
-
-def _spread_slices(comm, n: int, slices: Sequence[Box], root: int | None, in_place: bool) -> Transfer:
-    """Everybody's folded slice at its place in the result, on root or on all; ``in_place``: the own one is there."""
-    mine = slices[comm.rank]
-    source = Box((0,), mine.shape)
-    receivers = range(comm.size) if root is None else [root]
-    left_out = comm.rank if in_place else None
-    receives = tuple(
-        Receive(peer, Box((0,), part.shape), part)
-        for peer, part in enumerate(slices)
-        if not part.is_empty and peer != left_out
-    )
-    native = "all_gather" if root is None else "gather"
-    return Transfer(
-        pattern="pairwise" if in_place else native,
-        rank=comm.rank,
-        size=comm.size,
-        source_shape=mine.shape,
-        target_shape=(n,) if comm.rank in receivers else None,
-        sends=() if mine.is_empty else tuple(Send(peer, source) for peer in receivers if peer != left_out),
-        receives=receives if comm.rank in receivers else (),
-        volume=n,
-        root=root,
-    )
