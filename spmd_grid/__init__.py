@@ -7,6 +7,7 @@ tensor dimensions and grid axes.  Importing the package loads neither MPI nor nu
 from spmd_grid.array import ShardedArray, empty, from_function, full, zeros
 from spmd_grid.errors import (
     AxisError,
+    CutOffError,
     DeadlockError,
     DeviceError,
     DTypeError,
@@ -56,6 +57,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AxisError",
     "DTypeError",
+    "CutOffError",
     "DeadlockError",
     "DeviceError",
     "Grid",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,11 +24,11 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.ops.all_reduce import all_reduce
-from spmd_grid.ops.arguments import as_array, as_dtype, as_scalar, check_grid, hashable
+from spmd_grid.ops.arguments import as_array, as_dtype, as_scalar, check_grid, gate_of, hashable
 from spmd_grid.ops.assemble import assemble
 from spmd_grid.ops.compare import AgreeDtype, compare_array
 from spmd_grid.reduction_kind import as_reduction, identity, result_dtype
-from spmd_grid.reshard.run import reshard
+from spmd_grid.reshard.run import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["ShardedArray", "empty", "from_function", "full", "zeros"]
@@ -70,6 +69,10 @@ class ShardedArray:
         those outside are 0.  Along partial axes the first device holds the value, the others the identity.
         Raises `ShardingError`, `ShapeError` and `DTypeError`, the same on every process.
         """
+        return gate_of("from_global", grid).run("from_global", cls._from_global, array, sharding, grid, name)
+
+    @classmethod
+    def _from_global(cls, array, sharding: Sharding, grid: ProcessGrid, name: str | None) -> ShardedArray:
         _check_sharding("from_global", sharding, grid)
         array = compare_array._run(array, grid, _all_axes(grid), (sharding,))
         layout = Layout(sharding, array.shape)
@@ -87,6 +90,10 @@ class ShardedArray:
         Collective over the grid (dtypes are compared, no data moves).  Raises `ShardingError`, `ShapeError`,
         `DTypeError` and `OutputError` (not a writeable array), the same on every process.
         """
+        return gate_of("from_local", grid).run("from_local", cls._from_local, local, sharding, grid, global_shape, name)
+
+    @classmethod
+    def _from_local(cls, local, sharding: Sharding, grid: ProcessGrid, global_shape, name: str | None) -> ShardedArray:
         _check_sharding("from_local", sharding, grid)
         layout = Layout(sharding, hashable(global_shape))
 
@@ -247,20 +254,23 @@ class ShardedArray:
 
         Collective over the sharding's axes.  ``periodic``: one bool, or one per tensor dimension.
         """
+        return self._grid.process.gate.run("update_halo", self._update_halo, periodic)
+
+    def _update_halo(self, periodic) -> ShardedArray:
         recorder = self._grid.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(_Method(f"update_halo(periodic={periodic})"), self, self.update_halo, periodic)
+            return recorder.run(_Method(f"update_halo(periodic={periodic})"), self, self._update_halo, periodic)
         sharding = self.sharding
         if sharding.halo_sizes is not None:
-            update_halo(
+            update_halo.refresh(
                 self._local,
                 self._grid,
                 sharding.split_axes,
                 sharding.halo_sizes,
                 periodic,
-                global_shape=self.shape,
-                blocks=sharding.blocks,
-                sharded_dims_offsets=sharding.sharded_dims_offsets,
+                self.shape,
+                sharding.blocks,
+                sharding.sharded_dims_offsets,
             )
         return self
 
@@ -281,15 +291,18 @@ class ShardedArray:
         >>> run_spmd(body, ranks=2)[1]
         [[1], [11], [21], [31]]
         """
+        return self._grid.process.gate.run("reshard", self._reshard, target, grid, out, options)
+
+    def _reshard(self, target: Sharding, grid: ProcessGrid | None, out, options: dict) -> ShardedArray | None:
         if grid is None and isinstance(target, Sharding):
             grid = self._grid if target.grid == self._grid.grid else self._grid.like(target.grid, "reshard")
         recorder = self._grid.process.recorder
         if recorder is not None and recorder.is_idle:
-            again = partial(self.reshard, target, grid, out=out, **options)
-            return recorder.run(_Method(f"reshard({self.sharding} -> {target})"), self, again)
+            activity = _Method(f"reshard({self.sharding} -> {target})")
+            return recorder.run(activity, self, self._reshard, target, grid, out, options)
         self._grid.check_same_program(grid, "reshard")
         _check_on_grid("reshard", target, grid)
-        local = reshard(self._local, self.sharding, target, self._grid, self.shape, out, **options)
+        local = reshard_local(self._local, self.sharding, target, self._grid, self.shape, out, **options)
         if isinstance(out, ShardedArray):
             out.mark_dirty()
             return out
@@ -300,12 +313,16 @@ class ShardedArray:
 
         Collective over the grid.  Partial values are combined first.  Raises `DeviceError`.
         """
+        return self._grid.process.gate.run("to_global", self._gather, root)
+
+    def _gather(self, root) -> np.ndarray | None:
         recorder = self._grid.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(_Method(f"to_global(root={root})"), self, self.to_global, root)
+            return recorder.run(_Method(f"to_global(root={root})"), self, self._gather, root)
         core = self.core
         if self.sharding.partial_axes:
-            core = all_reduce(core, self._grid, self.sharding.partial_axes, self.sharding.partial_kind)
+            reduction = self.sharding.partial_kind, None
+            core = all_reduce._run(core, self._grid, self.sharding.partial_axes, reduction)
         return assemble._run(core, self._grid, _all_axes(self._grid), (self._layout, hashable(root)))
 
     def __array__(self, dtype=None, copy=None):
@@ -396,6 +413,11 @@ def from_function(
     >>> run_spmd(body, ranks=3)[1]
     [[2, 3], [12, 13], [22, 23]]
     """
+    arguments = f, global_shape, sharding, grid, dtype, name
+    return gate_of("from_function", grid).run("from_function", _from_function, *arguments)
+
+
+def _from_function(f: Callable, global_shape, sharding: Sharding, grid: ProcessGrid, dtype, name) -> ShardedArray:
     _check_sharding("from_function", sharding, grid)
     layout = Layout(sharding, hashable(global_shape))
     wanted = as_dtype("from_function", dtype)
@@ -429,7 +451,7 @@ def _make(op: str, global_shape, sharding, grid, dtype, zeroed: bool, name: str 
 
 def _agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layout: Layout) -> np.ndarray:
     """The array that ``make`` gives on this process, once all processes have one, of one dtype.  Collective."""
-    call = _AGREEMENTS[op]._find(grid, _all_axes(grid), (layout,))
+    call = _AGREEMENTS[op]._find(grid, _all_axes(grid), (layout,), voice=grid.process.gate.voice())
     array = cause = None
     try:
         array = make()

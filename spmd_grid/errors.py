@@ -13,6 +13,7 @@ from __future__ import annotations
 
 __all__ = [
     "AxisError",
+    "CutOffError",
     "DeadlockError",
     "DeviceError",
     "DTypeError",
@@ -37,6 +38,7 @@ class SpmdError(Exception):
     """Base of every error that spmd_grid raises on purpose; catch it to catch them all."""
 
     is_shared = False  # whether all members of the group raise it alike
+    cuts_off = False  # whether it left an operation in the middle, where other members may still wait
 
 
 class GridError(SpmdError, ValueError):
@@ -92,6 +94,15 @@ class MismatchError(SpmdError, RuntimeError):
     """Processes of one group are in different operations, or pass different arguments to the same one.
 
     The message has a line per process; the program took different branches on different processes.
+    """
+
+
+class CutOffError(SpmdError, RuntimeError):
+    """An operation was left in the middle, or one was begun while another was under way in the same process.
+
+    The message says which, where, and by what.  Every later operation on the same processes raises this error, on all
+    of them, since they no longer agree on where they are.  Save what you need from ``local`` and ``core``, and end the
+    program, or make a grid on a new communicator: ``init_grid(..., comm=MPI.COMM_WORLD.Dup())``.
     """
 
 

@@ -224,9 +224,12 @@ class Channel:
     def raise_ended(self) -> None:
         """Raises why a wait was given up."""
         self.wire.raise_error()
-        raise TransportError(
+        self.comm.process.gate.check()
+        error = TransportError(
             "an exchange with neighbours failed: MPI could not carry its messages, or a signal interrupted it"
         )
+        error.cuts_off = True
+        raise error
 
     @property
     def epoch(self) -> int:

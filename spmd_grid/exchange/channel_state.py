@@ -40,6 +40,7 @@ class ChannelState:
         self.words = np.zeros(self._n_words + 8, np.int64)
         self.address = kernels.address_of(self.words)
         self._text = np.zeros(at.TEXT_BYTES, np.uint8)
+        self._barred = channel.comm.process.gate.barred  # whose address compiled code has
         self._constants = _constants(channel)
         self._source_rows: dict[int, int] = {}
         self._reader_rows: dict[int, int] = {}
@@ -89,6 +90,7 @@ class ChannelState:
         state[at.STAGING], state[at.STAGING_BYTES] = block.staging, block.staging_bytes
         state[at.COURSE], state[at.COPY] = kernels.course_address, kernels.copy_address
         state[at.ARRAY_WORDS] = kernels.ARRAY_WORDS
+        state[at.GATE] = kernels.address_of(channel.comm.process.gate.barred)
         state[at.TEXT], state[at.LINE_TEXT] = kernels.address_of(self._text), block.line_text
 
     def connect(self, wire: Wire) -> None:
@@ -104,7 +106,7 @@ class ChannelState:
             state[slot], state[count] = address, number
         state[at.STATUSES], state[at.FLAG] = wire.statuses, self.address + 8 * self._n_words
         state[at.ON_WAIT], state[at.ON_POST] = wire.on_wait, wire.on_post
-        state[at.WENT_ON] = kernels.address_of(wire.went_on)
+        state[at.WENT_ON], state[at.CALLS_BACK] = kernels.address_of(wire.went_on), wire.calls_back
         state[at.POLLS], state[at.YIELDS] = wire.polls, wire.yields
 
     def let_loops_in(

@@ -187,7 +187,10 @@ class _NodeMeeting(Meeting):
 
     def _raise_ended(self) -> None:
         self._wire.raise_error()
-        raise TransportError("a meeting in the node's memory was interrupted")
+        self.comm.process.gate.check()
+        error = TransportError("a meeting in the node's memory was interrupted")
+        error.cuts_off = True
+        raise error
 
 
 class MemoryMeeting(_NodeMeeting):
@@ -211,8 +214,6 @@ class MemoryMeeting(_NodeMeeting):
         self._count = count = self._count + 1
         if count % _ASKED_EVERY == 0 and comm.times_well:
             self.ask_distance()
-        if comm.process.pending or comm.frame[1]:
-            comm.mark_frame()
         address, n_bytes, offset, flags = 0, 0, -1, 0
         if x is not None:
             if x.nbytes > at.LINE_ARRAY_BYTES:
@@ -230,7 +231,6 @@ class MemoryMeeting(_NodeMeeting):
             # The same bytes as long as nothing changes: they know their hash, by which everything is looked up.
             frames.headers, frames.places = self._headers[turn].tobytes(), self._places[turn].tobytes()
         frames.lent, frames.lends = seen & at.ANY_LENT, flags & at.LENT
-        comm.headers_seen = frames.headers
         return frames
 
     def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spmd_grid.errors import DeadlockError, RequestError
+from spmd_grid.errors import DeadlockError, RequestError, SpmdError
 from spmd_grid.transport.communicator import Communicator
 
 __all__ = ["Request", "drive"]
@@ -67,35 +67,62 @@ class Request:
             self._step()
 
     def _step(self) -> None:
+        gate = self._comm.process.gate
         try:
             self.requests = next(self._steps)
         except StopIteration as end:
             self._end(end.value, None)
-        except Exception as error:
+        except SpmdError as error:
+            if error.cuts_off:
+                gate.cut_off(self._name, error)
+            self._end(None, error)
+        except BaseException as error:
+            if not gate.is_spared(error):
+                gate.cut_off(self._name, error)
+                raise
             self._end(None, error)
 
     def _end(self, result, error) -> None:
         self._done, self._result, self._error = True, result, error
         self.requests = []
-        self._comm.process.pending.remove(self)
+        if self in self._comm.process.pending:
+            self._comm.process.pending.remove(self)
+
+    @property
+    def _name(self) -> str:
+        """The operation in words."""
+        return "a started operation" if self._activity is None else self._activity.describe()
 
     @property
     def done(self) -> bool:
         """Whether ``wait()`` would return at once; makes progress.  Local."""
         if not self._done:
-            self._comm.process.progress()
+            self._comm.process.gate.run(_Wait(self._activity), self._look)
+        return self._done
+
+    def _look(self) -> None:
+        self._comm.process.progress()
         if not self._done:
             self._comm.give_way()
-        return self._done
 
     def wait(self):
         """Waits for the end; the result of the operation, or its error.  Collective, as the operation is."""
         if self._taken:
             raise RequestError("wait() on a request whose result has been taken; a request is waited for once")
-        if not self._done:
-            recorder = self._comm.process.recorder
-            if recorder is not None and recorder.is_idle:
-                return recorder.run(_Wait(self._activity), None, self.wait)
+        if self._comm is not None:
+            self._comm.process.gate.run(_Wait(self._activity), self._finish)
+        self._taken = True
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _finish(self) -> None:
+        """Goes on to the end, as a part of an operation that has gone through the gate."""
+        if self._done:
+            return
+        recorder = self._comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            return recorder.run(_Wait(self._activity), None, self._finish)
         while not self._done:
             self._comm.process.activity = self._activity
             try:
@@ -104,7 +131,3 @@ class Request:
                 self._steps.close()
                 self._end(None, error)
             self.advance()
-        self._taken = True
-        if self._error is not None:
-            raise self._error
-        return self._result

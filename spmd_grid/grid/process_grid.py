@@ -164,7 +164,8 @@ class ProcessGrid:
         return (np.zeros if zeroed else np.empty)(shape, dtype)
 
     def check_use(self, operation: str) -> None:
-        """Refuses a closed grid, and a process that has no place in it.  Local."""
+        """Refuses a closed grid, a process that has no place in it, and one whose operations are refused.  Local."""
+        self.process.gate.check()
         if self._closed:
             raise GridError(f"{operation}: the {self.grid} grid has been closed")
         if self.coords is None:
@@ -231,6 +232,7 @@ def init_grid(
         alone = "; this is the only process: start the program with 'mpirun -n N python app.py', or on simulated ranks"
         alone += " with 'python -m spmd_grid run -n N app.py'"
         raise GridError(f"init_grid: {error}{alone if world.size == 1 else ''}") from None
+    world.process.gate.check()
     bound = ProcessGrid(grid, world)
     world.process.coords = bound.coords
     if check is not None or timeout is not None:

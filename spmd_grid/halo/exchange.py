@@ -95,10 +95,24 @@ class HaloExchange:
         path: str | None = None,
         name: str | None = None,
     ):
-        self._grid = grid
-        self.name = name
-        self._axes = group_axes(grid, sharding)
+        self._bind(grid, sharding, name)
         arguments = global_shape, dtype, periodic, corners, n_fields, boundary, path
+        self._gate.run("HaloExchange", self._make, sharding, *arguments)
+
+    @classmethod
+    def within(cls, grid: ProcessGrid, sharding: Sharding, *arguments) -> HaloExchange:
+        """As the constructor, as a part of an operation that has gone through the gate."""
+        self = cls.__new__(cls)
+        self._bind(grid, sharding)
+        self._make(sharding, *arguments)
+        return self
+
+    def _bind(self, grid: ProcessGrid, sharding: Sharding, name: str | None = None) -> None:
+        self._axes = group_axes(grid, sharding)
+        self._grid, self._gate, self.name = grid, grid.process.gate, name
+
+    def _make(self, sharding, *arguments) -> None:
+        grid = self._grid
         self.pattern, self.dtypes, self._path = agree(grid, self._axes, sharding, *arguments)
         self.layout = self.pattern.layout
         self._shape = self.layout.local_shape(grid.coords)
@@ -201,6 +215,14 @@ class HaloExchange:
 
     def end_loop(self, code: int) -> None:
         """Raises what ``code`` stands for, in the name of compiled code.  Local."""
+        try:
+            self._end_loop(code)
+        except BaseException as error:
+            if not isinstance(error, SpmdError) or error.cuts_off:
+                self._gate.cut_off("HaloExchange.update in a compiled loop", error)
+            raise
+
+    def _end_loop(self, code: int) -> None:
         error, self._loop_error = self._loop_error, None
         if error is not None:
             self._channel.end_refusing()
@@ -225,6 +247,18 @@ class HaloExchange:
         Raises `ShapeError`, `DTypeError` and `OutputError` where a field will not do, the same on this process and on
         all that wait for it; `RequestError` while an update is under way or after ``close``.
         """
+        try:
+            gate, token = self._gate, None
+            token = gate.idle.pop()
+            self._update(*fields, only_dirty=only_dirty)
+            gate.idle.append(token)
+        except BaseException as error:
+            self._gate.fail("HaloExchange.update", locals().get("token"), error)
+            raise
+        if self._edges:
+            self._call_functions(fields)
+
+    def _update(self, *fields, only_dirty: bool = False) -> None:
         key = id(fields[0]) if len(fields) == 1 else tuple(map(id, fields))
         call = self._addresses.get(key) or self._prepare("HaloExchange.update", key, fields)
         if only_dirty:
@@ -232,14 +266,15 @@ class HaloExchange:
         code = _run_course(at.UPDATE, self._state, call)
         if code or only_dirty:
             self._after("HaloExchange.update", code, key, fields, only_dirty)
-        elif self._edges:
-            self._call_functions(fields)
 
     def start(self, *fields) -> None:
         """Begins an update, which ``wait()`` ends; until then nobody may write the fields.
 
         Collective as `update`, and raises as it does.  Several exchanges may be under way, one of each plan.
         """
+        self._gate.run("HaloExchange.start", self._start, *fields)
+
+    def _start(self, *fields) -> None:
         self._check_idle("HaloExchange.start")
         key = key_of(fields)
         code = _run_course(
@@ -255,19 +290,26 @@ class HaloExchange:
 
     def wait(self) -> None:
         """Ends the update that ``start`` began.  Collective as `update`; raises as it does."""
+        fields = self._gate.run("HaloExchange.wait", self._wait)
+        if self._edges:
+            self._call_functions(fields)
+
+    def _wait(self) -> tuple:
         flight = self._check_under_way("HaloExchange.wait")
         self._flight = None
         code = flight.finish()
         if code:
             self._raise("HaloExchange.wait", code)
-        if self._edges:
-            self._call_functions(flight.fields)
+        return flight.fields
 
     def poke(self) -> bool:
         """Lets an update that is under way go on; whether ``wait()`` would return at once.  Local.
 
         To be called between pieces of work: messages move only while somebody looks after them.
         """
+        return self._gate.run("HaloExchange.poke", self._poke)
+
+    def _poke(self) -> bool:
         flight = self._check_under_way("HaloExchange.poke")
         self._comm.process.progress()
         if not flight.done:
@@ -282,6 +324,12 @@ class HaloExchange:
         order of their places, so all runs give the same bits.  Raises as `update`, and `DTypeError` for what cannot
         be added.
         """
+        self._gate.run("HaloExchange.accumulate", self._accumulate, *fields)
+        for field in fields:
+            if hasattr(field, "mark_dirty"):
+                field.mark_dirty()
+
+    def _accumulate(self, *fields) -> None:
         self._check_idle("HaloExchange.accumulate")
         if self._reverse is None:
             self._reverse = Reverse(self)
@@ -295,9 +343,6 @@ class HaloExchange:
         code = self._reverse.run(arrays, call)
         if code:
             self._raise("HaloExchange.accumulate", code, channel)
-        for field in fields:
-            if hasattr(field, "mark_dirty"):
-                field.mark_dirty()
 
     def describe(self) -> str:
         """The plan in words, as this process sees it: neighbours, boxes, bytes, and the way they go.  Local."""
@@ -389,6 +434,7 @@ class HaloExchange:
         return kind(shortened(f"{operation}: {str(error).removeprefix(f'{operation}: ')}") + where)
 
     def _call_functions(self, fields) -> None:
+        """Lets the user's boundary functions set their cells, which no neighbour waits for.  Local."""
         for field in fields:
             local = field if isinstance(field, np.ndarray) else field.local
             for function, outside in self._edges:
@@ -416,21 +462,23 @@ class HaloExchange:
         """The rest of an update that was not plain."""
         if code == at.CHANGED:
             self._calls.forget(key)  # an array is not what it was when it came last: it has to be looked at anew
-            self.update(*fields, only_dirty=only_dirty)
+            HaloExchange._update(self, *fields, only_dirty=only_dirty)
             return
         if code:
             if only_dirty:
                 self._calls.forget_sent(key)
             self._raise(operation, code)
         self._calls.note_sent(key, fields, self._channel.epoch)
-        if self._edges:
-            self._call_functions(fields)
 
     def _raise(self, operation: str, code: int, channel: Channel | None = None) -> None:
         """Raises what ``code`` stands for."""
         channel = channel or self._channel
         if code == at.REFUSED_BY:
             raise channel.refusal()
+        if code == at.BARRED:
+            raise self._gate.error()
+        if code == at.TAKEN:
+            raise self._gate.refusal(operation, "while another thread of this process was in an update of the same plan")
         if code == at.BUSY:
             self._check_idle(operation)
         if code == at.MOVED:

@@ -30,8 +30,8 @@ from numba.np.numpy_support import as_dtype
 
 from spmd_grid.errors import RequestError
 from spmd_grid.kernels import slots as at
-from spmd_grid.kernels.address import call, load, store
-from spmd_grid.kernels.compiled import digest_of
+from spmd_grid.kernels.address import call, claim, load, store, store_release
+from spmd_grid.kernels.compiled import digest_of, inner
 
 __all__ = ["let_in", "raise_in_loop"]
 
@@ -127,6 +127,14 @@ def _bring_array(state, own_call, f, field):
     return bring
 
 
+@inner
+def _refuse(state, f, reason):
+    """Makes the exchange that follows one in which this process refuses; FINE unless that went wrong."""
+    store(load(state, at.WENT_ON), 0, 0)
+    call(load(state, at.REFUSE), f, reason, 0)
+    return at.FINE if load(load(state, at.WENT_ON), 0) == 1 else at.ENDED
+
+
 def _bring_all(state, own_call, f, fields):
     """Writes where all fields from the f-th lie, refuses the first that will not do; FINE unless that went wrong."""
 
@@ -139,7 +147,7 @@ def _bring_tuple(state, own_call, f, fields):
     def bring(state, own_call, f, fields):
         reason = _bring(state, own_call, f, fields[0])
         if reason:
-            return call(load(state, at.REFUSE), f, reason, 0)
+            return _refuse(state, f, reason)
         return _bring_all(state, own_call, f + 1, fields[1:])
 
     return bring
@@ -154,15 +162,19 @@ def _update(halo, *fields):
         code = at.ENDED
         if state:
             own_call, code = load(state, at.LOOP_CALL), at.FINE
-            if load(state, at.PHASE) == at.IDLE:
-                if not load(state, at.LOOPS_WELCOME):
-                    code = call(load(state, at.REFUSE), 0, at.HAS_FUNCTIONS, 0)
-                elif load(state, at.N_FIELDS) != n:
-                    code = call(load(state, at.REFUSE), n, at.WRONG_COUNT, 0)
-                else:
-                    code = _bring_all(state, own_call, 0, fields)
-            if code == at.FINE:
-                code = call(load(state, at.LOOP_COURSE), at.UPDATE, state, own_call)
+            if claim(state + 8 * at.IN_USE):
+                code = at.TAKEN
+            else:
+                if load(state, at.PHASE) == at.IDLE:
+                    if not load(state, at.LOOPS_WELCOME):
+                        code = _refuse(state, 0, at.HAS_FUNCTIONS)
+                    elif load(state, at.N_FIELDS) != n:
+                        code = _refuse(state, n, at.WRONG_COUNT)
+                    else:
+                        code = _bring_all(state, own_call, 0, fields)
+                if code == at.FINE:
+                    code = call(load(state, at.LOOP_COURSE), at.UPDATE, state, own_call)
+                store_release(state + 8 * at.IN_USE, 0)
         if code:
             with objmode():
                 raise_in_loop(state, code)

@@ -28,6 +28,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.agreement import agree, group_axes, text_of
 from spmd_grid.halo.exchange import HaloExchange
 from spmd_grid.ops.arguments import check_output, hashable
+from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["OverlapBoxes", "map_overlap", "overlap_boxes", "tiles"]
@@ -146,6 +147,14 @@ def map_overlap(
     fields = tuple(u) if isinstance(u, list | tuple) else (u,)
     if not callable(kernel):
         raise ShapeError(f"map_overlap: kernel is {kernel!r}; it must be a function")
+    grid = halo._grid if isinstance(halo, HaloExchange) else getattr(next(iter(fields), None), "grid", None)
+    if not isinstance(grid, ProcessGrid):
+        _plan_of(fields, halo, periodic, boundary, corners)  # which says what is wrong
+    options = out, halo, region, periodic, boundary, corners
+    return grid.process.gate.run("map_overlap", _map_overlap, kernel, fields, radius, args, *options)
+
+
+def _map_overlap(kernel: Callable, fields: tuple, radius, args: tuple, out, halo, region, periodic, boundary, corners):
     plan = _plan_of(fields, halo, periodic, boundary, corners)
     layout = plan.layout
     plan._check_idle("map_overlap")
@@ -162,20 +171,39 @@ def map_overlap(
         raise plan._refuse("map_overlap", error, plan._channel) from None
 
     arrays = [field.local for field in (*fields, out)]
-    plan.start(*fields)
+    users = _Users(plan._gate)
+    plan._start(*fields)
     try:
         for number, (starts, stops) in enumerate(interior):
             if number:
-                plan.poke()
-            kernel(*arrays, starts, stops, *args)
-    except Exception:
-        plan.wait()  # neighbours need this process's part, and the plan its end
+                plan._poke()
+            users.call(kernel, *arrays, starts, stops, *args)
+    except BaseException as error:
+        if error is users.error:
+            plan._wait()  # neighbours need this process's part, and the plan its end
         raise
-    plan.wait()
+    plan._wait()
+    users.call(plan._call_functions, fields)
     for starts, stops in rest:
-        kernel(*arrays, starts, stops, *args)
+        users.call(kernel, *arrays, starts, stops, *args)
     out.mark_dirty()
     return out
+
+
+class _Users:
+    """Calls functions of the user's, whose errors cut nothing off: the exchange comes to its end nevertheless."""
+
+    def __init__(self, gate: Gate):
+        self._gate = gate
+        self.error: BaseException | None = None
+
+    def call(self, function: Callable, *args) -> None:
+        try:
+            function(*args)
+        except BaseException as error:
+            self.error = error
+            self._gate.spare(error)
+            raise
 
 
 def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:
@@ -192,9 +220,8 @@ def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:
     grid.check_use("map_overlap")
 
     def make(owner: ProcessGrid) -> HaloExchange:
-        return HaloExchange(
-            owner, layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary=boundary
-        )
+        arguments = layout.global_shape, dtypes, periodic, corners, len(fields), boundary, None
+        return HaloExchange.within(owner, layout.sharding, *arguments)
 
     kept = grid.plans
     if kept is None:

@@ -33,9 +33,9 @@ class UnderWay:
     def advance(self) -> None:
         """Copies what has come in, once all of it has, and ends when nobody reads the fields any more.  Local."""
         channel = self._channel
-        if channel.phase == at.BEGUN and channel.run(at.POKE):
+        if channel.phase == at.BEGUN and channel.run(at.POKE) == 1:
             self._code = channel.run(at.ARRIVE | at.LAND | at.LEAVE)
-        if channel.phase == at.LEFT and channel.run(at.POKE):
+        if channel.phase == at.LEFT and channel.run(at.POKE) == 1:
             self._end(channel.run(at.PART))
 
     def finish(self) -> int:

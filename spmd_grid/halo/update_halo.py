@@ -24,7 +24,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.boundary import as_periodic
 from spmd_grid.halo.line import halo_pieces, in_domain
-from spmd_grid.ops.arguments import check_grid, hashable
+from spmd_grid.ops.arguments import check_grid, gate_of, hashable
 from spmd_grid.ops.collective import Call, Operation, keep_call
 from spmd_grid.ops.kept import keep
 from spmd_grid.ops.signatures import same_dtype
@@ -124,6 +124,11 @@ class UpdateHalo(Operation):
         blocks="ceil",
         sharded_dims_offsets=None,
     ):
+        arguments = x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
+        return gate_of(self.name, grid).run(self.name, self.refresh, *arguments)
+
+    def refresh(self, x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets):
+        """As the call, as a part of an operation that has gone through the gate."""
         course = self._prepare(grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
         recorder = grid.process.recorder
         if recorder is not None and recorder.is_idle:
@@ -154,15 +159,17 @@ class UpdateHalo(Operation):
         sharded_dims_offsets=None,
     ) -> Request:
         """Begins the update; ``wait()`` gives x, which nobody may touch until then."""
-        course = self._prepare(
-            grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, "start"
-        )
+        arguments = grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
+        return gate_of(self.name, grid).run(f"{self.name}.start", self._begin_update, x, *arguments)
+
+    def _begin_update(self, x, grid, *arguments) -> Request:
+        course = self._prepare(grid, *arguments, "start")
         recorder = grid.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(course, x, self._begin, recorder, course, x)
-        return self._begin(recorder, course, x)
+            return recorder.run(course, x, self._start_moving, recorder, course, x)
+        return self._start_moving(recorder, course, x)
 
-    def _begin(self, recorder: Recorder | None, course: _Course, x) -> Request:
+    def _start_moving(self, recorder: Recorder | None, course: _Course, x) -> Request:
         movements = course.agree(x)
         if not movements:
             return Request.completed(x)
@@ -201,10 +208,11 @@ class UpdateHalo(Operation):
     ) -> _Course:
         """The checked arguments, as kept by the grid from the last time; refuses what all processes know alike."""
         given = (split_axes, halo_sizes, periodic, global_shape, sharded_dims_offsets)
-        key = (self.name, blocks, kind, chosen_path(), type(periodic), *map(hashable, given))
+        voice = grid.process.gate.voice()
+        key = (self.name, blocks, kind, voice, chosen_path(), type(periodic), *map(hashable, given))
         try:
             return grid.calls[key]
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError):
             pass
         check_grid(self.name, grid)
         try:
@@ -218,7 +226,7 @@ class UpdateHalo(Operation):
         calls = []
         for dim in reversed(sharding.sharded_dims):
             args = (dim, *sharding.halo_of(dim), wraps[dim], _known_starts(sharding, dim, shape))
-            calls.append(self._find(grid, sharding.axes_of(dim), args, kind))
+            calls.append(self._find(grid, sharding.axes_of(dim), args, kind, voice=voice))
         course = _Course(sharding, shape, calls)
         keep_call(grid, key, course)
         return course

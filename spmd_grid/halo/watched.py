@@ -29,7 +29,7 @@ class _MethodCall:
 
 def _recorded(method, together: bool = True):
     """``method``, recorded; ``together``: the whole group calls it at once, which checking mode makes sure of."""
-    name = method.__name__
+    name = method.__name__.removeprefix("_")
     agreement = AgreePlan(f"HaloExchange.{name}")
 
     def checked(self, recorder, activity, *fields, **options):
@@ -65,5 +65,5 @@ def loop_form(exchange) -> Form | None:
 @cache
 def watched(kind: type) -> type:
     """The class of exchanges of a ``kind`` that are watched."""
-    together = {name: _recorded(getattr(kind, name)) for name in ("update", "start", "accumulate")}
-    return type(kind.__name__, (kind,), together | {"wait": _recorded(kind.wait, together=False)})
+    together = {name: _recorded(getattr(kind, name)) for name in ("_update", "_start", "_accumulate")}
+    return type(kind.__name__, (kind,), together | {"_wait": _recorded(kind._wait, together=False)})

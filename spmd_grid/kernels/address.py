@@ -16,6 +16,7 @@ from numba.extending import intrinsic
 
 __all__ = [
     "call",
+    "claim",
     "complete_messages",
     "copy_at",
     "give_way",
@@ -89,6 +90,17 @@ def store_release(typingctx, address, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), emit
+
+
+@intrinsic
+def claim(typingctx, address):
+    """Sets the word at ``address`` to 1; what it was.  Of several threads that do so at once, one finds 0."""
+
+    def emit(context, builder, signature, args):
+        word = builder.inttoptr(args[0], _I64.as_pointer())
+        return builder.atomic_rmw("xchg", word, ir.Constant(_I64, 1), "acquire")
+
+    return types.int64(types.int64), emit
 
 
 @intrinsic

@@ -21,6 +21,7 @@ import numba  # noqa: F401 - first of all: see compiled.py
 from spmd_grid.kernels import slots as at
 from spmd_grid.kernels.address import (
     call,
+    claim,
     complete_messages,
     copy_at,
     give_way,
@@ -33,7 +34,7 @@ from spmd_grid.kernels.address import (
 )
 from spmd_grid.kernels.compiled import by_address, inner, kernel
 
-__all__ = ["course_address", "run_course", "wait_for"]
+__all__ = ["announce", "course_address", "run_course", "wait_for"]
 
 
 _WRITEABLE = 0x0400  # numpy's NPY_ARRAY_WRITEABLE
@@ -82,16 +83,26 @@ def wait_for(state, address, value, member):
 
 
 @inner
+def _went_on(state):
+    """Whether the callback that was called last has come to its end; True of functions of MPI."""
+    return not load(state, at.CALLS_BACK) or load(load(state, at.WENT_ON), 0) == 1
+
+
+@inner
+def _start_messages(state, requests, count):
+    """Whether all have been started."""
+    store(load(state, at.WENT_ON), 0, 0)
+    return start_messages(load(state, at.START_MESSAGES), count, requests) == 0 and _went_on(state)
+
+
+@inner
 def _test_messages(state, requests, count):
     """1 when all are complete, 0 when not, negative on failure."""
-    if (
-        complete_messages(
-            load(state, at.TEST_MESSAGES), count, requests, load(state, at.FLAG), load(state, at.STATUSES)
-        )
-        != 0
-    ):
+    flag = load(state, at.FLAG)
+    store(load(state, at.WENT_ON), 0, 0)
+    if complete_messages(load(state, at.TEST_MESSAGES), count, requests, flag, load(state, at.STATUSES)) != 0:
         return -1
-    return load(load(state, at.FLAG), 0)
+    return load(flag, 0) if _went_on(state) else -1
 
 
 @inner
@@ -111,9 +122,13 @@ def _wait_for_messages(state, requests, count, outgoing):
 
 
 @inner
-def _announce(state):
+def announce(state):
+    """Wakes those that may wait for what was posted, where somebody must; False where a signal came in between."""
     if load(state, at.ON_POST):
+        store(load(state, at.WENT_ON), 0, 0)
         call(load(state, at.ON_POST), 0, 0, 0)
+        return load(load(state, at.WENT_ON), 0) == 1
+    return True
 
 
 @inner
@@ -149,6 +164,8 @@ def _still_there(state, call_):
 
 @inner
 def _begin(state, call_):
+    if load(load(state, at.GATE), 0):
+        return at.BARRED
     if load(state, at.PHASE) != at.IDLE or load(state, at.HELD):
         return at.BUSY
     if not _still_there(state, call_):
@@ -165,7 +182,7 @@ def _begin(state, call_):
         if load(reader, at.R_ONE_WAY) and wait_for(state, load(reader, at.R_DONE), epoch - 2, -2 - i) != at.FINE:
             return at.ENDED
     if load(state, at.N_RECEIVES):
-        if start_messages(load(state, at.START_MESSAGES), load(state, at.COUNT_IN), load(state, at.REQUESTS_IN)) != 0:
+        if not _start_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)):
             return at.ENDED
 
     lends = 0
@@ -190,7 +207,8 @@ def _begin(state, call_):
         for f in range(n_fields):
             store(line, at.POSTED_OFFSETS + f, _field(call_, f, at.F_OFFSET))
         store_release(line, epoch)
-        _announce(state)
+        if not announce(state):
+            return at.ENDED
     store(state, at.LENDS, lends)
 
     if load(state, at.N_SENDS):
@@ -214,7 +232,7 @@ def _begin(state, call_):
             requests, count = load(state, at.REQUESTS_OUT), load(state, at.COUNT_OUT)
         store(state, at.SENDING, requests)
         store(state, at.COUNT_SENDING, count)
-        if start_messages(load(state, at.START_MESSAGES), count, requests) != 0:
+        if not _start_messages(state, requests, count):
             return at.ENDED
     return at.FINE
 
@@ -300,9 +318,8 @@ def _leave(state):
     for i in range(load(state, at.N_SOURCES)):
         source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
         store_release(load(source, at.S_DONE), epoch)
-    if load(state, at.N_SOURCES):
-        _announce(state)
     store(state, at.PHASE, at.LEFT)
+    return at.FINE if not load(state, at.N_SOURCES) or announce(state) else at.ENDED
 
 
 @inner
@@ -365,7 +382,9 @@ def _course(what, state, call_):
             store(state, at.MISSED, load(state, at.EPOCH))
             code = at.MOVED
     if what & at.LEAVE and load(state, at.PHASE) == at.ARRIVED:
-        _leave(state)
+        left = _leave(state)
+        if left != at.FINE:
+            return left
     if what & at.PART and load(state, at.PHASE) == at.LEFT:
         parted = _part(state)
         return parted if parted != at.FINE else code
@@ -378,5 +397,9 @@ course_address = course.address
 
 @kernel("int64(int64, int64, int64)")
 def run_course(what, state, call_):
-    """Runs the compiled course of ``state``.  Needs no GIL."""
-    return call(load(state, at.COURSE), what, state, call_)
+    """Runs the compiled course of ``state``, unless another thread is in it.  Needs no GIL."""
+    if claim(state + 8 * at.IN_USE):
+        return at.TAKEN
+    code = call(load(state, at.COURSE), what, state, call_)
+    store_release(state + 8 * at.IN_USE, 0)
+    return code

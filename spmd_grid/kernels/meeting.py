@@ -13,10 +13,10 @@ from functools import partial
 import numba  # noqa: F401 - first of all: see compiled.py
 
 from spmd_grid.kernels import slots as at
-from spmd_grid.kernels.address import call, copy_at, load, store, store_release
+from spmd_grid.kernels.address import copy_at, load, store, store_release
 from spmd_grid.kernels.compiled import inner, kernel
 from spmd_grid.kernels.copy import copy_address, move
-from spmd_grid.kernels.course import wait_for
+from spmd_grid.kernels.course import announce, wait_for
 
 __all__ = ["call_roll", "copy_table", "depart", "meet"]
 
@@ -61,8 +61,8 @@ def meet(state, array, n_bytes, offset, flags):
     _copy_words(place, line + at.LINE_PLACE, at.PLACE_WORDS if flags & at.STRIDED else at.PLACE_STRIDES)
     _copy_words(load(state, at.FRAME), line + at.LINE_FRAME, at.FRAME_WORDS)
     store_release(line, epoch)
-    if load(state, at.ON_POST):
-        call(load(state, at.ON_POST), 0, 0, 0)
+    if not announce(state):
+        return -1
 
     found, turn = 0, (epoch & 1) * size * 8
     headers = load(state, at.HEADERS_SEEN) + turn * _HEADER_WORDS
@@ -90,8 +90,8 @@ def depart(state, lends):
     epoch, size, rank = load(state, at.EPOCH), load(state, at.MEMBERS), load(state, at.MEMBER)
     done = 2 * load(state, at.LINE_BYTES)
     store_release(load(state, at.BLOCKS + rank) + done, epoch)
-    if load(state, at.ON_POST):
-        call(load(state, at.ON_POST), 0, 0, 0)
+    if not announce(state):
+        return at.ENDED
     if lends:
         for i in range(size):
             if i != rank and wait_for(state, load(state, at.BLOCKS + i) + done, epoch, i) != at.FINE:

@@ -46,12 +46,15 @@ SEGMENT, SEGMENT_BYTES = 48, 49  # the part of memory in which arrays can be len
 REFUSE = 50  # function that a compiled loop calls when its arrays will not do
 ARRAY_WORDS = 51  # where in an array object what it is made of begins, see array_words; 0: nobody looks
 HELD = 52  # set from the start of an exchange to the wait for it, whatever has become of it meanwhile
-WENT_ON = 53  # address of a word that ON_WAIT sets when it has come to its end
+WENT_ON = 53  # address of a word that a callback sets when it has come to its end
 LOOP_COURSE = 54  # address of the course that compiled loops run: the compiled course, or the one that notes its times
 FORM = 55  # address of the form that this one fills in
 NDIM, EXTENTS = 56, 57  # the local shape that compiled loops must bring; up to MOST_DIMS extents
 MOST_DIMS = 64  # as in numpy
-HEADER_WORDS = EXTENTS + MOST_DIMS
+GATE = EXTENTS + MOST_DIMS  # address of a word that is not 0 once nothing goes through the gate of the process
+IN_USE = GATE + 1  # 1 while a thread is in the course, or brings arrays for it
+CALLS_BACK = IN_USE + 1  # whether START_MESSAGES and TEST_MESSAGES are callbacks, which set WENT_ON
+HEADER_WORDS = CALLS_BACK + 1
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
 
@@ -127,6 +130,8 @@ UPDATE = BEGIN | FINISH
 POKE = 32
 FINE, REFUSED_BY, ENDED, BUSY = 0, 1, 2, 3
 CHANGED, MOVED = 4, 5  # an array is not what its call says: nothing has begun; or while under way
+BARRED = 6  # nothing goes through the gate of the process any more: nothing has begun
+TAKEN = 7  # another thread is in the course: nothing has begun
 
 # -- a form: the line that a traced loop writes after an exchange, with blanks for its numbers -------------------------
 FORM_TEXT, FORM_BYTES = 0, 1  # address of the line, and its length

@@ -41,11 +41,11 @@ class AllGather(Operation):
     name = "all_gather"
 
     def __call__(self, x, grid, grid_axes, gather_axis, *, extents=None, out=None):
-        return self._run(x, grid, grid_axes, (gather_axis, hashable(extents)), out)
+        return self._operate(x, grid, grid_axes, (gather_axis, hashable(extents)), out)
 
     def start(self, x, grid, grid_axes, gather_axis, *, extents=None, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
-        return self._start(x, grid, grid_axes, (gather_axis, hashable(extents)), out)
+        return self._begin(x, grid, grid_axes, (gather_axis, hashable(extents)), out)
 
     def plan(self, grid, shape, dtype, grid_axes, gather_axis, *, extents=None, path=None, name=None) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""

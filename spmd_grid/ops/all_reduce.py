@@ -68,11 +68,11 @@ class AllReduce(Reducing):
     name = "all_reduce"
 
     def __call__(self, x, grid, grid_axes, reduction="sum", dtype=None, *, out=None):
-        return self._run(x, grid, grid_axes, (reduction, dtype), out)
+        return self._operate(x, grid, grid_axes, (reduction, dtype), out)
 
     def start(self, x, grid, grid_axes, reduction="sum", dtype=None, *, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
-        return self._start(x, grid, grid_axes, (reduction, dtype), out)
+        return self._begin(x, grid, grid_axes, (reduction, dtype), out)
 
     def plan(
         self, grid, shape, dtype, grid_axes, reduction="sum", result_dtype=None, *, path=None, name=None

@@ -44,11 +44,11 @@ class AllToAll(Operation):
     name = "all_to_all"
 
     def __call__(self, x, grid, grid_axes, split_axis, concat_axis, *, extents=None, out=None):
-        return self._run(x, grid, grid_axes, (split_axis, concat_axis, hashable(extents)), out)
+        return self._operate(x, grid, grid_axes, (split_axis, concat_axis, hashable(extents)), out)
 
     def start(self, x, grid, grid_axes, split_axis, concat_axis, *, extents=None, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
-        return self._start(x, grid, grid_axes, (split_axis, concat_axis, hashable(extents)), out)
+        return self._begin(x, grid, grid_axes, (split_axis, concat_axis, hashable(extents)), out)
 
     def plan(
         self, grid, shape, dtype, grid_axes, split_axis, concat_axis, *, extents=None, path=None, name=None

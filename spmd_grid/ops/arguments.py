@@ -9,6 +9,7 @@ import numpy as np
 from spmd_grid.errors import AxisError, DTypeError, GridError, OutputError, ShapeError, SpmdError
 from spmd_grid.grid.groups import in_group_index
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.transport.gate import Gate
 
 __all__ = [
     "as_array",
@@ -19,6 +20,7 @@ __all__ = [
     "as_tensor_axis",
     "check_grid",
     "check_output",
+    "gate_of",
     "hashable",
     "root_index",
 ]
@@ -59,6 +61,15 @@ def check_grid(op: str, grid) -> None:
     if not isinstance(grid, ProcessGrid):
         raise GridError(f"{op}: grid is {grid!r}; it must be a grid bound to processes, as init_grid makes them")
     grid.check_use(op)
+
+
+def gate_of(op: str, grid) -> Gate:
+    """The gate through which operations on ``grid`` go; it must be bound to processes."""
+    try:
+        return grid.process.gate
+    except AttributeError:
+        check_grid(op, grid)
+        raise
 
 
 def as_extents(op: str, extents, size: int) -> tuple[int, ...] | None:

@@ -35,11 +35,11 @@ class Broadcast(Operation):
     name = "broadcast"
 
     def __call__(self, x, grid, grid_axes, root, *, out=None):
-        return self._run(x, grid, grid_axes, (hashable(root),), out)
+        return self._operate(x, grid, grid_axes, (hashable(root),), out)
 
     def start(self, x, grid, grid_axes, root, *, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and root's x must hold still until then."""
-        return self._start(x, grid, grid_axes, (hashable(root),), out)
+        return self._begin(x, grid, grid_axes, (hashable(root),), out)
 
     def plan(self, grid, shape, dtype, grid_axes, root, *, path=None, name=None) -> OperationPlan:
         """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""

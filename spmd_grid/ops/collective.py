@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from threading import get_ident
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +23,7 @@ from spmd_grid.exchange.meeting import Meeting, meeting_of
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, checked_path, chosen_path, path_for
 from spmd_grid.exchange.pending import Request
 from spmd_grid.grid.groups import group_members, in_group_device
-from spmd_grid.ops.arguments import as_array, check_grid, check_output
+from spmd_grid.ops.arguments import as_array, check_grid, check_output, gate_of
 from spmd_grid.ops.kept import keep
 from spmd_grid.ops.plan import OperationPlan
 from spmd_grid.reduction_kind import ReductionKind
@@ -55,14 +56,15 @@ class Call:
         "_text",
     )
 
-    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict, kind: str, path: str):
+    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict, kind: str, path: str, voice: str = ""):
         self.op = op
         self.grid = grid
         self.axes = axes
         self.sizes = grid.grid.grid_shape(axes) if axes else ()
         shown = ", ".join(f"{name}={self._shown(name, value)}" for name, value in args.items() if value is not None)
         name = f"{op.name}.{kind}" if kind else op.name
-        self._text = f"{name}(grid_axes={list(axes)}{', ' if shown else ''}{shown})"
+        thread = f" in thread {voice}" if voice else ""
+        self._text = f"{name}(grid_axes={list(axes)}{', ' if shown else ''}{shown}){thread}"
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm, path)
@@ -230,19 +232,36 @@ class Operation(ABC):
         """The array that takes part, made from the one that was passed."""
         return x
 
-    def _run(self, x, grid, grid_axes, args: tuple, out=None):
-        call = self._find(grid, grid_axes, args)
+    def _operate(self, x, grid, grid_axes, args: tuple, out=None):
+        try:
+            gate, token = grid.process.gate, None
+            token = gate.idle.pop()
+            voice = "" if get_ident() == gate.owner else gate.voice()
+            result = self._run(x, grid, grid_axes, args, out, voice)
+            gate.idle.append(token)
+        except BaseException as error:
+            gate_of(self.name, grid).fail(self.name, locals().get("token"), error)
+            raise
+        return result
+
+    def _run(self, x, grid, grid_axes, args: tuple, out=None, voice: str = ""):
+        """The operation as a part of another one, which has gone through the gate."""
+        call = self._find(grid, grid_axes, args, voice=voice)
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(call, x, self._run, x, grid, grid_axes, args, out)
+            return recorder.run(call, x, self._run, x, grid, grid_axes, args, out, voice)
         opening, x = call.bring(x, out)
         agreed, frames = call.open(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
 
+    def _begin(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
+        return gate_of(self.name, grid).run(f"{self.name}.start", self._start, x, grid, grid_axes, args, out)
+
     def _start(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
-        call = self._find(grid, grid_axes, args, "start")
+        """As `_run`, of the start."""
+        call = self._find(grid, grid_axes, args, "start", voice=grid.process.gate.voice())
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(call, x, self._start, x, grid, grid_axes, args, out)
@@ -254,24 +273,28 @@ class Operation(ABC):
 
     def _plan(self, grid, shape, dtype, grid_axes, args: tuple, path: str | None, name=None) -> OperationPlan:
         path = chosen_path() if path is None else checked_path(path, f"{self.name}.plan: path")
-        return OperationPlan(self, grid, shape, dtype, grid_axes, args, path, name)
+        arguments = self, grid, shape, dtype, grid_axes, args, path, name
+        return gate_of(self.name, grid).run(f"{self.name}.plan", OperationPlan, *arguments)
 
-    def _find(self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None) -> Call:
+    def _find(
+        self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None, voice: str = ""
+    ) -> Call:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent.
 
-        A blocking call, a started one (``kind``) and a plan are different operations: they do not meet.
+        A blocking call, a started one (``kind``) and a plan are different operations: they do not meet.  Nor do calls
+        of threads with another ``voice``.
         """
         path = path or chosen_path()
         try:
             axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
             # The types as well, since 1, 1.0 and True are equal, and not all of them are axes.
-            key = self.name, axes, args, tuple(map(type, args)), kind, path
+            key = self.name, axes, args, tuple(map(type, args)), kind, path, voice
             return grid.calls[key]
         except (KeyError, TypeError, AttributeError):
             pass
         check_grid(self.name, grid)
         axes = self.group_axes(grid, grid.grid.axes(grid_axes, f"{self.name}: grid_axes"), *args)
-        call = Call(self, grid, axes, self.prepare(grid, axes, *args), kind, path)
+        call = Call(self, grid, axes, self.prepare(grid, axes, *args), kind, path, voice)
         keep_call(grid, key, call)
         return call
 

@@ -31,11 +31,11 @@ class Gather(Operation):
     name = "gather"
 
     def __call__(self, x, grid, grid_axes, gather_axis, root, *, extents=None, out=None):
-        return self._run(x, grid, grid_axes, (gather_axis, hashable(root), hashable(extents)), out)
+        return self._operate(x, grid, grid_axes, (gather_axis, hashable(root), hashable(extents)), out)
 
     def start(self, x, grid, grid_axes, gather_axis, root, *, extents=None, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
-        return self._start(x, grid, grid_axes, (gather_axis, hashable(root), hashable(extents)), out)
+        return self._begin(x, grid, grid_axes, (gather_axis, hashable(root), hashable(extents)), out)
 
     def plan(
         self, grid, shape, dtype, grid_axes, gather_axis, root, *, extents=None, path=None, name=None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +39,10 @@ class OperationPlan:
     def __init__(
         self, op, grid, shape: Sequence[int] | None, dtype, grid_axes, args: tuple, path: str, name: str | None
     ):
-        made, self._call, self._started = (
-            op._find(grid, grid_axes, args, kind, path) for kind in ("plan", "plan.run", "plan.start")
-        )
-        self._op, self._name, self.name = op, op.name, name
+        self._op, self._gate = op, grid.process.gate
+        self._made_for = grid, tuple(grid_axes) if isinstance(grid_axes, Iterator) else grid_axes, args, path
+        made, self._call = self._in_voice("plan"), self._find("plan.run")
+        self._name, self.name = op.name, name
         self._request: Request | None = None
         self._is_closed = False
         self.shape: Shape | None = None
@@ -64,27 +65,50 @@ class OperationPlan:
         Raises as the operation does, and `ShapeError` or `DTypeError` where x is not what the plan is for, the same
         on every device of the group.
         """
-        recorder = self._call.comm.process.recorder
+        try:
+            gate, token = self._gate, None
+            token = gate.idle.pop()
+            call = self._call if get_ident() == gate.owner else self._in_voice("plan.run")
+            result = self._run(call, x, out)
+            gate.idle.append(token)
+        except BaseException as error:
+            self._gate.fail(f"{self._name}.plan.run", locals().get("token"), error)
+            raise
+        return result
+
+    def _run(self, call, x, out) -> np.ndarray | None:
+        recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(_Named(self._call, self.name), x, self.run, x, out)
-        opening, x = self._bring(self._call, x, out)
-        agreed, frames = self._call.open(opening, x)
+            return recorder.run(_Named(call, self.name), x, self._run, call, x, out)
+        opening, x = self._bring(call, x, out)
+        agreed, frames = call.open(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
+
+    def _in_voice(self, kind: str):
+        """The call of this plan as the calling thread makes it."""
+        return self._find(kind, self._gate.voice())
+
+    def _find(self, kind: str, voice: str = ""):
+        grid, axes, args, path = self._made_for
+        return self._op._find(grid, axes, args, kind, path, voice)
 
     def start(self, x=None, out=None) -> Request:
         """Begins the operation; ``wait()``, of the request or of the plan, gives its result.  Collective."""
         if self._request is not None and not self._request.done:
             raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
-        recorder = self._started.comm.process.recorder
+        return self._gate.run(f"{self._name}.plan.start", self._start, self._in_voice("plan.start"), x, out)
+
+    def _start(self, call, x, out) -> Request:
+        recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(_Named(self._started, self.name), x, self.start, x, out)
-        opening, x = self._bring(self._started, x, out)
-        agreed, frames = self._started.open(opening, x)
+            return recorder.run(_Named(call, self.name), x, self._start, call, x, out)
+        opening, x = self._bring(call, x, out)
+        agreed, frames = call.open(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
-        self._request = Request(self._started.comm, agreed.steps(x, out, frames), self._started)
+        self._request = Request(call.comm, agreed.steps(x, out, frames), call)
         return self._request
 
     def wait(self) -> np.ndarray | None:

@@ -35,13 +35,13 @@ class ReduceScatter(Reducing):
     def __call__(
         self, x, grid, grid_axes, reduction="sum", scatter_axis=None, dtype=None, *, scatter_dim=None, out=None
     ):
-        return self._run(x, grid, grid_axes, (reduction, scatter_axis, scatter_dim, dtype), out)
+        return self._operate(x, grid, grid_axes, (reduction, scatter_axis, scatter_dim, dtype), out)
 
     def start(
         self, x, grid, grid_axes, reduction="sum", scatter_axis=None, dtype=None, *, scatter_dim=None, out=None
     ) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
-        return self._start(x, grid, grid_axes, (reduction, scatter_axis, scatter_dim, dtype), out)
+        return self._begin(x, grid, grid_axes, (reduction, scatter_axis, scatter_dim, dtype), out)
 
     def plan(
         self,

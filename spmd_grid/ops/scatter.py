@@ -37,11 +37,11 @@ class Scatter(Operation):
     name = "scatter"
 
     def __call__(self, x, grid, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None, out=None):
-        return self._run(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
+        return self._operate(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
 
     def start(self, x, grid, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and root's x must hold still until then."""
-        return self._start(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
+        return self._begin(x, grid, grid_axes, (scatter_axis, scatter_dim, hashable(root)), out)
 
     def plan(
         self, grid, shape, dtype, grid_axes, scatter_axis=None, root=None, *, scatter_dim=None, path=None, name=None

@@ -29,7 +29,7 @@ from spmd_grid.exchange.memory import land, pack
 from spmd_grid.exchange.pending import Request, drive
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
-from spmd_grid.ops.arguments import as_array, check_grid, check_output, hashable, root_index
+from spmd_grid.ops.arguments import as_array, check_grid, check_output, gate_of, hashable, root_index
 from spmd_grid.ops.collective import keep_call
 from spmd_grid.ops.member_arrays import fresh
 from spmd_grid.ops.plan import CallPlan
@@ -122,6 +122,9 @@ class Send:
     name = "send"
 
     def __call__(self, x, grid, grid_axes, destination) -> None:
+        return gate_of(self.name, grid).run(self.name, self._run, x, grid, grid_axes, destination)
+
+    def _run(self, x, grid, grid_axes, destination) -> None:
         call, steps = self._prepare(x, grid, grid_axes, destination)
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
@@ -137,6 +140,9 @@ class Send:
 
     def start(self, x, grid, grid_axes, destination) -> Request:
         """Begins to send; x must hold still until ``wait()``."""
+        return gate_of(self.name, grid).run(f"{self.name}.start", self._begin, x, grid, grid_axes, destination)
+
+    def _begin(self, x, grid, grid_axes, destination) -> Request:
         call, steps = self._prepare(x, grid, grid_axes, destination)
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
@@ -192,6 +198,9 @@ class Recv:
     name = "recv"
 
     def __call__(self, grid, grid_axes, source=None, *, out=None) -> np.ndarray:
+        return gate_of(self.name, grid).run(self.name, self._run, grid, grid_axes, source, out)
+
+    def _run(self, grid, grid_axes, source, out) -> np.ndarray:
         call = _find(self.name, grid, grid_axes, "source", source)
         comm, steps = call.comm, _receive_array(call, out, noted=True)
         recorder = comm.process.recorder
@@ -204,6 +213,9 @@ class Recv:
 
     def start(self, grid, grid_axes, source=None, *, out=None) -> Request:
         """Begins to receive; ``wait()`` gives the array."""
+        return gate_of(self.name, grid).run(f"{self.name}.start", self._begin, grid, grid_axes, source, out)
+
+    def _begin(self, grid, grid_axes, source, out) -> Request:
         call = _find(self.name, grid, grid_axes, "source", source)
         return Request(call.comm, _receive_array(call, out), call)
 

@@ -42,11 +42,11 @@ class Shift(Operation):
     name = "shift"
 
     def __call__(self, x, grid, grid_axes, shift_axis, offset, rotate=False, fill=None, *, out=None):
-        return self._run(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
+        return self._operate(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
 
     def start(self, x, grid, grid_axes, shift_axis, offset, rotate=False, fill=None, *, out=None) -> Request:
         """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
-        return self._start(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
+        return self._begin(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
 
     def plan(
         self, grid, shape, dtype, grid_axes, shift_axis, offset, rotate=False, fill=None, *, path=None, name=None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+
 import numpy as np
 
 from spmd_grid.array import ShardedArray
@@ -10,7 +13,7 @@ from spmd_grid.ops.all_reduce import AllReduce, Reducing
 from spmd_grid.ops.arguments import check_grid
 from spmd_grid.reduction_kind import is_numeric
 
-__all__ = ["check_array", "combine"]
+__all__ = ["check_array", "combine", "reduction"]
 
 
 class Combine(Reducing):
@@ -32,6 +35,18 @@ class Combine(Reducing):
 _COMBINES = {name: Combine(name) for name in ("sum", "dot", "norm", "max", "min")}
 
 
+def reduction(function: Callable) -> Callable:
+    """Decorate a reduction of a `ShardedArray`: one operation from its first line to its last."""
+
+    @wraps(function)
+    def operate(a, *args, **options):
+        if not isinstance(a, ShardedArray):
+            return function(a, *args, **options)  # which refuses it
+        return a.grid.process.gate.run(function.__name__, function, a, *args, **options)
+
+    return operate
+
+
 def combine(name: str, found, kind: str, *arrays: ShardedArray, reproducible: bool = False) -> np.ndarray:
     """What all processes ``found`` about the same ``arrays``, combined by ``kind``: equal bits on every process.
 
@@ -40,7 +55,8 @@ def combine(name: str, found, kind: str, *arrays: ShardedArray, reproducible: bo
     a = arrays[0]
     dtypes = tuple([array.dtype for array in arrays])
     axes = tuple(range(a.grid.ndim))
-    return _COMBINES[name]._run(np.asarray(found), a.grid, axes, (kind, dtypes, reproducible, a.layout))
+    arguments, voice = (kind, dtypes, reproducible, a.layout), a.grid.process.gate.voice()
+    return _COMBINES[name]._run(np.asarray(found), a.grid, axes, arguments, voice=voice)
 
 
 def check_array(op: str, a, what: str = "a", takes_partial: str | None = None) -> None:

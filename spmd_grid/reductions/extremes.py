@@ -8,11 +8,12 @@ from spmd_grid.array import ShardedArray
 from spmd_grid.errors import ShapeError
 from spmd_grid.reduction_kind import KINDS, identity
 from spmd_grid.reductions.cells import counted
-from spmd_grid.reductions.combine import check_array, combine
+from spmd_grid.reductions.combine import check_array, combine, reduction
 
 __all__ = ["max", "min"]
 
 
+@reduction
 def max(a: ShardedArray) -> np.generic:
     """The largest cell of ``a``, as ``np.max`` of the global array: a NaN wins; complex numbers go by real part first.
 
@@ -35,6 +36,7 @@ def max(a: ShardedArray) -> np.generic:
     return _extreme("max", a)
 
 
+@reduction
 def min(a: ShardedArray) -> np.generic:
     """The smallest cell of ``a``, as ``np.min`` of the global array; otherwise as `max`.
 

@@ -11,7 +11,7 @@ from spmd_grid.array import ShardedArray
 from spmd_grid.errors import ShapeError, ShardingError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reductions.cells import counted, runs
-from spmd_grid.reductions.combine import check_array, combine
+from spmd_grid.reductions.combine import check_array, combine, reduction
 from spmd_grid.reductions.dtypes import norm_dtype, part_dtype, sum_dtype, wide_dtype, working_dtype
 from spmd_grid.reductions.exact import check_exact, exact_products, exact_squares, exact_sum, root_of, value_of
 
@@ -21,6 +21,7 @@ __all__ = ["dot", "norm", "sum"]
 _PIECE = 1 << 13
 
 
+@reduction
 def sum(a: ShardedArray, *, reproducible: bool = False) -> np.number:
     """The sum of all cells of ``a``, as ``np.sum`` of the global array.
 
@@ -61,6 +62,7 @@ def sum(a: ShardedArray, *, reproducible: bool = False) -> np.number:
     return _as_scalar(combine("sum", _sum(counted(a), working_dtype(dtype)), "sum", a), dtype)
 
 
+@reduction
 def dot(a: ShardedArray, b: ShardedArray, *, reproducible: bool = False) -> np.number:
     """The sum of ``a * b`` over all cells, nothing conjugated, as ``np.dot`` of the flattened global arrays.
 
@@ -99,6 +101,7 @@ def dot(a: ShardedArray, b: ShardedArray, *, reproducible: bool = False) -> np.n
     return _as_scalar(combine("dot", _dot(x, y, working_dtype(dtype)), "sum", a, b), dtype)
 
 
+@reduction
 def norm(a: ShardedArray, *, reproducible: bool = False) -> np.floating:
     """The 2-norm of all cells of ``a`` (Frobenius), as ``np.linalg.norm`` of the flattened global array.
 

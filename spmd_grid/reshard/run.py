@@ -17,7 +17,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.kernels import address_of
-from spmd_grid.ops.arguments import as_array, check_output, hashable
+from spmd_grid.ops.arguments import as_array, check_output, gate_of, hashable
 from spmd_grid.ops.collective import Call, Opening, Operation, keep_call
 from spmd_grid.ops.compare import AgreePlan
 from spmd_grid.reshard.bound import BoundPlan
@@ -27,7 +27,7 @@ from spmd_grid.reshard.plan import Plan, check_options, digest_of, plan_reshard
 from spmd_grid.reshard.verify import check_plan_steps
 from spmd_grid.transport.communicator import Communicator
 
-__all__ = ["reshard", "run_plan"]
+__all__ = ["reshard", "reshard_local", "run_plan"]
 
 # Bound plans of one group of processes are kept as long as their buffers are no larger than this, together.
 _MOST_KEPT_BYTES = 1 << 30
@@ -137,6 +137,10 @@ def run_plan(plan: Plan, local, grid: ProcessGrid, out=None):
     """
     if not isinstance(plan, Plan):
         raise ShardingError(f"run_plan: plan is {plan!r}; it must be a Plan, as plan_reshard makes them")
+    return gate_of("run_plan", grid).run("run_plan", _run_plan, plan, local, grid, out)
+
+
+def _run_plan(plan: Plan, local, grid: ProcessGrid, out):
     key = "run_plan", plan, chosen_path()
     return _run(_prepare("run_plan", key, grid, lambda: (plan, plan.source, plan.target)), local, out, plan.name)
 
@@ -167,6 +171,22 @@ def reshard(
     >>> sg.run_spmd(body, ranks=2)
     [[0, 1], [0, 1]]
     """
+    options = {"strategy": strategy, "memory_limit": memory_limit, "links": links}
+    return gate_of("reshard", grid).run("reshard", reshard_local, local, source, target, grid, global_shape, out, **options)
+
+
+def reshard_local(
+    local,
+    source: Sharding,
+    target: Sharding,
+    grid: ProcessGrid,
+    global_shape: Sequence[int],
+    out=None,
+    strategy: str = "auto",
+    memory_limit: int | None = None,
+    links: LinkModel | None = None,
+):
+    """As `reshard`, as a part of an operation that has gone through the gate."""
 
     def make():
         for name, sharding in (("source", source), ("target", target)):
@@ -334,8 +354,6 @@ def _run(prepared: _Prepared, local, out, name: str | None = None):
 
 def _prepare(op: str, key, grid: ProcessGrid, make) -> _Prepared:
     """What is kept on ``grid`` under ``key``; ``make`` gives the wish and both layouts of a new one.  Local."""
-    if not isinstance(grid, ProcessGrid):
-        raise GridError(f"{op}: grid is {grid!r}; it must be a grid bound to processes, as init_grid makes them")
     try:
         return grid.calls[key]
     except (KeyError, TypeError):

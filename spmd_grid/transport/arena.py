@@ -124,7 +124,7 @@ class NodeArena(Arena):
         self._first = places[process] * size
         self._size = size
         self._free = FreeBlocks(size)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a thread that an exception cut off in the midst of it comes in again
         self._returned: deque[tuple[int, int]] = deque()
         self._owner = os.getpid()
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from spmd_grid.transport.arena import Arena
+from spmd_grid.transport.gate import Gate
 from spmd_grid.transport.wire import Wire
 from spmd_grid.watch.recorder import Recorder
 
@@ -74,12 +75,14 @@ class Process:
     """The calling process as all its communicators see it: which one it is and what it is doing.
 
     ``pending`` lists the started operations; while this process waits for anything, ``progress`` moves all of them.
+    ``tokens``: those of its `gate`, where several worlds share them.
     """
 
     __slots__ = (
         "activity",
         "arena",
         "coords",
+        "gate",
         "kept",
         "messages",
         "pending",
@@ -88,13 +91,16 @@ class Process:
         "retired",
         "scratch",
         "size",
+        "_movers",
     )
 
-    def __init__(self, rank: int, size: int, pending: list | None = None):
+    def __init__(self, rank: int, size: int, pending: list | None = None, tokens: list[bool] | None = None):
+        self.gate = Gate(self.label, tokens)  # through which its operations go
         self.rank = rank
         self.size = size
         self.activity: Activity | None = None
         self.pending: list = [] if pending is None else pending
+        self._movers = [True]
         self.coords: tuple[int, ...] | None = None
         self.recorder: Recorder | None = None  # of what it does, while anything is watched
         self.messages = 0  # point-to-point messages sent so far
@@ -104,9 +110,16 @@ class Process:
         self.arena = Arena()  # memory that other processes can address, where there is any
 
     def progress(self) -> None:
-        """Moves every started operation as far as it goes without waiting."""
-        for pending in tuple(self.pending):
-            pending.advance()
+        """Moves every started operation as far as it goes without waiting.  Raises CutOffError."""
+        self.gate.check()
+        if not self.pending or not self._movers:
+            return
+        mover = self._movers.pop()  # one at a time, also where a compiled loop waits in another thread
+        try:
+            for pending in tuple(self.pending):
+                pending.advance()
+        finally:
+            self._movers.append(mover)
 
     def label(self) -> str:
         """``rank 3``, with its grid coordinates once it has made a grid."""
@@ -153,7 +166,6 @@ class Communicator(Protocol):
     times_well: bool  # whether times measured here mean anything: every process has a core to itself
     library: str  # what carries messages, with its version
     meeting: Any  # how they meet, kept here by `exchange.meeting`
-    headers_seen: bytes  # of the last meeting
     frame: bytearray
     started: int  # how many operations this process has started here; members count alike
     channels: int  # how many channels this process has made here; neighbours count alike
@@ -169,9 +181,6 @@ class Communicator(Protocol):
 
         Collective over all processes, of whom this is the communicator.  Raises TransportError.
         """
-
-    def mark_frame(self) -> None:
-        """Writes byte 1 of the frame, which is the transport's own, before a meeting.  Local."""
 
     def swap_frames(self, exposed: Any = None) -> Frames:
         """Posts ``self.frame`` and, where objects are shared, ``exposed``; returns everybody's.  Collective."""

@@ -55,6 +55,7 @@ class Wire:
     """
 
     on_post = 0
+    calls_back = False  # whether ``start`` and ``test`` are callbacks
     times_well = False  # whether time measured here means anything: no simulation, and a core for every process
 
     def __init__(self):
@@ -65,19 +66,21 @@ class Wire:
         self.activity: Any = None  # what it is for
         self._made_at = call_site()
         self._alive: list[Any] = []
-        self.went_on = np.zeros(1, np.int64)  # 1 when ``on_wait`` has come to its end
+        self.went_on = np.zeros(1, np.int64)  # 1 when the callback that was called last has come to its end
 
     def describe(self) -> str:
         """What a process does that waits here outside of any operation: it runs a compiled loop."""
         what = "a meeting" if self.activity is None else self.activity.describe()
         return f"{what}, made at {self._made_at}, in a compiled loop"
 
-    def callback(self, function: Callable[..., int | None], result: Any, *parameters: Any) -> int:
+    def callback(self, function: Callable[..., None], result: Any, *parameters: Any) -> int:
         """The address at which compiled code can call ``function``; what it raises is kept in ``error``."""
 
         def guarded(*args):
             try:
-                return function(*args) or _FINE
+                function(*args)
+                self.went_on[0] = 1
+                return _FINE
             except BaseException as error:  # noqa: BLE001 - it passes through compiled code, to be raised behind it
                 if self.error is None:
                     self.error = error

@@ -58,7 +58,6 @@ class MpiCommunicator:
         self._swapped = Frames(b"", self._frames, None)
         self._swap = None
         self._swap_done = None
-        self.headers_seen = b""
         self.times_well = not world.polite
         self.library = MPI.Get_library_version().splitlines()[0]
         seen = world.process.arena.base_of
@@ -134,17 +133,11 @@ class MpiCommunicator:
 
     # -- meetings --------------------------------------------------------------------------------------------
 
-    def mark_frame(self) -> None:
-        pending = self.process.pending
-        if pending or self.frame[1]:
-            self.frame[1] = bool(pending)
-
     def swap_frames(self, exposed=None) -> Frames:
         self.entered += 1
         if self._swap is None:
             self._swap = self._make_swap()
             self._swap_done = self._swap.Test
-        self.mark_frame()
         self._swap.Start()
         if not self._swap_done():
             lifeline = self._lifeline
@@ -154,7 +147,7 @@ class MpiCommunicator:
             if lifeline is not None:
                 lifeline.waiting = None
         swapped = self._swapped
-        swapped.headers = self.headers_seen = b"".join(self._headers)
+        swapped.headers = b"".join(self._headers)
         return swapped
 
     def _make_swap(self):
@@ -260,16 +253,15 @@ class MpiCommunicator:
         for _ in range(_POLITE_POLLS if self._polite else _EAGER_POLLS):
             if test():
                 return
-        if self._polite:
-            self._poll(test)
-        else:
-            request.Wait()
+        self._poll(test)
 
     def _poll(self, test) -> None:
-        began = time.perf_counter()
+        """Waits by looking again and again: a wait in MPI itself would not end where a partner was cut off."""
+        began, process, lifeline = time.perf_counter(), self.process, self._lifeline
         while not test():
-            if self.process.pending:
-                self.process.progress()
+            process.progress()
+            if lifeline is not None:
+                lifeline.listen()
             if self._polite:
                 _nap(time.perf_counter() - began)
 
@@ -297,12 +289,8 @@ class MpiCommunicator:
         self._finish_call("alltoallv", by_counts(send, send_counts), by_counts(receive, receive_counts))
 
     def _finish_call(self, name: str, *args) -> None:
-        # MPI does not match nonblocking forms with blocking ones: all members take the same, and the nonblocking one
-        # if any of them has started operations that have to move on meanwhile.
-        if self._polite or 1 in self.headers_seen[1::HEADER_BYTES]:
-            self._finish(getattr(self.comm, "I" + name)(*args))
-        else:
-            getattr(self.comm, name.capitalize())(*args)
+        # The nonblocking forms: started operations have to move on meanwhile, and a partner may be cut off.
+        self._finish(getattr(self.comm, "I" + name)(*args))
 
     def abort(self, message: str) -> None:
         sys.stdout.flush()

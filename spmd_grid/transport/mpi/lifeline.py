@@ -4,6 +4,9 @@ An uncaught exception aborts the job from ``sys.excepthook``.  A process that en
 part in what (`Departure`); a watching thread on each of them compares that with what its own main thread waits for.
 The comparison is exact, so no time limit is involved: a process may compute for hours before it joins the others.
 
+Where an operation was cut off and the program goes on, the others are told (`CutOff`), and all of them answer before it
+does: from then on nobody reads or writes its memory.
+
 Ctrl-C and SIGTERM end the job with one line, from wherever it waits (`Signals`).  Where the launcher lets the others
 live when a process has been killed, those that wait name it; processes of one node know of one another's deaths.
 """
@@ -33,6 +36,8 @@ _WATCH_SECONDS, _ALARMED_SECONDS = 0.1, 0.02
 # How long the main thread has for its half of a signal's handler before the watching one speaks for it, and a launcher
 # to end a job of which a process has died.
 _SIGNAL_SECONDS, _DEATH_SECONDS = 0.7, 1.0
+# How long a process that was cut off waits for the answers of all others, and how often one that waits looks for news.
+_ANSWER_SECONDS, _NEWS_SECONDS = 2.0, 0.002
 
 
 @dataclass
@@ -49,10 +54,22 @@ class Departure:
     exchanged: dict[tuple, int] = field(default_factory=dict)
 
 
+@dataclass
+class CutOff:
+    """Tells that no operation goes through any gate of this program any more, and why."""
+
+    text: str
+
+
+@dataclass
+class Heard:
+    """The answer to `CutOff`: no operation is under way here."""
+
+
 class Lifeline:
     """Watches the ends of the other processes of a job, and reports our own.
 
-    ``control`` has ``post_all``, ``poll``, ``all_sent`` and ``abort``.  The main thread keeps in ``waiting`` what it
+    ``control`` has ``post``, ``post_all``, ``poll``, ``all_sent`` and ``abort``.  The main thread keeps in ``waiting`` what it
     waits for: an object whose ``hopeless(departed)`` names the process that will never come, or None.  ``watch``:
     whether MPI lets a second thread look; without it a process that leaves early is noticed by nobody, nor one that
     waits longer than ``hang.limit``.  ``memory_of(rank)``: see `HangWatch`.  ``neighbours``: the process numbers of
@@ -78,6 +95,10 @@ class Lifeline:
         self._words = LastWords(process.rank, word, process.rank == 0 or 0 in neighbours, self._abort)
         self.hang = HangWatch(process, control.post_all, self._words.insist, self.departed, memory_of)
         self._stops = False
+        self._collecting = threading.Lock()
+        self._next_news = 0.0
+        self._asked: list[int] = []  # those that wait for an answer to `CutOff`
+        self._heard: set[int] = set()
         self._bell = Bell()
         for other, number in neighbours.items():
             self._bell.attend(other, number)
@@ -114,30 +135,72 @@ class Lifeline:
         nap = 1e-5
         while len(self.departed) < self._process.size - 1 or not self._control.all_sent():
             self._collect()
-            self._process.progress()  # operations that were started and not waited for: others may wait for their part
+            self._answer()
+            if not self._process.gate.text:
+                self._process.progress()  # operations that were started and not waited for: others may wait for their part
             self._bell.wait(0)
             self._look_for_the_dead(is_waiting=True)
             time.sleep(nap)
             nap = min(2 * nap, 0.02)
 
     def _collect(self) -> None:
-        for source, message in self._control.poll():
-            said = pickle.loads(message)
-            if isinstance(said, Report):
-                self.hang.hear(said)
-            else:
-                self.departed[source] = said
+        if not self._collecting.acquire(blocking=False):
+            return  # another thread does
+        try:
+            for source, message in self._control.poll():
+                self._hear(source, pickle.loads(message))
+        finally:
+            self._collecting.release()
+
+    def _hear(self, source: int, said: Report | CutOff | Heard | Departure) -> None:
+        if isinstance(said, Report):
+            self.hang.hear(said)
+        elif isinstance(said, CutOff):
+            self._process.gate.bar(said.text)
+            self._asked.append(source)
+        elif isinstance(said, Heard):
+            self._heard.add(source)
+        else:
+            self.departed[source] = said
+
+    # -- operations that are cut off ---------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Looks for news; of the main thread, while it waits.  The caller looks at the gate then."""
+        now = time.monotonic()
+        if now > self._next_news:
+            self._next_news = now + _NEWS_SECONDS
+            self._collect()
+
+    def cut_off(self, text: str) -> None:
+        """Bars the gates of all processes.  Returns when they have answered, or after two seconds."""
+        gate = self._process.gate
+        gate.bar(text)
+        self._collecting = threading.Lock()  # which the operation that was cut off may have left locked
+        self._control.post_all(pickle.dumps(CutOff(text)))
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while len(self._heard | self.departed.keys()) < self._process.size - 1 and time.monotonic() < deadline:
+            self._collect()
+            self._answer(is_quiet=True)  # what is under way here is the operation that was cut off
+            time.sleep(1e-4)
+
+    def _answer(self, is_quiet: bool = False) -> None:
+        while self._asked and (is_quiet or self._process.gate.is_quiet):
+            self._control.post(pickle.dumps(Heard()), self._asked.pop())
 
     def _watch(self) -> None:
         suspect = None
         while True:
-            rung = self._bell.wait(_ALARMED_SECONDS if self.hang.is_alarmed else _WATCH_SECONDS)
+            rung = self._bell.wait(_ALARMED_SECONDS if self.hang.is_alarmed or self._asked else _WATCH_SECONDS)
             if self._stops:
                 return
             self._look_after_ends(rung)
             if not self._watches:
                 continue
             self._collect()
+            self._answer()
+            if self._process.gate.text:
+                continue  # nobody waits
             self.hang.look()
             waiting = self.waiting
             gone = None if waiting is None or not self.departed else waiting.hopeless(self.departed)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import atexit
 import os
 
-from spmd_grid.errors import TransportError
+from spmd_grid.errors import CutOffError, TransportError
+from spmd_grid.transport.gate import FORKED
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
 from spmd_grid.transport.mpi.library import MPI
 from spmd_grid.transport.mpi.world import World
@@ -26,6 +27,7 @@ def _refuse_lonely_start(comm) -> None:
             )
 
 
+_owner = os.getpid()  # that has initialised MPI
 _worlds: list[World] = []
 _keyval = None
 
@@ -35,6 +37,8 @@ def open_world(user_comm=None) -> MpiCommunicator:
     global _keyval
     if user_comm is None:
         user_comm = MPI.COMM_WORLD
+    if os.getpid() != _owner:
+        raise CutOffError(f"init_grid: {FORKED}")
     if MPI.Is_finalized():
         raise TransportError("MPI has been finalized; grids must be made before that")
     if _keyval is None:
@@ -69,6 +73,8 @@ def _forget(world: World) -> None:
 
 
 def _close_worlds() -> None:
+    if os.getpid() != _owner:
+        return  # a forked child: the worlds are its parent's
     for world in reversed(_worlds):
         world.close()
     _worlds.clear()

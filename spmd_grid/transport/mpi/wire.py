@@ -86,12 +86,12 @@ class MpiWire(Wire):
             recorder.see(self, (self.key, self.epoch()))
         if self._lifeline is not None:
             self._lifeline.waiting = self
+            self._lifeline.listen()
         self._comm.process.progress()
         if self._nap is None:
             time.sleep(0)  # the interpreter's lock: a compiled loop may hold it, and others want to look around
         else:
             self._nap(now - self._began)
-        self.went_on[0] = 1
 
     def hopeless(self, departed: dict[int, Departure]) -> int | None:
         """The process that ended without writing what this one waits for."""

@@ -24,16 +24,19 @@ __all__ = ["World"]
 # Of so many closed wires it is remembered how often they were used, for those who still wait for one more time.
 _MOST_CLOSED = 4096
 
+_CLOSED = "the program is at its end, and MPI is finalized: operations must come before that"
+
 
 class World:
     """What all communicators made from one user communicator share."""
 
     pending: list = []  # of this process, whatever the communicator: whoever waits moves all
+    tokens = [True]  # so is the gate: an operation at a time
     is_traced = False  # of the worlds of this process the first is
 
     def __init__(self, user_comm):
         self.comm = user_comm.Dup()
-        self.process = Process(self.comm.rank, self.comm.size, self.pending)
+        self.process = Process(self.comm.rank, self.comm.size, self.pending, self.tokens)
         self.alone = MPI.COMM_SELF.Dup()
         self.mailbox = Mailbox(self.comm)
         self._control = None
@@ -48,6 +51,9 @@ class World:
             self.lifeline = Lifeline(
                 self.process, _Control(self._control), self._take_stock, watch, self._memory_of, *self._neighbours()
             )
+            self.process.gate.on_cut = self.lifeline.cut_off
+        else:
+            self.process.gate.on_cut = lambda text: None  # nobody else counts on anything
         self._watches = self.lifeline is not None and watch
         self.watched = Settings()
         self._recorder: Recorder | None = None
@@ -129,6 +135,7 @@ class World:
         """Frees what MPI would complain about; runs once, when the program ends."""
         if self.lifeline is not None:
             self.lifeline.close()
+        self.process.gate.bar(_CLOSED)
         self.mailbox.close()
         for wire in tuple(self.wires):
             wire.close()
@@ -157,7 +164,10 @@ class _Control:
     def post_all(self, message: bytes) -> None:
         for other in range(self._comm.size):
             if other != self._comm.rank:
-                self._sent.append(self._comm.Isend([message, len(message), MPI.BYTE], other))
+                self.post(message, other)
+
+    def post(self, message: bytes, other: int) -> None:
+        self._sent.append(self._comm.Isend([message, len(message), MPI.BYTE], other))
 
     def poll(self) -> list[tuple[int, bytes]]:
         """The messages that have come since the last call, with their senders."""

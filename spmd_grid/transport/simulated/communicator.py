@@ -32,6 +32,9 @@ from spmd_grid.watch.trace_runs import RunTrace
 
 __all__ = ["ThreadCommunicator", "ThreadWorld"]
 
+# How long a rank that was cut off waits until the others are out of their operations.
+_QUIET_SECONDS = 2.0
+
 _FRAME_TAG = tag_of("frames of send and recv")
 
 
@@ -45,10 +48,28 @@ class ThreadWorld:
         arena = OneProcessArena()
         self.watched = watched = Settings.from_environment(check=True).asked(check, timeout)
         for process in self.processes:
+            process.gate.on_cut = self._cut_off
             process.arena = arena
             process.recorder = Recorder(check=watched.check) if watched.records else None
         self._trace = None if watched.trace is None else RunTrace(watched.trace, self.processes)
         self._groups: dict[tuple[int, ...], _Group] = {}
+        self._n_cut_off = 0
+
+    def _cut_off(self, text: str) -> None:
+        """Bars the gates of all ranks; returns when no rank is in an operation but those that are cut off as well."""
+        if self.scheduler.failure is not None:
+            return  # the run is over
+        for process in self.processes:
+            process.gate.bar(text)
+        self.scheduler.break_off()
+        deadline = time.monotonic() + _QUIET_SECONDS
+        with self.scheduler.lock:
+            self._n_cut_off += 1  # those are in their operations still, and touch nothing of others any more
+        while (
+            sum(not process.gate.is_quiet for process in self.processes) > self._n_cut_off
+            and time.monotonic() < deadline
+        ):
+            time.sleep(1e-4)
 
     def close(self) -> None:
         """Ends the trace, if there is one; the last act of the run."""
@@ -58,6 +79,7 @@ class ThreadWorld:
     def communicator(self, rank: int) -> ThreadCommunicator:
         """The communicator of all ranks, as ``rank`` sees it."""
         process = self.processes[rank]
+        process.gate.belong_here()
         return ThreadCommunicator(self, self.group(tuple(range(self.size))), rank, process, {})
 
     def group(self, processes: tuple[int, ...]) -> _Group:
@@ -149,7 +171,6 @@ class ThreadCommunicator:
     meeting = None
     times_well = False
     library = "simulated"
-    headers_seen = b""
 
     def __init__(self, world: ThreadWorld, group: _Group, rank: int, process: Process, cache: dict):
         self.rank = rank
@@ -188,9 +209,6 @@ class ThreadCommunicator:
             process.recorder.check = watched.check
 
     # -- meetings --------------------------------------------------------------------------------------------
-
-    def mark_frame(self) -> None:
-        pass
 
     def swap_frames(self, exposed=None) -> Frames:
         return self._meet((bytes(self.frame), exposed), _join_frames).result
@@ -333,24 +351,28 @@ class ThreadCommunicator:
         time.sleep(0)  # in the free mode the others need the interpreter
 
     def _wait(self, requests: Sequence) -> None:
-        """Waits for all requests while started operations go on; the lock is not held."""
+        """Waits for all requests while started operations go on."""
+        gate, me = self.process.gate, self.process.rank
+        if self._scheduler.is_waiting(me):
+            raise gate.refusal("an operation", "while another thread of this rank waits in one")
         while True:
             self.process.progress()
-            groups = [requests, *(pending.requests for pending in self.process.pending)]
-            with self._scheduler.lock:
-                self._wait_for_any(groups)
+            self._wait_for_any([requests, *(pending.requests for pending in self.process.pending)])
+            gate.check()
             if self.test_all(requests):
                 return
 
     def _wait_for_any(self, groups: Sequence[Sequence]) -> None:
         """Waits until all requests of one group are complete; the first group is what reports speak of."""
-        me = self.process.rank
-        for request in (request for group in groups for request in group):
-            if isinstance(request, _Meeting):
-                request.waiting.append(me)
-            else:
-                request.waiter = me
-        site = call_site()
+        me, site = self.process.rank, call_site()
+
+        def tell() -> None:
+            for request in (request for group in groups for request in group):
+                if isinstance(request, _Meeting):
+                    request.waiting.append(me)
+                else:
+                    request.waiter = me
+
         self._scheduler.wait(
             me,
             Wait(
@@ -359,6 +381,7 @@ class ThreadCommunicator:
                 awaited=lambda: self._awaited(groups[0]),
                 needs_all=not any(isinstance(r, _Receive) and r.source is None for r in groups[0]),
             ),
+            tell,
         )
 
     def _describe(self, site: str) -> str:

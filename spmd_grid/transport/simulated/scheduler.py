@@ -48,17 +48,18 @@ class Wait:
 class Scheduler:
     """Lets ``size`` rank threads wait for one another.
 
-    ``lock`` guards everything that ranks share.  ``wait`` and ``wake`` are called with it held, the others without.
+    ``lock`` guards everything that ranks share.  ``wake`` is called with it held, the others without.
     ``failure`` is the first error of the run and ``failed_rank`` the rank it came from (None: from all of them).
     ``on_turn``: called, with a seed, by every rank that goes on, with its number.
     """
 
     def __init__(self, size: int, seed: int | None):
         self.size = size
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.failure: BaseException | None = None
         self.failed_rank: int | None = None
         self.on_turn: Callable[[int], None] | None = None
+        self._is_off = False  # whether an operation was cut off: nobody waits any more, and the gates say why
         self._random = None if seed is None else random.Random(seed)
         self._habit = 0.0
         self._looks: list[int] = []  # the ranks that have looked in vain since anything else happened
@@ -117,27 +118,56 @@ class Scheduler:
             return
         with self.lock:
             self._check()
+            if self._random is None:
+                return
             self._state[rank] = READY
             self._hand_over()
         self._await_turn(rank)
         self._check()
 
-    def wait(self, rank: int, wait: Wait) -> None:
-        """Waits until ``wait.ready()``; the lock is held on entry and on return, and free meanwhile."""
-        self._check()
-        while not wait.ready():
-            self._waits[rank] = wait
-            self._state[rank] = WAITING
-            self._active -= 1
-            if self._ended:
-                self._fail_if_hopeless(rank)
-            if self._active == 0:
-                self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
-            self._hand_over()
-            self.lock.release()
+    def wait(self, rank: int, wait: Wait, prepare: Callable[[], None]) -> None:
+        """Waits until ``wait.ready()``, or an operation was cut off.
+
+        ``prepare`` is called under the lock, each time before it waits: it tells those that will end it.
+        """
+        while True:
+            with self.lock:
+                self._check()
+                if self._is_off or wait.ready():
+                    return
+                prepare()
+                self._waits[rank] = wait
+                self._state[rank] = WAITING
+                self._active -= 1
+                if self._ended:
+                    self._fail_if_hopeless(rank)
+                if self._active == 0:
+                    self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
+                self._hand_over()
             self._await_turn(rank)
-            self.lock.acquire()
-            self._check()
+
+    def is_waiting(self, rank: int) -> bool:
+        """Whether a thread of this rank waits."""
+        return self._state[rank] is WAITING
+
+    def break_off(self) -> None:
+        """An operation was cut off: whoever waits goes on, now and ever after; whoever looks is told by its gate.
+
+        The calling rank may have been cut off in the midst of waiting: its own state tells nothing, and it may hold the
+        lock.
+        """
+        while self.lock._is_owned():
+            self.lock.release()
+        with self.lock:
+            self._is_off = True
+            self._random = None
+            for rank, state in enumerate(self._state):
+                if state is not ENDED:
+                    self._state[rank] = RUNNING
+            self._active = self.size - self._state.count(ENDED)
+            for gate in self._gates:
+                if gate.locked():
+                    gate.release()
 
     def wake(self, rank: int) -> None:
         """Lets a waiting rank look again whether it may go on."""

@@ -40,6 +40,8 @@ class ThreadWire(Wire):
     ``receive(buffer, member)`` starts a receive, ``send(buffer, member)`` sends, ``wake(members)`` lets members look.
     """
 
+    calls_back = True
+
     def __init__(self, comm, messages: Messages, receive, send, wake, sources, readers, activity):
         super().__init__()
         self._comm, self._messages, self.activity = comm, messages, activity
@@ -73,7 +75,6 @@ class ThreadWire(Wire):
             recorder.run(self, None, wait_all, requests)
         else:
             wait_all(requests)
-        self.went_on[0] = 1
 
     def _announce(self, *_) -> None:
         self._wake({*self._sources, *self._readers})
