@@ -26,6 +26,11 @@ __all__ = [
 ]
 
 
+# What numpy may raise where it reads lists, dicts and strings as descriptions of dtypes.  No more: every process must
+# raise alike, so what comes from outside (a time limit's exception) must not be taken for a wrong argument.
+_NUMPYS_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, SyntaxError, RuntimeError)
+
+
 def hashable(value):
     """Lists as tuples, so that the arguments of a call can be looked up."""
     if type(value) is list:
@@ -91,7 +96,7 @@ def as_dtype(op: str, dtype) -> np.dtype | None:
     """A dtype as numpy understands it."""
     try:
         return None if dtype is None else np.dtype(dtype)
-    except Exception as error:  # numpy reads lists, dicts and strings as descriptions, and may fail anywhere in them
+    except _NUMPYS_ERRORS as error:
         raise DTypeError(f"{op}: dtype={dtype!r}; {error}") from None
 
 
