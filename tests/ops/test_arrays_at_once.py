@@ -1,4 +1,4 @@
-"""What callers do with their arrays right after a call, or from one call to the next, harms nobody."""
+"""Arrays that callers write to right after a call, and ``out`` that changes from one call to the next."""
 
 import numpy as np
 import pytest

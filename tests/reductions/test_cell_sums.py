@@ -254,7 +254,7 @@ def test_infinities_and_nans(spmd, special, wanted, dtype, reproducible):
         assert np.isnan(nothing) and {each.dtype for each in (total, product, norm)} == {np.dtype(dtype)}
 
 
-# By name: the first cells, two to a device, what is done with them, and what comes out, whatever numpy is told to raise.
+# By name: the first cells, two to a device, what is done with them, and the result, whatever numpy is told to raise.
 WARNS = {
     "sum of infinities": ([np.inf, -np.inf], "f8", lambda a: sg.sum(a), np.nan),
     "sum beyond the range": ([1.5e308, 1.5e308], "f8", lambda a: sg.sum(a), np.inf),

@@ -12,7 +12,7 @@ PATIENCE = 10  # seconds, for what takes a tenth of one
 
 
 class SideChannel:
-    """Hears nothing; what has been posted is gone when ``all_sent`` has been asked so many times."""
+    """Hears nothing; messages are gone when ``all_sent`` has been asked ``looks_until_sent`` times."""
 
     def __init__(self, looks_until_sent=1):
         self.looks, self._until = 0, looks_until_sent

@@ -1,4 +1,4 @@
-"""How long operations waited, told from traces whose times are known."""
+"""Waits of operations, told from traces whose times are known."""
 
 import json
 
