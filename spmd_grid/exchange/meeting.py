@@ -71,7 +71,7 @@ class Meeting:
         return frames.exposed
 
     def reads_in_place(self, x: np.ndarray) -> bool:
-        """Whether the others would read, and could write, ``x`` itself rather than a copy.  Local."""
+        """Whether the others would read, and could write, ``x``, which is contiguous, rather than a copy.  Local."""
         return self.comm.shares_objects
 
     @property
@@ -263,7 +263,7 @@ class MemoryMeeting(_NodeMeeting):
 
     def reads_in_place(self, x: np.ndarray) -> bool:
         in_line = x.nbytes <= at.LINE_ARRAY_BYTES
-        return not in_line and x.flags.c_contiguous and self._arena.offset_of(kernels.address_of(x), x.nbytes) >= 0
+        return not in_line and self._arena.offset_of(kernels.address_of(x), x.nbytes) >= 0
 
 
 class MixedMeeting(_NodeMeeting):

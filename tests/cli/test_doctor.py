@@ -184,3 +184,13 @@ def test_the_quota_of_a_control_group(tmp_path, text, wanted):
     (tmp_path / "own").write_text("0::/job/step\n")
     assert doctor_local.quota(tmp_path, tmp_path / "own") == wanted
     assert doctor_local.quota(tmp_path, tmp_path / "none") is None
+
+
+def test_the_narrowest_of_nested_quotas_counts(tmp_path):
+    (tmp_path / "job" / "step").mkdir(parents=True)
+    (tmp_path / "own").write_text("0::/job/step\n")
+    for folder, quota in (("", "max 100000"), ("job", "150000 100000"), ("job/step", "300000 100000")):
+        (tmp_path / folder / "cpu.max").write_text(quota)
+    assert doctor_local.quota(tmp_path, tmp_path / "own") == 1.5
+    (tmp_path / "job" / "step" / "cpu.max").write_text("50000 100000")
+    assert doctor_local.quota(tmp_path, tmp_path / "own") == 0.5

@@ -114,6 +114,45 @@ def test_by_hand(spmd):
     assert spmd(3, body) == [[0, 10 + 1, 100 + 2, 0], [0, 20 + 1000, 200 + 3, 0], [0, 30 + 2000, 300 + 3000, 0]]
 
 
+def test_own_cells_are_added_in_their_place(spmd, path):
+    """Of two contributions to a cell of a device, its own is the first on rank 0 and the last on rank 1: in the other
+    order the sums would be 1."""
+
+    def body():
+        grid = sg.init_grid((2,))
+        sharding = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
+        with sg.HaloExchange(grid, sharding, (2,), "f8", boundary="edge", path=path) as halo:
+            sign = 1 - 2 * grid.rank
+            y = np.array([sign * 2.0**53, 1.0, sign * 2.0**53])
+            halo.accumulate(y)
+        return y.tolist()
+
+    assert spmd(2, body) == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_an_error_of_numpys_on_one_process(in_any_order, path):
+    """It is raised there alone; the others get their sums, and the plan remains usable on all."""
+
+    def body():
+        grid = sg.init_grid((3,))
+        sharding = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
+        with sg.HaloExchange(grid, sharding, (6,), "f8", path=path) as halo:
+            for step in range(3):
+                y = np.full(4, 1.5e308)
+                if grid.rank == 1:
+                    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+                        halo.accumulate(y)
+                else:
+                    with np.errstate(over="ignore"):
+                        halo.accumulate(y)
+                    assert np.isinf(y).any()
+                y = drawn(step, grid.coords, (4,), "f8")
+                halo.accumulate(y)
+                assert np.array_equal(y, accumulated(halo.layout, grid.coords, step, "f8"))
+
+    in_any_order(3, body)
+
+
 # -- elements --------------------------------------------------------------------------------------------------
 
 DTYPES = ["?", "i1", "u2", ">i4", "i8", "f2", "f4", ">f8", "c8", "c16"]

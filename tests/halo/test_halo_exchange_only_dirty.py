@@ -153,6 +153,27 @@ def test_what_a_refused_update_did_not_bring_is_still_dirty(in_any_order, path, 
     ]
 
 
+def test_what_was_missed_is_sent_once_more_and_not_for_ever(in_any_order, path):
+    """Rank 1 misses what rank 2 has sent.  A few updates later it has it, and has said so: then it is left out."""
+
+    def body():
+        grid, halo = line(path)
+        u = sg.zeros((6,), halo.layout.sharding, grid, "i8")
+        if grid.rank < 2:
+            with pytest.raises(sg.ShapeError):
+                halo.update(u if grid.rank else np.zeros(9, int), only_dirty=True)
+        else:
+            halo.update(u, only_dirty=True)
+        for _ in range(3):
+            halo.update(u, only_dirty=True)
+        u.local[0] = u.local[-1] = -5
+        halo.update(u, only_dirty=True)
+        halo.close()
+        return u.local.tolist()
+
+    assert in_any_order(3, body) == 3 * [[-5, 0, 0, -5]]
+
+
 def test_dirty_with_boundaries_and_its_own_neighbour(spmd, path):
     """What moves within the own array, and constants, are always put."""
 

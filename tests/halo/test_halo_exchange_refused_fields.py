@@ -7,6 +7,7 @@ from numpy.lib.stride_tricks import as_strided
 from small_plans import SHAPE, N, check_it_works, make
 
 import spmd_grid as sg
+from spmd_grid.exchange.channel import Channel
 
 
 def read_only(x):
@@ -248,6 +249,34 @@ def test_refusals_with_large_faces(spmd, path):
                 assert (u.local[-1] == (grid.rank + 1 + 10 * step if grid.rank < 3 else -1)).all()
 
     spmd(N, body)
+
+
+def test_no_memory_to_prepare_a_field(in_any_order, path, monkeypatch):
+    """Python's own error is told to the neighbours as well."""
+    make_call = Channel.call
+
+    def call(self, fields, *args, **options):
+        if self.comm.rank == 1 and fields[0][0, 0] == 1e9:
+            raise MemoryError("no room for the table")
+        return make_call(self, fields, *args, **options)
+
+    monkeypatch.setattr(Channel, "call", call)
+
+    def body():
+        grid = sg.init_grid((N,))
+        results = []
+        with make(grid, path=path) as halo:
+            for form in FORMS:
+                u = np.full((4, 3), 1e9)
+                results.append(refuse_fields(halo, grid, form, [u], [1], [u]))
+                check_it_works(grid, halo)
+        return results
+
+    by_rank = in_any_order(N, body)
+    for rank in range(3):
+        for kind, text in by_rank[rank]:
+            assert kind == "TransportError" and "no room for the table (on rank 1 (1,))" in text
+    assert by_rank[3] == len(FORMS) * [None]
 
 
 def test_on_a_plane_only_those_beside_the_culprit_raise(in_any_order, path):

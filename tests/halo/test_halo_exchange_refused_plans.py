@@ -157,6 +157,17 @@ DIFFERENT = {
 }
 
 
+def test_what_all_have_wrong_is_known_to_be_shared(spmd):
+    """So that, where nobody catches it, one process reports it for all."""
+
+    def body():
+        with pytest.raises(sg.ShardingError) as caught:
+            make(sg.init_grid((N,)), boundary="nonsense")
+        return caught.value.is_shared
+
+    assert spmd(N, body) == N * [True]
+
+
 @pytest.mark.parametrize("culprit", [0, 2])
 @pytest.mark.parametrize("what", DIFFERENT)
 def test_plans_that_differ(spmd, what, culprit):

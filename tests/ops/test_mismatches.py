@@ -41,6 +41,19 @@ def test_mismatch(spmd, path, name):
     assert len({line.partition(":")[2] for line in lines}) == 2, message
 
 
+def test_plans_of_different_paths(spmd):
+    """Bytes would go one way here and another way there."""
+
+    def body():
+        grid = sg.init_grid((2, 1))
+        paths = ("inline", "message")[grid.rank]
+        error = caught(sg.all_reduce.plan, grid, X.shape, X.dtype, [0], "sum", path=paths)
+        return error, int(sg.all_reduce(1, grid, [0]))
+
+    first, second = spmd(2, body)
+    assert first == second and first[0][0] == "MismatchError" and first[1] == 2
+
+
 def test_mismatch_of_many(spmd, path):
     """Three ranks, two operations; a started one and blocking ones."""
 

@@ -254,6 +254,33 @@ def test_infinities_and_nans(spmd, special, wanted, dtype, reproducible):
         assert np.isnan(nothing) and {each.dtype for each in (total, product, norm)} == {np.dtype(dtype)}
 
 
+# By name: the first cells, two to a device, what is done with them, and the result, whatever numpy is told to raise.
+WARNS = {
+    "sum of infinities": ([np.inf, -np.inf], "f8", lambda a: sg.sum(a), np.nan),
+    "sum beyond the range": ([1.5e308, 1.5e308], "f8", lambda a: sg.sum(a), np.inf),
+    "sum beyond its dtype": ([3e38, 0, 3e38], "f4", lambda a: sg.sum(a), np.inf),
+    "dot of infinity and zero": ([np.inf, 0], "f8", lambda a: sg.dot(a, sg.zeros((6,), a.sharding, a.grid)), np.nan),
+    "dot beyond the range": ([1e200, 1e200], "f8", lambda a: sg.dot(a, a), np.inf),
+    "norm beyond the range": ([3e200, 0], "f8", lambda a: sg.norm(a), 3e200),
+}
+
+
+@pytest.mark.parametrize("name", WARNS)
+def test_what_numpy_would_raise_on_one_process(spmd, name):
+    """It would strand the others: results are those of numpy without warnings, equal on all processes."""
+    cells, dtype, reduction, wanted = WARNS[name]
+
+    def body():
+        grid = sg.init_grid((3,))
+        sharding = sg.Sharding(grid, [[0]])
+        a = sg.ShardedArray.from_global(np.array([*cells, *[0] * (6 - len(cells))], dtype), sharding, grid)
+        with np.errstate(all="raise"):
+            return reduction(a)
+
+    results = spmd(3, body)
+    assert np.array_equal(results, 3 * [wanted], equal_nan=True), results
+
+
 def test_no_temporary_of_the_size_of_the_arrays(spmd):
     import tracemalloc
 

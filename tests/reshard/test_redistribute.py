@@ -305,6 +305,15 @@ def test_a_box_is_cut_where_its_slices_are_large_enough():
         check_moves(moved)
 
 
+def test_contributions_are_cut_among_their_copies(monkeypatch):
+    """Four copies of the second contribution, wanted by the two processes that have the first: a quarter from each."""
+    monkeypatch.setattr(redistribute, "_SLICE_BYTES", 8)
+    source, target = Sharding(Grid((2, 4)), [[]], partial_axes=[0]), Sharding(Grid((2,)), [[0]])
+    moved = Redistribution(Layout(source, (48,)), Layout(target, (48,)))
+    sent = [sum(piece.box.size for piece in moved.sends((1, copy))) for copy in range(4)]
+    assert sent == [12, 12, 12, 12]
+
+
 @pytest.mark.parametrize("node_axes", [1, 2])
 def test_copies_on_the_own_node_serve(request, node_axes):
     """A node is a block of the last axes.  What a process of it holds is fetched from no other node."""

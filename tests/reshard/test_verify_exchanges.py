@@ -57,6 +57,11 @@ CHANGES = {
     ),
     "sent to itself": ("sends", lambda pieces: [Piece(4, pieces[0].box), *pieces[1:]], "to process 4; it has"),
     "sent to nobody": ("sends", lambda pieces: [Piece(7, pieces[0].box), *pieces[1:]], "which wants nothing"),
+    "more is sent than is wanted": (  # to one in the middle, which is not compared with what that one expects
+        "sends",
+        lambda pieces: [pieces[0], *with_box(pieces[1:], lambda box: box.grow((0, 0), (0, 1)))],
+        r"process 4 sends \[8:12, 4:7\] to process 2, which wants \[8:12, 0:6\]",
+    ),
     "what it does not have is sent": (
         "sends",
         lambda pieces: with_box(pieces, lambda box: Box((0, 0), (1, 1))),

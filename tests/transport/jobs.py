@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spmd_grid.errors import TransportError
+
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 # What a launcher tells its processes; a program started from one of them must not hear it.
 _LAUNCHER_PREFIXES = ("PMI", "OMPI_", "PRTE_", "HYDRA_", "HYDI_", "MPIR_CVAR", "MPI_LOCAL", "SLURM_")
@@ -51,6 +53,11 @@ needs_mpiexec = pytest.mark.skipif(not MPIEXEC.exists(), reason=f"no mpiexec bes
 def needs_mpich(reason):
     """The mark of tests that another library's launcher cannot pass."""
     return pytest.mark.skipif(not is_mpich(), reason=f"for MPICH: {reason}")
+
+
+def of_mpi(name):
+    """A module of the MPI transport, which needs an MPI library, though no launcher."""
+    return pytest.importorskip(f"spmd_grid.transport.mpi.{name}", exc_type=TransportError)
 
 
 # For programs that have a ``grid``: updates of halos in a compiled function, with something else in between.

@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import COMPILED_LOOP, clean_environment, is_mpich, mpi_command, needs_mpich, needs_mpiexec, run_job
-
-from spmd_grid.errors import TransportError
+from jobs import COMPILED_LOOP, clean_environment, is_mpich, mpi_command, needs_mpich, needs_mpiexec, of_mpi, run_job
 
 IS_MPICH = is_mpich()
 
@@ -69,11 +67,6 @@ if "KEEP_STDERR" in os.environ:
 KEEP_MAPS
 WAYS[sys.argv[1]]()
 """
-
-
-def of_mpi(name):
-    """A module of the MPI transport, which needs an MPI library, though no launcher."""
-    return pytest.importorskip(f"spmd_grid.transport.mpi.{name}", exc_type=TransportError)
 
 
 class Ended:
@@ -351,21 +344,6 @@ def test_only_mapped_files_of_mpich_are_unlinked(tmp_path):
         for path in (mine, other):
             path.unlink(missing_ok=True)
     assert unlink_mapped("") == []
-
-
-def test_one_of_many_speaks(capfd):
-    import threading
-
-    import numpy as np
-
-    word, ended = np.zeros(1, np.int64), []
-    speakers = [of_mpi("last_words").LastWords(rank, word, True, ended.append) for rank in range(6)]
-    threads = [threading.Thread(target=each.say, args=("the end", 7)) for each in speakers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert capfd.readouterr().err == "spmd_grid: the end\n" and ended == 6 * [7]
 
 
 TWO_FAIL = """

@@ -1,0 +1,91 @@
+"""The lifeline of one process by itself, with a side channel of our own: when it ends the job, and when it may go."""
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+from jobs import of_mpi
+
+from spmd_grid.transport.communicator import Process
+
+PATIENCE = 10  # seconds, for what takes a tenth of one
+
+
+class SideChannel:
+    """Hears nothing; messages are gone when ``all_sent`` has been asked ``looks_until_sent`` times."""
+
+    def __init__(self, looks_until_sent=1):
+        self.looks, self._until = 0, looks_until_sent
+        self.posted, self.aborted = [], threading.Event()
+
+    def post_all(self, message):
+        self.posted.append(message)
+
+    def poll(self):
+        return []
+
+    def all_sent(self):
+        self.looks += 1
+        return self.is_sent
+
+    @property
+    def is_sent(self):
+        return bool(self.posted) and self.looks >= self._until
+
+    def abort(self, code):
+        self.aborted.set()
+        raise SystemExit(code)  # of the watching thread alone
+
+
+@contextmanager
+def watching(channel):
+    """The lifeline of rank 0 of 2; rank 1 has ended."""
+    lifeline = of_mpi("lifeline")
+    found = lifeline.Lifeline(Process(0, 2), channel, lambda departure: None, True, lambda rank: None, {}, None)
+    found.departed[1] = lifeline.Departure("rank 1 (1,)")
+    try:
+        yield found
+    finally:
+        found.waiting = None
+        found.close()
+
+
+class Waiting:
+    """Looks hopeless the first times it is looked at."""
+
+    def __init__(self, hopeless_looks):
+        self._left, self.looked_again = hopeless_looks, threading.Event()
+
+    def hopeless(self, departed):
+        self._left -= 1
+        if self._left < 0:
+            self.looked_again.set()
+        return 1 if self._left >= 0 else None
+
+
+def test_a_wait_that_looks_hopeless_once_is_no_reason_to_end_the_job(capfd):
+    """The message is on its way: it comes between the first look and the second."""
+    channel, waiting = SideChannel(), Waiting(1)
+    with watching(channel) as lifeline:
+        lifeline.waiting = waiting
+        assert waiting.looked_again.wait(PATIENCE)
+        assert not channel.aborted.is_set()
+    assert not capfd.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # how this channel aborts
+def test_a_wait_that_stays_hopeless_ends_the_job(capfd):
+    channel = SideChannel()
+    with watching(channel) as lifeline:
+        lifeline.waiting = Waiting(2)
+        assert channel.aborted.wait(PATIENCE)
+    said = capfd.readouterr().err
+    assert said.startswith("spmd_grid: rank 1 (1,) of 2 ended") and "while rank 0 waits for it" in said
+
+
+def test_a_process_goes_when_its_departure_is_on_its_way():
+    """Others that wait for it would not hear of its end if it left before."""
+    channel = SideChannel(looks_until_sent=4)
+    with watching(channel):
+        pass
+    assert len(channel.posted) == 1 and channel.is_sent and channel.looks == 4
