@@ -29,7 +29,7 @@ class Pair:
 def recorded_rounds(
     pairs: tuple[Pair, ...], rounds: tuple[tuple[str, ...], ...], pokes: bool = False
 ) -> tuple[tuple[Step, ...], ...]:
-    """The programs of neighbours; ``rounds``: what each process does in each; ``pokes``: in steps, with pokes between."""
+    """The programs of neighbours that do what ``rounds`` say of each; ``pokes``: in parts, with pokes between."""
     size = len(rounds[0])
     recorder = Recorder(size)
     neighbours = [Neighbour(recorder, rank, pairs) for rank in range(size)]

@@ -1,6 +1,7 @@
 """Meetings of 2 and 3 members on a weak memory: every execution of three rounds, as the code is and with it weakened.
 
-All members read exactly this round's frames and arrays of all others, whatever the memory's order (see ``weak_memory``).
+All members read exactly this round's frames and arrays of all others, whatever the memory's order: see
+``weak_memory``.
 """
 
 from itertools import product

@@ -88,7 +88,8 @@ class Machine:
         stored = [{s.place for s in program if s.stores} for program in self._programs]
         # A place that nobody else stores to has no message that would come while a load is late.
         self._foreign = [set().union(*stored[:p], *stored[p + 1 :]) for p in range(len(programs))]
-        tells = {(s.place, s.kind == RELEASE and not s.weak) for program in self._programs for s in program if s.stores}
+        stores = [step for program in self._programs for step in program if step.stores]
+        tells = {(step.place, step.kind == RELEASE and not step.weak) for step in stores}
         # Words of which a later message may tell less than an earlier one.
         self._mixed = {place for place, told in tells if told and (place, False) in tells}
         self._loads = [self._loads_of(program) for program in self._programs]
