@@ -8,12 +8,15 @@ release store's message carries its writer's view, and an acquire load that read
 
 Two things are added, which real processors do and that machine does not.  A *streaming* store is in the view of its
 writer at once, but in what the writer releases only after a ``drain``.  And a plain load may be satisfied *late*: after
-later loads and stores of its process, up to its next release store (its value decides nothing before, see below).
+later loads and stores of its process, up to its next release store.
 
 A program has no branches.  It is one run of a process, and a load knows the value that it must read.  As long as all
-loads read what they must, the process would do just that in every execution; the first that reads anything else is the
-violation that the search reports.  By the language's rules even more is wrong: two accesses of a place, one of them
-a store, that no chain of releases and acquires orders.  ``races`` has those reported too.
+loads read what they must, the process does just that in every execution; the first that reads anything else is the
+violation that the search reports.  By the language's rules even more is wrong: two accesses of a place, one of them a
+store, that no chain of releases and acquires orders.  ``races`` has those reported too.
+
+What this leaves out: a look at a word that is not there yet changes nothing, so a wait is one step, taken once the word
+is there; and two processes that store to one place without an order are reported at once.
 """
 
 from __future__ import annotations
@@ -199,8 +202,8 @@ class Machine:
         By default only the order of those steps branches which can take a violation away from others: the steps that
         end a process's late loads, in all orders.  All else is done as soon as it can be, waits read the oldest
         message that suffices, and a late load is satisfied at the last moment, by any message there is by then.  That
-        loses nothing: messages stay, and a process that comes earlier and knows less has more of them to read.  ``every_step``
-        branches at all of it, to check this argument.
+        loses nothing: messages stay, and a process that comes earlier and knows less has more of them to read.
+        ``every_step`` branches at all of it, to check this argument.
         """
         branches = self._every_branch if every_step else self._branches
         seen: set[tuple] = set()
