@@ -12,6 +12,9 @@ before it returns.
 *Messages*, by persistent requests whose functions are called by address: MPI's, or those of the simulation.
 
 Nothing is copied before all neighbours have posted, so a refusal by any of them leaves the arrays as they were.
+
+Every release, acquire and wait here is needed: tests/protocols runs this source on a weak memory, in all executions of
+a few exchanges, as it is and with each of them taken away.
 """
 
 from __future__ import annotations
@@ -206,7 +209,7 @@ def _begin(state, call_):
             _write_text(load(state, at.TEXT), line + load(state, at.LINE_TEXT))
         for f in range(n_fields):
             store(line, at.POSTED_OFFSETS + f, _field(call_, f, at.F_OFFSET))
-        store_release(line, epoch)
+        store_release(line, epoch)  # behind the stores of line and staging, and the loads of the exchange before
         if not announce(state):
             return at.ENDED
     store(state, at.LENDS, lends)
@@ -317,7 +320,7 @@ def _leave(state):
     epoch = load(state, at.EPOCH)
     for i in range(load(state, at.N_SOURCES)):
         source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
-        store_release(load(source, at.S_DONE), epoch)
+        store_release(load(source, at.S_DONE), epoch)  # behind the loads of what was posted, staged and lent
     store(state, at.PHASE, at.LEFT)
     return at.FINE if not load(state, at.N_SOURCES) or announce(state) else at.ENDED
 

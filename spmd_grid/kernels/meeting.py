@@ -4,6 +4,9 @@ Each process owns a block of two lines and two words.  A line has the number of 
 of the process lies), a frame, and room for a small array.  Lines exist twice, for even and odd meetings: who comes to
 the next meeting has read all lines of this one, and who posts in the one after it has seen everybody at the next.  Only
 arrays that are read where they lie need a second step: their owners wait until all the others have departed.
+
+Every release, acquire and wait here is needed: tests/protocols runs this source on a weak memory, in all executions of
+a few rounds, as it is and with each of them taken away.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ def meet(state, array, n_bytes, offset, flags):
     store(place, at.PLACE_FLAGS, flags)
     _copy_words(place, line + at.LINE_PLACE, at.PLACE_WORDS if flags & at.STRIDED else at.PLACE_STRIDES)
     _copy_words(load(state, at.FRAME), line + at.LINE_FRAME, at.FRAME_WORDS)
-    store_release(line, epoch)
+    store_release(line, epoch)  # behind the stores of the line, and behind the loads of the meeting before this one
     if not announce(state):
         return -1
 
@@ -89,7 +92,7 @@ def depart(state, lends):
     """
     epoch, size, rank = load(state, at.EPOCH), load(state, at.MEMBERS), load(state, at.MEMBER)
     done = 2 * load(state, at.LINE_BYTES)
-    store_release(load(state, at.BLOCKS + rank) + done, epoch)
+    store_release(load(state, at.BLOCKS + rank) + done, epoch)  # behind the loads, and stores, of what was lent
     if not announce(state):
         return at.ENDED
     if lends:
@@ -115,7 +118,7 @@ def call_roll(state, rounds, brought):
     for number in range(calls + 1, last + 1):
         if number == last:
             store(own, 1 + (last & 1), brought)
-        store_release(own, number)
+        store_release(own, number)  # behind the store of what is brought, and the loads of the call before this one
         for i in range(size):
             if i != rank and wait_for(state, load(state, at.BLOCKS + i) + words, number, i) != at.FINE:
                 return -1

@@ -148,7 +148,7 @@ def _make(operation: str, dtype: str):
             elif room:
                 stream_rows(room, out + at, n * itemsize, 1, 0, 0, 1, 0, 0)
         if room:
-            drain()
+            drain()  # as at the end of copy_rows
 
     return fold
 
