@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import run_in_time
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 # What a launcher tells its processes; a program started from one of them must not hear it.
@@ -73,9 +74,7 @@ class Job:
     """A program that has ended: its exit code, what it printed, and when it ended."""
 
     def __init__(self, command, folder, **more):
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=clean_environment(**more), cwd=folder, timeout=120, check=False
-        )
+        done = run_in_time(command, env=clean_environment(**more), cwd=folder, limit=120)
         self.ended = time.time()
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
 
