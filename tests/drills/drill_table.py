@@ -53,8 +53,8 @@ def _row(head: str, cells: list[str]) -> str:
 
 
 @pytest.fixture
-def noted(record_property):
-    """``with noted(operation, fault, transport, seconds)``: the verdict, with what is in the list ``seconds``."""
+def noted(request):
+    """``with noted(operation, fault, transport, seconds)``: the last verdict, with what is in the list ``seconds``."""
 
     @contextmanager
     def noting(operation, fault, transport, seconds):
@@ -63,7 +63,9 @@ def noted(record_property):
             yield
             is_caught = True
         finally:
-            record_property("drill", (operation, fault, transport, is_caught, seconds[0] if seconds else 0.0))
+            verdict = operation, fault, transport, is_caught, seconds[0] if seconds else 0.0
+            others = [note for note in request.node.user_properties if note[0] != "drill"]
+            request.node.user_properties[:] = [*others, ("drill", verdict)]
 
     return noting
 
