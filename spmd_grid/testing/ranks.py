@@ -14,7 +14,7 @@ from spmd_grid.transport.launch import as_communicator, current_world, use_world
 __all__ = ["gather_objects", "run_on_mpi", "world_size"]
 
 # How long a failed process waits for the others before it ends the job: they may wait for it in the body.
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
 
 # Protocol 4, the default of older Pythons, loses the byte order of arrays.
 _PROTOCOL = pickle.HIGHEST_PROTOCOL

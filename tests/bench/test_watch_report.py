@@ -1,11 +1,11 @@
 """The benchmark of watching: modes that do what they are called, honest verdicts, and one row in full."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 from jobs import clean_environment, needs_mpiexec
+from patience import run_in_time
 
 import spmd_grid as sg
 from spmd_grid.bench.rows import Figure
@@ -121,14 +121,11 @@ def test_batches_of_looks_find_nobody():
 def test_all_rows_on_mpi(ranks, tmp_path):
     figures, markdown = tmp_path / "figures.json", tmp_path / "table.md"
     words = ["bench", "watch", f"-n{ranks}", "--rounds=5", f"--json={figures}", f"--markdown={markdown}"]
-    done = subprocess.run(
+    done = run_in_time(
         [sys.executable, "-W", "error", "-m", "spmd_grid", *words],
-        capture_output=True,
-        text=True,
         env=clean_environment(),
         cwd=tmp_path,
-        timeout=240,
-        check=False,
+        limit=240,
     )
     assert done.returncode == 0, done
     written = json.loads(figures.read_text())

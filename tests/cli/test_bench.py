@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from jobs import needs_mpiexec
+from patience import run_in_time
 
 from spmd_grid.bench import launch, start_cases
 from spmd_grid.cli import bench
@@ -16,11 +16,9 @@ from spmd_grid.cli.main import main
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def python(*words, timeout=60):
+def python(*words, limit=60):
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, env=env, timeout=timeout, check=False
-    )
+    return run_in_time([sys.executable, *words], env=env, limit=limit)
 
 
 # -- refusals --------------------------------------------------------------------------------------------------
@@ -314,13 +312,10 @@ def test_overlap():
 @needs_mpiexec
 def test_soak():
     command, more = launch.launch_command(2)
-    done = subprocess.run(
+    done = run_in_time(
         [*command, sys.executable, ROOT / "scripts" / "soak_halo.py", "--updates", "3000"],
-        capture_output=True,
-        text=True,
         env={**os.environ, **more, "PYTHONPATH": str(ROOT)},
-        timeout=60,
-        check=False,
+        limit=60,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all updates arrived, memory is steady" in done.stdout and "3000 updates" in done.stdout

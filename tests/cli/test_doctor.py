@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from jobs import MPIEXEC, clean_environment, needs_mpiexec
+from patience import in_time, run_in_time
 
 from spmd_grid.cli import doctor, doctor_local, doctor_start
 from spmd_grid.cli.doctor_verdict import FAILS, OK, SLOW
@@ -18,13 +19,14 @@ from spmd_grid.cli.main import main
 BARE_PATH = "/usr/bin:/bin"
 
 
-def call(*words, **environment):
-    """The doctor as a program; its exit code, what it found by name, and how long it took."""
+def call(limit="240", **environment):
+    """The doctor as a program; its exit code, what it found by name, and how long it took.
+
+    It may take longer for each thing than it would by default: a machine with other work is no fault of MPI's.
+    """
     began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "spmd_grid", "doctor", "--json", *words],
-        capture_output=True, text=True, timeout=120, check=False, env=clean_environment(**environment),
-    )  # fmt: skip
+    words = [sys.executable, "-m", "spmd_grid", "doctor", "--json", "--limit", limit]
+    done = run_in_time(words, env=clean_environment(**environment), limit=120)
     assert not done.stderr, done.stderr
     said = json.loads(done.stdout)
     return done.returncode, said, time.perf_counter() - began
@@ -83,7 +85,7 @@ def test_a_launcher_that_does_not_work(tmp_path, monkeypatch, text, limit, what)
     began = time.perf_counter()
     found = doctor_start.start_ranks(2, float(limit))
     assert not found.works and what in found.failed[0][1]
-    assert time.perf_counter() - began < 15
+    assert in_time(time.perf_counter() - began, 15)
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=False).stdout
     assert str(tmp_path) not in left
     (check,) = doctor._of_launch(found, 2, {"library": "MPICH 5"})
@@ -118,8 +120,8 @@ def test_a_library_that_cannot_be_loaded(tmp_path):
 
 def test_too_little_time():
     """Every attempt is cut off, and the doctor still comes to an end."""
-    code, said, seconds = call("--limit", "0.05")
-    assert code == 1 and not said["mpi"] and not said["simulated"] and seconds < 20
+    code, said, seconds = call("0.05")
+    assert code == 1 and not said["mpi"] and not said["simulated"] and in_time(seconds, 20)
     assert "did not end within 0.05 s" in named(said, "MPI library")[0]["value"]
     assert said["conclusion"] == "Programs will not run; see what fails, above."
 

@@ -3,11 +3,11 @@
 import json
 import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from patience import run_in_time
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main
@@ -152,9 +152,7 @@ def test_usage(words, capsys):
 
 def python(*words):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=60, check=True
-    ).stdout
+    return run_in_time([sys.executable, *words], env=environment, limit=60, check=True).stdout
 
 
 @pytest.mark.parametrize("command", ["plan", "show"])

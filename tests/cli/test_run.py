@@ -2,11 +2,11 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from patience import at_growing_scales, run_in_time
 
 PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
 
@@ -21,9 +21,7 @@ def run(tmp_path):
         program.write_text(text)
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([PACKAGE_FOLDER, os.environ.get("PYTHONPATH", "")]), **more}
         command = [sys.executable, "-W", "error", "-m", "spmd_grid", "run", "-n", str(n), *options, program, *args]
-        return subprocess.run(
-            command, input=typed, capture_output=True, text=True, timeout=60, env=env, cwd=tmp_path, check=False
-        )
+        return run_in_time(command, input=typed, env=env, cwd=tmp_path, limit=60)
 
     return run
 
@@ -137,10 +135,12 @@ def test_a_breakpoint_in_one_rank(run):
         assert done.stdout.count("round 2 9") == 2 and done.stdout.count("round 2 103") == 1
 
 
-def test_a_person_at_the_prompt_is_no_hang(run):
+@at_growing_scales(1, 5, 25)
+def test_a_person_at_the_prompt_is_no_hang(run, scale):
     text = HEAD + "if grid.rank == 1:\n    breakpoint()\nprint(sg.all_reduce(1, grid, [0], 'sum'))"
-    done = run(text, n=2, typed="p __import__('time').sleep(1.5)\nc\n", SPMD_GRID_TIMEOUT="0.4")
-    assert done.returncode == 0 and done.stderr == "" and done.stdout.splitlines()[-1] == "2"
+    typed = f"p __import__('time').sleep({1.5 * scale})\nc\n"
+    done = run(text, n=2, typed=typed, SPMD_GRID_TIMEOUT=f"{0.4 * scale}")
+    assert done.returncode == 0 and done.stderr == "" and done.stdout.splitlines()[-1] == "2", done
 
 
 def test_breakpoints_in_all_ranks(run):
@@ -236,7 +236,7 @@ def test_ranks_that_all_import_numba_at_once(run, program):
 def call(*words):
     env = {**os.environ, "PYTHONPATH": PACKAGE_FOLDER}
     command = [sys.executable, "-m", "spmd_grid", *words]
-    return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    return run_in_time(command, env=env, limit=60)
 
 
 def test_command_line_errors():

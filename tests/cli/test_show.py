@@ -2,12 +2,12 @@
 
 import io
 import os
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from patience import run_in_time
 
 from spmd_grid.cli.main import main
 
@@ -218,6 +218,6 @@ def test_a_reader_that_has_seen_enough():
     words = ["show", "--grid", "2x3", "--shape", "4x6", "--from", "[[0],[1]]"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "spmd_grid", *words]
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, env=environment, timeout=60, check=False)
+    done = run_in_time(command, stdout=writer, text=False, env=environment, limit=60)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -14,7 +14,7 @@ import spmd_grid as sg
 def main(folder: Path, fault: str, operations: list[str]) -> None:
     grid = sg.init_grid(drilled.grid_shape(sg.init_grid((-1,)).size))
     if fault in drilled.ENDS:
-        drilled.end(grid, operations[0], fault, lambda: (folder / "stamp").write_text(repr(time.time())), nap=10.0)
+        drilled.end(grid, operations[0], fault, lambda: (folder / "stamp").write_text(repr(time.time())))
         return
     if fault != "all differences":
         (folder / "stamp").write_text(repr(time.time()))

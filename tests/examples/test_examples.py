@@ -1,7 +1,6 @@
 """The example programs, run as a user runs them: as programs, on simulated ranks and under the MPI launcher."""
 
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from jobs import clean_environment, mpi_command, needs_mpiexec
+from patience import run_in_time
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "mpirun_examples"
@@ -44,7 +44,7 @@ def run(command, cwd, environment=None):
     """The finished process, in an environment that no launcher has touched."""
     env = clean_environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(EXAMPLES)]), **(environment or {}))
     command = [str(part) for part in command]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+    return run_in_time(command, cwd=cwd, env=env, limit=300)
 
 
 def simulated(ranks, program, *args, cwd):

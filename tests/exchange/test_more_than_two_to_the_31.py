@@ -1,13 +1,13 @@
 """More elements than 32-bit integers can count; takes minutes and gigabytes."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from jobs import clean_environment, mpi_command, needs_mpiexec
+from patience import run_in_time
 
 import spmd_grid as sg
 
@@ -61,17 +61,14 @@ def test_simulated(path):
 @pytest.mark.parametrize("path", ["auto", "message"])
 def test_mpi(path):
     words, root = mpi_command()
-    run = subprocess.run(
+    done = run_in_time(
         [*words, "-n", "2", sys.executable, __file__],
         env=clean_environment(**root, SPMD_GRID_PATH=path, PYTHONPATH=os.pathsep.join(sys.path)),
         cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
+        limit=400,
     )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.count("moved") == 2
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("moved") == 2
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def test_arrays_that_die_between_updates(in_any_order, path):
         grid, halo = line(path)
         rng = own_random(1, grid)
         kept, seen, repeated = [], set(), 0
-        for step in range(80):
+        for step in range(50):
             kind = rng.choice(["C", "C", "arena", "steps", "sharded"])
             if kind == "sharded":
                 u = sg.zeros((6,), halo.layout.sharding, grid, "i8")

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from patience import communicate
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +54,7 @@ def start(program, **environment):
 
 
 def finish(process):
-    _, errors = process.communicate(timeout=120)
+    _, errors = communicate(process, limit=120)
     assert process.returncode == 0, errors
 
 

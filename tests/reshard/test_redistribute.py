@@ -55,7 +55,7 @@ def check_pairs(grid_shape, ndim, part):
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 @pytest.mark.parametrize("grid_shape", GRIDS, ids=str)
 def test_pairs(grid_shape, ndim):
-    check_pairs(grid_shape, ndim, 1 / 10)
+    check_pairs(grid_shape, ndim, 1 / 25)
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import run_in_time
 
 from spmd_grid.errors import TransportError
 
@@ -80,9 +81,7 @@ class Job:
     """A program that has ended: its exit code, what it printed, and when it ended."""
 
     def __init__(self, command, folder, **more):
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=clean_environment(**more), cwd=folder, timeout=120, check=False
-        )
+        done = run_in_time(command, env=clean_environment(**more), cwd=folder, limit=120)
         self.ended = time.time()
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
 

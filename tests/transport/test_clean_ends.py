@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from jobs import COMPILED_LOOP, clean_environment, is_mpich, mpi_command, needs_mpich, needs_mpiexec, of_mpi, run_job
+from patience import communicate, in_time, until
 
 IS_MPICH = is_mpich()
 
@@ -93,7 +94,7 @@ class Ended:
             time.sleep(0.3)
             began = time.monotonic()
             deed(self)
-            self.out, self.err = process.communicate(timeout=20)
+            self.out, self.err = communicate(process, limit=20)
             self.seconds, self.code = time.monotonic() - began, process.returncode
         finally:
             if process.poll() is None:
@@ -103,21 +104,18 @@ class Ended:
 
     @staticmethod
     def _read(file, process):
-        for _ in range(1000):
-            if file.exists():
-                return [int(word) for word in file.read_text().split()]
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.02)
-        raise AssertionError("the job does not begin")
+        assert until(lambda: file.exists() or process.poll() is not None, 20), "the job does not begin"
+        assert file.exists(), process.communicate()
+        return [int(word) for word in file.read_text().split()]
 
     def _left(self):
         """The ranks that still run half a second after the launcher has ended."""
-        for _ in range(25):
-            left = [pid for pid in self.pids if Path(f"/proc/{pid}").exists() and not is_zombie(pid)]
-            if not left:
-                break
-            time.sleep(0.02)
-        return left
+
+        def left():
+            return [pid for pid in self.pids if Path(f"/proc/{pid}").exists() and not is_zombie(pid)]
+
+        until(lambda: not left(), 0.5)
+        return left()
 
     def __repr__(self):
         return f"exit code {self.code} after {self.seconds:.2f} s, left {self.left}\n{self.out}\n{self.err}"
@@ -177,7 +175,7 @@ def ranks_of(target, n):
 def test_ctrl_c(tmp_path, way, target, n):
     job = Ended(tmp_path, n, way, send(signal.SIGINT, *ranks_of(target, n)))
     assert job.code == 130 or (job.code != 0 and not IS_MPICH), job
-    assert job.seconds < 2 and not job.left, job
+    assert in_time(job.seconds, 2) and not job.left, job
     report = reports(job)
     assert "Traceback" not in job.err, job
     if not IS_MPICH and target in ("launcher", "group"):
@@ -197,7 +195,7 @@ def test_ctrl_c_while_mpi_waits(tmp_path, path, target):
     """No memory is shared, and MPI's own functions wait."""
     environment = {"SPMD_GRID_ARENA": "0", "SPMD_GRID_PATH": path}
     job = Ended(tmp_path, 2, "collective", send(signal.SIGINT, *ranks_of(target, 2)), environment)
-    assert job.code != 0 and job.seconds < 2 and not job.left, job
+    assert job.code != 0 and in_time(job.seconds, 2) and not job.left, job
     assert reports(job)[0].startswith("spmd_grid: interrupted (Ctrl-C) at app.py:") and "Traceback" not in job.err, job
     assert len(reports(job)) == 1 or not IS_MPICH, job  # Open MPI's launcher ends the others by SIGTERM
 
@@ -220,7 +218,7 @@ def test_a_handler_of_the_programs_own_is_left_alone(tmp_path):
 def test_sigterm(tmp_path, way, target):
     job = Ended(tmp_path, 2, way, send(signal.SIGTERM, *ranks_of(target, 2)))
     assert job.code == 143 or (job.code != 0 and not IS_MPICH), job
-    assert job.seconds < 2 and not job.left, job
+    assert in_time(job.seconds, 2) and not job.left, job
     (report,) = reports(job)
     assert re.search(r"rank \d \(\d,\) of 2 was told to end \(SIGTERM\) at app\.py:\d+; the job is ended", report), job
 
@@ -229,7 +227,7 @@ def test_sigterm(tmp_path, way, target):
 @pytest.mark.full
 def test_a_launcher_told_to_end_waits_for_nobody_that_computes_in_c(tmp_path):
     job = Ended(tmp_path, 2, "keeps the lock", send(signal.SIGTERM, -1))
-    assert job.code != 0 and job.seconds < 8 and not job.left, job
+    assert job.code != 0 and in_time(job.seconds, 8) and not job.left, job
 
 
 @needs_mpiexec
@@ -238,7 +236,7 @@ def test_a_launcher_told_to_end_waits_for_nobody_that_computes_in_c(tmp_path):
 def test_sigkill_leaves_nothing_behind(tmp_path, way, ranks):
     """Of one rank; and of all ranks with their launcher, which can clear up nothing."""
     job = Ended(tmp_path, 2, way, send(signal.SIGKILL, *ranks))
-    assert job.code != 0 and job.seconds < 5 and not job.left, job
+    assert job.code != 0 and in_time(job.seconds, 5) and not job.left, job
     assert "Traceback" not in job.err, job
     if IS_MPICH:
         assert not shared_files(tmp_path)
@@ -249,11 +247,14 @@ def test_sigkill_leaves_nothing_behind(tmp_path, way, ranks):
 def test_survivors_name_the_dead(tmp_path, arena):
     """The launcher does not come to end the job."""
 
+    def words():
+        return "".join((tmp_path / f"stderr{rank}").read_text() for rank in range(3))
+
     def deed(job):
         os.kill(job.parents[0], signal.SIGSTOP)
         try:
             os.kill(job.pids[2], signal.SIGKILL)
-            time.sleep(3)
+            assert until(lambda: "spmd_grid: " in words(), 3)
         finally:
             os.kill(job.parents[0], signal.SIGCONT)
 
@@ -261,7 +262,7 @@ def test_survivors_name_the_dead(tmp_path, arena):
     environment = {"KEEP_STDERR": "1"} | ({"SPMD_GRID_RANKS_PER_NODE": "3"} if arena else {})
     job = Ended(tmp_path, 3, "recv", deed, environment)
     assert job.code != 0 and not job.left, job
-    job.err = "".join((tmp_path / f"stderr{rank}").read_text() for rank in range(3))
+    job.err = words()
     (report,) = reports(job)
     died = r"rank 2 of 3 died \(killed from outside, or crashed\) while rank 1 \(1,\) waits in recv.* at app\.py:\d+"
     assert re.search(died, report), job

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from patience import in_time, until
 from simulated_runs import MODES, computes, elapsed, world
 
 import spmd_grid as sg
@@ -88,9 +89,8 @@ def test_a_failure_outside_ends_a_run_inside():
         raise KeyError(grid.rank)
 
     error, seconds = elapsed(body, ranks=2)
-    assert error.args == (1,) and seconds < 4
-    time.sleep(1.5)
-    assert not [t for t in threading.enumerate() if t.name.startswith("rank ")]
+    assert error.args == (1,) and in_time(seconds, 4)
+    assert until(lambda: not [t for t in threading.enumerate() if t.name.startswith("rank ")], 1.5)
 
 
 def test_two_runs_at_once():
@@ -153,7 +153,7 @@ def test_a_thousand_ranks(seed):
     assert sg.run_spmd(body, ranks=1024, seed=seed) == [1023 * 512] * 1024
     seconds = time.perf_counter() - started
     print(f"1,024 ranks: {seconds:.1f} s")
-    assert seconds < 30
+    assert in_time(seconds, 30)
 
 
 # -- compiled loops ------------------------------------------------------------------------------------------
