@@ -254,16 +254,14 @@ class MpiCommunicator:
 
     def _finish(self, request) -> None:
         test = request.Test
-        if self.process.pending:
-            self._poll(test)
-            return
-        for _ in range(_POLITE_POLLS if self._polite else _EAGER_POLLS):
-            if test():
+        if not self.process.pending:
+            for _ in range(_POLITE_POLLS if self._polite else _EAGER_POLLS):
+                if test():
+                    return
+            if not self._polite and request.Wait is not None:
+                request.Wait()
                 return
-        if self._polite:
-            self._poll(test)
-        else:
-            request.Wait()
+        self._poll(test)
 
     def _poll(self, test) -> None:
         began = time.perf_counter()

@@ -129,7 +129,6 @@ class World:
         """Frees what MPI would complain about; runs once, when the program ends."""
         if self.lifeline is not None:
             self.lifeline.close()
-        self.mailbox.close()
         for wire in tuple(self.wires):
             wire.close()
         for group in self.groups.values():
