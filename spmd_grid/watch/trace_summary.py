@@ -19,8 +19,8 @@ def trace_summary(trace: Trace, bytes_text: Callable[[int], str]) -> str:
     lines = [f"{count} operations of {ranks} in {_time(trace.span)}"]
     if trace.missing:
         lines += [
-            f"no trace of rank {', '.join(map(str, trace.missing[:_MOST_RANKS]))}: each rank writes to the folder of its"
-            " own host;",
+            f"no trace of rank {', '.join(map(str, trace.missing[:_MOST_RANKS]))}:"
+            " each rank writes to the folder of its own host;",
             "  name a folder that all hosts share, or copy the files rank-*.json of all hosts into one folder",
         ]
     if trace.lost:
