@@ -20,7 +20,8 @@ from spmd_grid.cli.layouts import at_least
 __all__ = ["add_parser"]
 
 _WIDTH = 110
-_PING_US, _REDUCE_US, _GB_PER_S, _WARM_UP_SECONDS = 20.0, 60.0, 1.0, 1.5  # beyond these it is slow
+# Beyond these it is slow: microseconds of a ping and of an all_reduce, and GB/s, on one node and between nodes.
+_HERE, _BETWEEN, _WARM_UP_SECONDS = (20.0, 60.0, 1.0), (200.0, 800.0, 0.1), 1.5
 
 
 def add_parser(commands) -> None:
@@ -158,12 +159,19 @@ def _of_launch(attempt, ranks: int, library: dict) -> Iterator[Check]:
         advice = (
             f"Start programs with {attempt.launcher}, which belongs to the library, or put its folder first in PATH."
         )
-        if not attempt.works:
+        if not (attempt.works or attempt.broken):
             advice = f"It must be the mpiexec that came with {library['library']}, and able to start processes here."
         yield Check(FAILS, "launcher", f"{launcher}: {problem}", advice)
-    if attempt.works:
+    if attempt.works or attempt.broken:
         beside = "" if attempt.in_path else "It is not in PATH: type all of it, or activate the environment of Python."
         yield Check(OK, "launcher", f"{attempt.launcher} starts {ranks} ranks that see each other", beside)
+    if attempt.broken:
+        yield Check(
+            FAILS, "first operations", attempt.broken,
+            "The ranks have met, so the launcher is the right one. Start a program of yours with SPMD_GRID_TIMEOUT=10,"
+            f" which says who waits for what. If messages are lost, {library['library']} does not work on this network:"
+            " choose another of its transports, or another library.",
+        )  # fmt: skip
 
 
 def _of_ranks(said: dict) -> Iterator[Check]:
@@ -191,14 +199,22 @@ def _of_ranks(said: dict) -> Iterator[Check]:
             " inside one rather than a container per rank.",
         )  # fmt: skip
     model = f" (model: {said['model']})" if said["model"] else ""
-    busy = "Other programs, or ranks beyond the cores, take turns with these: time programs on a quiet machine."
+    slow_from, where, busy = _HERE, "", (
+        "Other programs, or ranks beyond the cores, take turns with these: time programs on a quiet machine."
+    )
+    if said["nodes"] > 1:
+        slow_from, where, busy = _BETWEEN, f", ranks 0 and {said['peer']} on different nodes", (
+            "The network is slow, or others use it too: look whether the MPI library takes the fastest one there is."
+        )
+    ping, reduce, rate = slow_from
     figures = [
-        ("ping of 8 bytes", f"{said['latency']:.1f} us", said["latency"] > _PING_US),
-        ("ping of 1 MiB", f"{said['bandwidth']:.1f} GB/s{model}", said["bandwidth"] < _GB_PER_S),
-        ("all_reduce of 8 bytes", f"{said['all_reduce']:.1f} us", said["all_reduce"] > _REDUCE_US),
+        ("ping of 8 bytes", f"{said['latency']:.1f} us{where}", said["latency"] > ping),
+        ("ping of 1 MiB", f"{said['bandwidth']:.1f} GB/s{where}", said["bandwidth"] < rate),
+        ("all_reduce of 8 bytes", f"{said['all_reduce']:.1f} us each, of 20 in a row", said["all_reduce"] > reduce),
     ]
     for name, value, slow in figures:
-        yield Check(SLOW if slow else OK, name, value, busy * slow)
+        timed = model if name == "ping of 1 MiB" else ""
+        yield Check(SLOW if slow else OK, name, f"{value}, the best of several{timed}", busy * slow)
     if said["far"] is not None:
         far = said["far"]
         yield Check(

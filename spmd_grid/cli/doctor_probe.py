@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
 
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = ["main"]
 
 _MIB = 1 << 20
 _ROUNDS, _LARGE_ROUNDS = 200, 10
+_IN_A_ROW = 20
 
 
 def main() -> None:
@@ -82,10 +83,10 @@ def ranks() -> dict:
         sys.exit(0)
     grid = init_grid((-1,))
     group = grid.group((0,))
-    nodes = len(set(comm.allgather(socket.gethostname())))
-    latency, large = _ping(grid, 8, _ROUNDS), _ping(grid, _MIB, _LARGE_ROUNDS)
-    one = np.ones(1)
-    reduce = _least(lambda: all_reduce(one, grid, [0], "sum"), _ROUNDS)
+    hosts = comm.allgather(socket.gethostname())
+    peer = _farthest(hosts, comm.bcast(group.near))
+    latency, large = _ping(grid, peer, 8, _ROUNDS), _ping(grid, peer, _MIB, _LARGE_ROUNDS)
+    reduce = _least(_all_reduces(grid), _ROUNDS // _IN_A_ROW) / _IN_A_ROW
     rates = {}
     for path in ("direct", "message"):
         with forced_path(path):
@@ -94,7 +95,7 @@ def ranks() -> dict:
     found = {
         "size": comm.size,
         "thread_level": _thread_level(mpi()),
-        "nodes": nodes, "shares_memory": group.shares_memory,
+        "nodes": len(set(hosts)), "peer": peer, "shares_memory": group.shares_memory,
         "latency": 1e6 * latency, "bandwidth": _MIB / large / 1e9, "all_reduce": 1e6 * reduce,
         "in_place": rates["direct"], "by_messages": rates["message"],
         "model": str(meeting.model) if getattr(meeting, "model", None) else None,
@@ -110,20 +111,38 @@ def _thread_level(MPI) -> str:
     return next(name for name in names if MPI.Query_thread() == getattr(MPI, f"THREAD_{name}"))
 
 
-def _ping(grid, n_bytes: int, rounds: int) -> float:
-    """Seconds from the first rank to the second: half of there and back."""
+def _farthest(hosts: Sequence[str], near: Collection[int]) -> int:
+    """A rank on another host than the first; without one, a rank whose memory the first does not see, or the next."""
+    others = range(1, len(hosts))
+    elsewhere = [rank for rank in others if hosts[rank] != hosts[0]]
+    return next(iter([*elsewhere, *(rank for rank in others if rank not in near), 1]))
+
+
+def _ping(grid, peer: int, n_bytes: int, rounds: int) -> float:
+    """Seconds from the first rank to ``peer``: half of there and back."""
     x = np.zeros(n_bytes, np.uint8)
-    if grid.rank > 1:
+    if grid.rank not in (0, peer):
         return 0.0
 
     def there_and_back():
-        for turn in (0, 1):
-            if grid.rank == turn:
-                send(x, grid, [0], [1 - turn])
+        for sender, receiver in ((0, peer), (peer, 0)):
+            if grid.rank == sender:
+                send(x, grid, [0], [receiver])
             else:
-                recv(grid, [0], [turn], out=x)
+                recv(grid, [0], [sender], out=x)
 
     return _least(there_and_back, rounds) / 2
+
+
+def _all_reduces(grid) -> Callable[[], object]:
+    """Several in a row: whoever comes to a single one last finds it done by the others."""
+    one = np.ones(1)
+
+    def in_a_row():
+        for _ in range(_IN_A_ROW):
+            all_reduce(one, grid, [0], "sum")
+
+    return in_a_row
 
 
 def _broadcast(grid) -> Callable[[], object]:

@@ -32,10 +32,14 @@ class Probe:
 
 @dataclass
 class Launch:
-    """The launcher that works, or the last that was tried; those that do not, and why."""
+    """The launcher that works, or the last that was tried; those that do not, and why.
+
+    ``broken``: what became of ranks that it has started, and that see each other, where these did not end well.
+    """
 
     launcher: str | None = None
     works: bool = False
+    broken: str = ""
     in_path: bool = False
     said: dict = field(default_factory=dict)
     failed: list[tuple[str, str]] = field(default_factory=list)
@@ -53,15 +57,17 @@ def start_ranks(ranks: int, limit: float) -> Launch:
     for launcher, in_path in launchers():
         found.launcher, found.in_path = launcher, in_path
         heard, problem = _launched(launcher, ranks, limit)
-        sizes = {said["size"] for said in heard if "size" in said}
-        if sizes and sizes != {ranks}:
-            problem = f"starts {ranks} programs that do not see each other: it belongs to another MPI"
-            found.failed.append((launcher, problem))
-        elif not any("latency" in said for said in heard):
-            found.failed.append((launcher, problem or "ended without a result"))
-        else:
-            found.works, found.said = True, next(said for said in heard if "latency" in said)
+        measured = [said for said in heard if "latency" in said]
+        sizes = [said["size"] for said in heard if said not in measured]
+        if measured:
+            found.works, found.said, found.broken = True, measured[0], ""
             break
+        if sizes == [ranks] * ranks:
+            found.broken = problem or "ended without a result"
+            break
+        if sizes and set(sizes) != {ranks}:
+            problem = f"starts {ranks} programs that do not see each other: it belongs to another MPI"
+        found.failed.append((launcher, problem or "ended without a result"))
     return found
 
 

@@ -9,11 +9,12 @@ of making messages, *packed* and *straight*; other operations take these for wha
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from spmd_grid.errors import SimulationError, TransportError
+from spmd_grid.transport.asked_path import NAME, asked_path
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.launch import is_simulated
 
@@ -46,15 +47,17 @@ def checked_path(name: str, where: str) -> str:
     return _NAMES[_NAMES.index(name)]  # paths are compared by identity, and an environment's string is another object
 
 
-_forced: str | None = None
+_forced: str | None = None  # within `forced_path`
 
 
 def chosen_path() -> str:
     """The forced path, or ``auto``.  Local."""
-    global _forced
-    if _forced is None:
-        _forced = checked_path(os.environ.get("SPMD_GRID_PATH", AUTO), "SPMD_GRID_PATH")
-    return _forced
+    return _forced or _path_called(asked_path())
+
+
+@cache
+def _path_called(text: str) -> str:
+    return checked_path(text, NAME) if text else AUTO
 
 
 @contextmanager
@@ -66,7 +69,7 @@ def forced_path(name: str) -> Iterator[None]:
     if is_simulated():
         raise SimulationError("forced_path inside a simulated rank, which shares the setting with all: put it around")
     global _forced
-    previous, _forced = chosen_path(), checked_path(name, "the forced path")
+    previous, _forced = _forced, checked_path(name, "the forced path")
     try:
         yield
     finally:

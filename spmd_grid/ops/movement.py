@@ -73,9 +73,7 @@ class Movement:
         target = self._target(out)
         arrays = self._arrays.of(frames)
         if arrays is None:
-            if self._staging.is_better:
-                self._staging.run(x, target)
-            else:
+            if not (self._staging.is_better and self._staging.run(x, target)):
                 run_message(self.comm, self.transfer, x, target)
         elif self._arrays.way is INLINE:
             self._copy_inline(arrays, target)

@@ -117,7 +117,9 @@ class Reduction:
         target = self._target(out)
         arrays = self._arrays.of(frames)
         if arrays is None:
-            return self._run_staged(x, target) if self._is_staged else self._run_by_messages(x, target)
+            if not (self._is_staged and self._run_staged(x, target)):
+                self._run_by_messages(x, target)
+            return target
         if self._folds_whole or self._arrays.way is INLINE:  # what can be read where it lies need not be collected
             try:
                 return self._fold_arrays(arrays, target)
@@ -177,18 +179,24 @@ class Reduction:
         few = self.comm.size == 2 or self._n * self.dtype.itemsize <= _STAGED_BYTES
         return few and self._root is None and self._blocks is None
 
-    def _run_staged(self, x: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Every member folds all arrays; while it does, others may post the next piece."""
+    def _run_staged(self, x: np.ndarray, target: np.ndarray) -> bool:
+        """Every member folds all arrays; while it does, others may post the next piece.
+
+        False where a member had no room for a piece, which all members see alike.
+        """
         flat, finish = _flat_target(target)
         source, meeting = x.reshape(-1), self.call.meeting
         for piece, arrays in self._pieces:
             frames = meeting.swap(source[piece])
-            rows = [kernels.address_of(array) for array in arrays.of(frames)]
+            found = arrays.of(frames)
+            if found is None:
+                return False
+            rows = [kernels.address_of(array) for array in found]
             self._folding.addresses(np.array(rows, np.int64), flat[piece])
             self._depart(frames)
         if finish is not None:
             finish()
-        return target
+        return True
 
     @cached_property
     def _pieces(self) -> list[tuple[slice, MemberArrays]]:
@@ -197,17 +205,18 @@ class Reduction:
         facts = [Facts((piece.stop - piece.start,), self.dtype) for piece in pieces]
         return [(p, MemberArrays(self.call, [fact] * self.comm.size)) for p, fact in zip(pieces, facts, strict=True)]
 
-    def _run_by_messages(self, x: np.ndarray, target: np.ndarray | None) -> np.ndarray | None:
+    def _run_by_messages(self, x: np.ndarray, target: np.ndarray | None) -> None:
         with scratch(self.comm.process, self.collect.target_shape, self.dtype) as stack:
             run_message(self.comm, self.collect, x.reshape(self.collect.source_shape), stack)
             if self.spread is None:
-                return None if stack is None else self._fold_stack(stack, target)
+                if stack is not None:
+                    self._fold_stack(stack, target)
+                return
             flat, finish = _flat_target(target)
             part = self._fold_slice(self._rows(x, stack), stack, flat)
             run_message(self.comm, self.spread, part, flat)
         if finish is not None:
             finish()
-        return target
 
     def _run_by_memory(self, frames: Frames, arrays: list[np.ndarray], target: np.ndarray | None):
         """Each member folds its slice of everybody's array, and copies the others' slices from where they are."""

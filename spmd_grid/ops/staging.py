@@ -43,16 +43,23 @@ class StagedCopies:
             return False
         return not self._in_runs or self._most <= _STAGED_BYTES
 
-    def run(self, x: np.ndarray | None, target: np.ndarray | None) -> None:
-        """Collective over the group, after a meeting in which not all arrays could be read."""
+    def run(self, x: np.ndarray | None, target: np.ndarray | None) -> bool:
+        """Whether all has been moved: not where a member had no room for a piece, which all members see alike.
+
+        Collective over the group, after a meeting in which not all arrays could be read.
+        """
         if not self._copies:
             self._copies = self._rounds()
         meeting = self._call.meeting
         for piece, arrays, copies in self._copies:
             frames = meeting.swap(None if piece is None else view_of(x, piece))
-            copies.run(frames, arrays.of(frames), target)
+            found = arrays.of(frames)
+            if found is None:
+                return False
+            copies.run(frames, found, target)
             if frames.lent:
                 meeting.depart(frames)
+        return True
 
     def _rounds(self) -> list[tuple[Box | None, MemberArrays, DirectCopies]]:
         most = self._call.meeting.stage_bytes

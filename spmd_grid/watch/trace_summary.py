@@ -18,7 +18,11 @@ def trace_summary(trace: Trace, bytes_text: Callable[[int], str]) -> str:
     count = sum(map(len, trace.steps.values()))
     lines = [f"{count} operations of {ranks} in {_time(trace.span)}"]
     if trace.missing:
-        lines.append(f"no trace of rank {', '.join(map(str, trace.missing[:_MOST_RANKS]))}")
+        lines += [
+            f"no trace of rank {', '.join(map(str, trace.missing[:_MOST_RANKS]))}:"
+            " each rank writes to the folder of its own host;",
+            "  name a folder that all hosts share, or copy the files rank-*.json of all hosts into one folder",
+        ]
     if trace.lost:
         ranks = ", ".join(f"rank {rank}: {count}" for rank, count in list(trace.lost.items())[:_MOST_RANKS])
         lost = sum(trace.lost.values())

@@ -11,12 +11,17 @@ import pytest
 from jobs import MPIEXEC, clean_environment, needs_mpiexec
 from patience import in_time, run_in_time
 
-from spmd_grid.cli import doctor, doctor_local, doctor_start
+from spmd_grid.cli import doctor, doctor_local, doctor_probe, doctor_start
 from spmd_grid.cli.doctor_verdict import FAILS, OK, SLOW
 from spmd_grid.cli.main import main
 
 # Alone in its PATH: the doctor has to find the mpiexec beside Python by itself.
 BARE_PATH = "/usr/bin:/bin"
+
+QUICK = {
+    "thread_level": "MULTIPLE", "nodes": 1, "shares_memory": True, "in_place": 9.0, "by_messages": 3.0,
+    "latency": 1.0, "bandwidth": 9.0, "all_reduce": 3.0, "model": None, "far": False, "peer": 1,
+}  # fmt: skip
 
 
 def call(limit="240", **environment):
@@ -92,6 +97,40 @@ def test_a_launcher_that_does_not_work(tmp_path, monkeypatch, text, limit, what)
     assert check.verdict == FAILS and "came with MPICH 5" in check.advice
 
 
+@pytest.mark.parametrize(
+    ("then", "what"), [("sleep 1000", "did not end within 0.5 s"), ("echo MPI error 5; exit 3", "MPI error 5")]
+)
+def test_ranks_that_meet_and_do_not_end(tmp_path, monkeypatch, then, what):
+    """Not the launcher's fault."""
+    met = f"echo '{doctor_start.MARK}{{\"size\": 2}}'\n"
+    fake_mpiexec(tmp_path, f'[ "$1" = "-n" ] || exit 0\n{met}{met}{then}')
+    monkeypatch.setattr(doctor_start, "launchers", lambda: [(str(tmp_path / "mpiexec"), True)])
+    found = doctor_start.start_ranks(2, 0.5)
+    assert not found.works and not found.failed
+    launcher, operations = doctor._of_launch(found, 2, {"library": "MPICH 5"})
+    assert (launcher.name, launcher.verdict) == ("launcher", OK) and "2 ranks that see each other" in launcher.value
+    assert (operations.name, operations.verdict) == ("first operations", FAILS) and what in operations.value
+    assert "SPMD_GRID_TIMEOUT" in operations.advice and "MPICH 5" in operations.advice
+
+
+@pytest.mark.parametrize(
+    ("hosts", "near", "peer"),
+    [("aabb", [1], 2), ("abab", [2], 1), ("aaaa", [1, 2, 3], 1), ("aaaa", [1], 2), ("aa", [], 1)],
+)
+def test_pings_go_between_nodes_where_there_are_several(hosts, near, peer):
+    assert doctor_probe._farthest(hosts, near) == peer
+
+
+def test_figures_say_what_they_are():
+    figures = {"latency": 150.0, "bandwidth": 0.5, "all_reduce": 500.0, "nodes": 2, "peer": 2, "shares_memory": False}
+    found = {check.name: check for check in doctor._of_ranks(QUICK | figures)}
+    assert found["ping of 8 bytes"].value == "150.0 us, ranks 0 and 2 on different nodes, the best of several"
+    assert found["all_reduce of 8 bytes"].value == "500.0 us each, of 20 in a row, the best of several"
+    assert {check.verdict for check in found.values()} == {OK}
+    slow = [check for check in doctor._of_ranks(QUICK | figures | {"latency": 900.0}) if check.verdict != OK]
+    assert [check.name for check in slow] == ["ping of 8 bytes"] and "network" in slow[0].advice
+
+
 def test_no_launcher(tmp_path):
     assert doctor_start.launchers(path=str(tmp_path), executable=str(tmp_path / "python")) == []
     (check,) = doctor._of_launch(doctor_start.Launch(), 2, {})
@@ -151,12 +190,8 @@ def test_the_table(monkeypatch, capsys):
     ({"thread_level": "SINGLE"}, "MPI threads"),
 ])  # fmt: skip
 def test_what_is_slow_says_what_to_do(changed, name):
-    quick = {
-        "thread_level": "MULTIPLE", "nodes": 1, "shares_memory": True, "in_place": 9.0, "by_messages": 3.0,
-        "latency": 1.0, "bandwidth": 9.0, "all_reduce": 3.0, "model": None, "far": False,
-    }  # fmt: skip
-    assert {(check.verdict, check.advice) for check in doctor._of_ranks(quick)} == {(OK, "")}
-    (check,) = (check for check in doctor._of_ranks(quick | changed) if check.verdict != OK)
+    assert {(check.verdict, check.advice) for check in doctor._of_ranks(QUICK)} == {(OK, "")}
+    (check,) = (check for check in doctor._of_ranks(QUICK | changed) if check.verdict != OK)
     assert (check.verdict, check.name) == (SLOW, name) and len(check.advice) > 40
 
 

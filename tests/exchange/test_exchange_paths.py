@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from jobs import run_job
 
 import spmd_grid as sg
 from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, MIXED, checked_path, chosen_path, path_for
@@ -67,6 +68,51 @@ def test_environment(name, said):
     )
     assert said in run.stdout + run.stderr
     assert (run.returncode == 0) == (name == "message")
+
+
+ASKING = """
+import os, sys
+import numpy as np
+import spmd_grid as sg
+from spmd_grid.exchange.paths import chosen_path
+from mpi4py import MPI
+
+rank = MPI.COMM_WORLD.rank
+said = sys.argv[1].split(",")[rank]
+os.environ.pop("SPMD_GRID_PATH", None)
+if said != "-":
+    os.environ["SPMD_GRID_PATH"] = said
+try:
+    grid = sg.init_grid((-1,))
+    assert sg.all_reduce(np.full(3000, rank), grid, [0])[0] == 1
+    with sg.forced_path("inline"):
+        pass
+    found = chosen_path()
+except sg.TransportError as error:
+    found = error
+sys.stdout.write(f"{rank} {found}\\n")  # in one piece
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("-,message", "message"),
+        (
+            "auto,message",
+            "SPMD_GRID_PATH is 'auto' on rank 0 and 'message' on rank 1; it must be the same on all processes, or set"
+            " on some of them only",
+        ),
+        ("fast,-", "SPMD_GRID_PATH is 'fast'; it must be one of"),
+    ],
+)
+def test_processes_agree_on_the_environment(tmp_path, asked, said):
+    """A launcher may hand the environment to some processes only: those of its own host."""
+    program = tmp_path / "asking.py"
+    program.write_text(ASKING)
+    job = run_job("mpiexec", 2, program, asked)
+    lines = sorted(job.out.splitlines())
+    assert len(lines) == 2 and all(line.startswith(f"{rank} {said}") for rank, line in enumerate(lines)), job
 
 
 def test_paths_may_change_from_call_to_call(spmd):

@@ -12,6 +12,7 @@ from reshard_run_oracle import check_case, given, random_case
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.cost import chain_cost
+from spmd_grid.reshard.native import NativeExchange
 from spmd_grid.reshard.search import choose
 
 NODES = sg.LinkModel(node_size=4)
@@ -148,8 +149,18 @@ def bound_plans(grid, processes) -> list:
     return list(grid.kept["bound plans", tuple(processes)].values())
 
 
-def moved_by(channel) -> tuple[int, int]:
-    """What goes to other processes by a channel, and what comes from them."""
+def moved_by(exchange) -> tuple[int, int]:
+    """What goes to other processes by an exchange, and what comes from them."""
+    if isinstance(exchange, NativeExchange):  # between nodes
+        transfer, itemsize = exchange._transfer, sum(empty.itemsize for empty in exchange._empty)
+        if transfer is None:
+            return 0, 0
+        sizes = [
+            sum(part.box.size for part in parts if part.peer != transfer.rank)
+            for parts in (transfer.sends, transfer.receives)
+        ]
+        return sizes[0] * itemsize, sizes[1] * itemsize
+    channel = exchange._channel
     takes = [take.target for group in channel.takes.values() for take in group]
     gives = [cells for group in channel.gives.values() for cells in group]
     return channel._bytes_of(gives), channel._bytes_of(takes)
@@ -164,7 +175,7 @@ def test_what_moves_is_what_it_says(spmd, strategy):
             plan = sg.plan_reshard(source, target, case.shape, case.dtype, strategy)
             sg.run_plan(plan, given(case, source, grid.coords), grid)
             bound = next(each for each in bound_plans(grid, range(4)) if each.plan.recipe == plan.recipe)
-            moved = [moved_by(exchange._channel) for exchange in bound._exchanges]
+            moved = [moved_by(exchange) for exchange in bound._exchanges]
             assert sum(sent for sent, _ in moved) == plan.bytes_sent(grid.coords), case
             assert sum(received for _, received in moved) == plan.bytes_received(grid.coords), case
 

@@ -247,11 +247,12 @@ class MpiCommunicator:
 
     def _finish(self, request) -> None:
         test = request.Test
-        if self.process.pending:
-            self._poll(test)
-            return
-        for _ in range(_POLITE_POLLS if self._polite else _EAGER_POLLS):
-            if test():
+        if not self.process.pending:
+            for _ in range(_POLITE_POLLS if self._polite else _EAGER_POLLS):
+                if test():
+                    return
+            if not self._polite and request.Wait is not None:
+                request.Wait()
                 return
         self._poll(test)
 

@@ -4,6 +4,9 @@ To make a communicator of MPI is collective over all its members, but `send` and
 travel between the processes of the world: a frame, behind the name of its group, and the bodies that it announces.  It
 is here that a receive gets the first frame of its group; one that nobody of its group has asked for yet is kept.
 
+A frame is received once it has come, from the process that has sent it.  A receive from anybody that is posted before
+may wait for ever: MPICH over UCX loses messages to it where two threads call MPI.
+
 The bodies of a message have a tag of their own, but tags come again.  MPI matches messages of one sender and one tag in
 the order in which they were sent, groups may be heard in any order: bodies that are in the way of others are taken
 aside until somebody asks for them.
@@ -39,8 +42,7 @@ class Mailbox:
         self._comm = comm
         self._asked: list[FrameReceive] = []  # in this order
         self._kept: dict[bytes, deque[tuple[bytes, _Bodies]]] = {}  # frames by group
-        self._message = bytearray(_MESSAGE_BYTES)
-        self._request, self._status = None, MPI.Status()
+        self._message, self._status = bytearray(_MESSAGE_BYTES), MPI.Status()
         self._turns: Counter[int] = Counter()  # messages with bodies so far, by process
         self._announced: dict[tuple[int, int], deque[_Bodies]] = {}  # not asked for yet, by sender and tag
 
@@ -68,7 +70,6 @@ class Mailbox:
                 receive.complete(frame, bodies)
                 return receive
         self._asked.append(receive)
-        self._listen()
         return receive
 
     def withdraw(self, receive: FrameReceive) -> None:
@@ -90,34 +91,20 @@ class Mailbox:
         return self._receive(bodies, buffer)
 
     def look(self) -> None:
-        """Hands out what has come.  Local."""
-        while self._request is not None and self._request.Test(self._status):
-            self._hand_out()
-
-    def wait(self) -> None:
-        """Waits for one more frame, of whomever, and hands it out."""
-        self._request.Wait(self._status)
-        self._hand_out()
-
-    def close(self) -> None:
-        """Takes back what has been asked in vain.  Local."""
-        if self._request is not None:
-            self._request.Cancel()
-            self._request.Wait()
-            self._request = None
+        """Hands out what has come, as long as somebody asks.  Local."""
+        comm, status = self._comm, self._status
+        while self._asked and comm.Iprobe(MPI.ANY_SOURCE, _TAG, status):
+            sender = status.Get_source()
+            comm.Recv([self._message, _MESSAGE_BYTES, MPI.BYTE], sender, _TAG)
+            self._hand_out(sender)
 
     def _receive(self, bodies: _Bodies, buffer) -> list:
         sender, tag = bodies.sender, bodies.tag
         return [self._comm.Irecv([piece, len(piece), MPI.BYTE], sender, tag) for piece in pieces(buffer)]
 
-    def _listen(self) -> None:
-        if self._request is None and self._asked:
-            self._request = self._comm.Irecv([self._message, _MESSAGE_BYTES, MPI.BYTE], MPI.ANY_SOURCE, _TAG)
-
-    def _hand_out(self) -> None:
-        self._request = None
+    def _hand_out(self, sender: int) -> None:
         name, tag, count, *lengths = _HEAD.unpack_from(self._message)
-        bodies = _Bodies(self._status.Get_source(), tag, lengths[:count])
+        bodies = _Bodies(sender, tag, lengths[:count])
         if count:
             self._announced.setdefault((bodies.sender, tag), deque()).append(bodies)
         frame = bytes(self._message[_HEAD.size :])
@@ -128,7 +115,6 @@ class Mailbox:
                 break
         else:
             self._kept.setdefault(name, deque()).append((frame, bodies))
-        self._listen()
 
 
 class _Bodies:
@@ -183,6 +169,8 @@ class FrameReceive(Watched):
 
     __slots__ = ("_frame", "_group", "_is_done", "_mailbox", "bodies", "group_name", "source")
 
+    Wait = None  # MPI knows of no receive that it could wait for
+
     def __init__(self, group, mailbox: Mailbox, frame: bytearray, source: int | None):
         self.source = source
         self.group_name = group.name
@@ -206,10 +194,6 @@ class FrameReceive(Watched):
         if not self._is_done:
             self._mailbox.look()
         return self._is_done
-
-    def Wait(self) -> None:
-        while not self._is_done:
-            self._mailbox.wait()
 
     def is_own(self) -> bool:
         """Whether this process alone could complete it, and has sent itself nothing."""

@@ -6,6 +6,7 @@ import os
 
 from spmd_grid.errors import TransportError
 from spmd_grid.transport.arena import Arena, ranks_per_node, segment_size, share_memory
+from spmd_grid.transport.asked_path import asked_path, join_paths
 from spmd_grid.transport.mpi.leftovers import unlink_mapped
 from spmd_grid.transport.mpi.library import MPI
 from spmd_grid.watch.settings import Settings
@@ -43,14 +44,18 @@ def survey_node(comm) -> tuple[bool, Arena]:
 
 
 def agreed_settings(comm) -> Settings:
-    """What the environments of all processes ask to be watched.  Collective."""
+    """What the environments of all processes ask to be watched; which path they ask for is known from now on.
+
+    Collective.
+    """
     settings, problem = Settings(), ""
     try:
         settings = Settings.from_environment()
     except TransportError as error:
         problem = str(error)
-    everybody = comm.allgather((settings, problem))
-    for _, problem in everybody:
+    everybody = comm.allgather((settings, problem, asked_path()))
+    for _, problem, _ in everybody:
         if problem:
             raise TransportError(problem)
-    return Settings.joined([settings for settings, _ in everybody])
+    join_paths([path for _, _, path in everybody])
+    return Settings.joined([settings for settings, _, _ in everybody])

@@ -14,7 +14,10 @@ __all__ = ["Arrival", "Creation", "FrameSend", "Watched", "absent"]
 
 
 class Watched:
-    """A request whose wait the lifeline can tell to be in vain."""
+    """A request whose wait the lifeline can tell to be in vain.
+
+    ``Wait``: None where only ``Test`` can tell the end.
+    """
 
     __slots__ = ("Test", "Wait")
 

@@ -136,7 +136,6 @@ class World:
         if self.lifeline is not None:
             self.lifeline.close()
         self.process.gate.bar(_CLOSED)
-        self.mailbox.close()
         for wire in tuple(self.wires):
             wire.close()
         for group in self.groups.values():

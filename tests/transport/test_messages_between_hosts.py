@@ -1,0 +1,39 @@
+"""send and recv by the part of the library that carries messages between hosts, on one host."""
+
+import pytest
+from jobs import needs_mpich, run_job
+
+PINGS = """
+import sys
+import numpy as np
+import spmd_grid as sg
+from spmd_grid.transport.mpi import lifeline
+
+lifeline._WATCH_SECONDS = 1e-4  # a second thread that calls MPI all the time, not ten times a second
+grid = sg.init_grid((-1,))
+size, rounds = map(int, sys.argv[1:])
+x, other = np.empty(size, np.uint8), [1 - grid.rank]
+for number in range(rounds):
+    for turn in (0, 1):
+        if grid.rank == turn:
+            x[:] = number % 251 + turn
+            sg.send(x, grid, [0], other)
+        else:
+            sg.recv(grid, [0], other if number % 2 else None, out=x)
+            assert (x == number % 251 + turn).all(), (number, turn, x)
+print("fine")
+"""
+
+
+@needs_mpich("its setting sends all messages as if between hosts")
+@pytest.mark.parametrize(("size", "rounds"), [(8, 3000), (3000, 1000)], ids=["in the frame", "with bodies"])
+def test_none_of_many_messages_is_lost(tmp_path, size, rounds):
+    """The library loses some that a receive from anybody waits for, where two threads call it: no such receive must
+    ever be posted."""
+    program = tmp_path / "pings.py"
+    program.write_text(PINGS)
+    job = run_job(
+        "mpiexec", 2, program, str(size), str(rounds),
+        environment={"MPIR_CVAR_NOLOCAL": "1", "SPMD_GRID_TIMEOUT": "10"},
+    )  # fmt: skip
+    assert (job.code, job.out.count("fine"), job.err) == (0, 2, ""), job
