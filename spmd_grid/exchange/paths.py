@@ -53,7 +53,7 @@ def chosen_path() -> str:
     """The forced path, or ``auto``.  Local."""
     global _forced
     if _forced is None:
-        _forced = checked_path(os.environ.get("SPMD_GRID_PATH", AUTO), "SPMD_GRID_PATH")
+        _forced = checked_path(os.environ.get("SPMD_GRID_PATH", "").strip() or AUTO, "SPMD_GRID_PATH")
     return _forced
 
 

@@ -6,6 +6,7 @@ import atexit
 import os
 
 from spmd_grid.errors import TransportError
+from spmd_grid.numerals import is_natural
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
 from spmd_grid.transport.mpi.library import MPI
 from spmd_grid.transport.mpi.world import World
@@ -18,7 +19,7 @@ _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 def _refuse_lonely_start(comm) -> None:
     for name in _LAUNCHER_SIZES:
         promised = os.environ.get(name, "")
-        if comm.size == 1 and promised.isdigit() and int(promised) > 1:
+        if comm.size == 1 and is_natural(promised) and int(promised) > 1:
             raise TransportError(
                 f"the launcher started {promised} processes ({name}) but MPI sees only this one; the launcher and the"
                 f" MPI library ({MPI.Get_library_version().splitlines()[0]}) do not belong together: use the mpiexec"
