@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
+import traceback
 
 from spmd_grid.errors import TransportError
 from spmd_grid.numerals import is_natural
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
-from spmd_grid.transport.mpi.library import MPI
+from spmd_grid.transport.mpi.library import MPI, abort
 from spmd_grid.transport.mpi.world import World
 
 __all__ = ["is_communicator", "open_world"]
@@ -44,10 +46,22 @@ def open_world(user_comm=None) -> MpiCommunicator:
         _close_before_the_end()
     world = user_comm.Get_attr(_keyval)
     if world is None:
-        world = World(user_comm)
+        try:
+            world = World(user_comm)
+        except (OSError, MemoryError):  # of this process alone: the others wait for it, and no lifeline tells them yet
+            if user_comm.size > 1:
+                _end_job(user_comm)
+            raise
         _worlds.append(world)
         user_comm.Set_attr(_keyval, world)
     return world.everybody
+
+
+def _end_job(comm) -> None:
+    """Ends the job of a process that cannot join the others, with the traceback that says why."""
+    words = f"spmd_grid: rank {comm.rank} of {comm.size} cannot join the others; the job is ended"
+    print(f"{words}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+    abort()
 
 
 def is_communicator(comm) -> bool:
