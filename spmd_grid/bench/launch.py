@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spmd_grid.errors import TransportError
+from spmd_grid.numerals import is_natural
 
 __all__ = ["inside_a_job", "is_of_a_job", "launch_command", "launch_words", "on_ranks", "python_path"]
 
@@ -23,7 +24,7 @@ _LOAD_MPI = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI
 
 def inside_a_job(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether a launcher has started this process as one of several."""
-    return any(environment.get(name, "").isdigit() and int(environment[name]) > 1 for name in _SIZES)
+    return any(is_natural(environment.get(name, "")) and int(environment[name]) > 1 for name in _SIZES)
 
 
 def is_of_a_job(variable: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,13 +12,17 @@ from spmd_grid.bench.launch import inside_a_job, on_ranks
 from spmd_grid.bench.plot import SUFFIXES
 from spmd_grid.bench.report import Outputs, read_again
 from spmd_grid.bench.rows import LIBRARIES, matching_cases
+from spmd_grid.cli.layouts import refuse
+from spmd_grid.cli.option_types import MOST_PROCESSES, MOST_ROUNDS, given, whole
 from spmd_grid.errors import TransportError
+from spmd_grid.numerals import shown
 
 __all__ = ["add_parser"]
 
 _ROUNDS, _QUICK_ROUNDS = 61, 9
 _OVERLAP_ROUNDS = 15
 _START_ROUNDS, _QUICK_START_ROUNDS = 15, 3
+_TEXTS = "rows", "json", "markdown", "plot", "figures"
 
 
 class _RefusedError(Exception):
@@ -115,33 +118,35 @@ def add_parser(commands) -> None:
 def _add_options(parser, example: str, quick: str, rounds: tuple[int, int] = (_ROUNDS, _QUICK_ROUNDS)) -> None:
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument(
-        "--rows", default="", metavar="PATTERN", help=f"only rows whose name contains this, such as {example}"
+        "--rows", type=given, metavar="PATTERN", help=f"only rows whose name contains this, such as {example}"
     )
     parser.add_argument(
         "--rounds",
-        type=_positive,
+        type=whole(1, MOST_ROUNDS),
         metavar="N",
         help="how often all take their turn ({}; {} with --quick)".format(*rounds),
     )
-    parser.add_argument("--json", default="", metavar="PATH", help="write all figures here")
-    parser.add_argument("--markdown", default="", metavar="PATH", help="write the table here")
+    parser.add_argument("--json", type=given, metavar="PATH", help="write all figures here")
+    parser.add_argument("--markdown", type=given, metavar="PATH", help="write the table here")
 
 
 def _add_plot(parser) -> None:
     parser.add_argument(
-        "--plot", default="", metavar="PATH", help=f"draw size against time here ({', '.join(SUFFIXES)})"
+        "--plot", type=given, metavar="PATH", help=f"draw size against time here ({', '.join(SUFFIXES)})"
     )
     parser.add_argument(
         "--from",
         dest="figures",
-        default="",
+        type=given,
         metavar="PATH",
         help="measure nothing: print, write and draw the rows of a file that --json wrote",
     )
 
 
 def _add_ranks(parser) -> None:
-    parser.add_argument("-n", "--ranks", type=_positive, default=2, metavar="N", help="MPI processes to start (2)")
+    parser.add_argument(
+        "-n", "--ranks", type=whole(1, MOST_PROCESSES), default=2, metavar="N", help="MPI processes to start (2)"
+    )
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # said to the processes that are started
 
 
@@ -237,11 +242,13 @@ def _from_figures(subject, options) -> int:
 
 def _command(bench: Callable) -> Callable:
     def run(options) -> int:
+        for name, value in vars(options).items():
+            if value is None and name in _TEXTS:
+                setattr(options, name, "")
         try:
             return bench(options)
-        except (_RefusedError, TransportError) as error:
-            print(f"spmd_grid bench: {error}", file=sys.stderr)
-            return 2
+        except (_RefusedError, TransportError, OSError) as error:
+            return refuse("bench", str(error))
 
     return run
 
@@ -298,12 +305,5 @@ def _libraries(text: str) -> str:
     names = [] if text == "none" else text.split(",")
     for name in names:
         if name not in LIBRARIES:
-            raise argparse.ArgumentTypeError(f"{name!r}; it must be one of {', '.join(LIBRARIES)}, or none")
+            raise argparse.ArgumentTypeError(f"{shown(name)}; it must be one of {', '.join(LIBRARIES)}, or none")
     return text
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number}; it must be at least 1")
-    return number

@@ -15,7 +15,7 @@ from textwrap import fill
 from spmd_grid.bench.launch import inside_a_job
 from spmd_grid.cli import doctor_local, doctor_start
 from spmd_grid.cli.doctor_verdict import FAILS, OK, SLOW, Check
-from spmd_grid.cli.layouts import at_least
+from spmd_grid.cli.option_types import MOST_PROCESSES, seconds, whole
 
 __all__ = ["add_parser"]
 
@@ -31,8 +31,10 @@ def add_parser(commands) -> None:
         description="Looks at Python, MPI, its launcher, shared memory and cores, starts two ranks and times them."
         " Exit code 0: programs will run under MPI, though perhaps slowly. 1: they will not. Start it without mpiexec.",
     )
-    parser.add_argument("-n", "--ranks", type=at_least(2), default=2, metavar="N", help="start so many ranks (2)")
-    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="for each thing tried (60)")
+    parser.add_argument(
+        "-n", "--ranks", type=whole(2, MOST_PROCESSES), default=2, metavar="N", help="start so many ranks (2)"
+    )
+    parser.add_argument("--limit", type=seconds, default=60.0, metavar="SECONDS", help="for each thing tried (60)")
     parser.add_argument("--json", action="store_true", help="write JSON, for machines")
     parser.set_defaults(command=run)
 

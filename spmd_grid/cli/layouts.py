@@ -10,24 +10,27 @@ from collections.abc import Callable
 
 import numpy as np
 
+from spmd_grid.cli.option_types import given
 from spmd_grid.errors import DTypeError, GridError, ShapeError, ShardingError, SpmdError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.numerals import shown, whole_number
 
 __all__ = [
     "add_layout_options",
-    "at_least",
     "dtype_of",
     "numbers",
     "parse_list",
+    "refuse",
     "reported",
     "source_layout",
     "target_layout",
 ]
 
 # What lies beyond is no input but a mistake, which should not use up the memory.
-_MOST_LETTERS, _MOST_DIGITS, _MOST_RANKS = 1 << 20, 30, 1 << 22
+_MOST_LETTERS, _MOST_RANKS = 1 << 20, 1 << 22
+_LONGEST = 600  # line of a refusal
 
 
 def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -> None:
@@ -40,43 +43,34 @@ def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -
         "--from",
         required=True,
         metavar="AXES",
+        type=given,
         help="per tensor dimension the grid axes that split it, such as '[[0],[1]]'; names where axes have names",
     )
-    source.add_argument("--axis-names", metavar="NAMES", help="names of the grid's axes, such as x,y")
-    source.add_argument("--ranks", "--from-ranks", metavar="LIST", help="the process of each device, such as 0-3,8,9")
+    source.add_argument("--axis-names", metavar="NAMES", type=given, help="names of the grid's axes, such as x,y")
+    source.add_argument(
+        "--ranks", "--from-ranks", metavar="LIST", type=given, help="the process of each device, such as 0-3,8,9"
+    )
     _add_sharding_options(source, "", "--from-")
     target = parser.add_argument_group(
         "to", "grid and block rule are those above unless given, all else is not taken over"
     )
-    target.add_argument("--to", required=target_required, metavar="AXES", help="the sharding to go to")
-    target.add_argument("--to-grid", metavar="SHAPE", help="another grid")
-    target.add_argument("--to-axis-names", metavar="NAMES", help="names of its axes")
-    target.add_argument("--to-ranks", metavar="LIST", help="its processes")
+    target.add_argument("--to", required=target_required, metavar="AXES", type=given, help="the sharding to go to")
+    target.add_argument("--to-grid", metavar="SHAPE", type=given, help="another grid")
+    target.add_argument("--to-axis-names", metavar="NAMES", type=given, help="names of its axes")
+    target.add_argument("--to-ranks", metavar="LIST", type=given, help="its processes")
     _add_sharding_options(target, "--to-")
-    parser.add_argument("--dtype", default="float64", help="of the array (float64)")
+    parser.add_argument("--dtype", default="float64", type=given, help="of the array (float64)")
 
 
 def _add_sharding_options(group, *prefixes: str) -> None:
     def add(name: str, **options) -> None:
-        group.add_argument(*[prefix + name if prefix else "--" + name for prefix in prefixes], **options)
+        group.add_argument(*[prefix + name if prefix else "--" + name for prefix in prefixes], type=given, **options)
 
     add("blocks", metavar="RULE", help="ceil or balanced")
     add("halo", metavar="SIZES", help="low,high per sharded dimension, such as 1,1,0,2")
     add("offsets", metavar="LISTS", help="starts of the shards and the end per sharded dimension: '[[0,2,6],[0,3,4]]'")
     add("partial", metavar="AXES", help="grid axes along which values are partial")
     add("partial-kind", metavar="KIND", help="how they are combined (sum)")
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """The type of an option that is a number of at least ``least``."""
-
-    def number(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{value}; it must be at least {least}")
-        return value
-
-    return number
 
 
 def source_layout(options) -> Layout:
@@ -102,22 +96,22 @@ def _grid(shape: str, names: str | None, ranks: str | None, prefix: str) -> Grid
 
 
 def _layout(options, grid: Grid, axes: str, name: str, prefix: str) -> Layout:
-    def given(option: str):
+    def asked(option: str):
         return getattr(options, prefix + option)
 
     def listed(option: str):
-        text = given(option)
+        text = asked(option)
         flag = "--" + (prefix + option).replace("_", "-")
         return None if text is None else parse_list(text, flag, "1,1", bare=True)
 
     sharding = Sharding(
         grid,
         parse_list(axes, name),
-        blocks=given("blocks") or (options.blocks if given("offsets") is None else None) or "ceil",
+        blocks=asked("blocks") or (options.blocks if asked("offsets") is None else None) or "ceil",
         halo_sizes=listed("halo"),
         sharded_dims_offsets=listed("offsets"),
         partial_axes=listed("partial") or (),
-        partial_kind=given("partial_kind") or options.partial_kind or "sum",
+        partial_kind=asked("partial_kind") or options.partial_kind or "sum",
     )
     return Layout(sharding, numbers(options.shape, "--shape", ShapeError, "extents such as 4x6"))
 
@@ -127,7 +121,7 @@ def dtype_of(options) -> np.dtype:
     try:
         return np.dtype(options.dtype)
     except (TypeError, ValueError, SyntaxError):
-        raise DTypeError(f"--dtype is {options.dtype!r}; it must be a dtype of numpy, such as float32") from None
+        raise DTypeError(f"--dtype is {shown(options.dtype)}; it must be a dtype of numpy, such as float32") from None
 
 
 def numbers(text: str, name: str, error: type[SpmdError], required: str) -> tuple[int, ...]:
@@ -135,15 +129,9 @@ def numbers(text: str, name: str, error: type[SpmdError], required: str) -> tupl
     inside = text.strip().strip("()[]").strip()
     words = inside.removesuffix(",").split("x" if "x" in inside else ",") if inside else []
     try:
-        return tuple([_number(word) for word in words])
+        return tuple([whole_number(word) for word in words])
     except ValueError:
-        raise error(f"{name} is {text!r}; it must be {required}") from None
-
-
-def _number(word: str) -> int:
-    if len(word) > _MOST_DIGITS:
-        raise ValueError(word)
-    return int(word)
+        raise error(f"{name} is {shown(text)}; it must be {required}") from None
 
 
 def _ranges(text: str, name: str) -> list[int]:
@@ -152,12 +140,12 @@ def _ranges(text: str, name: str) -> list[int]:
     try:
         for word in text.strip().strip("()[]").split(","):
             first, _, last = word.partition("-")
-            listed = range(_number(first), _number(last or first) + 1)
+            listed = range(whole_number(first), whole_number(last or first) + 1)
             if len(ranks) + len(listed) > _MOST_RANKS:
                 raise ValueError(word)
             ranks += listed
     except ValueError:
-        raise GridError(f"{name} is {text!r}; it must list processes, such as 0-3,8,9") from None
+        raise GridError(f"{name} is {shown(text)}; it must list processes, such as 0-3,8,9") from None
     return ranks
 
 
@@ -179,8 +167,7 @@ def parse_list(text: str, name: str, such: str = "[[0],[1]]", bare: bool = False
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         found = None
     if not isinstance(found, list):
-        shown = text if len(text) < 60 else text[:57] + "..."
-        raise ShardingError(f"{name} is {shown!r}; it must list numbers or names in brackets, such as {such}")
+        raise ShardingError(f"{name} is {shown(text)}; it must list numbers or names in brackets, such as {such}")
     return found
 
 
@@ -203,10 +190,10 @@ def reported(name: str, command: Callable[[argparse.Namespace], str]) -> Callabl
     def run(options) -> int:
         try:
             text = command(options)
-        except (SpmdError, OverflowError) as error:
-            reason = str(error) if isinstance(error, SpmdError) else "the grid or the array is too large to reckon with"
-            print(f"spmd_grid {name}: {' '.join(reason.split())}", file=sys.stderr)
-            return 2
+        except OverflowError:
+            return refuse(name, "the grid or the array is too large to reckon with")
+        except (SpmdError, OSError) as error:
+            return refuse(name, str(error))
         try:
             _say(text)
         except BrokenPipeError:  # the reader, such as head, has seen enough
@@ -214,6 +201,13 @@ def reported(name: str, command: Callable[[argparse.Namespace], str]) -> Callabl
         return 0
 
     return run
+
+
+def refuse(name: str, reason: str) -> int:
+    """Says in one line on stderr why a command refuses; its exit code."""
+    line = " ".join(reason.split())
+    print(f"spmd_grid {name}: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}", file=sys.stderr)
+    return 2
 
 
 def _say(text: str) -> None:

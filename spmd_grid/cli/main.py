@@ -22,6 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     doctor.add_parser(commands)
     trace.add_parser(commands)
     options = parser.parse_args(arguments)
+    for name, value in vars(options).items():
+        if value == [] and name != "args":  # what argparse makes of --name=--
+            parser.error(f"--{name.replace('_', '-')} is '--', which is no value")
     return options.command(options)
 
 

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from spmd_grid.cli.layouts import (
     add_layout_options,
-    at_least,
     dtype_of,
     numbers,
     reported,
     source_layout,
     target_layout,
 )
+from spmd_grid.cli.option_types import whole
 from spmd_grid.errors import DeviceError, ShardingError
+from spmd_grid.numerals import real_number
 from spmd_grid.reshard.cost import LinkModel
 from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.reshard.plan import Plan, plan_reshard
@@ -38,11 +39,11 @@ def add_parser(commands) -> None:
     how.add_argument("--strategy", default="auto", help="auto, basis or direct (auto)")
     how.add_argument("--memory-limit", metavar="BYTES", help="the most that a process may use, such as 2GiB")
     how.add_argument(
-        "--node-size", type=at_least(1), metavar="N", help="so many consecutive processes share a node (1)"
+        "--node-size", type=whole(1), metavar="N", help="so many consecutive processes share a node (1)"
     )
     how.add_argument("--device", metavar="COORDS", help="list also what this device receives and sends, such as 1,0,5")
-    how.add_argument("--process", type=int, metavar="N", help="the same by the number of a process")
-    how.add_argument("--limit", type=at_least(0), default=40, metavar="N", help="list at most so many messages (40)")
+    how.add_argument("--process", type=whole(), metavar="N", help="the same by the number of a process")
+    how.add_argument("--limit", type=whole(0), default=40, metavar="N", help="list at most so many messages (40)")
     parser.set_defaults(command=reported("plan", _plan))
 
 
@@ -68,8 +69,7 @@ def _bytes(text: str) -> int:
     number = text.strip().rstrip("aAbBgGiIkKmMpPtT ")
     unit = text.strip()[len(number) :].strip().lower()
     try:
-        count = float(number) * _UNITS[unit]
-        return int(count)
+        return int(real_number(number) * _UNITS[unit])
     except (ValueError, KeyError, OverflowError):
         raise ShardingError(f"--memory-limit is {text!r}; it must be bytes, such as 2GiB or 500MB") from None
 

@@ -11,7 +11,10 @@ import traceback
 from itertools import islice
 from pathlib import Path
 
+from spmd_grid.cli.option_types import MOST_ROUNDS, given, whole
 from spmd_grid.errors import RankEndedError
+from spmd_grid.numerals import shown
+from spmd_grid.transport.simulated.limits import most_ranks
 from spmd_grid.transport.simulated.program import run_program
 from spmd_grid.transport.simulated.seeds import Outcome, Seeds, run_seeds
 
@@ -29,27 +32,31 @@ def add_parser(commands) -> None:
         " of this process, each with a __main__ of its own. Modules that the program imports are shared."
         " breakpoint() stops one rank, while the others go on until they need it.",
     )
-    parser.add_argument("-n", "--ranks", type=_positive, required=True, metavar="N", help="number of simulated ranks")
+    parser.add_argument(
+        "-n", "--ranks", type=whole(1, most_ranks()), required=True, metavar="N", help="number of simulated ranks"
+    )
     order = parser.add_mutually_exclusive_group()
-    order.add_argument("--seed", type=int, help="run one rank at a time, in an order that this number alone decides")
+    order.add_argument(
+        "--seed", type=whole(), help="run one rank at a time, in an order that this number alone decides"
+    )
     order.add_argument(
         "--seeds",
-        type=_positive,
+        type=whole(1, MOST_ROUNDS),
         metavar="K",
         help="run under the seeds 0 to K-1 and compare what each rank prints: does anything depend on who comes first?",
     )
     parser.add_argument("--label", action="store_true", help="begin every printed line with its rank and coordinates")
     parser.add_argument(
-        "--trace", metavar="FOLDER", help="write what every operation did, and when: see 'spmd_grid trace'"
+        "--trace", type=given, metavar="FOLDER", help="write what every operation did, and when: see 'spmd_grid trace'"
     )
-    parser.add_argument("program", help="the Python file")
+    parser.add_argument("program", type=given, help="the Python file")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(command=run)
 
 
 def run(options) -> int:
-    if not Path(options.program).is_file():
-        print(f"spmd_grid run: there is no file {options.program!r}", file=sys.stderr)
+    if not os.path.isfile(options.program):  # that of Path raises for names that are too long
+        print(f"spmd_grid run: there is no file {shown(options.program)}", file=sys.stderr)
         return 2
     if options.seeds is not None and (options.trace is not None or options.label):
         print("spmd_grid run: --seeds goes with neither --trace nor --label; take --seed for one run", file=sys.stderr)
@@ -132,10 +139,3 @@ def _from_the_program_on(trace):
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         trace = trace.tb_next
     return trace
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} ranks; there must be at least 1")
-    return number

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spmd_grid.cli.layouts import add_layout_options, at_least, dtype_of, reported, source_layout, target_layout
-from spmd_grid.errors import OutputError
+from spmd_grid.cli.layouts import add_layout_options, dtype_of, reported, source_layout, target_layout
+from spmd_grid.cli.option_types import given, whole
+from spmd_grid.errors import OutputError, ShardingError
 from spmd_grid.grid.layout import Layout
+from spmd_grid.numerals import is_natural
 from spmd_grid.reshard.plan import plan_reshard
 from spmd_grid.reshard.redistribute import Redistribution
 from spmd_grid.viz.array_text import array_text
@@ -31,11 +33,13 @@ def add_parser(commands) -> None:
     drawing.add_argument(
         "--values", action="store_true", help="draw the grid, its cells in each device, numbered from 1"
     )
-    drawing.add_argument("--across", metavar="AXIS", help="with --values: the grid axis that runs to the right")
-    drawing.add_argument("--strategy", default="direct", help="with --to: direct, basis or auto (direct)")
-    drawing.add_argument("--svg", metavar="FILE", help="write an SVG here in place of drawing text")
     drawing.add_argument(
-        "--limit", type=at_least(0), default=40, metavar="N", help="list at most so many messages (40)"
+        "--across", type=given, metavar="AXIS", help="with --values: the grid axis that runs to the right"
+    )
+    drawing.add_argument("--strategy", default="direct", help="with --to: direct, basis or auto (direct)")
+    drawing.add_argument("--svg", type=given, metavar="FILE", help="write an SVG here in place of drawing text")
+    drawing.add_argument(
+        "--limit", type=whole(0), default=40, metavar="N", help="list at most so many messages (40)"
     )
     parser.set_defaults(command=reported("show", _show))
 
@@ -43,6 +47,10 @@ def add_parser(commands) -> None:
 def _show(options) -> str:
     source = source_layout(options)
     if options.to is None:
+        stray = [name for name, value in vars(options).items() if name.startswith("to_") and value is not None]
+        if stray:
+            raise ShardingError(f"--{stray[0].replace('_', '-')} goes with --to, the sharding to go to")
+        dtype_of(options)
         return _written(options, layout_svg(source)) if options.svg else f"{source}\n\n{_drawn(options, source)}"
     target, dtype = target_layout(options), dtype_of(options)
     plan = plan_reshard(source.sharding, target.sharding, source.global_shape, dtype, options.strategy)
@@ -61,7 +69,7 @@ def _drawn(options, layout: Layout) -> str:
         return array_text(layout)
     if options.across is None:
         return contents_text(layout)
-    axis = int(options.across) if options.across.isdecimal() else options.across
+    axis = int(options.across) if is_natural(options.across) else options.across
     return contents_text(layout, layout.grid.axes([axis], "--across")[0])
 
 

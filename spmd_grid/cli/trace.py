@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spmd_grid.cli.layouts import reported
+from spmd_grid.cli.option_types import given
 from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.viz.communication import communication_svg
 from spmd_grid.watch.trace_reading import read_trace
@@ -20,7 +21,7 @@ def add_parser(commands) -> None:
         " chrome://tracing show, and matrix.svg, the bytes that went from rank to rank. Waiting: from the beginning of"
         " an operation until the last rank that it needs has begun it, too; a wait() waits until its end.",
     )
-    parser.add_argument("folder", help="where the program has written its trace")
+    parser.add_argument("folder", type=given, help="where the program has written its trace")
     parser.set_defaults(command=reported("trace", _trace))
 
 

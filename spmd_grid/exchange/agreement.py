@@ -7,23 +7,27 @@ pass different arguments to the same one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from spmd_grid import errors
-from spmd_grid.errors import MismatchError, SpmdError
+from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.header import ERROR, LONG, PLAIN, PREFIX_BYTES, Facts, decode_facts, read_prefix
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
+from spmd_grid.transport.mismatch import in_columns, mismatch
 
-__all__ = ["encode_error", "error_from", "learn_facts", "mismatch", "swap_texts"]
+__all__ = ["encode_error", "error_from", "learn_facts", "swap_texts"]
 
 
-def learn_facts(comm: Communicator, frames: Frames, body: bytes, describe: Callable[[], str]) -> list[Facts]:
+def learn_facts(
+    comm: Communicator, frames: Frames, body: bytes, describe: Callable[[], Sequence[str]]
+) -> list[Facts]:
     """The facts of all members, in member order.
 
-    ``body`` is what this member's header announced for a second round; ``describe`` says who is in which call, and
-    where.  Collective over those who swapped ``frames``; raises the same error on all of them.
+    ``body`` is what this member's header announced for a second round; ``describe`` says who is in which call, on
+    which grid, by which path, and where: the columns of a line in a table.  Collective over those who swapped ``frames``; raises the same error on all of them.
     """
     headers = [frames.headers[i * HEADER_BYTES : (i + 1) * HEADER_BYTES] for i in range(comm.size)]
     prefixes = {header: read_prefix(header) for header in set(headers)}  # most often all are equal
@@ -56,17 +60,9 @@ def error_from(text: bytes) -> SpmdError:
     return getattr(errors, name)(message)
 
 
-def _raise_mismatch(comm: Communicator, description: str) -> None:
+def _raise_mismatch(comm: Communicator, said: Sequence[str]) -> None:
     """Another round for what everybody is doing, in words; then the same table on every member."""
-    raise mismatch([text.decode() for text in swap_texts(comm, description.encode())])
-
-
-def mismatch(lines: list[str]) -> MismatchError:
-    """The error with a table of who is in which call, and where."""
-    shown = "\n".join(f"  {text}" for text in lines[:64]) + ("\n  ..." if len(lines) > 64 else "")
-    return MismatchError(
-        f"processes of one group are in different operations, or pass different arguments to one\n{shown}"
-    )
+    raise mismatch(in_columns([json.loads(text) for text in swap_texts(comm, json.dumps(said).encode())]))
 
 
 def swap_texts(comm: Communicator, mine: bytes) -> list[bytes]:

@@ -14,7 +14,9 @@ from spmd_grid.grid.device_grid import Grid, resolve_shape
 from spmd_grid.grid.groups import group_members
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.launch import as_communicator, current_world, is_simulated, refuse_grid_during_import
+from spmd_grid.transport.mismatch import DIFFERENT_GRIDS, mismatch
 from spmd_grid.typing import GridAxes, MultiIndex, Shape
+from spmd_grid.watch.call_site import call_site
 
 __all__ = ["ProcessGrid", "init_grid"]
 
@@ -113,7 +115,7 @@ class ProcessGrid:
     def _subgroup(self, axes: tuple[int, ...], meets: bool) -> Communicator:
         self.check_use("a group of devices")
         members = group_members(self.grid, self.coords, axes)
-        return self._world.subgroup([self.grid.process(device) for device in members], meets)
+        return self._world.subgroup([self.grid.process(device) for device in members], meets, self.grid)
 
     def like(self, grid: Grid, operation: str) -> ProcessGrid:
         """Another grid bound to the processes of the same program.
@@ -205,11 +207,13 @@ def init_grid(
 ) -> ProcessGrid:
     """Binds a grid of ``shape`` to the processes of the running program.
 
-    Collective over all processes (of ``comm``), with the same arguments; nothing is sent, except that MPI is
-    initialised the first time, and where ``check`` or ``timeout`` is given.
+    Collective over all processes (of ``comm``), with the same arguments.  Simulated ranks, and processes in checking
+    mode, compare them.  Else nothing is sent, except that MPI is initialised the first time, and where ``check`` or
+    ``timeout`` is given; a group of processes that think of different orders of it is told when it first meets.
     One entry of ``shape`` may be -1.  ``ranks`` lists the process of each device by linear index (default 0, 1, ...);
     a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py intracommunicator to use in
-    place of all processes.  Raises `GridError` when the shape does not fit the processes.
+    place of all processes.  Raises `GridError` when the shape does not fit the processes, and `MismatchError` where
+    processes that compare make different grids.
 
     ``check`` and ``timeout`` are for the whole program, from now on, plans that exist already excepted; None leaves
     things as they are, which is what ``SPMD_GRID_CHECK`` and ``SPMD_GRID_TIMEOUT`` say. ``check=True`` records
@@ -226,20 +230,66 @@ def init_grid(
     if is_simulated():
         refuse_grid_during_import(sys._getframe(1))
     world = current_world() if comm is None else as_communicator(comm)
+    grid = refused = None
     try:
         grid = _fitting_grid(shape, axis_names, None if ranks is None else _as_ranks(ranks), world.size)
     except GridError as error:
         alone = "; this is the only process: start the program with 'mpirun -n N python app.py', or on simulated ranks"
         alone += " with 'python -m spmd_grid run -n N app.py'"
-        raise GridError(f"init_grid: {error}{alone if world.size == 1 else ''}") from None
+        refused = GridError(f"init_grid: {error}{alone if world.size == 1 else ''}")
     world.process.gate.check()
+    was_compared = _compares(world)
+    if was_compared:
+        _Making(grid, refused).compare(world)
+    if refused is not None:
+        raise refused
     bound = ProcessGrid(grid, world)
     world.process.coords = bound.coords
     if check is not None or timeout is not None:
-        world.watch(check, timeout)
+        world.process.gate.run("init_grid", world.watch, check, timeout)
+        if not was_compared and _compares(world):
+            _Making(grid, refused).compare(world)
     if bound.recorder is not None:
         bound.recorder.sign(world.process.label())
     return bound
+
+
+def _compares(world: Communicator) -> bool:
+    """Whether the processes of ``world`` compare the grids that they make: simulated ranks, or in checking mode."""
+    recorder = world.process.recorder
+    return world.size > 1 and (world.shares_objects or (recorder is not None and recorder.check))
+
+
+class _Making:
+    """The making of a grid, or what keeps this process from it; an activity for reports."""
+
+    def __init__(self, grid: Grid | None, refused: GridError | None):
+        self._word = repr(grid) if refused is None else f"refused: {refused}"
+
+    def describe(self) -> str:
+        """The call in words."""
+        return f"init_grid of {self._word}"
+
+    def compare(self, world: Communicator) -> None:
+        """Compares what all processes make.  Collective.  Raises MismatchError, alike on all."""
+        told = world.process.gate.run("init_grid", self._compare, world)
+        if told is not None:
+            error = mismatch(told, DIFFERENT_GRIDS)
+            error.is_shared = True
+            raise error
+
+    def _compare(self, world: Communicator) -> list[str] | None:
+        process, recorder = world.process, world.process.recorder
+        process.activity = self
+        if recorder is not None and recorder.is_idle:
+            told = recorder.watch(self, self._ask, world)
+        else:
+            told = self._ask(world)
+        process.activity = None
+        return told
+
+    def _ask(self, world: Communicator) -> list[str] | None:
+        return world.compare(self._word, f"rank {world.rank}: {self.describe()} at {call_site()}")
 
 
 def _as_ranks(ranks) -> tuple[int, ...]:

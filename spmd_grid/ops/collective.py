@@ -75,7 +75,7 @@ class Call:
         self.takes_array = op.takes_array(self)
         self.gives_result = op.gives_result(self)
         self._openings: dict = {}
-        self._fingerprint = fingerprint(f"{self._text} on {grid.grid} by {self.path}")
+        self._fingerprint = fingerprint(f"{self._text} on {grid.grid!r} by {self.path}")
 
     def describe(self) -> str:
         """The call in words, for reports."""
@@ -170,9 +170,10 @@ class Call:
             return recorder.run(self, None, self.open, opening, x)
         return self.open(opening, x)
 
-    def _said(self) -> str:
-        """Who is in which call, and where, for the table of a mismatch."""
-        return f"{self.label(self.comm.rank)}: {self._text} at {call_site()}"
+    def _said(self) -> tuple[str, ...]:
+        """Who is in which call, on which grid and path, and where, for the table of a mismatch."""
+        who = f"{self.label(self.comm.rank)}: {self._text}"
+        return who, f" on {self.grid.grid!r}", f" by the path {self.path!r}", f" at {call_site()}"
 
     def _resolve(self, opening: Opening, frames: Frames):
         try:

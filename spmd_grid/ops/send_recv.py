@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.errors import OutputError, SpmdError
-from spmd_grid.exchange.agreement import encode_error, error_from, mismatch
+from spmd_grid.exchange.agreement import encode_error, error_from
 from spmd_grid.exchange.header import (
     ERROR,
     PLAIN,
@@ -40,6 +40,7 @@ from spmd_grid.transport.communicator import (
     SIGNATURE_BYTES,
     Communicator,
 )
+from spmd_grid.transport.mismatch import in_columns, mismatch
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.recorder import shown
 from spmd_grid.watch.traffic import Traffic
@@ -48,6 +49,7 @@ __all__ = ["recv", "send"]
 
 _MOST_SHOWN = 80  # of what a message is: dtypes may have many fields
 _GROUP_BYTES = 8
+_BETWEEN = "\x1f"  # columns of words
 
 
 class _Call(NamedTuple):
@@ -56,6 +58,7 @@ class _Call(NamedTuple):
     comm: Communicator
     place: int | None
     group: bytes  # what the other's must be equal to
+    grid: str  # in words
     text: str
 
     def describe(self) -> str:
@@ -96,8 +99,8 @@ def _prepare(name: str, grid, grid_axes, argument: str, coords) -> _Call:
     is_anybody = coords is None and argument == "source"
     place = None if is_anybody else root_index(name, grid, axes, coords, argument)
     shown = "any" if is_anybody else list(in_group_device(grid.grid, axes, place))
-    group = fingerprint(f"{list(axes)} of {grid.grid}")
-    return _Call(grid.peers(axes), place, group, f"{name}(grid_axes={list(axes)}, {argument}={shown})")
+    group, whose = fingerprint(f"{list(axes)} of {grid.grid!r}"), f" on the grid {grid.grid}"[:_MOST_SHOWN]
+    return _Call(grid.peers(axes), place, group, whose, f"{name}(grid_axes={list(axes)}, {argument}={shown})")
 
 
 class Send:
@@ -248,7 +251,7 @@ def _send_array(call: _Call, x: np.ndarray) -> Iterator[list]:
     if recorder is not None:
         _note(recorder, comm, comm.rank, number, place, facts.nbytes)
         if recorder.check:
-            signature = _signature(call.group, call.said, shown(x), _where(recorder))
+            signature = _signature(call.group, call.said, shown(x), call.grid, _where(recorder))
             frame[FRAME_BYTES : FRAME_BYTES + len(signature)] = signature
     if not facts.fits_inline:
         bodies.append(pack(x, [Box.from_shape(x.shape)], (0, x.size)))
@@ -272,14 +275,16 @@ def _frame(comm: Communicator, kind: int, description: bytes) -> tuple[bytearray
 
 
 @lru_cache
-def _signature(group: bytes, said: str, x: str, where: str) -> bytes:
+def _signature(group: bytes, said: str, x: str, grid: str, where: str) -> bytes:
     """What a sender writes to the end of its frame: what must be equal, and as much of the words as fits."""
-    return group + f"{said}{x[:_MOST_SHOWN]} at {where}".encode()[: SIGNATURE_BYTES - len(group)]
+    columns = f"{said}{x[:_MOST_SHOWN]}", grid, f" at {where}"
+    return group + _BETWEEN.join(columns).encode()[: SIGNATURE_BYTES - len(group)]
 
 
-def _signed(frame: bytearray) -> str:
-    """The words that its sender has written to the end of a frame: none outside of checking mode."""
-    return bytes(frame[FRAME_BYTES + _GROUP_BYTES :]).rstrip(b"\0").decode(errors="replace")
+def _signed(frame: bytearray) -> list[str]:
+    """The words that its sender has written to the end of a frame, in columns: empty outside of checking mode."""
+    columns = bytes(frame[FRAME_BYTES + _GROUP_BYTES :]).rstrip(b"\0").decode(errors="replace").split(_BETWEEN)
+    return columns + [""] * (3 - len(columns))
 
 
 def _where(recorder) -> str:
@@ -308,7 +313,7 @@ def _receive_array(call: _Call, out: np.ndarray | None, noted: bool = False) -> 
     if checks:
         group = frame[FRAME_BYTES : FRAME_BYTES + _GROUP_BYTES]
         if group != call.group and any(group):
-            problem = mismatch([_signed(frame), f"{call.said} at {where}"])
+            problem = mismatch(in_columns([_signed(frame), (call.said, call.grid, f" at {where}")]))
     facts = decode_facts(body)
     if problem is None and out is not None:
         problem = _misfit(out, facts, frame)
@@ -354,10 +359,10 @@ def _misfit(out, facts: Facts, frame: bytearray) -> OutputError | None:
         return error
     if out.shape == facts.shape and out.dtype == facts.dtype:
         return None
-    signed = _signed(frame)
+    who, _, where = _signed(frame)
     return OutputError(
         f"recv: out has shape {out.shape} and dtype {out.dtype}; the message has shape {facts.shape} and dtype"
-        f" {facts.dtype}{signed and f', sent by {signed}'}"
+        f" {facts.dtype}{who and f', sent by {who}{where}'}"
     )
 
 

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from spmd_grid.errors import TransportError
+from spmd_grid.numerals import shown, whole_number
 from spmd_grid.transport.free_blocks import FreeBlocks
 
 __all__ = ["Arena", "NodeArena", "OneProcessArena", "ranks_per_node", "segment_size", "share_memory"]
@@ -296,9 +297,10 @@ def _number_from_environment(name: str, meaning: str, least: int) -> int | None:
     text = os.environ.get(name, "").strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdigit()) or int(text) < least:
-        raise TransportError(f"{name}={text!r}; it must be {meaning}, a whole number from {least}")
-    return int(text)
+    try:
+        return whole_number(text, least)
+    except ValueError:
+        raise TransportError(f"{name}={shown(text)}; it must be {meaning}, a whole number from {least}") from None
 
 
 def _memory_bytes() -> int:

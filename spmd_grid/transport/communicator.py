@@ -170,10 +170,17 @@ class Communicator(Protocol):
     started: int  # how many operations this process has started here; members count alike
     channels: int  # how many channels this process has made here; neighbours count alike
 
-    def subgroup(self, processes: Sequence[int], meets: bool = True) -> Communicator:
-        """The communicator of these processes (numbers in the world), in this order.
+    def subgroup(self, processes: Sequence[int], meets: bool = True, grid: Any = None) -> Communicator:
+        """The communicator of these processes (numbers in the world), in this order; ``grid``: for whom, for reports.
 
         Collective over them; Local where it need not meet, but only carry frames and their bodies between members.
+        Under MPI, raises MismatchError where processes that first meet in a group think of other orders of it.
+        """
+
+    def compare(self, word: str, said: str) -> list[str] | None:
+        """What all members say where they bring different words; None where all words are equal.
+
+        Collective over all processes, of whom this is the communicator.
         """
 
     def watch(self, check: bool | None, timeout: float | None) -> None:

@@ -11,6 +11,7 @@ from spmd_grid.errors import GridError, SimulationError
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.simulated.communicator import ThreadWorld
 from spmd_grid.transport.simulated.import_guard import guard_imports
+from spmd_grid.transport.simulated.limits import check_ranks
 from spmd_grid.transport.simulated.run_watch import RunWatch
 from spmd_grid.transport.simulated.scheduler import RankStopped, Scheduler
 
@@ -118,6 +119,7 @@ def run_spmd(
     """
     if not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1:
         raise GridError(f"ranks={ranks!r} in run_spmd; it must be a whole number of simulated ranks, at least 1")
+    check_ranks(ranks)
     return run_programs([lambda: fn(*args)] * ranks, seed, check, timeout)
 
 

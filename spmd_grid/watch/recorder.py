@@ -104,6 +104,19 @@ class Recorder:
                 record = Record(number, state, float(self._began[row]), float(self._ended[row]), what, where)
                 self.on_end(record, moved)
 
+    def watch(self, activity, function: Callable, *args):
+        """``function(*args)``, as ``run``, of what goes without saying: once it is done it leaves no record."""
+        number = self._begin(activity.describe(), call_site())
+        self.is_idle = False
+        try:
+            return function(*args)
+        finally:
+            self.is_idle = True
+            row = number % _ROWS
+            self._states[row] = DONE
+            self._numbers[row] = 0
+            self.number = number - 1
+
     def see(self, activity, wait: tuple) -> None:
         """A compiled loop waits, as ``activity`` says, for what ``wait`` names; called again while it does.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spmd_grid.errors import TransportError
+from spmd_grid.numerals import MOST_SECONDS, seconds, shown
 
 __all__ = ["Settings"]
 
@@ -80,13 +81,12 @@ def _seconds() -> float | None:
     if not text:
         return None
     try:
-        seconds = float(text)
+        return seconds(text)
     except ValueError:
-        seconds = 0.0
-    if not _is_limit(seconds):
-        raise TransportError(f"SPMD_GRID_TIMEOUT={text!r}; it must be the seconds that an operation may wait, above 0")
-    return seconds
+        raise TransportError(
+            f"SPMD_GRID_TIMEOUT={shown(text)}; it must be the seconds that an operation may wait, above 0"
+        ) from None
 
 
-def _is_limit(seconds) -> bool:
-    return isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < 1e9
+def _is_limit(limit) -> bool:
+    return isinstance(limit, (int, float)) and not isinstance(limit, bool) and 0 < limit < MOST_SECONDS

@@ -11,9 +11,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
-from spmd_grid.errors import DeadlockError, TransportError
+from spmd_grid.errors import DeadlockError, MismatchError, SpmdError, TransportError
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, tag_of
+from spmd_grid.transport.mismatch import DIFFERENT_GROUPS, listed, mismatch
+from spmd_grid.transport.mpi.gathering import Gathering
 from spmd_grid.transport.mpi.library import MPI, abort, library
 from spmd_grid.transport.mpi.lifeline import Departure
 from spmd_grid.transport.mpi.mailbox import FrameReceive, group_name
@@ -21,6 +24,7 @@ from spmd_grid.transport.mpi.messages import all_equal, by_counts, pieces, send_
 from spmd_grid.transport.mpi.watched import Arrival, Creation, FrameSend, Watched, absent
 from spmd_grid.transport.mpi.wire import MpiWire
 from spmd_grid.transport.wire import Messages
+from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.settings import Settings
 
 __all__ = ["MpiCommunicator"]
@@ -31,6 +35,8 @@ _POLITE_POLLS = 20
 # A polite rank sleeps a part of what it has waited so far, so it oversleeps by no more than that part.
 _NAP_PER_WAIT = 1 / 16
 _LONGEST_NAP = 1e-3
+# How long a process that was cut off waits for members that may be making a communicator with it.
+_FINISHING_SECONDS = 1.0
 
 
 class MpiCommunicator:
@@ -46,6 +52,7 @@ class MpiCommunicator:
         self.process = world.process
         self.name = group_name(processes)
         self.comm = None  # of MPI: made when the members first meet
+        self.is_open = False  # whether they have met, and found that they all think of the same order
         self.frame = bytearray(FRAME_BYTES)
         self.started = 0
         self.channels = 0
@@ -68,62 +75,104 @@ class MpiCommunicator:
         self.sent = [0] * self.size
         self.received = [0] * self.size
 
-    def subgroup(self, processes: Sequence[int], meets: bool = True) -> MpiCommunicator:
+    def subgroup(self, processes: Sequence[int], meets: bool = True, grid=None) -> MpiCommunicator:
         processes = tuple(processes)
         groups = self._world.groups
         found = groups.get(processes)
         if found is None:
             found = groups[processes] = MpiCommunicator(self._world, processes)
-        if meets and found.comm is None:
+        if meets and not found.is_open:
             recorder = self.process.recorder
-            if recorder is not None and recorder.is_idle:
-                recorder.run(Creation(processes, self.process.activity), None, found.open)
+            if recorder is None or not recorder.is_idle:
+                found.open(grid)
+            elif found.comm is None:
+                recorder.run(Creation(processes, self.process.activity), None, found.open, grid)
             else:
-                found.open()
+                recorder.watch(Creation(processes, self.process.activity), found.open, grid)
         return found
 
-    def open(self) -> None:
-        """Makes what meetings need.  Collective."""
-        world = self._world.comm
-        if self.processes == tuple(range(world.size)):
-            self.comm = world
-        elif self.size == 1:
-            self.comm = self._world.alone
-        else:
-            self.comm = self._create(world)
+    def open(self, grid=None) -> None:
+        """Makes what meetings need, once all members have come with the same order.
 
-    def _create(self, world):
-        group = world.Get_group()
-        members = group.Incl(self.processes)
+        Collective over the set of members.  ``grid``: whose group it is, for reports.  Raises MismatchError.
+        """
+        if self.size > 1:
+            if self._lifeline is not None:
+                self._lifeline.waiting = Creation(self.processes)
+            gathering, made = self._gathering(self._said(grid)), []
+            try:
+                self._meet_and_make(gathering, made)
+            except MismatchError:
+                raise
+            except BaseException:
+                self._finish_making(gathering, made)
+                raise
+            finally:
+                if self._lifeline is not None:
+                    self._lifeline.waiting = None
+        elif self.comm is None:
+            self.comm = self._world.alone
+        self.is_open = True
+
+    def _meet_and_make(self, gathering: Gathering, made: list) -> None:
+        told = gathering.compare(self.processes)
+        if told is not None:
+            error = mismatch(told, DIFFERENT_GROUPS)
+            error.is_shared = True
+            raise error
+        if self.comm is None:
+            world = self._world.comm
+            group = world.Get_group()
+            members = group.Incl(self.processes)
+            if not made:
+                made.extend(map(world.Create_group, [members]))  # made and noted in one call of C
+            self.comm = made[0]
+            members.Free()
+            group.Free()
+
+    def _finish_making(self, gathering: Gathering, made: list) -> None:
+        """Takes part to the end, after an exception: members that are making the communicator wait for this one in MPI,
+        where nobody can reach them.  Where they are, all have come to the gathering, so it ends soon.
+        """
+        deadline = time.perf_counter() + _FINISHING_SECONDS
+
+        def poll(test) -> None:
+            while not test():
+                if time.perf_counter() > deadline:
+                    raise TransportError("not all members have come")
+                time.sleep(0)
+
+        gathering.poll_by(poll)
+        with suppress(SpmdError):
+            self._meet_and_make(gathering, made)
+
+    def _said(self, grid) -> str:
+        activity = self.process.activity
+        doing = "a group is used for the first time" if activity is None else activity.describe()
+        whose = "" if grid is None else f" on {grid!r}"
+        return f"{self.process.label()}: {doing} in the group {listed(self.processes)}{whose} at {call_site()}"
+
+    def _gathering(self, said: str) -> Gathering:
+        return Gathering(self._world.comm, self.processes, said, self._poll)
+
+    def compare(self, word: str, said: str) -> list[str] | None:
+        if self.size == 1:
+            return None
+        self.entered += 1
         if self._lifeline is not None:
-            self._lifeline.waiting = Creation(self.processes)
-        self._meet()
-        comm = world.Create_group(members)
+            self._lifeline.waiting = self
+        told = self._gathering(said).compare(word)
         if self._lifeline is not None:
             self._lifeline.waiting = None
-        members.Free()
-        group.Free()
-        return comm
-
-    def _meet(self) -> None:
-        """Waits until all members have come to make the communicator, while started operations go on.
-
-        MPI moves none of them while it makes one.  A dissemination barrier: D. Hensgen, R. Finkel and U. Manber, "Two
-        algorithms for barrier synchronization" (1988).
-        """
-        world, processes, size, me = self._world.comm, self.processes, self.size, self.rank
-        step = 1
-        while step < size:
-            heard = world.Irecv([bytearray(1), 0, MPI.BYTE], processes[(me - step) % size], tag_of("meetings"))
-            world.Isend([b"", 0, MPI.BYTE], processes[(me + step) % size], tag_of("meetings")).Wait()
-            self._poll(heard.Test)
-            step *= 2
+        self.is_open = self.comm is not None
+        return told
 
     def watch(self, check: bool | None, timeout: float | None) -> None:
         asked = self._world.watched.asked(check, timeout)
         if (check, timeout) != (None, None) and self.size > 1:
-            self._meet()
-            asked = Settings.joined(self.comm.allgather(asked))
+            said = f"{self.process.label()}: init_grid(check={check}, timeout={timeout}) at {call_site()}"
+            everybodys = self._gathering(said).union({self.process.rank: asked})
+            asked = Settings.joined([everybodys[process] for process in self.processes])
         self._world.watch(asked)
 
     def release(self) -> None:

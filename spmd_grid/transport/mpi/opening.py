@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
+import traceback
 
 from spmd_grid.errors import CutOffError, TransportError
+from spmd_grid.numerals import is_natural
 from spmd_grid.transport.gate import FORKED
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
-from spmd_grid.transport.mpi.library import MPI
+from spmd_grid.transport.mpi.library import MPI, abort
 from spmd_grid.transport.mpi.world import World
 
 __all__ = ["is_communicator", "open_world"]
@@ -19,7 +22,7 @@ _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 def _refuse_lonely_start(comm) -> None:
     for name in _LAUNCHER_SIZES:
         promised = os.environ.get(name, "")
-        if comm.size == 1 and promised.isdigit() and int(promised) > 1:
+        if comm.size == 1 and is_natural(promised) and int(promised) > 1:
             raise TransportError(
                 f"the launcher started {promised} processes ({name}) but MPI sees only this one; the launcher and the"
                 f" MPI library ({MPI.Get_library_version().splitlines()[0]}) do not belong together: use the mpiexec"
@@ -47,10 +50,22 @@ def open_world(user_comm=None) -> MpiCommunicator:
         _close_before_the_end()
     world = user_comm.Get_attr(_keyval)
     if world is None:
-        world = World(user_comm)
+        try:
+            world = World(user_comm)
+        except (OSError, MemoryError):  # of this process alone: the others wait for it, and no lifeline tells them yet
+            if user_comm.size > 1:
+                _end_job(user_comm)
+            raise
         _worlds.append(world)
         user_comm.Set_attr(_keyval, world)
     return world.everybody
+
+
+def _end_job(comm) -> None:
+    """Ends the job of a process that cannot join the others, with the traceback that says why."""
+    words = f"spmd_grid: rank {comm.rank} of {comm.size} cannot join the others; the job is ended"
+    print(f"{words}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+    abort()
 
 
 def is_communicator(comm) -> bool:

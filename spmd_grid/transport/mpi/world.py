@@ -61,7 +61,7 @@ class World:
         self.watch(agreed_settings(self.comm))
         processes = tuple(range(self.comm.size))
         self.everybody = self.groups[processes] = MpiCommunicator(self, processes)
-        self.everybody.open()
+        self.everybody.comm = self.comm
 
     def watch(self, settings: Settings) -> None:
         """Records, and looks after waits, as ``settings`` say.  Collective, with equal settings."""
@@ -119,7 +119,7 @@ class World:
         for wire in self.wires:
             departure.exchanged[wire.key] = wire.epoch()
         for processes, group in self.groups.items():
-            if group.comm is not None:
+            if group.is_open or group.entered:
                 departure.entered[processes] = group.entered
             departure.sent[processes] = group.sent
             departure.received[processes] = group.received

@@ -188,7 +188,7 @@ class ThreadCommunicator:
         self.near = [place for place in range(self.size) if place != rank]
         cache[group.processes] = self
 
-    def subgroup(self, processes: Sequence[int], meets: bool = True) -> ThreadCommunicator:
+    def subgroup(self, processes: Sequence[int], meets: bool = True, grid=None) -> ThreadCommunicator:
         processes = tuple(processes)
         found = self._cache.get(processes)
         if found is None:
@@ -196,6 +196,10 @@ class ThreadCommunicator:
             group = self._world.group(processes)
             found = ThreadCommunicator(self._world, group, place, self.process, self._cache)
         return found
+
+    def compare(self, word: str, said: str) -> list[str] | None:
+        words, told = zip(*self.share((word, said)), strict=True)
+        return None if len(set(words)) == 1 else list(told)
 
     def watch(self, check: bool | None, timeout: float | None) -> None:
         world, process = self._world, self.process

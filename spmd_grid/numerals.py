@@ -1,0 +1,65 @@
+"""Numbers as people write them: on the command line, and in the environment.
+
+Only plain digits count: no digits of other alphabets, no underscores, nothing too long to be meant.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+__all__ = ["MOST_SECONDS", "is_natural", "real_number", "seconds", "shown", "whole_number"]
+
+MOST_SECONDS = 1e9  # above 30 years
+
+_MOST_DIGITS, _MOST_SHOWN = 30, 40
+
+
+def whole_number(text: str, least: float = -inf, most: float = inf) -> int:
+    """The whole number from ``least`` to ``most`` that ``text`` is.  Local.  Raises ValueError with the rule.
+
+    >>> whole_number(" 12 ", 1)
+    12
+    """
+    word = text.strip()
+    if is_natural(word.removeprefix("-")) and least <= int(word) <= most:
+        return int(word)
+    bounds = f" from {least:g}" * (least > -inf) + (f" to {most}" if most < inf else "")
+    raise ValueError(f"{shown(text)}; it must be a whole number{bounds}")
+
+
+def is_natural(text: str) -> bool:
+    """Whether ``text`` is a number in plain digits.  Local.
+
+    >>> is_natural("12"), is_natural("²"), is_natural("")
+    (True, False, False)
+    """
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
+def real_number(text: str) -> float:
+    """The finite number that ``text`` is, such as 1.5 or 2e3.  Local.  Raises ValueError with the rule."""
+    word = text.strip()
+    if word.isascii() and "_" not in word and len(word) <= _MOST_DIGITS:
+        try:
+            number = float(word)
+        except ValueError:
+            number = inf
+        if abs(number) < inf:
+            return number
+    raise ValueError(f"{shown(text)}; it must be a number, such as 1.5")
+
+
+def seconds(text: str) -> float:
+    """The seconds, above 0, that ``text`` is.  Local.  Raises ValueError with the rule."""
+    try:
+        number = real_number(text)
+    except ValueError:
+        number = 0.0
+    if 0 < number < MOST_SECONDS:
+        return number
+    raise ValueError(f"{shown(text)}; it must be seconds above 0 and below {MOST_SECONDS:g}")
+
+
+def shown(text: str) -> str:
+    """What was written, in quotation marks; of much, the beginning."""
+    return repr(text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "...")
