@@ -100,7 +100,7 @@ class HaloExchange:
         self._gate.run("HaloExchange", self._make, sharding, *arguments)
 
     @classmethod
-    def within(cls, grid: ProcessGrid, sharding: Sharding, *arguments) -> HaloExchange:
+    def _within(cls, grid: ProcessGrid, sharding: Sharding, *arguments) -> HaloExchange:
         """As the constructor, as a part of an operation that has gone through the gate."""
         self = cls.__new__(cls)
         self._bind(grid, sharding)

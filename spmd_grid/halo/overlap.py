@@ -221,7 +221,7 @@ def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:
 
     def make(owner: ProcessGrid) -> HaloExchange:
         arguments = layout.global_shape, dtypes, periodic, corners, len(fields), boundary, None
-        return HaloExchange.within(owner, layout.sharding, *arguments)
+        return HaloExchange._within(owner, layout.sharding, *arguments)
 
     kept = grid.plans
     if kept is None:
