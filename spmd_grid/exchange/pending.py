@@ -109,10 +109,16 @@ class Request:
         """Waits for the end; the result of the operation, or its error.  Collective, as the operation is."""
         if self._taken:
             raise RequestError("wait() on a request whose result has been taken; a request is waited for once")
-        if self._comm is not None:
-            self._comm.process.gate.run(_Wait(self._activity), self._finish)
+        if self._comm is None:
+            self._taken = True
+            return self._result
+        return self._comm.process.gate.run(_Wait(self._activity), self._take)
+
+    def _take(self):
+        self._finish()
         self._taken = True
         if self._error is not None:
+            self._comm.process.gate.spare(self._error)  # the operation ended when it came
             raise self._error
         return self._result
 

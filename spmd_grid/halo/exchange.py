@@ -251,12 +251,12 @@ class HaloExchange:
             gate, token = self._gate, None
             token = gate.idle.pop()
             self._update(*fields, only_dirty=only_dirty)
+            if self._edges:
+                self._call_functions(fields)
             gate.idle.append(token)
         except BaseException as error:
             self._gate.fail("HaloExchange.update", locals().get("token"), error)
             raise
-        if self._edges:
-            self._call_functions(fields)
 
     def _update(self, *fields, only_dirty: bool = False) -> None:
         key = id(fields[0]) if len(fields) == 1 else tuple(map(id, fields))
@@ -290,7 +290,10 @@ class HaloExchange:
 
     def wait(self) -> None:
         """Ends the update that ``start`` began.  Collective as `update`; raises as it does."""
-        fields = self._gate.run("HaloExchange.wait", self._wait)
+        self._gate.run("HaloExchange.wait", self._end_update)
+
+    def _end_update(self) -> None:
+        fields = self._wait()
         if self._edges:
             self._call_functions(fields)
 
@@ -325,9 +328,6 @@ class HaloExchange:
         be added.
         """
         self._gate.run("HaloExchange.accumulate", self._accumulate, *fields)
-        for field in fields:
-            if hasattr(field, "mark_dirty"):
-                field.mark_dirty()
 
     def _accumulate(self, *fields) -> None:
         self._check_idle("HaloExchange.accumulate")
@@ -343,6 +343,9 @@ class HaloExchange:
         code = self._reverse.run(arrays, call)
         if code:
             self._raise("HaloExchange.accumulate", code, channel)
+        for field in fields:
+            if hasattr(field, "mark_dirty"):
+                field.mark_dirty()
 
     def describe(self) -> str:
         """The plan in words, as this process sees it: neighbours, boxes, bytes, and the way they go.  Local."""
@@ -438,7 +441,7 @@ class HaloExchange:
         for field in fields:
             local = field if isinstance(field, np.ndarray) else field.local
             for function, outside in self._edges:
-                function(local, outside)
+                self._gate.call_user(function, local, outside)
 
     # -- ends ----------------------------------------------------------------------------------------------------
 

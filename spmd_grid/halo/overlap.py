@@ -28,7 +28,6 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.agreement import agree, group_axes, text_of
 from spmd_grid.halo.exchange import HaloExchange
 from spmd_grid.ops.arguments import check_output, hashable
-from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["OverlapBoxes", "map_overlap", "overlap_boxes", "tiles"]
@@ -171,39 +170,22 @@ def _map_overlap(kernel: Callable, fields: tuple, radius, args: tuple, out, halo
         raise plan._refuse("map_overlap", error, plan._channel) from None
 
     arrays = [field.local for field in (*fields, out)]
-    users = _Users(plan._gate)
+    call_user = plan._gate.call_user
     plan._start(*fields)
     try:
         for number, (starts, stops) in enumerate(interior):
             if number:
                 plan._poke()
-            users.call(kernel, *arrays, starts, stops, *args)
+            call_user(kernel, *arrays, starts, stops, *args)
     except BaseException as error:
-        if error is users.error:
+        if plan._gate.is_spared(error):
             plan._wait()  # neighbours need this process's part, and the plan its end
         raise
-    plan._wait()
-    users.call(plan._call_functions, fields)
+    plan._end_update()
     for starts, stops in rest:
-        users.call(kernel, *arrays, starts, stops, *args)
+        call_user(kernel, *arrays, starts, stops, *args)
     out.mark_dirty()
     return out
-
-
-class _Users:
-    """Calls functions of the user's, whose errors cut nothing off: the exchange comes to its end nevertheless."""
-
-    def __init__(self, gate: Gate):
-        self._gate = gate
-        self.error: BaseException | None = None
-
-    def call(self, function: Callable, *args) -> None:
-        try:
-            function(*args)
-        except BaseException as error:
-            self.error = error
-            self._gate.spare(error)
-            raise
 
 
 def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:

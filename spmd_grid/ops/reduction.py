@@ -357,11 +357,8 @@ class Reduction:
     def _fold_arrays(self, arrays: Sequence[np.ndarray], target: np.ndarray | None) -> np.ndarray | None:
         """Folds whole arrays one after the other and keeps this member's cut."""
         if not self.kind.elementwise:
-            try:
-                result = self._folding.by_callable(arrays)
-            except Exception as error:  # all members have all arrays, and get the same error
-                self.comm.process.gate.spare(error)
-                raise
+            # All members have all arrays, and get the same error.
+            result = self.comm.process.gate.call_user(self._folding.by_callable, arrays)
             if target is not None:
                 target[...] = view_of(result, self.cut)
             return target

@@ -130,6 +130,14 @@ class Gate:
         """The operation under way has had its part of all meetings; that it raises ``error`` cuts nothing off."""
         self._spared = error
 
+    def call_user(self, function: Callable, *args):
+        """Calls a function of the user's after the last meeting of the operation under way: `spare` its errors."""
+        try:
+            return function(*args)
+        except BaseException as error:
+            self.spare(error)
+            raise
+
     def is_spared(self, error: BaseException) -> bool:
         """Whether ``spare`` was told of it last."""
         return error is self._spared

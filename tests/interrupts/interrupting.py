@@ -15,19 +15,21 @@ class TimeLimit(Exception):
 
 
 class Events:
-    """Counts the events in this package's code within `watch`, and raises ``kind`` at number ``n``, from 0."""
+    """Counts the events in this package's code within `watch`, and raises ``kind`` at number ``n``, from 0.
 
-    def __init__(self, n: int | None = None, kind: type[BaseException] = Interrupt, opcodes: bool = False):
+    Events are calls and lines, or with ``opcodes`` calls and bytecodes.
+    """
+
+    def __init__(self, n=None, kind=Interrupt, opcodes=False):
         self.n, self.kind, self.opcodes = n, kind, opcodes
         self.count = 0
-        self.place = ""
 
     @contextmanager
     def watch(self):
         before = sys.gettrace()
         sys.settrace(self._trace)
         try:
-            yield self
+            yield
         finally:
             sys.settrace(before)
 
@@ -36,9 +38,28 @@ class Events:
             return None
         if self.opcodes:
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event in ("line", "opcode", "call"):
+        if event in ("call", "line", "opcode"):
             number, self.count = self.count, self.count + 1
             if number == self.n:
-                self.place = f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno} {event}"
-                raise self.kind(self.place)
+                raise self.kind(f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno} {event}")
         return self._trace
+
+
+def has_begun(error):
+    """Whether the operation that ``error`` came from had begun: its first act is to go to the gate."""
+    trace = error.__traceback__
+    while trace is not None:
+        if {"gate", "token"} <= trace.tb_frame.f_locals.keys():
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def persist(operation, *args, **options):
+    """The operation; called once more where the exception came before it had begun."""
+    try:
+        return operation(*args, **options)
+    except (Interrupt, TimeLimit) as error:
+        if has_begun(error):
+            raise
+        return operation(*args, **options)

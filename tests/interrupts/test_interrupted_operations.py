@@ -1,0 +1,118 @@
+"""An exception that comes in the middle of an operation and is caught: the processes go on rightly, or all are told.
+
+A rank is interrupted in one round of an operation, at every event or at a sample of them, and goes on with the next
+rounds.  No round may give anything but its own result.
+"""
+
+from contextlib import nullcontext
+
+import pytest
+import rounds
+from interrupting import Events, Interrupt, TimeLimit
+
+import spmd_grid as sg
+
+# What Python itself ignores: an exception that comes in a destructor.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+RANKS = 3
+ROUNDS, INTERRUPTED = range(5), 2
+OPERATIONS = [
+    rounds.small_all_reduce,
+    rounds.large_all_reduce,
+    rounds.plain_all_to_all,
+    rounds.reduce_at_root,
+    rounds.started,
+    rounds.planned,
+    rounds.send_and_receive,
+    rounds.halo_update,
+    rounds.halo_in_parts,
+    rounds.update_halo,
+    rounds.overlap,
+    rounds.resharding,
+    rounds.cell_sums,
+    rounds.new_groups_and_plans,
+]
+# Of these every bytecode is a place, of the others every line.
+BY_BYTECODE = [rounds.small_all_reduce, rounds.planned, rounds.halo_update]
+# How many of the events are tried by default: on simulated ranks, and under MPI.
+TRIALS, TRIALS_UNDER_MPI = 60, 5
+
+
+
+
+def outcomes(make, n, kind, opcodes=False, comm=None):
+    """(what came of it, text) for each round on this rank; and the number of events in the one that is interrupted."""
+    grid = sg.init_grid((RANKS,), comm=comm)
+    events = Events(n if grid.rank == 1 else None, kind, opcodes)
+    found, run = [], None
+    for k in ROUNDS:
+        try:
+            run = run or make(grid)
+            with events.watch() if k == INTERRUPTED else nullcontext():
+                result, wanted = run(k)
+            found.append(("right", "") if result == wanted else ("wrong", f"round {k}: {result}, not {wanted}"))
+        except sg.CutOffError as error:
+            found.append(("refused", str(error)))
+        except (Interrupt, TimeLimit) as error:
+            found.append(("interrupted", str(error)))
+        except sg.TransportError as error:  # the exception came at the entry of a callback, where nobody can catch it
+            found.append(("interrupted" if error.cuts_off else "wrong", str(error)))
+        except sg.SpmdError as error:  # made of an exception in the operation's own preparations, and told to all
+            found.append(("told" if kind.__name__ in str(error) else "wrong", str(error)))
+    return found, events.count
+
+
+def outcomes_on_new_communicators(make, places, kind, opcodes):
+    """As `outcomes`, one after the other: what is cut off under MPI are the processes of one communicator."""
+    MPI = pytest.importorskip("mpi4py.MPI")
+    members = MPI.COMM_WORLD.Get_group().Incl(range(RANKS))
+    found = []
+    for n in places:
+        comm = MPI.COMM_WORLD.Create_group(members)
+        found.append(outcomes(make, n, kind, opcodes, comm))
+        comm.Free()
+    return found
+
+
+def check(by_rank, n):
+    """Nothing but right results and one error.
+
+    Who was refused is refused from then on; so is who was interrupted, unless the operation was over.
+    """
+    found = [each for each, _ in by_rank]
+    anybody_refused = any(came == "refused" for each in found for came, _ in each)
+    assert not [text for each in found for came, text in each if came == "wrong"], (n, found)
+    assert len({text for each in found for came, text in each if came == "refused"}) <= 1, (n, found)
+    for each in found:
+        came = [came for came, _ in each]
+        if "interrupted" in came or "refused" in came:
+            first = min(came.index(what) for what in ("interrupted", "refused") if what in came)
+            assert set(came[first + 1 :]) <= {"refused" if anybody_refused else "right"}, (n, found)
+    assert len({each[-1][0] == "right" for each in found}) == 1, (n, found)
+
+
+@pytest.mark.parametrize("kind", [Interrupt, TimeLimit])
+@pytest.mark.parametrize("make", OPERATIONS, ids=lambda make: make.__name__)
+def test_interrupted(spmd, request, make, kind):
+    full = request.config.getoption("full")
+    opcodes = kind is TimeLimit and make in BY_BYTECODE
+    if request.config.getoption("with_mpi", default=False):
+        (_, events), *_ = spmd(RANKS, outcomes_on_new_communicators, make, [None], kind, opcodes)[1]
+        places = sample(events, TRIALS if full else TRIALS_UNDER_MPI)
+        by_rank = spmd(RANKS, outcomes_on_new_communicators, make, places, kind, opcodes)
+        trials = list(zip(*by_rank, strict=True))
+    else:
+        _, events = spmd(RANKS, outcomes, make, None, kind, opcodes)[1]
+        places = range(events) if full else sample(events, TRIALS)
+        trials = [spmd(RANKS, outcomes, make, n, kind, opcodes) for n in places]
+    assert events > 50
+    for n, by_rank in zip(places, trials, strict=True):
+        check(by_rank, n)
+    cut = [n for n, by_rank in zip(places, trials, strict=True) if by_rank[0][0][-1][0] == "refused"]
+    assert cut, "nothing was ever cut off"
+
+
+def sample(events, count):
+    """About ``count`` of so many events, the first ones among them."""
+    return sorted({*range(0, min(events, 12), 4), *range(12, events, max(events // count, 1))})
