@@ -28,7 +28,7 @@ class Contender(NamedTuple):
     target: np.ndarray | None = None
     path: str | None = None  # of ours: the one to force
 
-    def _within(self):
+    def within(self):
         """The context to call in."""
         return nullcontext() if self.path is None else forced_path(self.path)
 

@@ -39,7 +39,7 @@ class Modes:
         self._process.recorder = None
 
     @contextmanager
-    def _within(self, mode: str) -> Iterator[None]:
+    def within(self, mode: str) -> Iterator[None]:
         """What is called or made here is so in ``mode``.  Local; for all processes alike, between operations."""
         self._recorder.check = mode == CHECKED
         self._process.recorder = None if mode == PLAIN else self._recorder

@@ -142,8 +142,15 @@ class World:
             group.release()
 
     def free(self) -> None:
-        """Gives all its communicators back; collective, when the user frees the communicator it was made from."""
+        """Gives all its communicators back; collective, when the user frees the communicator it was made from.
+
+        Those of a program that was cut off are kept: messages are still on their way in them, and MPI would hand them
+        to the next communicator that gets the number of a freed one.
+        """
+        was_cut_off = bool(self.process.gate.text)
         self.close()
+        if was_cut_off:
+            return
         own = [self.alone, self.comm, *([] if self._control is None else [self._control])]
         # In an order that all agree on: which of them was first heard of differs between processes.
         groups = sorted(self.groups.values(), key=lambda group: group.processes)
