@@ -9,6 +9,7 @@ import spmd_grid as sg
 from spmd_grid import numerals
 from spmd_grid.cli.main import main
 from spmd_grid.exchange import paths
+from spmd_grid.transport import asked_path
 from spmd_grid.transport.arena import ranks_per_node, segment_size
 from spmd_grid.transport.simulated.limits import most_ranks
 from spmd_grid.watch.settings import Settings
@@ -111,10 +112,10 @@ def test_environment(name, monkeypatch):
 
 
 def test_path_of_the_environment(monkeypatch):
-    monkeypatch.setattr(paths, "_forced", None)
+    monkeypatch.setattr(asked_path, "_path", None)
     monkeypatch.setenv("SPMD_GRID_PATH", " ")
     assert paths.chosen_path() == "auto"
-    monkeypatch.setattr(paths, "_forced", None)
+    monkeypatch.setattr(asked_path, "_path", None)
     monkeypatch.setenv("SPMD_GRID_PATH", "sideways")
     with pytest.raises(sg.TransportError, match="SPMD_GRID_PATH is 'sideways'; it must be one of auto"):
         paths.chosen_path()
