@@ -48,9 +48,11 @@ class Reverse:
         try:
             if channel.refusal() is None:
                 self._add(arrays)
-        finally:  # whatever numpy may raise: neighbours wait for this process to leave
-            code = channel.run(at.LEAVE | at.PART)
-        return code
+        except Exception as error:  # whatever numpy may raise: neighbours wait for this process to leave
+            if channel.run(at.LEAVE | at.PART) == at.FINE:
+                channel.comm.process.gate.spare(error)
+            raise
+        return channel.run(at.LEAVE | at.PART)
 
     def _add(self, arrays: Sequence[np.ndarray]) -> None:
         """Adds what has come in and what is in the own halo, in the order of places; then clears the halo."""
