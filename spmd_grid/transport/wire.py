@@ -84,6 +84,7 @@ class Wire:
             except BaseException as error:  # noqa: BLE001 - it passes through compiled code, to be raised behind it
                 if self.error is None:
                     self.error = error
+                self.went_on[0] = 0
                 return _GIVE_UP
 
         function_at = ctypes.CFUNCTYPE(result, *parameters)(guarded)

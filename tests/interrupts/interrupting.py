@@ -46,10 +46,12 @@ class Events:
 
 
 def has_begun(error):
-    """Whether the operation that ``error`` came from had begun: its first act is to go to the gate."""
+    """Whether the operation that ``error`` came from had begun: its first act is to go to the gate, or to be compiled
+    code that waits."""
     trace = error.__traceback__
     while trace is not None:
-        if {"gate", "token"} <= trace.tb_frame.f_locals.keys():
+        code = trace.tb_frame.f_code
+        if {"gate", "token"} <= trace.tb_frame.f_locals.keys() or code.co_name in ("guarded", "raise_in_loop"):
             return True
         trace = trace.tb_next
     return False
