@@ -118,6 +118,21 @@ class _Tokens(list):
         self.ended += 1
 
 
+class _Events(Events):
+    """Those in which an exception gets anywhere: Python itself swallows what destructors raise."""
+
+    def _trace(self, frame, event, arg):
+        if self.count == self.n and _in_destructor(frame):
+            self.n += 1
+        return super()._trace(frame, event, arg)
+
+
+def _in_destructor(frame) -> bool:
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
+
+
 class _InterruptedRun(Run):
     """A run that comes between the program and its operations."""
 
@@ -129,7 +144,7 @@ class _InterruptedRun(Run):
         self.is_cut = self.is_over = False
         self.gate = self.grids[0].process.gate
         self.gate.idle = self.gate._tokens = self.tokens = _Tokens([True])
-        self.events: Events | None = None
+        self.events: _Events | None = None
 
     def play(self) -> Outcome:
         steps = iter(enumerate(self.program.steps))
@@ -191,7 +206,7 @@ class _InterruptedRun(Run):
         if interruption is None or interruption.seconds is not None or self.n_calls <= interruption.call:
             return _NOTHING
         if self.events is None:
-            self.events = Events(interruption.event, interruption.kind, interruption.opcodes)
+            self.events = _Events(interruption.event, interruption.kind, interruption.opcodes)
         return self.events.watch() if not self.events.place else _NOTHING
 
     def _make_up(self, step: Step, lost: _Lost) -> bool:
@@ -210,7 +225,9 @@ class _InterruptedRun(Run):
     def _give_up(self) -> None:
         """Cuts the program off, as it cannot go on here."""
         self.outcome.given_up += 1
-        self.is_over = self.program.n_ranks == 1
+        self.is_over = self.program.n_ranks == 1  # whose process nothing is refused, as nobody counts on it
+        if self.is_over:
+            return
         try:
             self.gate.run("a program that cannot go on", _interrupt)
         except Interrupt:
