@@ -184,7 +184,7 @@ class Soak:
 
     def _judge(self, outcomes: list) -> None:
         """Counts what became of an interrupted program; raises where it is not as promised."""
-        faults = faults_of(outcomes)
+        faults = faults_of(outcomes, self.options.ranks is None)
         if faults:
             places = [outcome.place for outcome in outcomes]
             raise AssertionError("\n".join([f"interrupted at {places}", *faults]))

@@ -99,6 +99,7 @@ class Lifeline:
         self._next_news = 0.0
         self._asked: list[int] = []  # those that wait for an answer to `CutOff`
         self._heard: set[int] = set()
+        self._author = process.size  # of the text at the gate: the least of the processes that were cut off
         self._bell = Bell()
         for other, number in neighbours.items():
             self._bell.attend(other, number)
@@ -156,7 +157,7 @@ class Lifeline:
         if isinstance(said, Report):
             self.hang.hear(said)
         elif isinstance(said, CutOff):
-            self._process.gate.bar(said.text)
+            self._bar(said.text, source)
             self._asked.append(source)
         elif isinstance(said, Heard):
             self._heard.add(source)
@@ -174,8 +175,7 @@ class Lifeline:
 
     def cut_off(self, text: str) -> None:
         """Bars the gates of all processes.  Returns when they have answered, or after two seconds."""
-        gate = self._process.gate
-        gate.bar(text)
+        self._bar(text, self._process.rank)
         self._collecting = threading.Lock()  # which the operation that was cut off may have left locked
         self._control.post_all(pickle.dumps(CutOff(text)))
         deadline = time.monotonic() + _ANSWER_SECONDS
@@ -183,6 +183,17 @@ class Lifeline:
             self._collect()
             self._answer(is_quiet=True)  # what is under way here is the operation that was cut off
             time.sleep(1e-4)
+
+    def _bar(self, text: str, source: int) -> None:
+        """Shuts the gate.  Of several processes that were cut off at once the first says why, everywhere: each has heard
+        of all others when it has their answers.
+        """
+        gate = self._process.gate
+        if source < self._author:
+            self._author = source
+            if gate.text:
+                gate.text = text
+        gate.bar(text)
 
     def _answer(self, is_quiet: bool = False) -> None:
         while self._asked and (is_quiet or self._process.gate.is_quiet):
