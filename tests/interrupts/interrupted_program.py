@@ -14,6 +14,7 @@ Whatever an operation returned before is right.
 
 from __future__ import annotations
 
+import pickle
 import random
 import signal
 import sys
@@ -184,6 +185,10 @@ class _InterruptedRun(Run):
         except sg.SpmdError as error:
             self.outcome.errors.add(f"step {i}: {type(error).__name__}: {error}")
             self._give_up()
+        except pickle.PicklingError:  # which Python raises in place of what comes while it looks up a type
+            self.is_cut = True
+            if not self.gate.text:
+                self._blame(f"step {i}, {step}: not cut off by\n{traceback.format_exc()}")
         except BaseException as error:
             if type(error).__name__ == "RankStopped":
                 raise

@@ -95,7 +95,7 @@ class Lifeline:
         self._words = LastWords(process.rank, word, process.rank == 0 or 0 in neighbours, self._abort)
         self.hang = HangWatch(process, control.post_all, self._words.insist, self.departed, memory_of)
         self._stops = False
-        self._collecting = threading.Lock()
+        self._collecting = threading.RLock()
         self._next_news = 0.0
         self._asked: list[int] = []  # those that wait for an answer to `CutOff`
         self._heard: set[int] = set()
@@ -176,7 +176,8 @@ class Lifeline:
     def cut_off(self, text: str) -> None:
         """Bars the gates of all processes.  Returns when they have answered, or after two seconds."""
         self._bar(text, self._process.rank)
-        self._collecting = threading.Lock()  # which the operation that was cut off may have left locked
+        while self._collecting._is_owned():  # the operation that was cut off may have left it locked
+            self._collecting.release()
         self._control.post_all(pickle.dumps(CutOff(text)))
         deadline = time.monotonic() + _ANSWER_SECONDS
         while len(self._heard | self.departed.keys()) < self._process.size - 1 and time.monotonic() < deadline:
