@@ -327,6 +327,7 @@ class _timer:
     def __init__(self, interruption: Interruption | None, outcome: Outcome):
         self._seconds = None if interruption is None else interruption.seconds
         self._interruption, self._outcome = interruption, outcome
+        self._is_over = False
 
     def __enter__(self):
         if self._seconds is not None:
@@ -335,6 +336,7 @@ class _timer:
 
     def __exit__(self, *_):
         if self._seconds is not None:
+            self._is_over = True
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, self._before)
 
@@ -345,4 +347,5 @@ class _timer:
                 self._outcome.place = f"{frame.f_code.co_filename}:{frame.f_lineno} signal"
                 raise self._interruption.kind(self._outcome.place)
             outer = outer.f_back
-        signal.setitimer(signal.ITIMER_REAL, 20e-6)
+        if not self._is_over:
+            signal.setitimer(signal.ITIMER_REAL, 20e-6)
