@@ -102,8 +102,11 @@ class SimulatedRanks:
     def run_interrupted(self, program: Program, seed) -> list:
         """As on MPI; every other program runs in an order that is drawn as well, one rank at a time."""
         interruptions, order = draw_interruptions(seed, program), seed[1] if seed[1] % 2 else None
-        options = {"ranks": program.n_ranks, "seed": order, "timeout": LIMIT_SECONDS}
-        return sg.run_spmd(play_interrupted, program, interruptions, **options)
+        # No ``timeout``: the watch of that looks at frames of other threads, which Python 3.11 confuses with tracing.
+        faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True)
+        outcomes = sg.run_spmd(play_interrupted, program, interruptions, ranks=program.n_ranks, seed=order)
+        faulthandler.cancel_dump_traceback_later()
+        return outcomes
 
     def most(self, *figures: float) -> list[float]:
         return list(figures)

@@ -25,7 +25,7 @@ def test_random_programs_end_rightly_or_with_the_promised_error():
         interruptions = draw_interruptions((23, number), program)
         with sg.forced_path(program.path):
             order = number if number % 2 else None
-            outcomes = sg.run_spmd(play_interrupted, program, interruptions, ranks=program.n_ranks, seed=order, timeout=60)
+            outcomes = sg.run_spmd(play_interrupted, program, interruptions, ranks=program.n_ranks, seed=order)
         assert not faults_of(outcomes), f"program {number}\n{program}\n" + "\n".join(faults_of(outcomes))
         n_interrupted += any(outcome.place for outcome in outcomes)
         n_cut += any(outcome.texts for outcome in outcomes)
