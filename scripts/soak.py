@@ -200,8 +200,8 @@ class Soak:
     def _report(self, elapsed: float, memory: list[float]) -> None:
         own, shared = memory
         self.say(
-            f"{elapsed / 60:9.1f}  {self.n_programs:9d}  {self.n_steps:10d}  {self.n_bytes / MIB:14.1f}  {self.n_failures:8d}"
-            f"  {own:7.1f}  {shared:10.1f}"
+            f"{elapsed / 60:9.1f}  {self.n_programs:9d}  {self.n_steps:10d}  {self.n_bytes / MIB:14.1f}"
+            f"  {self.n_failures:8d}  {own:7.1f}  {shared:10.1f}"
         )
         if self.ends:
             self.say("          programs " + ", ".join(f"{how}: {count}" for how, count in self.ends.items()))
@@ -219,7 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20.0, help="how long (20)")
     parser.add_argument("--seed", type=int, default=0, help="of the programs (0)")
-    parser.add_argument("--ranks", "--simulated", type=int, help="simulated ranks; without it, the processes of mpiexec")
+    parser.add_argument("--ranks", "--simulated", type=int, help="simulated ranks (the processes of mpiexec)")
     parser.add_argument("--steps", type=int, help="at most so many in a program (24; with --interrupts 6)")
     parser.add_argument("--paths", nargs="+", choices=PATHS, help="only these")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="begin with the program of this number (0)")

@@ -186,8 +186,8 @@ class Lifeline:
             time.sleep(1e-4)
 
     def _bar(self, text: str, source: int) -> None:
-        """Shuts the gate.  Of several processes that were cut off at once the first says why, everywhere: each has heard
-        of all others when it has their answers.
+        """Shuts the gate.  Of several processes that were cut off at once the first says why: each of them has heard
+        of the others when it has their answers.
         """
         gate = self._process.gate
         if source < self._author:

@@ -151,8 +151,8 @@ class World:
     def free(self) -> None:
         """Gives all its communicators back; collective, when the user frees the communicator it was made from.
 
-        Not where an operation was cut off: its requests may be under way for ever, which must not be freed then, and its
-        messages may lie anywhere, which MPI would hand to the next communicator that it makes in the same place.
+        Not where an operation was cut off: its requests may be under way for ever, and must not be freed then; its
+        messages may lie anywhere, and MPI would hand them to the next communicator that it makes in the same place.
         """
         self._leave()
         if self.process.gate.text != _CLOSED:
