@@ -8,29 +8,42 @@ any order on grids of up to as many ranks as there are, on all paths in turn.  P
 after the first failure, which is shown with its program and the options that play it again, or if memory has grown in
 the second half of the time: in the first, kernels are compiled, and what is kept fills up.
 
+    mpiexec -n 3 python scripts/soak.py --interrupts --programs 2000
+    python scripts/soak.py --simulated 4 --interrupts --programs 100000
+
+With ``--interrupts`` one or two ranks of every program are interrupted at a random moment, by a trace function or,
+under MPI, also by a timer's signal; they catch it and go on.  What must hold all the same is said in
+tests/interrupts/interrupted_program.py.  Every program has a communicator of its own then.
+
 For pretended nodes and the mixed path set SPMD_GRID_RANKS_PER_NODE=2; to have hangs reported, SPMD_GRID_TIMEOUT=60.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import sys
 import time
 import traceback
+from collections import Counter
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "properties"))
+sys.path += [str(Path(__file__).resolve().parents[1] / "tests" / room) for room in ("properties", "interrupts")]
 
 import numpy as np  # noqa: E402
 from draws import RandomDraw  # noqa: E402
+from interrupted_program import draw_interruptions, faults_of, play_interrupted  # noqa: E402
 from program_generator import make_program  # noqa: E402
 from program_runner import play  # noqa: E402
 from program_steps import PATHS, Program  # noqa: E402
 
 import spmd_grid as sg  # noqa: E402
 from spmd_grid.testing.ranks import run_on_mpi, world_size  # noqa: E402
+from spmd_grid.transport.launch import as_communicator, use_world  # noqa: E402
 
 MIB = 1 << 20
+LIMIT_SECONDS = 120  # of an interrupted program: one that takes longer hangs
+LONGEST_SECONDS = 0.02  # until a timer's signal comes
 COLUMNS = "  minutes   programs  operations  MiB of results  failures  own MiB  shared MiB"
 
 
@@ -53,6 +66,24 @@ class MpiRanks:
     def run(self, program: Program, name: str) -> None:
         run_on_mpi(program.n_ranks, play_named, program, name)
 
+    def run_interrupted(self, program: Program, seed) -> list:
+        """What became of it on every rank, on a communicator that ends with it; known to all processes."""
+        from mpi4py import MPI
+
+        interruptions = draw_interruptions(seed, program, LONGEST_SECONDS)
+        takes_part = MPI.COMM_WORLD.rank < program.n_ranks
+        comm = MPI.COMM_WORLD.Split(0 if takes_part else MPI.UNDEFINED)
+        outcome = None
+        faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True)
+        if takes_part:
+            with use_world(as_communicator(comm)):
+                outcome = play_interrupted(program, interruptions)
+        outcomes = MPI.COMM_WORLD.allgather(outcome)
+        if takes_part:
+            comm.Free()
+        faulthandler.cancel_dump_traceback_later()
+        return outcomes[: program.n_ranks]
+
     def most(self, *figures: float) -> list[float]:
         return sg.all_reduce(np.array(figures), self.grid, [0], "max").tolist()
 
@@ -67,6 +98,15 @@ class SimulatedRanks:
 
     def run(self, program: Program, name: str) -> None:
         sg.run_spmd(play_named, program, name, ranks=program.n_ranks)
+
+    def run_interrupted(self, program: Program, seed) -> list:
+        """As on MPI; every other program runs in an order that is drawn as well, one rank at a time."""
+        interruptions, order = draw_interruptions(seed, program), seed[1] if seed[1] % 2 else None
+        # No ``timeout``: the watch of that looks at frames of other threads, which Python 3.11 confuses with tracing.
+        faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True)
+        outcomes = sg.run_spmd(play_interrupted, program, interruptions, ranks=program.n_ranks, seed=order)
+        faulthandler.cancel_dump_traceback_later()
+        return outcomes
 
     def most(self, *figures: float) -> list[float]:
         return list(figures)
@@ -90,9 +130,10 @@ class Soak:
 
     def __init__(self, ranks, options):
         self.ranks, self.options = ranks, options
-        self.n_programs = self.n_steps = self.n_bytes = 0
+        self.n_programs = self.n_steps = self.n_bytes = self.n_failures = 0
         self.began = time.perf_counter()
         self.first: list[float] | None = None  # memory after the first half
+        self.ends: Counter[str] = Counter()  # of interrupted programs
 
     def say(self, *words) -> None:
         if self.ranks.speaks:
@@ -107,7 +148,9 @@ class Soak:
         number = options.first
         while elapsed < wanted and number - options.first < (options.programs or sys.maxsize):
             if not self._play(number, paths):
-                return False
+                self.n_failures += 1
+                if not options.keep_going:
+                    return False
             number += 1
             elapsed, *memory = self.ranks.most(time.perf_counter() - self.began, *resident_mib())
             if self.first is None and elapsed >= wanted / 2:
@@ -117,7 +160,7 @@ class Soak:
                 self._report(elapsed, memory)
         _, *memory = self.ranks.most(0.0, *resident_mib())
         self._report(elapsed, memory)
-        return self._is_steady(memory)
+        return self._is_steady(memory) and not self.n_failures
 
     def _play(self, number: int, paths: list[str]) -> bool:
         options = self.options
@@ -126,9 +169,13 @@ class Soak:
         name = f"program {number} of seed {options.seed}"
         try:
             with sg.forced_path(program.path):
-                self.ranks.run(program, name)
+                if options.interrupts:
+                    self._judge(self.ranks.run_interrupted(program, (options.seed, number)))
+                else:
+                    self.ranks.run(program, name)
         except Exception:
             again = f"--seed {options.seed} --first {number} --programs 1 --steps {options.steps}"
+            again += f"{' --interrupts' * options.interrupts}"
             chosen = f" --paths {' '.join(options.paths)}" if options.paths else ""
             self.say(f"FAILED: {name}, after {self.n_programs} others; again with {again}{chosen}\n{program}\n")
             self.say(traceback.format_exc())
@@ -138,12 +185,26 @@ class Soak:
         self.n_bytes += program.n_bytes
         return True
 
+    def _judge(self, outcomes: list) -> None:
+        """Counts what became of an interrupted program; raises where it is not as promised."""
+        faults = faults_of(outcomes, self.options.ranks is None)
+        if faults:
+            places = [outcome.place for outcome in outcomes]
+            raise AssertionError("\n".join([f"interrupted at {places}", *faults]))
+        self.ends["interrupted"] += any(outcome.place for outcome in outcomes)
+        self.ends["cut off"] += any(outcome.texts for outcome in outcomes)
+        self.ends["told by one error"] += any(outcome.errors for outcome in outcomes)
+        self.ends["with operations called again"] += any(outcome.again for outcome in outcomes)
+        self.ends["with results made up for"] += any(outcome.made_up for outcome in outcomes)
+
     def _report(self, elapsed: float, memory: list[float]) -> None:
         own, shared = memory
         self.say(
-            f"{elapsed / 60:9.1f}  {self.n_programs:9d}  {self.n_steps:10d}  {self.n_bytes / MIB:14.1f}  {0:8d}"
-            f"  {own:7.1f}  {shared:10.1f}"
+            f"{elapsed / 60:9.1f}  {self.n_programs:9d}  {self.n_steps:10d}  {self.n_bytes / MIB:14.1f}"
+            f"  {self.n_failures:8d}  {own:7.1f}  {shared:10.1f}"
         )
+        if self.ends:
+            self.say("          programs " + ", ".join(f"{how}: {count}" for how, count in self.ends.items()))
 
     def _is_steady(self, memory: list[float]) -> bool:
         grown = [now - then for now, then in zip(memory, self.first or memory, strict=True)]
@@ -158,13 +219,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20.0, help="how long (20)")
     parser.add_argument("--seed", type=int, default=0, help="of the programs (0)")
-    parser.add_argument("--ranks", type=int, help="simulated ranks; without it, the processes of mpiexec")
-    parser.add_argument("--steps", type=int, default=24, help="at most so many in a program (24)")
+    parser.add_argument("--ranks", "--simulated", type=int, help="simulated ranks (the processes of mpiexec)")
+    parser.add_argument("--steps", type=int, help="at most so many in a program (24; with --interrupts 6)")
     parser.add_argument("--paths", nargs="+", choices=PATHS, help="only these")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="begin with the program of this number (0)")
     parser.add_argument("--programs", type=int, metavar="N", help="end after so many")
     parser.add_argument("--growth", type=float, default=64.0, metavar="MIB", help="of memory that passes (64)")
+    parser.add_argument("--keep-going", action="store_true", help="go on after failures")
+    parser.add_argument("--interrupts", action="store_true", help="exceptions at random moments; short programs")
     options = parser.parse_args()
+    if options.steps is None:
+        options.steps = 6 if options.interrupts else 24
     ranks = MpiRanks() if options.ranks is None else SimulatedRanks(options.ranks)
     soak = Soak(ranks, options)
     sane = soak.go()

@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from spmd_grid.errors import DTypeError, OutputError, ShapeError, SpmdError
+from spmd_grid.errors import CutOffError, DTypeError, OutputError, ShapeError, SpmdError
 from spmd_grid.exchange.execute import next_tag, run_direct, send_and_receive
 from spmd_grid.exchange.header import Facts
 from spmd_grid.exchange.paths import DIRECT, chosen_path
@@ -265,6 +265,8 @@ class _Course:
             try:
                 lines[call], _ = call.open(opening, None)
             except SpmdError as error:
+                if error.cuts_off or isinstance(error, CutOffError):
+                    raise  # nobody comes to a second round
                 problem = error
         if problem is not None:
             raise problem

@@ -39,6 +39,10 @@ class Run:
         for plan in self.plans.values():
             plan.close()
 
+    def call(self, operation, *args, **options):
+        """The operation; here all of them pass, for those who want to come between."""
+        return operation(*args, **options)
+
     def keep(self, step: Step, value) -> None:
         if step.into is not None:
             self.values[step.into] = value
@@ -60,12 +64,13 @@ class Run:
         args, x = step.args, self.values[step.on[0]]
         wanted = step.gives[self.rank]
         if args["form"] == "plan":
-            result = self.plan_of(step, x).run(x)
+            result = self.call(self.plan_of(step, x).run, x)
         else:
             out = None
             if args["form"] == "out" and wanted is not None:
                 out = in_memory(np.zeros_like(wanted, order="C"), args["memory"])
-            result = getattr(sg, args["name"])(x, self.grids[args["k"]], args["axes"], **args["args"], out=out)
+            operation = getattr(sg, args["name"])
+            result = self.call(operation, x, self.grids[args["k"]], args["axes"], **args["args"], out=out)
             assert out is None or result is out
         assert x is None or result is None or not np.shares_memory(result, x)
         self.check(step, result)
@@ -75,11 +80,10 @@ class Run:
         args, x = step.args, self.values[step.on[0]]
         if args["form"] == "plan.start":
             plan = self.plan_of(step, x)
-            self.begun[step.into] = plan.start(x)
+            self.begun[step.into] = self.call(plan.start, x)
         else:
-            self.begun[step.into] = getattr(sg, args["name"]).start(
-                x, self.grids[args["k"]], args["axes"], **args["args"]
-            )
+            start = getattr(sg, args["name"]).start
+            self.begun[step.into] = self.call(start, x, self.grids[args["k"]], args["axes"], **args["args"])
 
     def plan_of(self, step: Step, x):
         """A plan of an operation; one that is under way is not asked again, but another is made."""
@@ -91,7 +95,7 @@ class Run:
         if on not in self.plans:
             make = getattr(sg, args["name"]).plan
             named = {"result_dtype" if name == "dtype" else name: value for name, value in args["args"].items()}
-            self.plans[on] = make(self.grids[args["k"]], *facts, args["axes"], **named)
+            self.plans[on] = self.call(make, self.grids[args["k"]], *facts, args["axes"], **named)
         return self.plans[on]
 
     def messages(self, step: Step) -> None:
@@ -101,7 +105,7 @@ class Run:
     def from_anybody(self, step: Step) -> None:
         found = self.exchange(step)
         # Until all is received nobody goes on: who takes anybody's messages would take those of a later step.
-        sg.all_reduce(1, self.grids[step.args["k"]], step.args["axes"], "sum")
+        self.call(sg.all_reduce, 1, self.grids[step.args["k"]], step.args["axes"], "sum")
         assert_merged(found, step.gives[self.rank])
 
     def exchange(self, step: Step) -> list:
@@ -114,18 +118,18 @@ class Run:
             return [int(i) for i in np.unravel_index(member, sizes)] if axes else []
 
         sent = [
-            sg.send.start(self.values[step.on[i]], grid, axes, destination=device(to))
+            self.call(sg.send.start, self.values[step.on[i]], grid, axes, destination=device(to))
             for i, source, to in listed
             if source == me
         ]
         sources = [device(source) if step.does == "messages" else None for _, source, to in listed if to == me]
         if step.args["form"] == "start":
-            begun = [sg.recv.start(grid, axes, source=source) for source in sources]
-            taken = [request.wait() for request in begun[::-1]][::-1]
+            begun = [self.call(sg.recv.start, grid, axes, source=source) for source in sources]
+            taken = [self.call(request.wait) for request in begun[::-1]][::-1]
         else:
-            taken = [sg.recv(grid, axes, source=source) for source in sources]
+            taken = [self.call(sg.recv, grid, axes, source=source) for source in sources]
         for request in sent:
-            request.wait()
+            self.call(request.wait)
         return taken
 
     def look(self, step: Step) -> None:
@@ -138,13 +142,14 @@ class Run:
         sharding, grid, shape = args["sharding"], self.grids[args["k"]], args["shape"]
         whole = make_array(shape, args["dtype"], "C", args["seed"])
         if args["how"] == "full":
-            a = sg.full(shape, sharding, grid, args["dtype"], fill_value=1)
+            a = self.call(sg.full, shape, sharding, grid, args["dtype"], fill_value=1)
         elif args["how"] == "from_function":
-            a = sg.from_function(lambda *cells: whole[cells], shape, sharding, grid)
+            a = self.call(sg.from_function, lambda *cells: whole[cells], shape, sharding, grid)
         elif args["how"] == "from_local":
-            a = sg.ShardedArray.from_local(step.gives[self.rank].copy(), sharding, grid, shape)
+            local = step.gives[self.rank].copy()
+            a = self.call(sg.ShardedArray.from_local, local, sharding, grid, shape)
         else:
-            a = sg.ShardedArray.from_global(whole, sharding, grid)
+            a = self.call(sg.ShardedArray.from_global, whole, sharding, grid)
         self.keep(step, a)
         self.check(step, a.local)
 
@@ -159,21 +164,21 @@ class Run:
         a, args = self.values[step.on[0]], step.args
         s = a.sharding
         if args["how"] == "plan":
-            self.halo_of(step, [a]).update(a)
+            self.call(self.halo_of(step, [a]).update, a)
         elif args["how"] == "method" or s.halo_sizes is None:
-            assert a.update_halo(args["periodic"]) is a
+            assert self.call(a.update_halo, args["periodic"]) is a
         else:
-            call = sg.update_halo.start if args["how"] == "started" else sg.update_halo
-            done = call(
-                a.local, a.grid, s.split_axes, s.halo_sizes, args["periodic"], global_shape=a.shape, blocks=s.blocks,
-                sharded_dims_offsets=s.sharded_dims_offsets,
+            update = sg.update_halo.start if args["how"] == "started" else sg.update_halo
+            done = self.call(
+                update, a.local, a.grid, s.split_axes, s.halo_sizes, args["periodic"], global_shape=a.shape,
+                blocks=s.blocks, sharded_dims_offsets=s.sharded_dims_offsets,
             )  # fmt: skip
-            assert (done.wait() if args["how"] == "started" else done) is a.local
+            assert (self.call(done.wait) if args["how"] == "started" else done) is a.local
         self.check(step, a.local)
 
     def start_refresh(self, step: Step) -> None:
         halo = self.halo_of(step, [self.values[step.on[0]]])
-        halo.start(self.values[step.on[0]])
+        self.call(halo.start, self.values[step.on[0]])
         self.begun[step.on[0]] = halo
 
     def halo_of(self, step: Step, fields) -> sg.HaloExchange:
@@ -182,7 +187,9 @@ class Run:
         key = f"halo {step.on[: len(fields)]} {options}"
         if key not in self.plans:
             n = len(fields)
-            self.plans[key] = sg.HaloExchange(a.grid, a.sharding, a.shape, a.dtype, n_fields=n, **options)
+            self.plans[key] = self.call(
+                sg.HaloExchange, a.grid, a.sharding, a.shape, a.dtype, n_fields=n, **options
+            )
         return self.plans[key]
 
     @staticmethod
@@ -192,7 +199,8 @@ class Run:
     def overlap(self, step: Step) -> None:
         args, arrays = step.args, [self.values[place] for place in step.on]
         fields, (out,) = arrays[: args["n_fields"]], arrays[args["n_fields"] :] or [None]
-        result = sg.map_overlap(
+        result = self.call(
+            sg.map_overlap,
             shifted_sum,
             tuple(fields) if len(fields) > 1 else fields[0],
             args["radius"],
@@ -210,20 +218,20 @@ class Run:
         a, args = self.values[step.on[0]], step.args
         target, grid = args["sharding"], self.grids[args["k"]]
         if args["how"] == "method":
-            b = a.reshard(target, grid, strategy=args["strategy"])
+            b = self.call(a.reshard, target, grid, strategy=args["strategy"])
         else:
             if args["how"] == "plan":
                 plan = sg.plan_reshard(a.sharding, target, a.shape, a.dtype, strategy=args["strategy"])
-                local = sg.run_plan(plan, a.local, a.grid)
+                local = self.call(sg.run_plan, plan, a.local, a.grid)
             else:
-                local = sg.reshard(a.local, a.sharding, target, a.grid, a.shape, strategy=args["strategy"])
-            b = sg.ShardedArray.from_local(local, target, grid, a.shape)
+                local = self.call(sg.reshard, a.local, a.sharding, target, a.grid, a.shape, strategy=args["strategy"])
+            b = self.call(sg.ShardedArray.from_local, local, target, grid, a.shape)
         self.keep(step, b)
         if step.gives is not None:
             self.check(step, b.local)
 
     def to_global(self, step: Step) -> None:
-        self.check(step, self.values[step.on[0]].to_global(step.args["root"]))
+        self.check(step, self.call(self.values[step.on[0]].to_global, step.args["root"]))
 
     def cores(self, step: Step) -> None:
         x = self.values[step.on[0]].core.copy()
@@ -240,7 +248,7 @@ class Run:
         in_order = [*zip(step.on, step.gives[self.rank], strict=True)]
         for place, wanted in in_order[turn:] + in_order[:turn]:
             begun = self.begun.pop(place)
-            result = begun.wait()
+            result = self.call(begun.wait)
             if isinstance(begun, sg.HaloExchange):
                 result = self.values[place].local
             else:

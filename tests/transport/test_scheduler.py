@@ -21,8 +21,7 @@ def test_the_last_rank_that_ran_ends(seed):
     def waits(rank):
         try:
             scheduler.begin(rank)
-            with scheduler.lock:
-                scheduler.wait(rank, Wait(lambda: ready(rank), lambda: "recv", lambda: [1 - rank]))
+            scheduler.wait(rank, Wait(lambda: ready(rank), lambda: "recv", lambda: [1 - rank]), lambda: None)
         except RankStopped:
             pass
 

@@ -29,7 +29,7 @@ from spmd_grid.watch.settings import Settings
 
 __all__ = ["MpiCommunicator"]
 
-# Polls before a wait becomes blocking (or, with more ranks than cores, sleepy).
+# Polls before a wait looks after other things as well (and, with more ranks than cores, sleeps).
 _EAGER_POLLS = 4000
 _POLITE_POLLS = 20
 # A polite rank sleeps a part of what it has waited so far, so it oversleeps by no more than that part.
@@ -300,9 +300,6 @@ class MpiCommunicator:
             for _ in range(_POLITE_POLLS if self._polite else _EAGER_POLLS):
                 if test():
                     return
-            if not self._polite and request.Wait is not None:
-                request.Wait()
-                return
         self._poll(test)
 
     def _poll(self, test) -> None:

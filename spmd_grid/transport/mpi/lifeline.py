@@ -95,10 +95,11 @@ class Lifeline:
         self._words = LastWords(process.rank, word, process.rank == 0 or 0 in neighbours, self._abort)
         self.hang = HangWatch(process, control.post_all, self._words.insist, self.departed, memory_of)
         self._stops = False
-        self._collecting = threading.Lock()
+        self._collecting = threading.RLock()
         self._next_news = 0.0
         self._asked: list[int] = []  # those that wait for an answer to `CutOff`
         self._heard: set[int] = set()
+        self._author = process.size  # of the text at the gate: the least of the processes that were cut off
         self._bell = Bell()
         for other, number in neighbours.items():
             self._bell.attend(other, number)
@@ -156,7 +157,7 @@ class Lifeline:
         if isinstance(said, Report):
             self.hang.hear(said)
         elif isinstance(said, CutOff):
-            self._process.gate.bar(said.text)
+            self._bar(said.text, source)
             self._asked.append(source)
         elif isinstance(said, Heard):
             self._heard.add(source)
@@ -174,15 +175,26 @@ class Lifeline:
 
     def cut_off(self, text: str) -> None:
         """Bars the gates of all processes.  Returns when they have answered, or after two seconds."""
-        gate = self._process.gate
-        gate.bar(text)
-        self._collecting = threading.Lock()  # which the operation that was cut off may have left locked
+        self._bar(text, self._process.rank)
+        while self._collecting._is_owned():  # the operation that was cut off may have left it locked
+            self._collecting.release()
         self._control.post_all(pickle.dumps(CutOff(text)))
         deadline = time.monotonic() + _ANSWER_SECONDS
         while len(self._heard | self.departed.keys()) < self._process.size - 1 and time.monotonic() < deadline:
             self._collect()
             self._answer(is_quiet=True)  # what is under way here is the operation that was cut off
             time.sleep(1e-4)
+
+    def _bar(self, text: str, source: int) -> None:
+        """Shuts the gate.  Of several processes that were cut off at once the first says why: each of them has heard
+        of the others when it has their answers.
+        """
+        gate = self._process.gate
+        if source < self._author:
+            self._author = source
+            if gate.text:
+                gate.text = text
+        gate.bar(text)
 
     def _answer(self, is_quiet: bool = False) -> None:
         while self._asked and (is_quiet or self._process.gate.is_quiet):

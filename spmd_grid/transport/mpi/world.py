@@ -32,6 +32,7 @@ class World:
 
     pending: list = []  # of this process, whatever the communicator: whoever waits moves all
     tokens = [True]  # so is the gate: an operation at a time
+    cut_off: list[World] = []  # worlds that the user has given back, whose memory MPI may still write to
     is_traced = False  # of the worlds of this process the first is
 
     def __init__(self, user_comm):
@@ -133,9 +134,15 @@ class World:
 
     def close(self) -> None:
         """Frees what MPI would complain about; runs once, when the program ends."""
+        self._leave()
+        self._release()
+
+    def _leave(self) -> None:
         if self.lifeline is not None:
             self.lifeline.close()
         self.process.gate.bar(_CLOSED)
+
+    def _release(self) -> None:
         for wire in tuple(self.wires):
             wire.close()
         for group in self.groups.values():
@@ -144,13 +151,14 @@ class World:
     def free(self) -> None:
         """Gives all its communicators back; collective, when the user frees the communicator it was made from.
 
-        Those of a program that was cut off are kept: messages are still on their way in them, and MPI would hand them
-        to the next communicator that gets the number of a freed one.
+        Not where an operation was cut off: its requests may be under way for ever, and must not be freed then; its
+        messages may lie anywhere, and MPI would hand them to the next communicator that it makes in the same place.
         """
-        was_cut_off = bool(self.process.gate.text)
-        self.close()
-        if was_cut_off:
+        self._leave()
+        if self.process.gate.text != _CLOSED:
+            self.cut_off.append(self)
             return
+        self._release()
         own = [self.alone, self.comm, *([] if self._control is None else [self._control])]
         # In an order that all agree on: which of them was first heard of differs between processes.
         groups = sorted(self.groups.values(), key=lambda group: group.processes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -59,9 +60,7 @@ class ThreadWorld:
         """Bars the gates of all ranks; returns when no rank is in an operation but those that are cut off as well."""
         if self.scheduler.failure is not None:
             return  # the run is over
-        for process in self.processes:
-            process.gate.bar(text)
-        self.scheduler.break_off()
+        self.scheduler.break_off(partial(self._bar, text))
         deadline = time.monotonic() + _QUIET_SECONDS
         with self.scheduler.lock:
             self._n_cut_off += 1  # those are in their operations still, and touch nothing of others any more
@@ -70,6 +69,10 @@ class ThreadWorld:
             and time.monotonic() < deadline
         ):
             time.sleep(1e-4)
+
+    def _bar(self, text: str) -> None:
+        for process in self.processes:
+            process.gate.bar(text)
 
     def close(self) -> None:
         """Ends the trace, if there is one; the last act of the run."""

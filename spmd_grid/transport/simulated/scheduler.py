@@ -150,8 +150,11 @@ class Scheduler:
         """Whether a thread of this rank waits."""
         return self._state[rank] is WAITING
 
-    def break_off(self) -> None:
+    def break_off(self, bar: Callable[[], None]) -> None:
         """An operation was cut off: whoever waits goes on, now and ever after; whoever looks is told by its gate.
+
+        ``bar()`` shuts the gates, under the lock: of two ranks that are cut off at once only one says why, and no rank
+        that finds its gate shut ends the program while another one still waits for it.
 
         The calling rank may have been cut off in the midst of waiting: its own state tells nothing, and it may hold the
         lock.
@@ -159,6 +162,7 @@ class Scheduler:
         while self.lock._is_owned():
             self.lock.release()
         with self.lock:
+            bar()
             self._is_off = True
             self._random = None
             for rank, state in enumerate(self._state):

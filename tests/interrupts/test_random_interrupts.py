@@ -1,0 +1,52 @@
+"""Exceptions at random moments of random programs, and the cases that these have brought to light."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path += [str(Path(__file__).resolve().parents[1] / room) for room in ("interrupts", "properties")]
+
+from draws import RandomDraw  # noqa: E402
+from interrupted_program import draw_interruptions, faults_of, play_interrupted  # noqa: E402
+from interrupting import Events, Interrupt  # noqa: E402
+from program_generator import make_program  # noqa: E402
+from program_steps import PATHS  # noqa: E402
+
+import spmd_grid as sg  # noqa: E402
+
+PROGRAMS = 150
+
+
+def test_random_programs_end_rightly_or_with_the_promised_error():
+    n_interrupted = n_cut = 0
+    for number in range(PROGRAMS):
+        program = make_program(RandomDraw(23, number), 4, 6, [PATHS[number % len(PATHS)]])
+        interruptions = draw_interruptions((23, number), program)
+        with sg.forced_path(program.path):
+            order = number if number % 2 else None
+            outcomes = sg.run_spmd(play_interrupted, program, interruptions, ranks=program.n_ranks, seed=order)
+        assert not faults_of(outcomes), f"program {number}\n{program}\n" + "\n".join(faults_of(outcomes))
+        n_interrupted += any(outcome.place for outcome in outcomes)
+        n_cut += any(outcome.texts for outcome in outcomes)
+    assert n_interrupted > PROGRAMS / 2 and n_cut > PROGRAMS / 3, "the interrupts do not come to the operations"
+
+
+def update_in_two_dimensions(n):
+    """The error of a halo update that rank 2 leaves at event ``n``."""
+    try:
+        grid = sg.init_grid((2, 2))
+        with Events(n if grid.rank == 2 else None).watch():
+            sg.update_halo(np.zeros((5, 5)), grid, [[0], [1]], [1, 1, 1, 1])
+    except BaseException as error:
+        return error
+
+
+def test_an_update_in_two_dimensions_takes_no_cut_for_a_neighbours_refusal():
+    n_interrupted = 0
+    for n in range(20, 320):  # at 20 it has begun
+        errors = sg.run_spmd(update_in_two_dimensions, n, ranks=4, seed=n)
+        if isinstance(errors[2], Interrupt):
+            n_interrupted += 1
+            assert {type(errors[rank]) for rank in (0, 1, 3)} <= {sg.CutOffError, type(None)}, (n, errors)
+    assert n_interrupted > 100
