@@ -54,7 +54,8 @@ def meet_in_the_gate(grid, loop, everybody, first, second):
     everybody()
     if grid.rank == 0:
         thread = Thread(kit.ways[first], 3.0)
-        until(lambda: not gate.is_quiet)
+        looks = iter(range(10))  # it is in its last part, which waits, when nothing changes any more
+        until(lambda: not gate.is_quiet and next(looks, None) is None)
         found = [outcome(kit.ways[second], 5.0), thread.ended()]
     else:
         until(lambda: gate.text)
@@ -74,14 +75,14 @@ def check_refusals(told, first, second):
 
 def crowd(grid, loop, everybody, names, rounds=30):
     """On every rank a thread per name calls it again and again, and looks whether it gets its own.  Their errors."""
-    kit = WaysIn(grid, loop)
+    kits = [WaysIn(grid, loop) for _ in names]  # plans of its own for each: who is in an exchange of a plan is not told
 
-    def call(name, k):
+    def call(i, name):
         for _ in range(rounds):
-            assert kit.ways[name](k), f"{name} got what is not its own, beside {names}"
+            assert kits[i].ways[name](2.0 + i), f"{name} got what is not its own, beside {names}"
 
     everybody()
-    threads = [Thread(call, name, 2.0 + i, name=f"worker {i}") for i, name in enumerate(names)]
+    threads = [Thread(call, i, name, name=f"worker {i}") for i, name in enumerate(names)]
     return [thread.ended() for thread in threads]
 
 
@@ -138,11 +139,15 @@ CROWDS = [
     ["compiled loop", "halo.update"],
     ["compiled loop", "send and recv"],
     ["run_plan", "reshard"],
-    ["send and recv", "send and recv"],
+    ["send and recv", "all_gather"],
     ["to_global", "array.update_halo"],
 ]
 
 
+# Without a meeting: `zeros` is local, and a loop meets nobody but those in the same plan.
+LOCAL = {"zeros", "compiled loop"}
+
+
 def pairs(ways):
     """Which operations another one comes upon: each is once the first or the second."""
-    return [(first, "all_reduce") for first in FIRST] + [("all_reduce", second) for second in ways]
+    return [(first, "all_reduce") for first in FIRST] + [("all_reduce", name) for name in ways if name not in LOCAL]
