@@ -14,15 +14,15 @@ import spmd_grid as sg
 warnings.simplefilter("ignore", DeprecationWarning)  # of fork beside threads, which is what is tried
 
 grid = sg.init_grid((-1,))
-kit = WaysIn(grid, compiled_loop())
-array = sg.full(kit.shape, 5.0, kit.split, grid)
+kit = WaysIn(grid, compiled_loop() if len(sys.argv) > 2 else None)
+array = sg.zeros(kit.shape, kit.split, grid)
 array.local[:] = 5
 kit.arena[:] = 7
 
 
 def go_on():
     for name, way in kit.ways.items():
-        if "arena" not in name:
+        if name != "all_reduce in the arena":
             assert way(2.0) and way(3.0), f"{name} of the parent"
 
 
@@ -35,7 +35,7 @@ def trial(request, pipe):
 
 def main():
     go_on()
-    for how in ("_exit", "sys.exit", "return", "raise", "multiprocessing"):
+    for how in sys.argv[1:]:
         request = sg.all_reduce.start(1, grid, [0])
         reading, writing = os.pipe()
         if how == "multiprocessing":
@@ -61,6 +61,7 @@ def main():
         code = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
         assert code == {"_exit": 3, "sys.exit": 3, "raise": 1}.get(how, 0), f"{how}: {code}"
         go_on()
+        kit.ways.pop("compiled loop", None)  # it has been seen once; what refuses it is compiled anew in each child
     return True
 
 
