@@ -75,7 +75,7 @@ def check_refusals(told, first, second):
 
 def crowd(grid, loop, everybody, names, rounds=30):
     """On every rank a thread per name calls it again and again, and looks whether it gets its own.  Their errors."""
-    kits = [WaysIn(grid, loop) for _ in names]  # plans of its own for each: who is in an exchange of a plan is not told
+    kits = [WaysIn(grid, loop) for _ in names]  # plans of their own: exchanges do not tell threads apart
 
     def call(i, name):
         for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""The ways into the library, with a number that each call brings along: what it gives tells whose call it was part of."""
+"""The ways into the library, with a number that each call brings along: what it gives tells whose call it was."""
 
 import numpy as np
 

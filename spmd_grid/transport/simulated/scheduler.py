@@ -126,8 +126,9 @@ class Scheduler:
         self._check()
 
     def wait(self, rank: int, wait: Wait, prepare: Callable[[], None]) -> bool:
-        """Waits until ``wait.ready()``, or an operation was cut off; False, at once, while another thread of the rank waits.
+        """Waits until ``wait.ready()``, or an operation was cut off.
 
+        False, at once, while another thread of the rank waits.
         ``prepare`` is called under the lock, each time before it waits: it tells those that will end it.
         """
         with self.lock:
