@@ -151,7 +151,8 @@ class ProcessGrid:
     def allocate(self, shape: Shape, dtype, zeroed: bool = False) -> np.ndarray:
         """A new C-contiguous array, where possible in memory that the other processes of the node can address.
 
-        Local.  What is in it: zeros if ``zeroed``, else anything.
+        Local.  What is in it: zeros if ``zeroed``, else anything.  A child made by fork has that memory in common with
+        its parent: what one writes there, the other reads.  Arrays that the child allocates are its own.
 
         >>> from spmd_grid import run_spmd
         >>> run_spmd(lambda: init_grid((2,)).allocate((2, 1), "i2", zeroed=True).tolist(), ranks=2)

@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 
 from spmd_grid.errors import GridError, SimulationError
 from spmd_grid.transport.communicator import Communicator
@@ -40,26 +41,29 @@ def current_world() -> Communicator:
                 "a grid is made in a thread that is not a simulated rank while simulated ranks run in this process;"
                 " make it in the rank's own thread and hand it over"
             )
-        from spmd_grid.transport import mpi
-
-        world = mpi.open_world()
+        world = _mpi().open_world()
     return world
 
 
 def as_communicator(comm) -> Communicator:
     """The communicator for the ``comm`` argument of ``init_grid``: one of ours, or one of mpi4py's."""
     if type(comm).__module__.startswith("mpi4py"):  # first: to look at the attributes of a null one raises
-        if not is_simulated():
-            from spmd_grid.transport import mpi
-
-            if mpi.is_communicator(comm):
-                return mpi.open_world(comm)
+        if not is_simulated() and _mpi().is_communicator(comm):
+            return _mpi().open_world(comm)
     elif isinstance(comm, Communicator):
         return comm
     raise GridError(
         f"comm is {comm!r}; it must be an intracommunicator of mpi4py that this process is in (under MPI only), or None"
         " for all processes"
     )
+
+
+@cache
+def _mpi():
+    """The transport over MPI, imported when it is needed first; once Python is at its end nothing is imported."""
+    from spmd_grid.transport import mpi
+
+    return mpi
 
 
 def is_simulated() -> bool:

@@ -145,13 +145,14 @@ class Lifeline:
             nap = min(2 * nap, 0.02)
 
     def _collect(self) -> None:
-        if not self._collecting.acquire(blocking=False):
+        collecting = self._collecting  # this one: `cut_off` in another thread may put a new one there meanwhile
+        if not collecting.acquire(blocking=False):
             return  # another thread does
         try:
             for source, message in self._control.poll():
                 self._hear(source, pickle.loads(message))
         finally:
-            self._collecting.release()
+            collecting.release()
 
     def _hear(self, source: int, said: Report | CutOff | Heard | Departure) -> None:
         if isinstance(said, Report):

@@ -10,6 +10,7 @@ import traceback
 from spmd_grid.errors import CutOffError, TransportError
 from spmd_grid.numerals import is_natural
 from spmd_grid.transport.gate import FORKED
+from spmd_grid.transport.mpi.children import end_child, note_ends_of_children
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
 from spmd_grid.transport.mpi.library import MPI, abort
 from spmd_grid.transport.mpi.world import World
@@ -77,7 +78,16 @@ def _close_before_the_end() -> None:
     """Closes all worlds when the program ends, or before that if it finalizes MPI itself."""
     keyval = MPI.Comm.Create_keyval(delete_fn=lambda *_: _close_worlds())
     MPI.COMM_SELF.Set_attr(keyval, True)  # the first act of MPI_Finalize is to delete this
-    atexit.register(lambda: MPI.Is_finalized() or MPI.COMM_SELF.Delete_attr(keyval))
+    note_ends_of_children()
+    atexit.register(_at_exit, keyval)
+
+
+def _at_exit(keyval: int) -> None:
+    if MPI.Is_finalized():
+        return
+    if os.getpid() != _owner:
+        end_child()
+    MPI.COMM_SELF.Delete_attr(keyval)
 
 
 def _forget(world: World) -> None:

@@ -187,10 +187,10 @@ class _Control:
         """The messages that have come since the last call, with their senders."""
         found = []
         status = MPI.Status()
-        while self._comm.Iprobe(status=status):
-            message = bytearray(status.Get_count(MPI.BYTE))
-            source = status.Get_source()
-            self._comm.Recv([message, len(message), MPI.BYTE], source)
+        # Taken in the act of finding: another thread may look at the same time.
+        while (arrived := self._comm.Improbe(status=status)) is not None:
+            message, source = bytearray(status.Get_count(MPI.BYTE)), status.Get_source()
+            arrived.Recv([message, len(message), MPI.BYTE])
             found.append((source, bytes(message)))
         return found
 

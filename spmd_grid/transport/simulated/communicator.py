@@ -359,18 +359,20 @@ class ThreadCommunicator:
 
     def _wait(self, requests: Sequence) -> None:
         """Waits for all requests while started operations go on."""
-        gate, me = self.process.gate, self.process.rank
-        if self._scheduler.is_waiting(me):
-            raise gate.refusal("an operation", "while another thread of this rank waits in one")
+        gate = self.process.gate
         while True:
             self.process.progress()
-            self._wait_for_any([requests, *(pending.requests for pending in self.process.pending)])
+            if not self._wait_for_any([requests, *(pending.requests for pending in self.process.pending)]):
+                raise gate.refusal("an operation", "while another thread of this rank waits in one")
             gate.check()
             if self.test_all(requests):
                 return
 
-    def _wait_for_any(self, groups: Sequence[Sequence]) -> None:
-        """Waits until all requests of one group are complete; the first group is what reports speak of."""
+    def _wait_for_any(self, groups: Sequence[Sequence]) -> bool:
+        """Waits until all requests of one group are complete; the first group is what reports speak of.
+
+        False, at once, while another thread of this rank waits.
+        """
         me, site = self.process.rank, call_site()
 
         def tell() -> None:
@@ -380,7 +382,7 @@ class ThreadCommunicator:
                 else:
                     request.waiter = me
 
-        self._scheduler.wait(
+        return self._scheduler.wait(
             me,
             Wait(
                 ready=lambda: any(all(map(_is_done, group)) for group in groups),

@@ -125,18 +125,29 @@ class Scheduler:
         self._await_turn(rank)
         self._check()
 
-    def wait(self, rank: int, wait: Wait, prepare: Callable[[], None]) -> None:
+    def wait(self, rank: int, wait: Wait, prepare: Callable[[], None]) -> bool:
         """Waits until ``wait.ready()``, or an operation was cut off.
 
+        False, at once, while another thread of the rank waits.
         ``prepare`` is called under the lock, each time before it waits: it tells those that will end it.
         """
+        with self.lock:
+            if self._waits[rank] is not None and not self._is_off:
+                return False
+            self._waits[rank] = wait
+        try:
+            self._wait(rank, wait, prepare)
+        finally:
+            self._waits[rank] = None
+        return True
+
+    def _wait(self, rank: int, wait: Wait, prepare: Callable[[], None]) -> None:
         while True:
             with self.lock:
                 self._check()
                 if self._is_off or wait.ready():
                     return
                 prepare()
-                self._waits[rank] = wait
                 self._state[rank] = WAITING
                 self._active -= 1
                 if self._ended:
@@ -145,10 +156,6 @@ class Scheduler:
                     self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
                 self._hand_over()
             self._await_turn(rank)
-
-    def is_waiting(self, rank: int) -> bool:
-        """Whether a thread of this rank waits."""
-        return self._state[rank] is WAITING
 
     def break_off(self, bar: Callable[[], None]) -> None:
         """An operation was cut off: whoever waits goes on, now and ever after; whoever looks is told by its gate.

@@ -1,0 +1,41 @@
+"""All cases of threads that call operations at the same time, each on a communicator of its own."""
+
+import sys
+
+from mpi4py import MPI
+from thread_cases import (
+    CROWDS,
+    check_crowd,
+    check_loops,
+    check_refusals,
+    crowd,
+    loops_of_one_plan,
+    meet_in_the_gate,
+    pairs,
+    take_turns,
+)
+from ways_in import WaysIn, compiled_loop
+
+import spmd_grid as sg
+
+loop = compiled_loop()
+
+
+def run(case, *args):
+    """What the case gives, on each rank."""
+    comm = MPI.COMM_WORLD.Dup()
+    told = MPI.COMM_WORLD.allgather(case(sg.init_grid((-1,), comm=comm), loop, MPI.COMM_WORLD.Barrier, *args))
+    comm.Free()
+    return told
+
+
+run(take_turns)
+if sys.argv[1] == "refusals":
+    for first, second in pairs(WaysIn(sg.init_grid((-1,))).ways):
+        check_refusals(run(meet_in_the_gate, first, second), first, second)
+    check_loops(run(loops_of_one_plan))
+else:
+    for names in CROWDS:
+        check_crowd(run(crowd, names), names)
+if MPI.COMM_WORLD.rank == 0:
+    print("all told")
