@@ -7,6 +7,7 @@ their copy tables (``channel_calls.py``).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
@@ -196,6 +197,15 @@ class Channel:
         call.words[at.CALL_TABLE] = kernels.address_of(call.table) + number * call.table_bytes
         if self.run(at.UPDATE, call):
             self.raise_ended()
+
+    def hand_over(self) -> bool:
+        """Gives it to the calling thread where the one whose compiled loops used it has ended; whether it is so.  Local."""
+        words = self._state.words
+        owner = int(words[at.THREAD]) % (1 << 64)  # idents have no sign
+        if not owner or words[at.IN_USE] or any(thread.ident == owner for thread in threading.enumerate()):
+            return False
+        words[at.THREAD] = 0
+        return True
 
     def hold(self, held: bool) -> None:
         """Between the start of an exchange and the wait for it there is no other.  Local."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 from spmd_grid.errors import SimulationError, TransportError
 from spmd_grid.transport.asked_path import NAME, asked_path
@@ -52,11 +51,9 @@ _forced: str | None = None  # within `forced_path`
 
 def chosen_path() -> str:
     """The forced path, or ``auto``.  Local."""
-    return _forced or _path_called(asked_path())
-
-
-@cache
-def _path_called(text: str) -> str:
+    if _forced is not None:
+        return _forced
+    text = asked_path()
     return checked_path(text, NAME) if text else AUTO
 
 

@@ -49,9 +49,10 @@ class Request:
         self._activity = activity
         self._done = self._taken = False
         self._result = self._error = None
-        comm.process.pending.append(self)
         self._step()
-        self.advance()
+        if not self._done:
+            comm.process.pending.append(self)
+            comm.process.progress()
 
     @classmethod
     def completed(cls, result) -> Request:
@@ -136,4 +137,4 @@ class Request:
             except DeadlockError as error:  # nobody will end it
                 self._steps.close()
                 self._end(None, error)
-            self.advance()
+            self._comm.process.progress()  # of which this is one; another thread may be moving it

@@ -223,6 +223,8 @@ class HaloExchange:
             raise
 
     def _end_loop(self, code: int) -> None:
+        if code == at.TAKEN and self._channel.hand_over():
+            return
         error, self._loop_error = self._loop_error, None
         if error is not None:
             self._channel.end_refusing()
@@ -250,7 +252,7 @@ class HaloExchange:
         try:
             gate, token = self._gate, None
             token = gate.idle.pop()
-            self._update(*fields, only_dirty=only_dirty)
+            self._update(fields, only_dirty)
             if self._edges:
                 self._call_functions(fields)
             gate.idle.append(token)
@@ -258,7 +260,7 @@ class HaloExchange:
             self._gate.fail("HaloExchange.update", locals().get("token"), error)
             raise
 
-    def _update(self, *fields, only_dirty: bool = False) -> None:
+    def _update(self, fields: tuple, only_dirty: bool) -> None:
         key = id(fields[0]) if len(fields) == 1 else tuple(map(id, fields))
         call = self._addresses.get(key) or self._prepare("HaloExchange.update", key, fields)
         if only_dirty:
@@ -272,9 +274,9 @@ class HaloExchange:
 
         Collective as `update`, and raises as it does.  Several exchanges may be under way, one of each plan.
         """
-        self._gate.run("HaloExchange.start", self._start, *fields)
+        self._gate.run("HaloExchange.start", self._start, fields)
 
-    def _start(self, *fields) -> None:
+    def _start(self, fields: tuple) -> None:
         self._check_idle("HaloExchange.start")
         key = key_of(fields)
         code = _run_course(
@@ -286,7 +288,7 @@ class HaloExchange:
         if code:
             self._raise("HaloExchange.start", code)
         self._flight = UnderWay(self._channel, fields, self._calls.call_of(key))
-        self._flight.advance()
+        self._comm.process.progress()
 
     def wait(self) -> None:
         """Ends the update that ``start`` began.  Collective as `update`; raises as it does."""
@@ -327,9 +329,9 @@ class HaloExchange:
         order of their places, so all runs give the same bits.  Raises as `update`, and `DTypeError` for what cannot
         be added.
         """
-        self._gate.run("HaloExchange.accumulate", self._accumulate, *fields)
+        self._gate.run("HaloExchange.accumulate", self._accumulate, fields)
 
-    def _accumulate(self, *fields) -> None:
+    def _accumulate(self, fields: tuple) -> None:
         self._check_idle("HaloExchange.accumulate")
         if self._reverse is None:
             self._reverse = Reverse(self)
@@ -463,9 +465,9 @@ class HaloExchange:
 
     def _after(self, operation: str, code: int, key, fields, only_dirty: bool) -> None:
         """The rest of an update that was not plain."""
-        if code == at.CHANGED:
+        if code == at.CHANGED or (code == at.TAKEN and self._channel.hand_over()):
             self._calls.forget(key)  # an array is not what it was when it came last: it has to be looked at anew
-            HaloExchange._update(self, *fields, only_dirty=only_dirty)
+            HaloExchange._update(self, fields, only_dirty)
             return
         if code:
             if only_dirty:
@@ -481,7 +483,7 @@ class HaloExchange:
         if code == at.BARRED:
             raise self._gate.error()
         if code == at.TAKEN:
-            raise self._gate.refusal(operation, "while another thread of this process was in an update of the same plan")
+            raise self._gate.refusal(operation, "while another thread of this process updates by the same plan")
         if code == at.BUSY:
             self._check_idle(operation)
         if code == at.MOVED:

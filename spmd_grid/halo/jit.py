@@ -30,7 +30,7 @@ from numba.np.numpy_support import as_dtype
 
 from spmd_grid.errors import RequestError
 from spmd_grid.kernels import slots as at
-from spmd_grid.kernels.address import call, claim, load, store, store_release
+from spmd_grid.kernels.address import call, claim, load, store, store_release, this_thread
 from spmd_grid.kernels.compiled import digest_of, inner
 
 __all__ = ["let_in", "raise_in_loop"]
@@ -61,7 +61,10 @@ def let_in(plan: Any, state: int) -> None:
 
 
 def raise_in_loop(state: int, code: int) -> None:
-    """Raises what ``code`` stands for, in the name of compiled code.  Local."""
+    """Raises what ``code`` stands for, in the name of compiled code, unless the plan is handed over to this thread.
+
+    Local.
+    """
     plan = _plans.get(state)
     if plan is None:
         raise RequestError("HaloExchange: the plan has been closed")
@@ -159,23 +162,30 @@ def _update(halo, *fields):
 
     def update(halo, *fields):
         state = _state_of(halo)
-        code = at.ENDED
-        if state:
-            own_call, code = load(state, at.LOOP_CALL), at.FINE
-            if claim(state + 8 * at.IN_USE):
-                code = at.TAKEN
-            else:
-                if load(state, at.PHASE) == at.IDLE:
-                    if not load(state, at.LOOPS_WELCOME):
-                        code = _refuse(state, 0, at.HAS_FUNCTIONS)
-                    elif load(state, at.N_FIELDS) != n:
-                        code = _refuse(state, n, at.WRONG_COUNT)
-                    else:
-                        code = _bring_all(state, own_call, 0, fields)
-                if code == at.FINE:
-                    code = call(load(state, at.LOOP_COURSE), at.UPDATE, state, own_call)
-                store_release(state + 8 * at.IN_USE, 0)
-        if code:
+        for _ in range(2):  # a second time where the plan has been handed over to this thread
+            code = at.ENDED
+            if state:
+                own_call, code = load(state, at.LOOP_CALL), at.FINE
+                if claim(state + 8 * at.IN_USE):
+                    code = at.TAKEN
+                else:
+                    if load(state, at.THREAD) != this_thread():
+                        if load(state, at.THREAD):
+                            code = at.TAKEN
+                        else:
+                            store(state, at.THREAD, this_thread())
+                    if code == at.FINE and load(state, at.PHASE) == at.IDLE:
+                        if not load(state, at.LOOPS_WELCOME):
+                            code = _refuse(state, 0, at.HAS_FUNCTIONS)
+                        elif load(state, at.N_FIELDS) != n:
+                            code = _refuse(state, n, at.WRONG_COUNT)
+                        else:
+                            code = _bring_all(state, own_call, 0, fields)
+                    if code == at.FINE:
+                        code = call(load(state, at.LOOP_COURSE), at.UPDATE, state, own_call)
+                    store_release(state + 8 * at.IN_USE, 0)
+            if not code:
+                break
             with objmode():
                 raise_in_loop(state, code)
 

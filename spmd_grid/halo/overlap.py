@@ -171,7 +171,7 @@ def _map_overlap(kernel: Callable, fields: tuple, radius, args: tuple, out, halo
 
     arrays = [field.local for field in (*fields, out)]
     call_user = plan._gate.call_user
-    plan._start(*fields)
+    plan._start(fields)
     try:
         for number, (starts, stops) in enumerate(interior):
             if number:

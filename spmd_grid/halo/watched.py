@@ -32,26 +32,26 @@ def _recorded(method, together: bool = True):
     name = method.__name__.removeprefix("_")
     agreement = AgreePlan(f"HaloExchange.{name}")
 
-    def checked(self, recorder, activity, *fields, **options):
+    def checked(self, recorder, activity, *args):
         if together and recorder.check and not (self._comm.shares_objects or self._closed):
             if activity.compare is None:
                 activity.compare = agreement.comparison(self._grid, self._axes, self._words)
             activity.compare()
-        result = method(self, *fields, **options)
+        result = method(self, *args)
         if together:
             recorder.moved(self._reverse.channel if name == "accumulate" else self._channel)
         return result
 
     @wraps(method)
-    def call(self, *fields, **options):
+    def call(self, *args):
         recorder = self._grid.process.recorder
         if recorder is None or not recorder.is_idle:
-            return method(self, *fields, **options)
+            return method(self, *args)
         activity = self._method_calls.get(name)
         if activity is None:
             activity = self._method_calls[name] = _MethodCall(name, self)
-        field = fields[0] if fields else None
-        return recorder.run(activity, field, checked, self, recorder, activity, *fields, **options)
+        field = args[0][0] if args and args[0] else None
+        return recorder.run(activity, field, checked, self, recorder, activity, *args)
 
     return call
 

@@ -27,6 +27,7 @@ __all__ = [
     "start_messages",
     "store",
     "store_release",
+    "this_thread",
 ]
 
 _I32, _I64, _VOID = ir.IntType(32), ir.IntType(64), ir.VoidType()
@@ -36,6 +37,7 @@ _HINTS = {"x86_64": ("llvm.x86.sse2.pause", ()), "aarch64": ("llvm.aarch64.hint"
 _HINTS["AMD64"], _HINTS["arm64"] = _HINTS["x86_64"], _HINTS["aarch64"]
 
 give_way = types.ExternalFunction("sched_yield", types.int32())
+this_thread = types.ExternalFunction("pthread_self", types.int64())  # as threading.get_ident has it
 
 
 @intrinsic(prefer_literal=True)

@@ -34,6 +34,7 @@ from spmd_grid.kernels.address import (
     start_messages,
     store,
     store_release,
+    this_thread,
 )
 from spmd_grid.kernels.compiled import by_address, inner, kernel
 
@@ -400,8 +401,11 @@ course_address = course.address
 
 @kernel("int64(int64, int64, int64)")
 def run_course(what, state, call_):
-    """Runs the compiled course of ``state``, unless another thread is in it.  Needs no GIL."""
+    """Runs the compiled course of ``state``, unless another thread is in it, or has it for its loops.  Needs no GIL."""
     if claim(state + 8 * at.IN_USE):
+        return at.TAKEN
+    if what & at.BEGIN and load(state, at.THREAD) and load(state, at.THREAD) != this_thread():
+        store_release(state + 8 * at.IN_USE, 0)
         return at.TAKEN
     code = call(load(state, at.COURSE), what, state, call_)
     store_release(state + 8 * at.IN_USE, 0)

@@ -53,7 +53,8 @@ NDIM, EXTENTS = 56, 57  # the local shape that compiled loops must bring; up to 
 MOST_DIMS = 64  # as in numpy
 GATE = EXTENTS + MOST_DIMS  # address of a word that is not 0 once nothing goes through the gate of the process
 IN_USE = GATE + 1  # 1 while a thread is in the course, or brings arrays for it
-CALLS_BACK = IN_USE + 1  # whether START_MESSAGES and TEST_MESSAGES are callbacks, which set WENT_ON
+THREAD = IN_USE + 1  # the thread whose compiled loops use it; 0: none has yet
+CALLS_BACK = THREAD + 1  # whether START_MESSAGES and TEST_MESSAGES are callbacks, which set WENT_ON
 HEADER_WORDS = CALLS_BACK + 1
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
@@ -131,7 +132,7 @@ POKE = 32
 FINE, REFUSED_BY, ENDED, BUSY = 0, 1, 2, 3
 CHANGED, MOVED = 4, 5  # an array is not what its call says: nothing has begun; or while under way
 BARRED = 6  # nothing goes through the gate of the process any more: nothing has begun
-TAKEN = 7  # another thread is in the course: nothing has begun
+TAKEN = 7  # another thread is in the course, or its loops use it: nothing has begun
 
 # -- a form: the line that a traced loop writes after an exchange, with blanks for its numbers -------------------------
 FORM_TEXT, FORM_BYTES = 0, 1  # address of the line, and its length

@@ -237,20 +237,27 @@ class Operation(ABC):
         try:
             gate, token = grid.process.gate, None
             token = gate.idle.pop()
-            voice = "" if get_ident() == gate.owner else gate.voice()
-            result = self._run(x, grid, grid_axes, args, out, voice)
+            if get_ident() == gate.owner and grid.process.recorder is None:  # as `_go` has it, without its price
+                call = self._find(grid, grid_axes, args)
+                opening, x = call.bring(x, out)
+                agreed, frames = call.open(opening, x)
+                result = agreed.run(x, out, frames)
+            else:
+                result = self._run(x, grid, grid_axes, args, out)
             gate.idle.append(token)
         except BaseException as error:
             gate_of(self.name, grid).fail(self.name, locals().get("token"), error)
             raise
         return result
 
-    def _run(self, x, grid, grid_axes, args: tuple, out=None, voice: str = ""):
+    def _run(self, x, grid, grid_axes, args: tuple, out=None):
         """The operation as a part of another one, which has gone through the gate."""
-        call = self._find(grid, grid_axes, args, voice=voice)
+        return self._go(self._find(grid, grid_axes, args, voice=grid.process.gate.voice()), x, out)
+
+    def _go(self, call: Call, x, out):
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(call, x, self._run, x, grid, grid_axes, args, out, voice)
+            return recorder.run(call, x, self._go, call, x, out)
         opening, x = call.bring(x, out)
         agreed, frames = call.open(opening, x)
         if recorder is not None:

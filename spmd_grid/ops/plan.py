@@ -39,7 +39,7 @@ class OperationPlan:
     def __init__(
         self, op, grid, shape: Sequence[int] | None, dtype, grid_axes, args: tuple, path: str, name: str | None
     ):
-        self._op, self._gate = op, grid.process.gate
+        self._op, self._process, self._gate = op, grid.process, grid.process.gate
         self._made_for = grid, tuple(grid_axes) if isinstance(grid_axes, Iterator) else grid_axes, args, path
         made, self._call = self._in_voice("plan"), self._find("plan.run")
         self._name, self.name = op.name, name
@@ -68,8 +68,12 @@ class OperationPlan:
         try:
             gate, token = self._gate, None
             token = gate.idle.pop()
-            call = self._call if get_ident() == gate.owner else self._in_voice("plan.run")
-            result = self._run(call, x, out)
+            if get_ident() == gate.owner and self._process.recorder is None:  # as `_run` has it, without its price
+                opening, x = self._bring(self._call, x, out)
+                agreed, frames = self._call.open(opening, x)
+                result = agreed.run(x, out, frames)
+            else:
+                result = self._run(self._in_voice("plan.run"), x, out)
             gate.idle.append(token)
         except BaseException as error:
             self._gate.fail(f"{self._name}.plan.run", locals().get("token"), error)

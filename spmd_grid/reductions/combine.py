@@ -55,8 +55,7 @@ def combine(name: str, found, kind: str, *arrays: ShardedArray, reproducible: bo
     a = arrays[0]
     dtypes = tuple([array.dtype for array in arrays])
     axes = tuple(range(a.grid.ndim))
-    arguments, voice = (kind, dtypes, reproducible, a.layout), a.grid.process.gate.voice()
-    return _COMBINES[name]._run(np.asarray(found), a.grid, axes, arguments, voice=voice)
+    return _COMBINES[name]._run(np.asarray(found), a.grid, axes, (kind, dtypes, reproducible, a.layout))
 
 
 def check_array(op: str, a, what: str = "a", takes_partial: str | None = None) -> None:
