@@ -27,7 +27,8 @@ def learn_facts(
     """The facts of all members, in member order.
 
     ``body`` is what this member's header announced for a second round; ``describe`` says who is in which call, on
-    which grid, by which path, and where: the columns of a line in a table.  Collective over those who swapped ``frames``; raises the same error on all of them.
+    which grid, by which path, and where: the columns of a line in a table.  Collective over those who swapped
+    ``frames``; raises the same error on all of them.
     """
     headers = [frames.headers[i * HEADER_BYTES : (i + 1) * HEADER_BYTES] for i in range(comm.size)]
     prefixes = {header: read_prefix(header) for header in set(headers)}  # most often all are equal

@@ -199,7 +199,7 @@ class Channel:
             self.raise_ended()
 
     def hand_over(self) -> bool:
-        """Gives it to the calling thread where the one whose compiled loops used it has ended; whether it is so.  Local."""
+        """Gives it to the calling thread, if the one whose compiled loops used it has ended; whether it has.  Local."""
         words = self._state.words
         owner = int(words[at.THREAD]) % (1 << 64)  # idents have no sign
         if not owner or words[at.IN_USE] or any(thread.ident == owner for thread in threading.enumerate()):

@@ -171,8 +171,8 @@ def reshard(
     >>> sg.run_spmd(body, ranks=2)
     [[0, 1], [0, 1]]
     """
-    options = {"strategy": strategy, "memory_limit": memory_limit, "links": links}
-    return gate_of("reshard", grid).run("reshard", reshard_local, local, source, target, grid, global_shape, out, **options)
+    arguments = local, source, target, grid, global_shape, out, strategy, memory_limit, links
+    return gate_of("reshard", grid).run("reshard", reshard_local, *arguments)
 
 
 def reshard_local(

@@ -145,13 +145,15 @@ class Gate:
     def cut_off(self, name: Name, error: BaseException) -> None:
         """Refuses every later operation, on all processes, since ``error`` has cut off the operation ``name``."""
         if not self.text:
-            self.on_cut(
-                f"{_words(name)} was cut off by {type(error).__name__} on {self._label()} at {call_site()}: {_AFTERWARDS}"
-            )
+            where = f"on {self._label()} at {call_site()}"
+            self.on_cut(f"{_words(name)} was cut off by {type(error).__name__} {where}: {_AFTERWARDS}")
 
     def refusal(self, name: Name, obstacle: str = "") -> CutOffError:
         """The error of an operation that finds the gate shut, or another ``obstacle``."""
-        text = self.text or f"{_words(name)} was begun on {self._label()} at {call_site()} {obstacle or self._obstacle()}"
+        text = self.text
+        if not text:
+            where = f"on {self._label()} at {call_site()}"
+            text = f"{_words(name)} was begun {where} {obstacle or self._obstacle()}"
         if not self.text:
             self.on_cut(f"{text}: {_AFTERWARDS}")
         return self.error() if self.text else CutOffError(text)
@@ -160,13 +162,14 @@ class Gate:
         """What is in the way of an operation, in words."""
         for ident, frame in sys._current_frames().items():
             for outer in _outwards(frame):
-                if outer.f_locals.get("gate") is self and outer.f_locals.get("token"):
+                gate = outer.f_locals.get("gate")
+                if isinstance(gate, Gate) and gate._tokens is self._tokens and outer.f_locals.get("token"):
                     if ident == threading.get_ident():
                         return f"within another operation of this process, which was begun at {call_site(outer)}"
-                    names = [thread.name for thread in threading.enumerate() if thread.ident == ident]
+                    thread = next((each.name for each in threading.enumerate() if each.ident == ident), ident)
                     return (
-                        f"while another operation of this process was under way in thread {names[0] if names else ident!r},"
-                        f" begun at {call_site(outer)}; a process runs one at a time"
+                        f"while another operation of this process was under way in thread {thread!r}, begun at"
+                        f" {call_site(outer)}; a process runs one at a time"
                     )
         return "after an exception had cut off the one before it"
 

@@ -91,7 +91,8 @@ def check_difference(operation: str, fault: str, n: int, outcomes: list, checks:
         # Simulated ranks compare the grids before they use them.
         told_by = "init_grid" if (operation, fault) == ("first use of a group", ARGUMENT) else words_of(operation)
         assert told_by in message, message
-        assert re.search(rf"rank {n - 1}\b", message) or n == 4, message  # on 2 x 2 a line of ranks need not hold the culprit
+        # On 2 x 2 a line of ranks need not hold the culprit.
+        assert re.search(rf"rank {n - 1}\b", message) or n == 4, message
         if kinds == {"MismatchError"}:
             assert len(re.findall(r"^  rank \d\b.*drilled\.py:\d+$", message, re.MULTILINE)) > 1, message
     assert n == 4 or len({message for _, message in outcomes}) == 1, outcomes

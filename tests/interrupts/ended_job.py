@@ -56,7 +56,8 @@ class Kept:
     def report(self):
         told = {}
         for name, function in (self.tries | self.local).items():
-            told[name] = self.refused_or(lambda function=function: function(4.0) if name in self.kit.ways else function())
+            args = (4.0,) if name in self.kit.ways else ()
+            told[name] = self.refused_or(lambda function=function, args=args: function(*args))
         if self.rank == 0:
             self.write.write(self.dumps(told) + "\n")
             self.flush()

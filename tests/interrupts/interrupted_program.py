@@ -17,8 +17,6 @@ from __future__ import annotations
 import pickle
 import random
 import signal
-import sys
-import threading
 import traceback
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Operations to be interrupted: each makes ``run(k)``, round k on three ranks, which gives what came and what should."""
+"""Operations to be interrupted: each makes ``run(k)``, round k on three ranks: what came of it, and what should."""
 
 import time
 from functools import cache

@@ -87,7 +87,7 @@ def crowd(grid, loop, everybody, names, rounds=30):
 
 
 def check_crowd(told, names):
-    """``told``: what `crowd` gave on each rank.  Threads of different names do not meet; else one of them is refused."""
+    """``told``: what `crowd` gave on each rank.  Threads of different names do not meet, or one of them is refused."""
     for error in [error for errors in told for error in errors]:
         assert error is None or isinstance(error, sg.CutOffError | sg.MismatchError), f"{names}: {error!r}"
 

@@ -69,11 +69,11 @@ class Heard:
 class Lifeline:
     """Watches the ends of the other processes of a job, and reports our own.
 
-    ``control`` has ``post``, ``post_all``, ``poll``, ``all_sent`` and ``abort``.  The main thread keeps in ``waiting`` what it
-    waits for: an object whose ``hopeless(departed)`` names the process that will never come, or None.  ``watch``:
-    whether MPI lets a second thread look; without it a process that leaves early is noticed by nobody, nor one that
-    waits longer than ``hang.limit``.  ``memory_of(rank)``: see `HangWatch`.  ``neighbours``: the process numbers of
-    those of this node in the system; ``word``: an int64 of their memory, None where they share none.
+    ``control`` has ``post``, ``post_all``, ``poll``, ``all_sent`` and ``abort``.  The main thread keeps in
+    ``waiting`` what it waits for: an object whose ``hopeless(departed)`` names the process that will never come, or
+    None.  ``watch``: whether MPI lets a second thread look; without it a process that leaves early is noticed by
+    nobody, nor one that waits longer than ``hang.limit``.  ``memory_of(rank)``: see `HangWatch`.  ``neighbours``: the
+    process numbers of those of this node in the system; ``word``: an int64 of their memory, None where they share none.
     """
 
     def __init__(
@@ -138,7 +138,8 @@ class Lifeline:
             self._collect()
             self._answer()
             if not self._process.gate.text:
-                self._process.progress()  # operations that were started and not waited for: others may wait for their part
+                # Operations that were started and not waited for: others may wait for their part.
+                self._process.progress()
             self._bell.wait(0)
             self._look_for_the_dead(is_waiting=True)
             time.sleep(nap)
