@@ -7,6 +7,7 @@ calls back only when it has waited for long (``on_wait``), and where somebody mu
 from __future__ import annotations
 
 import ctypes
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -66,6 +67,7 @@ class Wire:
         self.activity: Any = None  # what it is for
         self._made_at = call_site()
         self._alive: list[Any] = []
+        _keep_what_callbacks_cannot_raise()
         self.went_on = np.zeros(1, np.int64)  # 1 when the callback that was called last has come to its end
 
     def describe(self) -> str:
@@ -82,14 +84,18 @@ class Wire:
                 self.went_on[0] = 1
                 return _FINE
             except BaseException as error:  # noqa: BLE001 - it passes through compiled code, to be raised behind it
-                if self.error is None:
-                    self.error = error
-                self.went_on[0] = 0
+                self.keep_error(error)
                 return _GIVE_UP
 
         function_at = ctypes.CFUNCTYPE(result, *parameters)(guarded)
         self._alive.append(function_at)
         return ctypes.cast(function_at, ctypes.c_void_p).value
+
+    def keep_error(self, error: BaseException) -> None:
+        """Gives the wait up; ``error`` is raised behind the compiled code.  Local."""
+        if self.error is None:
+            self.error = error
+        self.went_on[0] = 0
 
     def keep(self, thing: Any) -> Any:
         """Keeps ``thing`` alive as long as the wire."""
@@ -116,3 +122,27 @@ class Wire:
     def close(self) -> None:
         """Gives back what the transport keeps for it; it will not be used again.  Local."""
         self._alive.clear()
+
+
+_previous_hook: Callable[[Any], None] | None = None
+
+
+def _keep_what_callbacks_cannot_raise() -> None:
+    """Makes sure that what comes at the entry of a callback is not lost.
+
+    Most exceptions of signals' handlers do: the handler runs when compiled code that waits first comes back to Python,
+    before the callback's first line, where nothing can catch them.  ctypes gives them to ``sys.unraisablehook``.
+    """
+    global _previous_hook
+    if _previous_hook is None:  # once: who puts another hook in its place passes on to this one
+        _previous_hook, sys.unraisablehook = sys.unraisablehook, _hook
+
+
+def _hook(unraisable: Any) -> None:
+    trace = unraisable.exc_traceback
+    frame = None if trace is None else trace.tb_frame
+    wire = frame.f_locals.get("self") if frame is not None and frame.f_code.co_name == "guarded" else None
+    if isinstance(wire, Wire) and unraisable.exc_value is not None:
+        wire.keep_error(unraisable.exc_value)
+    else:
+        _previous_hook(unraisable)
