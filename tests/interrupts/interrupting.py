@@ -23,6 +23,7 @@ class Events:
     def __init__(self, n=None, kind=Interrupt, opcodes=False):
         self.n, self.kind, self.opcodes = n, kind, opcodes
         self.count = 0
+        self.place = ""  # where it was raised
 
     @contextmanager
     def watch(self):
@@ -41,7 +42,8 @@ class Events:
         if event in ("call", "line", "opcode"):
             number, self.count = self.count, self.count + 1
             if number == self.n:
-                raise self.kind(f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno} {event}")
+                self.place = f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno} {event}"
+                raise self.kind(self.place)
         return self._trace
 
 
