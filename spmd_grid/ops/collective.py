@@ -245,10 +245,10 @@ class Operation(ABC):
             else:
                 result = self._run(x, grid, grid_axes, args, out)
             gate.idle.append(token)
+            return result
         except BaseException as error:
             gate_of(self.name, grid).fail(self.name, locals().get("token"), error)
             raise
-        return result
 
     def _run(self, x, grid, grid_axes, args: tuple, out=None):
         """The operation as a part of another one, which has gone through the gate."""

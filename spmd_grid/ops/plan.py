@@ -75,10 +75,10 @@ class OperationPlan:
             else:
                 result = self._run(self._in_voice("plan.run"), x, out)
             gate.idle.append(token)
+            return result
         except BaseException as error:
             self._gate.fail(f"{self._name}.plan.run", locals().get("token"), error)
             raise
-        return result
 
     def _run(self, call, x, out) -> np.ndarray | None:
         recorder = call.comm.process.recorder

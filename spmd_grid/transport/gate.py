@@ -13,11 +13,13 @@ which no other thread comes, and take some 20 ns.  A hot operation goes through 
         token = gate.idle.pop()
         ...
         gate.idle.append(token)
+        return result
     except BaseException as error:
         ...  # as in `Gate.run`
         raise
 
-An exception that comes before the first line within the ``try`` is the program's own: the operation has not begun.
+An exception that comes before the first line within the ``try`` is the program's own: the operation has not begun.  One
+that comes when the operation is over cuts off nevertheless, since its result is lost.
 """
 
 from __future__ import annotations
@@ -106,10 +108,10 @@ class Gate:
             token = gate.idle.pop()
             result = function(*args, **options)
             gate.idle.append(token)
+            return result
         except BaseException as error:
             self.fail(name, locals().get("token"), error)
             raise
-        return result
 
     def fail(self, name: Name, token: bool | None, error: BaseException) -> None:
         """Ends the operation ``name``, which raised ``error``: the caller raises it again.

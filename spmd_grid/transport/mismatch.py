@@ -47,8 +47,8 @@ def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def listed(numbers: Sequence[int]) -> str:
     """Numbers in words that differ where the numbers do.
 
-    >>> listed([1, 0]), listed(range(70))[-32:]
-    ('(1, 0)', '62, 63, ... 70 of them: 58cdf0f7)')
+    >>> listed([1, 0]), listed(range(70))[-33:]
+    ('(1, 0)', '62, 63, ... 70 of them: f51980bf)')
     """
     shown = ", ".join(map(str, numbers[:_MOST_NUMBERS]))
     if len(numbers) <= _MOST_NUMBERS:
