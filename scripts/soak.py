@@ -67,7 +67,7 @@ class MpiRanks:
         run_on_mpi(program.n_ranks, play_named, program, name)
 
     def run_interrupted(self, program: Program, seed) -> list:
-        """What became of it on every rank, on a communicator that ends with it; known to all processes."""
+        """Plays the program on a communicator of its own; gives the outcomes of all ranks to all processes."""
         from mpi4py import MPI
 
         interruptions = draw_interruptions(seed, program, LONGEST_SECONDS)
@@ -220,10 +220,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20.0, help="how long (20)")
     parser.add_argument("--seed", type=int, default=0, help="of the programs (0)")
     parser.add_argument("--ranks", "--simulated", type=int, help="simulated ranks (the processes of mpiexec)")
-    parser.add_argument("--steps", type=int, help="at most so many in a program (24; with --interrupts 6)")
+    parser.add_argument("--steps", type=int, help="most steps of a program (24; with --interrupts 6)")
     parser.add_argument("--paths", nargs="+", choices=PATHS, help="only these")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="begin with the program of this number (0)")
-    parser.add_argument("--programs", type=int, metavar="N", help="end after so many")
+    parser.add_argument("--programs", type=int, metavar="N", help="end after N programs")
     parser.add_argument("--growth", type=float, default=64.0, metavar="MIB", help="of memory that passes (64)")
     parser.add_argument("--keep-going", action="store_true", help="go on after failures")
     parser.add_argument("--interrupts", action="store_true", help="exceptions at random moments; short programs")

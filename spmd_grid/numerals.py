@@ -61,5 +61,5 @@ def seconds(text: str) -> float:
 
 
 def shown(text: str) -> str:
-    """What was written, in quotation marks; of much, the beginning."""
+    """The text in quotation marks; a long one is cut."""
     return repr(text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "...")

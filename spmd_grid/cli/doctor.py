@@ -32,7 +32,7 @@ def add_parser(commands) -> None:
         " Exit code 0: programs will run under MPI, though perhaps slowly. 1: they will not. Start it without mpiexec.",
     )
     parser.add_argument(
-        "-n", "--ranks", type=whole(2, MOST_PROCESSES), default=2, metavar="N", help="start so many ranks (2)"
+        "-n", "--ranks", type=whole(2, MOST_PROCESSES), default=2, metavar="N", help="number of ranks to start (2)"
     )
     parser.add_argument("--limit", type=seconds, default=60.0, metavar="SECONDS", help="for each thing tried (60)")
     parser.add_argument("--json", action="store_true", help="write JSON, for machines")

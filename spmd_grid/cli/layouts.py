@@ -191,7 +191,7 @@ def reported(name: str, command: Callable[[argparse.Namespace], str]) -> Callabl
         try:
             text = command(options)
         except OverflowError:
-            return refuse(name, "the grid or the array is too large to reckon with")
+            return refuse(name, "the grid or the array is too large to plan")
         except (SpmdError, OSError) as error:
             return refuse(name, str(error))
         try:

@@ -39,11 +39,11 @@ def add_parser(commands) -> None:
     how.add_argument("--strategy", default="auto", help="auto, basis or direct (auto)")
     how.add_argument("--memory-limit", metavar="BYTES", help="the most that a process may use, such as 2GiB")
     how.add_argument(
-        "--node-size", type=whole(1), metavar="N", help="so many consecutive processes share a node (1)"
+        "--node-size", type=whole(1), metavar="N", help="number of consecutive processes that share a node (1)"
     )
     how.add_argument("--device", metavar="COORDS", help="list also what this device receives and sends, such as 1,0,5")
     how.add_argument("--process", type=whole(), metavar="N", help="the same by the number of a process")
-    how.add_argument("--limit", type=whole(0), default=40, metavar="N", help="list at most so many messages (40)")
+    how.add_argument("--limit", type=whole(0), default=40, metavar="N", help="list at most N messages (40)")
     parser.set_defaults(command=reported("plan", _plan))
 
 
