@@ -101,6 +101,23 @@ def take_turns(grid, loop, everybody):
         assert way(5.0), name
 
 
+def in_another_order(grid, loop, everybody, name):
+    """Two threads take turns, on rank 1 in another order than on the others.  What they got."""
+    kit = WaysIn(grid, loop)
+    turns = [("first", 3.0), ("second", 5.0)]
+    everybody()
+    return [
+        Thread(kit.ways[name], value, name=thread).ended()
+        for thread, value in (reversed(turns) if grid.rank == 1 else turns)
+    ]
+
+
+def check_order(told, name):
+    """``told``: what `in_another_order` gave on each rank.  No thread meets another one."""
+    for result in [result for results in told for result in results]:
+        assert isinstance(result, sg.MismatchError), f"{name}: {result!r}"
+
+
 def loops_of_one_plan(grid, loop, everybody):
     """Two threads in compiled loops of the same plan, on rank 0 at the same time.  What they got, on each rank."""
     kit, u, v = WaysIn(grid, loop), np.full(6, 1.0), np.full(6, 2.0)

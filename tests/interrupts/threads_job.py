@@ -7,8 +7,10 @@ from thread_cases import (
     CROWDS,
     check_crowd,
     check_loops,
+    check_order,
     check_refusals,
     crowd,
+    in_another_order,
     loops_of_one_plan,
     meet_in_the_gate,
     pairs,
@@ -37,5 +39,7 @@ if sys.argv[1] == "refusals":
 else:
     for names in CROWDS:
         check_crowd(run(crowd, names), names)
+    for name in ("all_reduce", "plan.run of 30,000", "run_plan", "reshard"):
+        check_order(run(in_another_order, name), name)
 if MPI.COMM_WORLD.rank == 0:
     print("all told")

@@ -105,12 +105,17 @@ class Lifeline:
             self._bell.attend(other, number)
         self._death_known: float | None = None
         self._looks_in_ours = 0
-        self._signals = Signals.install(self._bell, self._on_term)
+        self._signals: Signals | None = None
         self._owner = os.getpid()
         self._previous_hook = sys.excepthook
         sys.excepthook = self._on_exception
         self._thread = threading.Thread(target=self._watch, name="spmd_grid lifeline", daemon=True)
         self._thread.start()
+
+    def take_signals(self) -> None:
+        """Speaks for Ctrl-C and SIGTERM from now on, unless another lifeline or the program does.  Local."""
+        if self._signals is None:
+            self._signals = Signals.install(self._bell, self._on_term)
 
     def close(self) -> None:
         """Tells the others that this process ends, and waits for their ends; the last act before MPI is left."""

@@ -13,6 +13,7 @@ from spmd_grid.transport.gate import FORKED
 from spmd_grid.transport.mpi.children import end_child, note_ends_of_children
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
 from spmd_grid.transport.mpi.library import MPI, abort
+from spmd_grid.transport.mpi.signals import postponed_signals
 from spmd_grid.transport.mpi.world import World
 
 __all__ = ["is_communicator", "open_world"]
@@ -51,15 +52,23 @@ def open_world(user_comm=None) -> MpiCommunicator:
         _close_before_the_end()
     world = user_comm.Get_attr(_keyval)
     if world is None:
-        try:
-            world = World(user_comm)
-        except (OSError, MemoryError):  # of this process alone: the others wait for it, and no lifeline tells them yet
-            if user_comm.size > 1:
-                _end_job(user_comm)
-            raise
+        with postponed_signals():  # a handler that raises would leave the others waiting within MPI
+            world = _make_world(user_comm)
+    if world.lifeline is not None:
+        world.lifeline.take_signals()
+    return world.everybody
+
+
+def _make_world(user_comm) -> World:
+    try:
+        world = World(user_comm)
         _worlds.append(world)
         user_comm.Set_attr(_keyval, world)
-    return world.everybody
+        return world
+    except BaseException:  # of this process alone: the others wait for it, and no lifeline tells them yet
+        if user_comm.size > 1:
+            _end_job(user_comm)
+        raise
 
 
 def _end_job(comm) -> None:

@@ -13,12 +13,12 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 from spmd_grid.watch.call_site import is_ours
 
-__all__ = ["Bell", "Signals", "raise_held_back"]
+__all__ = ["Bell", "Signals", "postponed_signals", "raise_held_back"]
 
 # The two halves of a handler run so soon after one another, unless the main thread does not come to its half.
 _AT_ONCE = 0.3
@@ -156,6 +156,27 @@ class Signals:
 
     def _terminate(self, number, frame) -> None:
         self._on_term(frame)
+
+
+@contextmanager
+def postponed_signals() -> Iterator[None]:
+    """Postpones the program's own handlers of signals, which may raise, to the end of the block.
+
+    Of the main thread; in others no handler runs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    with ExitStack() as afterwards:
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if callable(handler):
+                afterwards.callback(signal.signal, number, handler)
+                signal.signal(number, lambda number, _: came.append(number))
+        yield
+    for number in came:
+        signal.raise_signal(number)
 
 
 def raise_held_back() -> None:
