@@ -15,7 +15,7 @@ from pathlib import Path
 import numba
 
 import spmd_grid as sg
-from spmd_grid.bench.halo_kernels import rewrite_faces, three_sides, wrong_halos
+from spmd_grid.bench.halo.kernels import rewrite_faces, three_sides, wrong_halos
 from spmd_grid.halo.exchange import HaloExchange
 
 _rewrite = rewrite_faces(1)

@@ -27,7 +27,7 @@ from spmd_grid.errors import (
     TransportError,
 )
 from spmd_grid.exchange.paths import forced_path
-from spmd_grid.exchange.pending import Request
+from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
@@ -47,9 +47,9 @@ from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
 from spmd_grid.reductions.extremes import max, min
 from spmd_grid.reductions.sums import dot, norm, sum
-from spmd_grid.reshard.cost import LinkModel
+from spmd_grid.reshard.execute import reshard, run_plan
 from spmd_grid.reshard.plan import Plan, plan_reshard
-from spmd_grid.reshard.run import reshard, run_plan
+from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.transport.launch import is_simulated, run_spmd
 
 __version__ = "0.1.0"

@@ -16,19 +16,19 @@ from spmd_grid.errors import (
     ShardingError,
     SpmdError,
 )
-from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.memory import view_of
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid import indexing
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.ops.all_reduce import all_reduce
-from spmd_grid.ops.arguments import as_array, as_dtype, as_scalar, check_grid, gate_of, hashable
-from spmd_grid.ops.assemble import assemble
-from spmd_grid.ops.compare import AgreeDtype, compare_array
+from spmd_grid.ops.calls.arguments import as_array, as_dtype, as_scalar, check_grid, gate_of, hashable
+from spmd_grid.ops.calls.compare import AgreeDtype, compare_array
+from spmd_grid.ops.to_global import assemble
 from spmd_grid.reduction_kind import as_reduction, identity, result_dtype
-from spmd_grid.reshard.run import reshard_local
+from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["ShardedArray", "empty", "from_function", "full", "zeros"]

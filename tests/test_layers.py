@@ -30,8 +30,8 @@ LAYERS = [
 ]
 # Which modules may load these: nobody else does, so that programs which need neither stay light.
 HEAVY = {
-    "mpi4py": ["transport.mpi", "bench.mpi"],
-    "numba": ["kernels", "halo.jit", "bench.halo_kernels"],
+    "mpi4py": ["transport.mpi", "bench.common.mpi"],
+    "numba": ["kernels", "halo.jit", "bench.halo.kernels"],
     "llvmlite": ["kernels", "halo.jit"],
 }
 
@@ -108,29 +108,33 @@ def wrong_imports(sources):
 
 def test_imports_point_down():
     sources = package_sources()
-    assert {"", "errors", "transport.mpi", "kernels.copy", "ops.shift", "cli.run"} <= set(sources)
+    assert {"", "errors", "transport.mpi", "kernels.copy.boxes", "ops.shift", "cli.run"} <= set(sources)
     assert wrong_imports(sources) == []
 
 
 BROKEN = {
     "up": ("grid.box", "from spmd_grid.grid.process_grid import init_grid", "not below"),
-    "up, inside a function": ("ops.shift", "def f():\n    from spmd_grid.halo import pattern", "not below"),
+    "up, inside a function": ("ops.shift", "def f():\n    from spmd_grid.halo.geometry import pattern", "not below"),
     "up, for types": (
-        "kernels.copy",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from spmd_grid.exchange import transfer",
+        "kernels.copy.boxes",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from spmd_grid.exchange.transfer import transfer",
         "not below",
     ),
-    "sideways": ("kernels.tables", "import spmd_grid.grid.box", "kernels.tables imports grid.box, which is not below"),
+    "sideways": (
+        "kernels.copy.tables",
+        "import spmd_grid.grid.box",
+        "kernels.copy.tables imports grid.box, which is not below",
+    ),
     "sideways, a pure module": ("grid.layout", "from spmd_grid.transport import launch", "not below"),
     "the package itself": ("array", "import spmd_grid as sg", "imports spmd_grid, which is not below"),
     "by name": ("errors", "import importlib\nimportlib.import_module('spmd_grid.ops.shift')", "not below"),
     "mpi4py": (
         "transport.launch",
         "def f():\n    from mpi4py import MPI",
-        "mpi4py, which only transport.mpi, bench.mpi may",
+        "mpi4py, which only transport.mpi, bench.common.mpi may",
     ),
-    "numba": ("exchange.memory", "import numba.core", "numba, which only kernels"),
-    "circle": ("ops.signatures", "from spmd_grid.ops.shift import shift", "a circle"),
+    "numba": ("exchange.transfer.flat_bytes", "import numba.core", "numba, which only kernels"),
+    "circle": ("ops.calls.shape_rules", "from spmd_grid.ops.shift import shift", "a circle"),
 }
 
 
@@ -139,7 +143,7 @@ def test_the_check_can_fail(case):
     module, statement, words = BROKEN[case]
     sources = package_sources()
     if case == "circle":
-        sources["ops.shift"] += "\nimport spmd_grid.ops.signatures\n"
+        sources["ops.shift"] += "\nimport spmd_grid.ops.calls.shape_rules\n"
     sources[module] += "\n" + statement + "\n"
     assert any(words in line for line in wrong_imports(sources)), wrong_imports(sources)
 

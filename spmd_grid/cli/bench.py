@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from spmd_grid.bench import halo_cases, ops_cases, plan_cases, reshard_cases, start_cases
-from spmd_grid.bench.launch import inside_a_job, on_ranks
-from spmd_grid.bench.plot import SUFFIXES
-from spmd_grid.bench.report import Outputs, read_again
-from spmd_grid.bench.rows import LIBRARIES, matching_cases
+from spmd_grid.bench.common.launch import inside_a_job, on_ranks
+from spmd_grid.bench.common.plot import SUFFIXES
+from spmd_grid.bench.common.report import Outputs, read_again
+from spmd_grid.bench.common.rows import LIBRARIES, matching_cases
+from spmd_grid.bench.halo import cases as halo_cases
+from spmd_grid.bench.ops import cases as ops_cases
+from spmd_grid.bench.plan import cases as plan_cases
+from spmd_grid.bench.reshard import cases as reshard_cases
+from spmd_grid.bench.start import cases as start_cases
 from spmd_grid.cli.layouts import refuse
 from spmd_grid.cli.option_types import MOST_PROCESSES, MOST_ROUNDS, given, whole
 from spmd_grid.errors import TransportError
@@ -157,7 +161,7 @@ def _bench_halo(options) -> int:
     cases = _cases(options, halo_cases)
     if _is_elsewhere(options):
         return _on_ranks("halo", options)
-    from spmd_grid.bench.halo import run_bench
+    from spmd_grid.bench.halo.measure import run_bench
 
     overlap_rounds = _overlap_rounds(options)
     run_bench([] if options.overlap else cases, _rounds(options), overlap_rounds, options.json, options.markdown)
@@ -167,12 +171,12 @@ def _bench_halo(options) -> int:
 def _bench_ops(options) -> int:
     cases = _cases(options, ops_cases)
     if options.figures:
-        from spmd_grid.bench.ops import SUBJECT
+        from spmd_grid.bench.ops.measure import SUBJECT
 
         return _from_figures(SUBJECT, options)
     if _is_elsewhere(options):
         return _on_ranks("ops", options)
-    from spmd_grid.bench.ops import run_bench
+    from spmd_grid.bench.ops.measure import run_bench
 
     run_bench(cases, _rounds(options), _outputs(options))
     return 0
@@ -181,46 +185,46 @@ def _bench_ops(options) -> int:
 def _bench_reshard(options) -> int:
     cases = _cases(options, reshard_cases)
     if options.figures:
-        from spmd_grid.bench.reshard import SUBJECT
+        from spmd_grid.bench.reshard.measure import SUBJECT
 
         return _from_figures(SUBJECT, options)
     if _is_elsewhere(options):
         return _on_ranks("reshard", options)
-    from spmd_grid.bench.reshard import run_bench
+    from spmd_grid.bench.reshard.measure import run_bench
 
     run_bench(cases, _rounds(options), options.peers.split(",") if options.peers else LIBRARIES, _outputs(options))
     return 0
 
 
 def _bench_plan(options) -> int:
-    from spmd_grid.bench.plan import run_bench
+    from spmd_grid.bench.plan.measure import run_bench
 
     run_bench(_cases(options, plan_cases), _rounds(options), options.json, options.markdown)
     return 0
 
 
 def _bench_watch(options) -> int:
-    from spmd_grid.bench import watch_cases
+    from spmd_grid.bench.watch import cases as watch_cases
 
     cases = _cases(options, watch_cases)
     if _is_elsewhere(options):
         return _on_ranks("watch", options)
-    from spmd_grid.bench.watch import run_bench
+    from spmd_grid.bench.watch.measure import run_bench
 
     run_bench(cases, _rounds(options), options.json, options.markdown)
     return 0
 
 
 def _bench_kernels(options) -> int:
-    from spmd_grid.bench import kernel_cases
-    from spmd_grid.bench.kernels import run_bench
+    from spmd_grid.bench.kernels import cases as kernel_cases
+    from spmd_grid.bench.kernels.measure import run_bench
 
     run_bench(_cases(options, kernel_cases), _rounds(options), options.json, options.markdown)
     return 0
 
 
 def _bench_start(options) -> int:
-    from spmd_grid.bench.start import run_bench
+    from spmd_grid.bench.start.measure import run_bench
 
     rounds = options.rounds or (_QUICK_START_ROUNDS if options.quick else _START_ROUNDS)
     run_bench(_cases(options, start_cases), rounds, options.json, options.markdown)

@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from spmd_grid.cli import bench, doctor, plan, run, show, trace
+from spmd_grid.cli import bench, plan, run, show, trace
+from spmd_grid.cli.doctor import command as doctor
 
 __all__ = ["main"]
 

@@ -9,13 +9,13 @@ from spmd_grid.cli.option_types import given, whole
 from spmd_grid.errors import OutputError, ShardingError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.numerals import is_natural
+from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.plan import plan_reshard
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.viz.array_text import array_text
-from spmd_grid.viz.contents_text import contents_text
 from spmd_grid.viz.messages import messages_text, step_title
-from spmd_grid.viz.svg import exchanges_svg
-from spmd_grid.viz.svg_array import layout_svg
+from spmd_grid.viz.svg.array import layout_svg
+from spmd_grid.viz.svg.exchange import exchanges_svg
+from spmd_grid.viz.text.array import array_text
+from spmd_grid.viz.text.contents import contents_text
 
 __all__ = ["add_parser"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from spmd_grid.cli.layouts import reported
 from spmd_grid.cli.option_types import given
 from spmd_grid.reshard.explain import bytes_text
-from spmd_grid.viz.communication import communication_svg
-from spmd_grid.watch.trace_reading import read_trace
-from spmd_grid.watch.trace_summary import trace_summary
+from spmd_grid.viz.svg.communication import communication_svg
+from spmd_grid.watch.trace.reading import read_trace
+from spmd_grid.watch.trace.summary import trace_summary
 
 __all__ = ["add_parser"]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from spmd_grid.errors import DTypeError
-from spmd_grid.exchange.channel_calls import Call
-from spmd_grid.exchange.channel_rows import Taken
+from spmd_grid.exchange.channel.calls import Call
+from spmd_grid.exchange.channel.copy_table import Taken
 from spmd_grid.grid.cells import Cells
-from spmd_grid.kernels import slots as at
+from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["Reverse", "check_addable"]
 

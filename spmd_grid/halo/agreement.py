@@ -12,11 +12,11 @@ from spmd_grid.exchange.paths import checked_path, chosen_path
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.halo.boundary import is_constant
-from spmd_grid.halo.pattern import HaloPattern
-from spmd_grid.kernels import slots as at
-from spmd_grid.ops.arguments import as_dtype, as_scalar, check_grid, hashable
-from spmd_grid.ops.compare import AgreePlan
+from spmd_grid.halo.geometry.boundary import is_constant
+from spmd_grid.halo.geometry.pattern import HaloPattern
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.ops.calls.arguments import as_dtype, as_scalar, check_grid, hashable
+from spmd_grid.ops.calls.compare import AgreePlan
 
 __all__ = ["agree", "group_axes", "text_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from spmd_grid.exchange.channel import Channel
+from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.grid.cells import Cells
 
 __all__ = ["describe"]

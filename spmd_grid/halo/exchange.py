@@ -22,8 +22,8 @@ from spmd_grid.errors import (
     SpmdError,
     TransportError,
 )
-from spmd_grid.exchange.channel import Channel, close_retired, shortened
-from spmd_grid.exchange.channel_rows import Taken
+from spmd_grid.exchange.channel.channel import Channel, close_retired, shortened
+from spmd_grid.exchange.channel.copy_table import Taken
 from spmd_grid.exchange.paths import INLINE, MESSAGE, PACKED, READ, STAGED, STRAIGHT
 from spmd_grid.grid.cells import Cells
 from spmd_grid.grid.groups import group_members
@@ -37,8 +37,8 @@ from spmd_grid.halo.kept_calls import KeptCalls, key_of
 from spmd_grid.halo.trial import try_ways
 from spmd_grid.halo.under_way import UnderWay
 from spmd_grid.halo.watched import loop_form, watched
-from spmd_grid.kernels import slots as at
-from spmd_grid.ops.arguments import as_scalar
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.ops.calls.arguments import as_scalar
 from spmd_grid.typing import Shape
 
 __all__ = ["HaloExchange"]

@@ -9,8 +9,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_grid.exchange.channel_calls import Call
-from spmd_grid.kernels import slots as at
+from spmd_grid.exchange.channel.calls import Call
+from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["KeptCalls", "key_of"]
 

@@ -27,7 +27,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.agreement import agree, group_axes, text_of
 from spmd_grid.halo.exchange import HaloExchange
-from spmd_grid.ops.arguments import check_output, hashable
+from spmd_grid.ops.calls.arguments import check_output, hashable
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["OverlapBoxes", "map_overlap", "overlap_boxes", "tiles"]

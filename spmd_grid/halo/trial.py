@@ -11,9 +11,9 @@ import time
 
 import numpy as np
 
-from spmd_grid.exchange.agreement import swap_texts
-from spmd_grid.exchange.channel import MIXED, PACKED, READ, STAGED, STRAIGHT, Channel
-from spmd_grid.kernels import slots as at
+from spmd_grid.exchange.agreement.facts import swap_texts
+from spmd_grid.exchange.channel.channel import MIXED, PACKED, READ, STAGED, STRAIGHT, Channel
+from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["try_ways"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spmd_grid.exchange.channel import Channel
-from spmd_grid.exchange.channel_calls import Call
-from spmd_grid.kernels import slots as at
+from spmd_grid.exchange.channel.calls import Call
+from spmd_grid.exchange.channel.channel import Channel
+from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["UnderWay"]
 

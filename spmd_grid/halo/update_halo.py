@@ -13,21 +13,21 @@ from itertools import accumulate
 import numpy as np
 
 from spmd_grid.errors import CutOffError, DTypeError, OutputError, ShapeError, SpmdError
-from spmd_grid.exchange.execute import next_tag, run_direct, send_and_receive
-from spmd_grid.exchange.header import Facts
+from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.paths import DIRECT, chosen_path
-from spmd_grid.exchange.pending import Request, drive
-from spmd_grid.exchange.traffic import Moved
-from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.exchange.requests import Request, drive
+from spmd_grid.exchange.transfer.execute import next_tag, run_direct, send_and_receive
+from spmd_grid.exchange.transfer.traffic import Moved
+from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.blocks import block_starts
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.halo.boundary import as_periodic
-from spmd_grid.halo.line import halo_pieces, in_domain
-from spmd_grid.ops.arguments import check_grid, gate_of, hashable
-from spmd_grid.ops.collective import Call, Operation, keep_call
-from spmd_grid.ops.kept import keep
-from spmd_grid.ops.signatures import same_dtype
+from spmd_grid.halo.geometry.boundary import as_periodic
+from spmd_grid.halo.geometry.line import halo_pieces, in_domain
+from spmd_grid.ops.calls.arguments import check_grid, gate_of, hashable
+from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.calls.collective import Call, Operation, keep_call
+from spmd_grid.ops.calls.shape_rules import same_dtype
 from spmd_grid.watch.recorder import Recorder
 
 __all__ = ["update_halo"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, wraps
 
-from spmd_grid.ops.compare import AgreePlan
-from spmd_grid.watch.trace_loops import Form
+from spmd_grid.ops.calls.compare import AgreePlan
+from spmd_grid.watch.trace.loops import Form
 
 __all__ = ["loop_form", "watched"]
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from spmd_grid.kernels.folds import fold, fold_addresses, supports
-from spmd_grid.kernels.tables import (
+from spmd_grid.kernels.copy.tables import (
     ARRAY_WORDS,
     BoxRow,
     Flat,
@@ -22,6 +21,7 @@ from spmd_grid.kernels.tables import (
     flatten,
     table_bytes,
 )
+from spmd_grid.kernels.reduce.folds import fold, fold_addresses, supports
 
 __all__ = [
     "ARRAY_WORDS",
@@ -49,10 +49,10 @@ __all__ = [
 ]
 
 _COMPILED = {
-    "copy": ("copy_address", "copy_boxes", "copy_boxes_between"),
-    "course": ("course_address", "run_course"),
-    "traced_course": ("traced_course_address",),
-    "meeting": ("call_roll", "copy_table", "depart", "meet"),
+    "copy.boxes": ("copy_address", "copy_boxes", "copy_boxes_between"),
+    "protocol.course": ("course_address", "run_course"),
+    "protocol.traced_course": ("traced_course_address",),
+    "protocol.meeting": ("call_roll", "copy_table", "depart", "meet"),
 }
 
 

@@ -55,4 +55,4 @@ def digest_of(*files: Path) -> str:
     return blake2b(b"".join(path.read_bytes() for path in files), digest_size=8).hexdigest()
 
 
-_SOURCES = digest_of(*sorted(Path(__file__).parent.glob("*.py")))
+_SOURCES = digest_of(*sorted(Path(__file__).parent.rglob("*.py")))

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from spmd_grid.kernels.tables import FIXED_COLUMNS
+from spmd_grid.kernels.copy.tables import FIXED_COLUMNS
 from spmd_grid.reduction_kind import KINDS
 
 __all__ = ["bytes_at", "copy_boxes", "copy_boxes_between", "fold", "fold_addresses"]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from math import prod
 
-from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.pending import Request
-from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.requests import Request
+from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_size
-from spmd_grid.ops.arguments import as_extents, as_tensor_axis, hashable
-from spmd_grid.ops.collective import Call, Operation
-from spmd_grid.ops.movement import Movement
-from spmd_grid.ops.plan import OperationPlan
-from spmd_grid.ops.signatures import check_extents, check_out, concatenated_shape, same_dtype
+from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable
+from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.plan import OperationPlan
+from spmd_grid.ops.calls.shape_rules import check_extents, check_out, concatenated_shape, same_dtype
+from spmd_grid.ops.movement.box_moves import Movement
 
 __all__ = ["all_gather", "resolve_gather"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from spmd_grid.errors import DTypeError, ReductionError
-from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.pending import Request
-from spmd_grid.ops.arguments import as_dtype
-from spmd_grid.ops.collective import Call, Operation
-from spmd_grid.ops.plan import OperationPlan
-from spmd_grid.ops.reduction import Reduction
-from spmd_grid.ops.signatures import check_out, equal_shapes, same_dtype
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.requests import Request
+from spmd_grid.ops.calls.arguments import as_dtype
+from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.plan import OperationPlan
+from spmd_grid.ops.calls.shape_rules import check_out, equal_shapes, same_dtype
+from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.reduction_kind import as_reduction, result_dtype
 
 __all__ = ["Reducing", "all_reduce"]

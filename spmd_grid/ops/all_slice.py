@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from spmd_grid.errors import OutputError
-from spmd_grid.exchange.pending import Request
+from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.blocks import block_interval
-from spmd_grid.ops.arguments import as_array, as_tensor_axis, check_grid, check_output
-from spmd_grid.ops.plan import CallPlan
-from spmd_grid.ops.signatures import check_axis
+from spmd_grid.ops.calls.arguments import as_array, as_tensor_axis, check_grid, check_output
+from spmd_grid.ops.calls.plan import CallPlan
+from spmd_grid.ops.calls.shape_rules import check_axis
 
 __all__ = ["all_slice"]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.pending import Request
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.groups import group_size
 from spmd_grid.ops.all_gather import resolve_gather
-from spmd_grid.ops.arguments import as_extents, as_tensor_axis, hashable, root_index
-from spmd_grid.ops.collective import Call, Operation
-from spmd_grid.ops.movement import Movement
-from spmd_grid.ops.plan import OperationPlan
+from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable, root_index
+from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.plan import OperationPlan
+from spmd_grid.ops.movement.box_moves import Movement
 
 __all__ = ["gather"]
 

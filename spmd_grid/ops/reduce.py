@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.pending import Request
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.requests import Request
 from spmd_grid.ops.all_reduce import Reducing
-from spmd_grid.ops.arguments import hashable, root_index
-from spmd_grid.ops.collective import Call
-from spmd_grid.ops.plan import OperationPlan
-from spmd_grid.ops.reduction import Reduction
-from spmd_grid.ops.signatures import check_out
+from spmd_grid.ops.calls.arguments import hashable, root_index
+from spmd_grid.ops.calls.collective import Call
+from spmd_grid.ops.calls.plan import OperationPlan
+from spmd_grid.ops.calls.shape_rules import check_out
+from spmd_grid.ops.reduction.reduction import Reduction
 
 __all__ = ["reduce"]
 

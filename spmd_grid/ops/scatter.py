@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from math import prod
 
-from spmd_grid.exchange.header import Facts
-from spmd_grid.exchange.pending import Request
-from spmd_grid.exchange.transfer import Receive, Send, Transfer
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.requests import Request
+from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
-from spmd_grid.ops.arguments import as_scatter_axis, hashable, root_index
-from spmd_grid.ops.collective import Call, Operation
-from spmd_grid.ops.movement import Movement
-from spmd_grid.ops.plan import OperationPlan
-from spmd_grid.ops.signatures import check_out, cut_boxes
+from spmd_grid.ops.calls.arguments import as_scatter_axis, hashable, root_index
+from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.plan import OperationPlan
+from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes
+from spmd_grid.ops.movement.box_moves import Movement
 
 __all__ = ["scatter"]
 

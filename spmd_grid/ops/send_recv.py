@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.errors import OutputError, SpmdError
-from spmd_grid.exchange.agreement import encode_error, error_from
-from spmd_grid.exchange.header import (
+from spmd_grid.exchange.agreement.facts import encode_error, error_from
+from spmd_grid.exchange.agreement.header import (
     ERROR,
     PLAIN,
     PREFIX_BYTES,
@@ -25,14 +25,14 @@ from spmd_grid.exchange.header import (
     fingerprint,
     read_prefix,
 )
-from spmd_grid.exchange.memory import land, pack
-from spmd_grid.exchange.pending import Request, drive
+from spmd_grid.exchange.requests import Request, drive
+from spmd_grid.exchange.transfer.flat_bytes import land, pack
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
-from spmd_grid.ops.arguments import as_array, check_grid, check_output, gate_of, hashable, root_index
-from spmd_grid.ops.collective import keep_call
-from spmd_grid.ops.member_arrays import fresh
-from spmd_grid.ops.plan import CallPlan
+from spmd_grid.ops.calls.arguments import as_array, check_grid, check_output, gate_of, hashable, root_index
+from spmd_grid.ops.calls.collective import keep_call
+from spmd_grid.ops.calls.plan import CallPlan
+from spmd_grid.ops.movement.member_arrays import fresh
 from spmd_grid.transport.communicator import (
     FRAME_BYTES,
     HEADER_BYTES,

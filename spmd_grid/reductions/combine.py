@@ -10,7 +10,7 @@ import numpy as np
 from spmd_grid.array import ShardedArray
 from spmd_grid.errors import DTypeError, ShardingError
 from spmd_grid.ops.all_reduce import AllReduce, Reducing
-from spmd_grid.ops.arguments import check_grid
+from spmd_grid.ops.calls.arguments import check_grid
 from spmd_grid.reduction_kind import is_numeric
 
 __all__ = ["check_array", "combine", "reduction"]

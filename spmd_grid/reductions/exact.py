@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from spmd_grid.errors import DTypeError
-from spmd_grid.kernels.tables import address_of
+from spmd_grid.kernels.copy.tables import address_of
 from spmd_grid.reductions.cells import runs
 from spmd_grid.reductions.dtypes import part_dtype, working_dtype
 from spmd_grid.reductions.rounding import rounded, rounded_root
@@ -105,6 +105,6 @@ def _no_words(rows: int) -> np.ndarray:
 
 def _superaccumulator():
     """The compiled kernels: loaded at first use, since they bring numba."""
-    from spmd_grid.kernels import superaccumulator
+    from spmd_grid.kernels.reduce import superaccumulator
 
     return superaccumulator

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spmd_grid.reshard.cost import step_cost
-from spmd_grid.reshard.steps import NATIVE
+from spmd_grid.reshard.planner.cost import step_cost
+from spmd_grid.reshard.planner.steps import NATIVE
 
 __all__ = ["bytes_text", "explain", "seconds_text"]
 

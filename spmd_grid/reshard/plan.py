@@ -20,15 +20,15 @@ from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.ops.arguments import as_dtype
+from spmd_grid.ops.calls.arguments import as_dtype
 from spmd_grid.reduction_kind import as_reduction, result_dtype
-from spmd_grid.reshard.cost import LinkModel, chain_cost, step_totals
-from spmd_grid.reshard.direct import parts_of
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.search import STRATEGIES, Alternative, choose
-from spmd_grid.reshard.slices import held_at_once, slab_bytes
-from spmd_grid.reshard.steps import NATIVE, Step
-from spmd_grid.reshard.totals import Totals, most_local
+from spmd_grid.reshard.geometry.chunks import held_at_once, slab_bytes
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.planner.choose import STRATEGIES, Alternative, choose
+from spmd_grid.reshard.planner.cost import LinkModel, chain_cost, step_totals
+from spmd_grid.reshard.planner.direct import parts_of
+from spmd_grid.reshard.planner.steps import NATIVE, Step
+from spmd_grid.reshard.volume.totals import Totals, most_local
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["Plan", "PlanTotals", "check_options", "digest_of", "plan_reshard"]

@@ -7,7 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from spmd_grid.exchange.agreement import swap_texts
+from spmd_grid.exchange.agreement.facts import swap_texts
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.launch import as_communicator, current_world, use_world
 

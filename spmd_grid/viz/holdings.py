@@ -15,8 +15,8 @@ from typing import NamedTuple
 from spmd_grid.grid.box import Box, multi_index
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.cuts import Cut, Part, cuts_of
-from spmd_grid.reshard.descent import Descent
+from spmd_grid.reshard.geometry.cuts import Cut, Part, cuts_of
+from spmd_grid.reshard.volume.descent import Descent
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = [

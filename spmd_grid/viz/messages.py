@@ -9,9 +9,9 @@ from typing import NamedTuple
 from spmd_grid.grid.box import Box, multi_index
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.explain import bytes_text
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.steps import ALL_GATHER, BROADCAST, Step
-from spmd_grid.reshard.totals import exchange_totals
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.planner.steps import ALL_GATHER, BROADCAST, Step
+from spmd_grid.reshard.volume.totals import exchange_totals
 from spmd_grid.viz.holdings import count_text
 
 __all__ = [

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 import numpy as np
 from mpi4py import MPI
 
-from spmd_grid.bench.contenders import check
-from spmd_grid.bench.peers import Peers
-from spmd_grid.bench.reshard_cases import ReshardCase, cells_of
-from spmd_grid.bench.rows import LIBRARIES
+from spmd_grid.bench.common.contenders import check
+from spmd_grid.bench.common.rows import LIBRARIES
+from spmd_grid.bench.reshard.cases import ReshardCase, cells_of
+from spmd_grid.bench.reshard.libraries import Peers
 from spmd_grid.grid.device_grid import Grid
 
 comm = MPI.COMM_WORLD

@@ -5,9 +5,9 @@ import sys
 import numpy as np
 from mpi4py import MPI
 
-from spmd_grid.bench.contenders import Contender, check
-from spmd_grid.bench.ops_cases import OPS, OpsCase
-from spmd_grid.bench.ops_peers import hand_written
+from spmd_grid.bench.common.contenders import Contender, check
+from spmd_grid.bench.ops.cases import OPS, OpsCase
+from spmd_grid.bench.ops.peers import hand_written
 
 comm = MPI.COMM_WORLD
 

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 from mpi4py import MPI
 
-from spmd_grid.bench.halo_cases import fill_faces, wrong_cells
-from spmd_grid.bench.halo_peers import hand_written, split_by_hand
+from spmd_grid.bench.halo.cases import fill_faces, wrong_cells
+from spmd_grid.bench.halo.peers import hand_written, split_by_hand
 
 comm = MPI.COMM_WORLD
 

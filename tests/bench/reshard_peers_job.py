@@ -5,8 +5,8 @@ import sys
 import numpy as np
 from mpi4py import MPI
 
-from spmd_grid.bench.reshard_cases import ReshardCase, cells_of
-from spmd_grid.bench.reshard_peers import hand_written
+from spmd_grid.bench.reshard.cases import ReshardCase, cells_of
+from spmd_grid.bench.reshard.peers import hand_written
 from spmd_grid.grid.device_grid import Grid
 
 comm = MPI.COMM_WORLD

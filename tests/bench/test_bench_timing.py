@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from patience import at_growing_scales
 
-from spmd_grid.bench.rows import figures_of
-from spmd_grid.bench.timing import Alone, Times, calls_per_batch, measure, measure_once
+from spmd_grid.bench.common.rows import figures_of
+from spmd_grid.bench.common.timing import Alone, Times, calls_per_batch, measure, measure_once
 
 
 def contenders(log, **seconds):
@@ -72,7 +72,7 @@ def test_jobs_of_one_call():
 @pytest.mark.parametrize("width", [1, 2])
 @pytest.mark.parametrize("n_fields", [1, 3])
 def test_new_faces_and_their_check(dim, width, n_fields):
-    from spmd_grid.bench.halo_kernels import rewrite_faces, rewriting_loop, three_sides, wrong_halos
+    from spmd_grid.bench.halo.kernels import rewrite_faces, rewriting_loop, three_sides, wrong_halos
 
     fields = [np.full((9, 10, 8), -1.0) for _ in range(n_fields)]
     views = three_sides(fields, dim)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jobs import run_job
 
-from spmd_grid.bench.halo_cases import fill_faces, wrong_cells
+from spmd_grid.bench.halo.cases import fill_faces, wrong_cells
 
 JOB = Path(__file__).with_name("peers_job.py")
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from spmd_grid.bench.halo_cases import HaloCase, all_cases, quick_cases
-from spmd_grid.bench.halo_report import (
+from spmd_grid.bench.common.rows import OURS, Figure, matching_cases, slower_rows
+from spmd_grid.bench.halo.cases import HaloCase, all_cases, quick_cases
+from spmd_grid.bench.halo.report import (
     IN_LOOP,
     MESSAGE,
     RowFigures,
@@ -14,7 +15,6 @@ from spmd_grid.bench.halo_report import (
     table_row,
     to_markdown,
 )
-from spmd_grid.bench.rows import OURS, Figure, matching_cases, slower_rows
 
 PLAN = """halo of [[0]] on 3, halo [(1, 1)], global shape (192, 64)
   1 field of float64; local shape (66, 64); periodic along dimension 0

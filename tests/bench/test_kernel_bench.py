@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from spmd_grid.bench import kernel_cases
-from spmd_grid.bench.kernels import run_bench
+from spmd_grid.bench.kernels import cases as kernel_cases
+from spmd_grid.bench.kernels.measure import run_bench
 
 
 def test_names_are_unique():

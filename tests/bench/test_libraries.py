@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from jobs import run_job
 
-from spmd_grid.bench import jax_process, peer, peers, peers_jax
-from spmd_grid.bench.launch import is_of_a_job
-from spmd_grid.bench.peers import PEERS, Peers
-from spmd_grid.bench.reshard_cases import ReshardCase
-from spmd_grid.bench.rows import LIBRARIES, Figure
-from spmd_grid.bench.timing import Alone
+from spmd_grid.bench.common.launch import is_of_a_job
+from spmd_grid.bench.common.rows import LIBRARIES, Figure
+from spmd_grid.bench.common.timing import Alone
+from spmd_grid.bench.reshard import jax as peers_jax
+from spmd_grid.bench.reshard import jax_process
+from spmd_grid.bench.reshard import libraries as peers
+from spmd_grid.bench.reshard import library as peer
+from spmd_grid.bench.reshard.cases import ReshardCase
+from spmd_grid.bench.reshard.libraries import PEERS, Peers
 
 JOB = Path(__file__).with_name("libraries_job.py")
 CASE = ReshardCase((4, 4), 0, 1)

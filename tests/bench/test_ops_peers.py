@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from jobs import run_job
 
-from spmd_grid.bench.contenders import Contender, check
-from spmd_grid.bench.ops_cases import OPS, OpsCase, all_cases, quick_cases
-from spmd_grid.bench.timing import Alone
+from spmd_grid.bench.common.contenders import Contender, check
+from spmd_grid.bench.common.timing import Alone
+from spmd_grid.bench.ops.cases import OPS, OpsCase, all_cases, quick_cases
 from spmd_grid.grid.process_grid import init_grid
 from spmd_grid.transport.launch import run_spmd
 

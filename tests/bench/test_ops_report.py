@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from spmd_grid.bench.ops import SUBJECT
-from spmd_grid.bench.ops_cases import OpsCase
-from spmd_grid.bench.ops_report import NEW, NUMPY, PLAN, PLAN_NUMPY, RowFigures, summary, table
-from spmd_grid.bench.report import Outputs, read_again, write
-from spmd_grid.bench.rows import LIMIT, OURS, Figure
+from spmd_grid.bench.common.report import Outputs, read_again, write
+from spmd_grid.bench.common.rows import LIMIT, OURS, Figure
+from spmd_grid.bench.ops.cases import OpsCase
+from spmd_grid.bench.ops.measure import SUBJECT
+from spmd_grid.bench.ops.report import NEW, NUMPY, PLAN, PLAN_NUMPY, RowFigures, summary, table
 
 SMALL, LARGE = OpsCase("shift", 8), OpsCase("shift", 1 << 20)
 GATHER = OpsCase("gather", 8)
@@ -28,7 +28,7 @@ def row(case, ours=4.0, plan=2.0, by_hand=3.0, disturbed=False):
     return RowFigures(case, figures, {"rewriting": 1.0}, 61, disturbed=disturbed)
 
 
-@pytest.mark.parametrize("module", ["rows", "session", "table", "reshard_cases"])
+@pytest.mark.parametrize("module", ["common.rows", "common.session", "common.table", "reshard.cases"])
 def test_examples(module):
     result = doctest.testmod(importlib.import_module(f"spmd_grid.bench.{module}"))
     assert result.attempted and not result.failed

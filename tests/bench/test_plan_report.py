@@ -5,10 +5,10 @@ from collections import defaultdict
 
 import pytest
 
-from spmd_grid.bench.plan_cases import DEVICES, MILLION, PlanCase, all_cases, quick_cases
-from spmd_grid.bench.plan_report import rows_of, summary, table_head, table_row, to_markdown
-from spmd_grid.bench.plan_times import Planner, PlanTimes, measure_kind
-from spmd_grid.bench.rows import matching_cases
+from spmd_grid.bench.common.rows import matching_cases
+from spmd_grid.bench.plan.cases import DEVICES, MILLION, PlanCase, all_cases, quick_cases
+from spmd_grid.bench.plan.report import rows_of, summary, table_head, table_row, to_markdown
+from spmd_grid.bench.plan.times import Planner, PlanTimes, measure_kind
 
 SWAP = PlanCase("swap", (2, 4), (64, 128), ((0,), (1,)), ((1,), (0,)))
 LARGE = PlanCase("swap", (1024, 1024), (65536, 65536), ((0,), (1,)), ((1,), (0,)))

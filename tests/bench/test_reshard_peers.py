@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jobs import run_job
 
-from spmd_grid.bench.reshard_cases import cells_of
+from spmd_grid.bench.reshard.cases import cells_of
 from spmd_grid.grid.box import Box
 
 JOB = Path(__file__).with_name("reshard_peers_job.py")

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from spmd_grid.bench.reshard_cases import ReshardCase, all_cases, quick_cases
-from spmd_grid.bench.reshard_peers import ALLTOALLW
-from spmd_grid.bench.reshard_report import MESSAGE, NEW, NUMPY, RowFigures, summary, table
-from spmd_grid.bench.rows import LIBRARIES, LIMIT, OURS, Figure, matching_cases, slower_rows
+from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Figure, matching_cases, slower_rows
+from spmd_grid.bench.reshard.cases import ReshardCase, all_cases, quick_cases
+from spmd_grid.bench.reshard.peers import ALLTOALLW
+from spmd_grid.bench.reshard.report import MESSAGE, NEW, NUMPY, RowFigures, summary, table
 from spmd_grid.grid.device_grid import Grid
 
 ROWS = ReshardCase((512, 512), 0, 1)

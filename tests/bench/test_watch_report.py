@@ -8,9 +8,9 @@ from jobs import clean_environment, needs_mpiexec
 from patience import run_in_time
 
 import spmd_grid as sg
-from spmd_grid.bench.rows import Figure
-from spmd_grid.bench.watch_cases import all_cases, quick_cases
-from spmd_grid.bench.watch_modes import (
+from spmd_grid.bench.common.rows import Figure
+from spmd_grid.bench.watch.cases import all_cases, quick_cases
+from spmd_grid.bench.watch.modes import (
     CHECKED,
     LOOK,
     LOOP,
@@ -19,7 +19,7 @@ from spmd_grid.bench.watch_modes import (
     Modes,
     look_batches,
 )
-from spmd_grid.bench.watch_report import WatchRow, summary, table
+from spmd_grid.bench.watch.report import WatchRow, summary, table
 from spmd_grid.transport.launch import current_world
 
 CASE, OTHER = all_cases()[:2]

@@ -9,7 +9,8 @@ import pytest
 from jobs import needs_mpiexec
 from patience import run_in_time
 
-from spmd_grid.bench import launch, start_cases
+from spmd_grid.bench.common import launch
+from spmd_grid.bench.start import cases as start_cases
 from spmd_grid.cli import bench
 from spmd_grid.cli.main import main
 

@@ -11,8 +11,9 @@ import pytest
 from jobs import MPIEXEC, clean_environment, needs_mpiexec
 from patience import in_time, run_in_time
 
-from spmd_grid.cli import doctor, doctor_local, doctor_probe, doctor_start
-from spmd_grid.cli.doctor_verdict import FAILS, OK, SLOW
+from spmd_grid.cli.doctor import command as doctor
+from spmd_grid.cli.doctor import local, probe, trials
+from spmd_grid.cli.doctor.verdict import FAILS, OK, SLOW
 from spmd_grid.cli.main import main
 
 # Alone in its PATH: the doctor has to find the mpiexec beside Python by itself.
@@ -86,9 +87,9 @@ def test_a_launcher_of_another_library(tmp_path):
 def test_a_launcher_that_does_not_work(tmp_path, monkeypatch, text, limit, what):
     """Whatever it does, the doctor goes on, and nothing of it stays behind."""
     fake_mpiexec(tmp_path, text)
-    monkeypatch.setattr(doctor_start, "launchers", lambda: [(str(tmp_path / "mpiexec"), True)])
+    monkeypatch.setattr(trials, "launchers", lambda: [(str(tmp_path / "mpiexec"), True)])
     began = time.perf_counter()
-    found = doctor_start.start_ranks(2, float(limit))
+    found = trials.start_ranks(2, float(limit))
     assert not found.works and what in found.failed[0][1]
     assert in_time(time.perf_counter() - began, 15)
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=False).stdout
@@ -102,10 +103,10 @@ def test_a_launcher_that_does_not_work(tmp_path, monkeypatch, text, limit, what)
 )
 def test_ranks_that_meet_and_do_not_end(tmp_path, monkeypatch, then, what):
     """Not the launcher's fault."""
-    met = f"echo '{doctor_start.MARK}{{\"size\": 2}}'\n"
+    met = f"echo '{trials.MARK}{{\"size\": 2}}'\n"
     fake_mpiexec(tmp_path, f'[ "$1" = "-n" ] || exit 0\n{met}{met}{then}')
-    monkeypatch.setattr(doctor_start, "launchers", lambda: [(str(tmp_path / "mpiexec"), True)])
-    found = doctor_start.start_ranks(2, 0.5)
+    monkeypatch.setattr(trials, "launchers", lambda: [(str(tmp_path / "mpiexec"), True)])
+    found = trials.start_ranks(2, 0.5)
     assert not found.works and not found.failed
     launcher, operations = doctor._of_launch(found, 2, {"library": "MPICH 5"})
     assert (launcher.name, launcher.verdict) == ("launcher", OK) and "2 ranks that see each other" in launcher.value
@@ -118,7 +119,7 @@ def test_ranks_that_meet_and_do_not_end(tmp_path, monkeypatch, then, what):
     [("aabb", [1], 2), ("abab", [2], 1), ("aaaa", [1, 2, 3], 1), ("aaaa", [1], 2), ("aa", [], 1)],
 )
 def test_pings_go_between_nodes_where_there_are_several(hosts, near, peer):
-    assert doctor_probe._farthest(hosts, near) == peer
+    assert probe._farthest(hosts, near) == peer
 
 
 def test_figures_say_what_they_are():
@@ -132,8 +133,8 @@ def test_figures_say_what_they_are():
 
 
 def test_no_launcher(tmp_path):
-    assert doctor_start.launchers(path=str(tmp_path), executable=str(tmp_path / "python")) == []
-    (check,) = doctor._of_launch(doctor_start.Launch(), 2, {})
+    assert trials.launchers(path=str(tmp_path), executable=str(tmp_path / "python")) == []
+    (check,) = doctor._of_launch(trials.Launch(), 2, {})
     assert check.verdict == FAILS and 'pip install "spmd-grid[mpich]"' in check.advice
 
 
@@ -142,7 +143,7 @@ def test_the_launcher_of_path_comes_first(tmp_path):
     (tmp_path / "beside").mkdir()
     path = fake_mpiexec(tmp_path / "mine", "")
     fake_mpiexec(tmp_path / "beside", "")
-    found = doctor_start.launchers(path=path, executable=str(tmp_path / "beside" / "python"))
+    found = trials.launchers(path=path, executable=str(tmp_path / "beside" / "python"))
     assert found == [(str(tmp_path / "mine" / "mpiexec"), True), (str(tmp_path / "beside" / "mpiexec"), False)]
 
 
@@ -175,7 +176,7 @@ def test_the_table(monkeypatch, capsys):
     """A line per check, and below it what to do."""
     for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(doctor_start, "probe", lambda what, limit: doctor_start.Probe({}, "it is broken"))
+    monkeypatch.setattr(trials, "probe", lambda what, limit: trials.Probe({}, "it is broken"))
     assert main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
     at = next(i for i, line in enumerate(lines) if line.split()[:3] == ["fails", "MPI", "library"])
@@ -198,19 +199,19 @@ def test_what_is_slow_says_what_to_do(changed, name):
 def test_memory_that_cannot_be_shared(tmp_path, monkeypatch):
     strict = tmp_path / "overcommit"
     strict.write_text("2\n")
-    _, check = doctor_local.memory(2, str(tmp_path), str(strict))
+    _, check = local.memory(2, str(tmp_path), str(strict))
     assert check.verdict == SLOW and "vm.overcommit_memory" in check.advice
     monkeypatch.setenv("SPMD_GRID_ARENA", "4096")
-    check = list(doctor_local.memory(2, str(tmp_path / "none"), "none"))[-1]
+    check = list(local.memory(2, str(tmp_path / "none"), "none"))[-1]
     assert check.verdict == SLOW and "unset SPMD_GRID_ARENA" in check.advice
     monkeypatch.setenv("SPMD_GRID_ARENA", "much")
-    assert list(doctor_local.memory(2, "none", "none"))[-1].verdict == FAILS
+    assert list(local.memory(2, "none", "none"))[-1].verdict == FAILS
 
 
 def test_more_ranks_than_cores():
-    (check,) = doctor_local.cores(10_000)
+    (check,) = local.cores(10_000)
     assert check.verdict == SLOW and "take turns" in check.advice
-    (check,) = doctor_local.cores(1)
+    (check,) = local.cores(1)
     assert check.verdict == OK and not check.advice
 
 
@@ -219,8 +220,8 @@ def test_the_quota_of_a_control_group(tmp_path, text, wanted):
     (tmp_path / "job" / "step").mkdir(parents=True)
     (tmp_path / "job" / "cpu.max").write_text(text)
     (tmp_path / "own").write_text("0::/job/step\n")
-    assert doctor_local.quota(tmp_path, tmp_path / "own") == wanted
-    assert doctor_local.quota(tmp_path, tmp_path / "none") is None
+    assert local.quota(tmp_path, tmp_path / "own") == wanted
+    assert local.quota(tmp_path, tmp_path / "none") is None
 
 
 def test_the_narrowest_of_nested_quotas_counts(tmp_path):
@@ -228,6 +229,6 @@ def test_the_narrowest_of_nested_quotas_counts(tmp_path):
     (tmp_path / "own").write_text("0::/job/step\n")
     for folder, quota in (("", "max 100000"), ("job", "150000 100000"), ("job/step", "300000 100000")):
         (tmp_path / folder / "cpu.max").write_text(quota)
-    assert doctor_local.quota(tmp_path, tmp_path / "own") == 1.5
+    assert local.quota(tmp_path, tmp_path / "own") == 1.5
     (tmp_path / "job" / "step" / "cpu.max").write_text("50000 100000")
-    assert doctor_local.quota(tmp_path, tmp_path / "own") == 0.5
+    assert local.quota(tmp_path, tmp_path / "own") == 0.5

@@ -4,11 +4,11 @@ import numpy as np
 
 import spmd_grid as sg
 from spmd_grid import kernels
-from spmd_grid.exchange.channel import Channel
-from spmd_grid.exchange.channel_rows import Taken
+from spmd_grid.exchange.channel.channel import Channel
+from spmd_grid.exchange.channel.copy_table import Taken
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.cells import Cells
-from spmd_grid.kernels import slots as at
+from spmd_grid.kernels.protocol import slots as at
 
 
 def test_a_message_of_another_exchange(spmd):

@@ -5,8 +5,8 @@ import pytest
 
 import spmd_grid as sg
 from spmd_grid import errors
-from spmd_grid.exchange.agreement import encode_error, error_from
-from spmd_grid.exchange.header import (
+from spmd_grid.exchange.agreement.facts import encode_error, error_from
+from spmd_grid.exchange.agreement.header import (
     ERROR,
     LONG,
     PLAIN,

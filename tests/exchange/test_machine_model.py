@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
-from spmd_grid.exchange.machine import MachineModel, cached_model, keep_model
-from spmd_grid.exchange.meeting import COPIED_BYTES, MemoryMeeting, meeting_of
+from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, MemoryMeeting, meeting_of
+from spmd_grid.exchange.transfer.machine_model import MachineModel, cached_model, keep_model
 
 
 def test_kept_and_found_again(tmp_path, monkeypatch):

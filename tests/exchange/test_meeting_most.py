@@ -1,7 +1,7 @@
 """The largest of members' numbers, by whatever way they meet."""
 
 import spmd_grid as sg
-from spmd_grid.exchange.meeting import Meeting, meeting_of
+from spmd_grid.exchange.agreement.meeting import Meeting, meeting_of
 
 
 def test_most(spmd):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_grid.exchange.memory import copy_views, flat_bytes, land, pack
-from spmd_grid.exchange.transfer import Receive, Send, Transfer, run_of
+from spmd_grid.exchange.transfer.flat_bytes import copy_views, flat_bytes, land, pack
+from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer, run_of
 from spmd_grid.grid.box import Box
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import spmd_grid as sg
 from spmd_grid.grid.blocks import block_starts
-from spmd_grid.halo.boundary import as_boundary, as_periodic
+from spmd_grid.halo.geometry.boundary import as_boundary, as_periodic
 
 PATHS = [None, "read", "staged", "packed", "straight"]
 STAYS = -1

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from spmd_grid.errors import ShapeError, ShardingError
-from spmd_grid.halo import boundary
-from spmd_grid.halo.boundary import as_boundary, as_periodic, is_constant, is_function, is_map, mapped
+from spmd_grid.halo.geometry import boundary
+from spmd_grid.halo.geometry.boundary import as_boundary, as_periodic, is_constant, is_function, is_map, mapped
 
 
 def test_examples():

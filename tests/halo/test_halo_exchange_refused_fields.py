@@ -7,7 +7,7 @@ from numpy.lib.stride_tricks import as_strided
 from small_plans import SHAPE, N, check_it_works, make
 
 import spmd_grid as sg
-from spmd_grid.exchange.channel import Channel
+from spmd_grid.exchange.channel.channel import Channel
 
 
 def read_only(x):

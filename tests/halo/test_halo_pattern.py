@@ -19,10 +19,10 @@ from spmd_grid.grid.cells import Cells
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.halo import line as line_module
-from spmd_grid.halo import pattern as pattern_module
-from spmd_grid.halo.line import Line, halo_pieces, in_domain
-from spmd_grid.halo.pattern import HaloPattern, Take
+from spmd_grid.halo.geometry import line as line_module
+from spmd_grid.halo.geometry import pattern as pattern_module
+from spmd_grid.halo.geometry.line import Line, halo_pieces, in_domain
+from spmd_grid.halo.geometry.pattern import HaloPattern, Take
 
 # -- along one line --------------------------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ def test_examples(module):
 
 
 def test_imports_neither_numba_nor_mpi():
-    program = "import sys, spmd_grid.halo.pattern; assert not {'numba', 'mpi4py'} & set(sys.modules)"
+    program = "import sys, spmd_grid.halo.geometry.pattern; assert not {'numba', 'mpi4py'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -8,7 +8,7 @@ import pytest
 from halo_oracle import HaloCase
 
 import spmd_grid as sg
-from spmd_grid.halo.line import halo_pieces
+from spmd_grid.halo.geometry.line import halo_pieces
 
 PATHS = ["auto", "direct", "inline", "message"]
 CASES = json.loads((Path(__file__).parent / "dialect_halo_cases.json").read_text())["cases"]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from spmd_grid import kernels
 from spmd_grid.errors import DTypeError, ReductionError, ShapeError
-from spmd_grid.kernels import folds as policy
 from spmd_grid.kernels import reference
+from spmd_grid.kernels.reduce import folds as policy
 from spmd_grid.reduction_kind import KINDS
 
 DTYPES = [np.dtype(c) for c in "?bBhHiIlLqQfdFD"]
@@ -54,7 +54,7 @@ def specials(dtype):
 
 
 def compiled(kind, stack):
-    from spmd_grid.kernels.reduce import kernel_of
+    from spmd_grid.kernels.reduce.rows import kernel_of
 
     out = np.empty_like(stack[0])
     rows = np.array([kernels.address_of(row) for row in stack])
@@ -72,7 +72,7 @@ def test_every_pair_of_special_values(kind, dtype):
 @pytest.mark.parametrize(("kind", "dtype"), PAIRS[:: len(PAIRS) // 12], ids=lambda x: str(x))
 @pytest.mark.parametrize("rows", range(1, 11))
 def test_every_number_of_rows_across_blocks(kind, dtype, rows):
-    from spmd_grid.kernels.reduce import BLOCK
+    from spmd_grid.kernels.reduce.rows import BLOCK
 
     size = BLOCK // dtype.itemsize + 13
     stack = np.random.default_rng(rows).choice(specials(dtype), (rows, size))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_grid.kernels.superaccumulator import BLOCK, LIMBS, LOWEST, WORDS, adders_of
-from spmd_grid.kernels.tables import address_of
+from spmd_grid.kernels.copy.tables import address_of
+from spmd_grid.kernels.reduce.superaccumulator import BLOCK, LIMBS, LOWEST, WORDS, adders_of
 
 ANY = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
-from spmd_grid.exchange.meeting import COPIED_BYTES, MemoryMeeting, meeting_of
-from spmd_grid.ops.signatures import cut_box
+from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, MemoryMeeting, meeting_of
+from spmd_grid.ops.calls.shape_rules import cut_box
 
 SHAPES = [(4, 6), (40, 33), (150, 151), (301, 700)]  # with the line, with the line for some, copied, by messages
 KINDS = ["arena", "plain", "every other column", "every other column of the arena", "backwards"]

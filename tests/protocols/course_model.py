@@ -1,7 +1,7 @@
-"""Neighbours that exchange by memory, round after round, on the compiled course (kernels/course.py).
+"""Neighbours that exchange by memory, round after round, on the compiled course (kernels/protocol/course.py).
 
 The course and its copies are the package's, run by the interpreter (see ``recorded``); here the states are laid out,
-as exchange/channel_state.py does it, with an array of one word per process and reader.
+as exchange/channel/state.py does it, with an array of one word per process and reader.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Neighbour:
     """One process: its lines, words, staging and array, and the state of its channel."""
 
     def __init__(self, recorder: Recorder, rank: int, pairs: Sequence[Pair]):
-        from spmd_grid.kernels import course
+        from spmd_grid.kernels.protocol import course
 
         self.recorder, self.rank, self.at = recorder, rank, small_slots()
         words = {name: getattr(recorder, name) for name in ("load", "store", "store_release", "wait_for")}

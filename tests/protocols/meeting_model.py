@@ -1,4 +1,4 @@
-"""Members of a group that meet in memory, round after round, as ops and exchange/meeting.py have them meet.
+"""Members of a group that meet in memory, round after round, as ops and exchange/agreement/meeting.py have them meet.
 
 ``meet``, ``depart`` and ``call_roll``, the copies, the fold and a reduction's second meeting are those of the package,
 run by the interpreter (see ``recorded``).  Only what Python does between them with arrays is said anew here.
@@ -37,7 +37,7 @@ class Member:
     """One member: its block, its arrays, and the kernels of a meeting."""
 
     def __init__(self, recorder: Recorder, rank: int):
-        from spmd_grid.kernels import course, meeting
+        from spmd_grid.kernels.protocol import course, meeting
 
         self.recorder, self.rank, self.size = recorder, rank, recorder.size
         self.at = at = small_slots()
@@ -85,7 +85,7 @@ class Member:
     def _set(self, slot: int, value: int) -> None:
         self.recorder.words[self.state + slot * WORD] = value
 
-    # -- as exchange/meeting.py --------------------------------------------------------------------------------------
+    # -- as exchange/agreement/meeting.py ----------------------------------------------------------------------
 
     def post(self, how: str, value: int = 0, lent: int | None = None) -> SimpleNamespace:
         """A meeting to which this member brings a word, or lends what lies at ``lent``; where everybody's lie."""
@@ -118,7 +118,7 @@ class Member:
     # -- rounds --------------------------------------------------------------------------------------------------------
 
     def swap(self, number: int, hows: Sequence[str]) -> None:
-        """All copy all arrays, as ops/movement.py does; an owner rewrites its own before every round."""
+        """All copy all arrays, as ops/movement/box_moves.py does; an owner rewrites its own before every round."""
         self._write(self.array, number)
         frames = self.post(hows[self.rank], _cell(self.rank, number, 0), self.array)
         for i in range(self.size):
@@ -136,7 +136,7 @@ class Member:
 
     def reduce(self, number: int, root: int | None = None) -> None:
         """A reduction by memory; who has a result reads it, and rewrites it before the next round."""
-        from spmd_grid.ops import reduction
+        from spmd_grid.ops.reduction import reduction
 
         self._write(self.array, number)
         self._write(self.result, number + 500)
@@ -216,8 +216,8 @@ def _frame_word(rank: int, epoch: int, i: int) -> int:
 
 
 def _fold(recorder: Recorder) -> Callable:
-    """The kernel of kernels/reduce.py for sums of int64, which streams its result past the caches if it has room."""
-    from spmd_grid.kernels import reduce
+    """The kernel of kernels/reduce/rows.py for sums of int64; it streams a large result past the caches."""
+    from spmd_grid.kernels.reduce import rows as reduce
 
     class Cells:
         def __init__(self, address, n):

@@ -42,7 +42,7 @@ class Recorder:
                 self.names[address + i * WORD] = f"{name}[{i}]"
         return address
 
-    # -- the words that take the place of those of kernels/address.py and kernels/vectors.py --------------------------
+    # -- the words that take the place of those of kernels/address.py and kernels/copy/vectors.py --------------
 
     def load(self, address: int, slot: int = 0) -> int:
         value = self.words[address + WORD * slot]
@@ -168,18 +168,18 @@ def reread_function(function: FunctionType, names: dict[str, object]) -> Functio
 
 
 def small_slots() -> SimpleNamespace:
-    """The words of kernels/slots.py, with frames and texts of a word or two: more would show no more."""
-    from spmd_grid.kernels import slots
+    """The words of kernels/protocol/slots.py, with frames and texts of a word or two: more would show no more."""
+    from spmd_grid.kernels.protocol import slots
 
     return SimpleNamespace(**{**vars(slots), "FRAME_WORDS": 2, "TEXT_BYTES": WORD})
 
 
 def copy_words(recorder: Recorder) -> Callable[..., int]:
-    """``copy_rows`` of kernels/copy.py, of which only the loops over a plane's bytes are replaced.
+    """``copy_rows`` of kernels/copy/boxes.py, of which only the loops over a plane's bytes are replaced.
 
     A plane is copied as one that is larger than the caches.
     """
-    from spmd_grid.kernels import copy
+    from spmd_grid.kernels.copy import boxes as copy
 
     def plane(source, target, run, n1, s1, t1, n0, s0, t0, streamed):
         assert n1 == n0 == 1
@@ -195,7 +195,7 @@ def copy_words(recorder: Recorder) -> Callable[..., int]:
 
 def table_of(recorder: Recorder, rows: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
     """A copy table of (source, target, bytes) rows in memory: its address, and words per row."""
-    from spmd_grid.kernels.tables import FIXED_COLUMNS
+    from spmd_grid.kernels.copy.tables import FIXED_COLUMNS
 
     columns = FIXED_COLUMNS + 3
     table = recorder.allocate(columns * len(rows))

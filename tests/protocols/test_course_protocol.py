@@ -88,7 +88,7 @@ def test_pokes_read_and_write_nothing_that_others_use():
 @pytest.mark.parametrize("look", range(3))
 def test_a_wait_ends_with_an_acquire_load(look):
     """Wherever in ``wait_for`` the word is seen: in the models, that function is one step."""
-    from spmd_grid.kernels import course, slots
+    from spmd_grid.kernels.protocol import course, slots
 
     state, word, looks = 8, 64, []
 

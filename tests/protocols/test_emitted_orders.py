@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+
 @pytest.fixture(scope="module")
 def passing():
     """The language of LLVM, not optimised for any processor, of a function that answers one word by another."""
@@ -45,7 +46,7 @@ def test_a_drain_is_a_fence_behind_streaming_stores():
     """That copies and folds have one in its place is shown with the protocols: there their own source is run."""
     import numba
 
-    from spmd_grid.kernels.vectors import drain, streaming
+    from spmd_grid.kernels.copy.vectors import drain, streaming
 
     stream_line = streaming(1)
 

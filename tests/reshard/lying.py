@@ -1,6 +1,6 @@
 """Exchanges of boxes that are wrong."""
 
-from spmd_grid.reshard.redistribute import Redistribution
+from spmd_grid.reshard.geometry.messages import Redistribution
 
 
 class Lying(Redistribution):

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from reshard_oracle import cuts, side, window
 
-from spmd_grid.reshard.steps import (
+from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,

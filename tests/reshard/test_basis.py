@@ -24,10 +24,10 @@ from step_oracle import (
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.basis import basis_steps
-from spmd_grid.reshard.steps import EXCHANGE, SWAP, Step
+from spmd_grid.reshard.planner.basis import basis_steps
+from spmd_grid.reshard.planner.steps import EXCHANGE, SWAP, Step
+from spmd_grid.reshard.planner.waypoint import Waypoint
 from spmd_grid.reshard.verify import check_plan_steps
-from spmd_grid.reshard.waypoint import Waypoint
 
 EVEN, UNEVEN = 12, {0: 7, 1: 5, 2: 4}  # of the uneven extents, some blocks are empty
 

@@ -13,10 +13,10 @@ from spmd_grid.errors import ShardingError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard import cost as cost_module
-from spmd_grid.reshard.cost import LinkModel, step_cost
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.steps import (
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.planner import cost as cost_module
+from spmd_grid.reshard.planner.cost import LinkModel, step_cost
+from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
@@ -28,7 +28,7 @@ from spmd_grid.reshard.steps import (
     SWAP,
     Step,
 )
-from spmd_grid.reshard.totals import exchange_totals
+from spmd_grid.reshard.volume.totals import exchange_totals
 
 # Round numbers: a second per message, one byte per second, memory ten times as fast.
 SLOW = LinkModel(network_latency=1, network_bandwidth=1, node_latency=0.5, node_bandwidth=2, memory_bandwidth=10)

@@ -8,7 +8,7 @@ import pytest
 from lying import Lying
 
 import spmd_grid as sg
-from spmd_grid.reshard import run
+from spmd_grid.reshard import execute as run
 from spmd_grid.reshard.plan import plan_reshard
 
 SHAPE = (6, 8)

@@ -10,11 +10,11 @@ from spmd_grid.errors import AxisError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard import moves
-from spmd_grid.reshard.basis import basis_steps
-from spmd_grid.reshard.moves import DETECTORS, successors
-from spmd_grid.reshard.steps import ALL_REDUCE, EXCHANGE, SWAP
-from spmd_grid.reshard.waypoint import Waypoint, is_cut_by
+from spmd_grid.reshard.planner import moves
+from spmd_grid.reshard.planner.basis import basis_steps
+from spmd_grid.reshard.planner.moves import DETECTORS, successors
+from spmd_grid.reshard.planner.steps import ALL_REDUCE, EXCHANGE, SWAP
+from spmd_grid.reshard.planner.waypoint import Waypoint, is_cut_by
 
 GRID = Grid((2, 3, 2, 2))
 SHAPE = (7, 5, 4)

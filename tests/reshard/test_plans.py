@@ -11,9 +11,9 @@ from reshard_run_oracle import check_case, given, random_case
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.cost import chain_cost
-from spmd_grid.reshard.native import NativeExchange
-from spmd_grid.reshard.search import choose
+from spmd_grid.reshard.executor.native_collectives import NativeExchange
+from spmd_grid.reshard.planner.choose import choose
+from spmd_grid.reshard.planner.cost import chain_cost
 
 NODES = sg.LinkModel(node_size=4)
 SLOW_AXIS = sg.LinkModel(axes={0: (1e-4, 1e8)})
@@ -350,7 +350,7 @@ def test_different_plans_and_dtypes_are_told(spmd):
 
 def test_plans_come_and_go(spmd, monkeypatch):
     """More plans than are kept: those used last stay, the others are bound anew, and all are right."""
-    monkeypatch.setattr(sys.modules["spmd_grid.reshard.run"], "_MOST_KEPT", 3)
+    monkeypatch.setattr(sys.modules["spmd_grid.reshard.execute"], "_MOST_KEPT", 3)
 
     def body(cases):
         grid = sg.init_grid((3,))

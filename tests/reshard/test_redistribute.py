@@ -13,9 +13,9 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard import redistribute
-from spmd_grid.reshard.cuts import Cut
-from spmd_grid.reshard.redistribute import Redistribution
+from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.geometry.messages import Redistribution
 
 GRIDS = [(2,), (3,), (2, 3), (2, 2, 2), (2, 3, 2)]
 # By tensor rank: extents that all grids divide, and extents that none divides; some blocks of these are empty.

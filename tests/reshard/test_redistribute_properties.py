@@ -12,9 +12,9 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard import redistribute
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.steps import EXCHANGE, Step
+from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.planner.steps import EXCHANGE, Step
 from spmd_grid.reshard.verify import check_exchange, check_plan_steps, covers_once
 
 MOST_PROCESSES = 30

@@ -11,9 +11,9 @@ from reshard_oracle import check_moves, check_partial_moves, cuts, lacks, size
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.direct import direct_steps
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.steps import EXCHANGE
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.planner.direct import direct_steps
+from spmd_grid.reshard.planner.steps import EXCHANGE
 from spmd_grid.reshard.verify import check_plan_steps
 
 CASES = {case["id"]: case for case in json.loads((Path(__file__).parent / "peer_cases.json").read_text())["cases"]}

@@ -1,9 +1,9 @@
 """Rounds: every cell of every box goes in one of them; what stays on its process goes in the first."""
 
-from spmd_grid.exchange.channel_rows import Taken
+from spmd_grid.exchange.channel.copy_table import Taken
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.cells import Cells
-from spmd_grid.reshard.rounds import Rounds, n_pieces
+from spmd_grid.reshard.executor.staged_rounds import Rounds, n_pieces
 from spmd_grid.reshard.verify import covers_once
 
 ME = 1

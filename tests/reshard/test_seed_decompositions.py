@@ -7,7 +7,7 @@ from layouts import at
 
 from spmd_grid.errors import PlanError
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.steps import ALL_GATHER, ALL_TO_ALL, SLICE, SWAP, Step
+from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_TO_ALL, SLICE, SWAP, Step
 from spmd_grid.reshard.verify import check_plan_steps, check_step
 
 

@@ -11,9 +11,9 @@ import pytest
 from layouts import at
 
 from spmd_grid.errors import PlanError
-from spmd_grid.reshard.direct import direct_steps
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.steps import ALL_GATHER, SWAP, Step
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.planner.direct import direct_steps
+from spmd_grid.reshard.planner.steps import ALL_GATHER, SWAP, Step
 from spmd_grid.reshard.verify import check_plan_steps, check_step
 
 

@@ -9,7 +9,7 @@ from layouts import at
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.redistribute import Redistribution
+from spmd_grid.reshard.geometry.messages import Redistribution
 
 # -- K x L from [[0],[1]] to [[1],[0]] on M x N ------------------------------------------------------------------------
 

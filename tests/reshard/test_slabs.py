@@ -16,10 +16,9 @@ import spmd_grid as sg
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reduction_kind import KINDS
-from spmd_grid.reshard import demand, redistribute, slices
-from spmd_grid.reshard.demand import most_partners
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.slices import (
+from spmd_grid.reshard.geometry import chunks as slices
+from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry.chunks import (
     cells_of,
     contributions,
     held_at_once,
@@ -28,8 +27,11 @@ from spmd_grid.reshard.slices import (
     slabs_for,
     slices_of,
 )
-from spmd_grid.reshard.totals import most_local
+from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.verify import covers_once
+from spmd_grid.reshard.volume import demand
+from spmd_grid.reshard.volume.demand import most_partners
+from spmd_grid.reshard.volume.totals import most_local
 
 # -- slices ------------------------------------------------------------------------------------------------------------
 

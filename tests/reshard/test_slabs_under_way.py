@@ -4,8 +4,8 @@ import numpy as np
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.slabs import SlabExchange
+from spmd_grid.reshard.executor.chunked_exchange import SlabExchange
+from spmd_grid.reshard.geometry.messages import Redistribution
 
 
 class Recording:

@@ -12,7 +12,8 @@ import random, sys
 sys.path.insert(0, {str(HERE)!r})
 import numpy as np
 import spmd_grid as sg
-from spmd_grid.reshard import bound, boxes
+from spmd_grid.reshard.executor import bound_plan as bound
+from spmd_grid.reshard.executor import box_exchange as boxes
 from spmd_grid.grid.layout import Layout
 
 def bound_plans(grid):

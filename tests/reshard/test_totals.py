@@ -13,13 +13,15 @@ from reshard_oracle import cuts, random_sharding
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard import descent, overlaps, passing, redistribute, totals
-from spmd_grid.reshard.cuts import Cut, cuts_of
-from spmd_grid.reshard.descent import Descent
-from spmd_grid.reshard.overlaps import common_digits
-from spmd_grid.reshard.passing import meet
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.reshard.totals import Totals, exchange_totals, most_local
+from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry.cuts import Cut, cuts_of
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.volume import descent, overlaps, totals
+from spmd_grid.reshard.volume import sliding_boxes as passing
+from spmd_grid.reshard.volume.descent import Descent
+from spmd_grid.reshard.volume.overlaps import common_digits
+from spmd_grid.reshard.volume.sliding_boxes import meet
+from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
 
 SHAPES = [(2,), (3,), (6,), (24,), (2, 3), (4, 2), (4, 3), (12, 2), (3, 1, 2), (2, 2, 2), (2, 3, 2), (2, 2, 3, 2)]
 EXTENTS = [0, 1, 2, 3, 5, 7, 12, 13, 40]

@@ -7,8 +7,8 @@ from lying import Lying
 from spmd_grid.errors import PlanError
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.device_grid import Grid
-from spmd_grid.reshard.redistribute import Piece, Redistribution
-from spmd_grid.reshard.steps import (
+from spmd_grid.reshard.geometry.messages import Piece, Redistribution
+from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     Step,
 )

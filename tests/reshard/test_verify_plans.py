@@ -5,7 +5,7 @@ from layouts import layout
 
 from spmd_grid.errors import PlanError, ShardingError, SpmdError
 from spmd_grid.grid.device_grid import Grid
-from spmd_grid.reshard.steps import (
+from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,

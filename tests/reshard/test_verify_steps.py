@@ -15,8 +15,8 @@ from spmd_grid.errors import PlanError, SpmdError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.redistribute import Piece, Redistribution
-from spmd_grid.reshard.steps import (
+from spmd_grid.reshard.geometry.messages import Piece, Redistribution
+from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,

@@ -165,7 +165,7 @@ def test_messages_beyond_the_largest(spmd, monkeypatch, length):
     def body():
         comm = current_world()
         if not comm.shares_objects:
-            monkeypatch.setattr("spmd_grid.transport.mpi.messages.LARGEST_MESSAGE", 100)
+            monkeypatch.setattr("spmd_grid.transport.mpi.buffers.LARGEST_MESSAGE", 100)
         received = np.zeros((2, length), BYTES)
         if comm.rank == 0:
             requests = comm.isend(pattern(length), 1, 4) + comm.isend(pattern(length, 1), 1, 4)

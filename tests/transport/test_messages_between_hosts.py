@@ -7,7 +7,7 @@ PINGS = """
 import sys
 import numpy as np
 import spmd_grid as sg
-from spmd_grid.transport.mpi import lifeline
+from spmd_grid.transport.mpi.liveness import lifeline
 
 lifeline._WATCH_SECONDS = 1e-4  # a second thread that calls MPI all the time, not ten times a second
 grid = sg.init_grid((-1,))

@@ -3,7 +3,7 @@
 import pytest
 from drawn import layout
 
-from spmd_grid.viz.array_text import array_text
+from spmd_grid.viz.text.array import array_text
 
 ARRAYS = [
     (

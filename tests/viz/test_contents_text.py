@@ -4,7 +4,7 @@ import pytest
 from drawn import layout
 
 import spmd_grid as sg
-from spmd_grid.viz.contents_text import contents_text
+from spmd_grid.viz.text.contents import contents_text
 
 # The drawings of the notes.  Their slips are mended: a tensor of 2x3 cells that is cut as one of 6 is numbered 1 to 6,
 # [[1]] there is [[],[1]], 4x6 is 2x6, and the numbers 23 for 25 and 41 for 14.

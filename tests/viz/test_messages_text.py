@@ -2,7 +2,7 @@
 
 from drawn import layout
 
-from spmd_grid.reshard.redistribute import Redistribution
+from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.viz.messages import messages_text
 
 

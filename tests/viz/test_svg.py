@@ -8,11 +8,11 @@ import pytest
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.redistribute import Redistribution
-from spmd_grid.viz.colours import Colours
+from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.viz.messages import messages_of
-from spmd_grid.viz.svg import exchanges_svg
-from spmd_grid.viz.svg_array import layout_svg
+from spmd_grid.viz.svg.array import layout_svg
+from spmd_grid.viz.svg.colours import Colours
+from spmd_grid.viz.svg.exchange import exchanges_svg
 
 SPACE = "{http://www.w3.org/2000/svg}"
 

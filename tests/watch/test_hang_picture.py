@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import spmd_grid
 from spmd_grid.watch.clocks import is_debugged, is_preparing
-from spmd_grid.watch.hang import RankState, ended_state, picture, unknown_state
+from spmd_grid.watch.hang_report import RankState, ended_state, picture, unknown_state
 from spmd_grid.watch.recorder import BEGUN, DONE, FAILED, Record
 
 

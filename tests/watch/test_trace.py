@@ -12,9 +12,9 @@ from patience import at_growing_scales
 
 from spmd_grid.cli.main import main
 from spmd_grid.errors import OutputError
-from spmd_grid.viz.communication import communication_svg
-from spmd_grid.watch.trace_reading import read_trace
-from spmd_grid.watch.trace_summary import trace_summary
+from spmd_grid.viz.svg.communication import communication_svg
+from spmd_grid.watch.trace.reading import read_trace
+from spmd_grid.watch.trace.summary import trace_summary
 
 TRANSPORTS = ["simulated", "mpiexec"]
 

@@ -10,8 +10,8 @@ from patience import at_growing_scales
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main
-from spmd_grid.kernels import slots as at
-from spmd_grid.watch.trace_reading import read_trace
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.watch.trace.reading import read_trace
 
 HEAD = """
 import os, resource, signal, time

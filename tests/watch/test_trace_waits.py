@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spmd_grid.watch.trace_reading import read_trace
+from spmd_grid.watch.trace.reading import read_trace
 
 
 def operation(name, began, took, **args):

@@ -16,12 +16,12 @@ from contextlib import suppress
 from spmd_grid.errors import DeadlockError, MismatchError, SpmdError, TransportError
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, tag_of
 from spmd_grid.transport.mismatch import DIFFERENT_GROUPS, listed, mismatch
-from spmd_grid.transport.mpi.gathering import Gathering
+from spmd_grid.transport.mpi.buffers import all_equal, by_counts, pieces, send_straight
+from spmd_grid.transport.mpi.group_creation import Gathering
 from spmd_grid.transport.mpi.library import MPI, abort, library
-from spmd_grid.transport.mpi.lifeline import Departure
+from spmd_grid.transport.mpi.liveness.lifeline import Departure
 from spmd_grid.transport.mpi.mailbox import FrameReceive, group_name
-from spmd_grid.transport.mpi.messages import all_equal, by_counts, pieces, send_straight
-from spmd_grid.transport.mpi.watched import Arrival, Creation, FrameSend, Watched, absent
+from spmd_grid.transport.mpi.watched_requests import Arrival, Creation, FrameSend, Watched, absent
 from spmd_grid.transport.mpi.wire import MpiWire
 from spmd_grid.transport.wire import Messages
 from spmd_grid.watch.call_site import call_site

@@ -22,10 +22,10 @@ from hashlib import blake2b
 import numpy as np
 
 from spmd_grid.transport.communicator import MESSAGE_FRAME_BYTES, MOST_BODIES, tag_of
+from spmd_grid.transport.mpi.buffers import pieces
 from spmd_grid.transport.mpi.library import MPI
-from spmd_grid.transport.mpi.lifeline import Departure
-from spmd_grid.transport.mpi.messages import pieces
-from spmd_grid.transport.mpi.watched import Watched
+from spmd_grid.transport.mpi.liveness.lifeline import Departure
+from spmd_grid.transport.mpi.watched_requests import Watched
 
 __all__ = ["FrameReceive", "Mailbox", "group_name"]
 

@@ -7,13 +7,13 @@ import os
 import sys
 import traceback
 
-from spmd_grid.errors import CutOffError, TransportError
+from spmd_grid.errors import CutOffError, SpmdError, TransportError
 from spmd_grid.numerals import is_natural
 from spmd_grid.transport.gate import FORKED
-from spmd_grid.transport.mpi.children import end_child, note_ends_of_children
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
 from spmd_grid.transport.mpi.library import MPI, abort
-from spmd_grid.transport.mpi.signals import postponed_signals
+from spmd_grid.transport.mpi.liveness.forked_children import end_child, note_ends_of_children
+from spmd_grid.transport.mpi.liveness.signals import postponed_signals
 from spmd_grid.transport.mpi.world import World
 
 __all__ = ["is_communicator", "open_world"]
@@ -65,6 +65,8 @@ def _make_world(user_comm) -> World:
         _worlds.append(world)
         user_comm.Set_attr(_keyval, world)
         return world
+    except SpmdError:  # all raise it
+        raise
     except BaseException:  # of this process alone: the others wait for it, and no lifeline tells them yet
         if user_comm.size > 1:
             _end_job(user_comm)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from spmd_grid.transport.mpi.lifeline import Departure
-from spmd_grid.transport.mpi.signals import raise_held_back
+from spmd_grid.transport.mpi.liveness.lifeline import Departure
+from spmd_grid.transport.mpi.liveness.signals import raise_held_back
 from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
 
 __all__ = ["MpiWire"]

@@ -11,13 +11,13 @@ import numpy as np
 from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
 from spmd_grid.transport.mpi.library import MPI, abort
-from spmd_grid.transport.mpi.lifeline import Departure, Lifeline
+from spmd_grid.transport.mpi.liveness.lifeline import Departure, Lifeline
 from spmd_grid.transport.mpi.mailbox import Mailbox
 from spmd_grid.transport.mpi.node import agreed_settings, survey_node
 from spmd_grid.transport.mpi.wire import MpiWire
 from spmd_grid.watch.recorder import RECORDER_BYTES, Recorder
 from spmd_grid.watch.settings import Settings
-from spmd_grid.watch.trace_runs import trace_process
+from spmd_grid.watch.trace.runs import trace_process
 
 __all__ = ["World"]
 

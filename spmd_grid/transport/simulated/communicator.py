@@ -29,7 +29,7 @@ from spmd_grid.transport.wire import Messages
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.recorder import Recorder
 from spmd_grid.watch.settings import Settings
-from spmd_grid.watch.trace_runs import RunTrace
+from spmd_grid.watch.trace.runs import RunTrace
 
 __all__ = ["ThreadCommunicator", "ThreadWorld"]
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from spmd_grid.errors import HangError
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.clocks import stops_clocks
-from spmd_grid.watch.hang import RankState, ended_state, picture
+from spmd_grid.watch.hang_report import RankState, ended_state, picture
 
 __all__ = ["RunWatch"]
 

@@ -1,0 +1,1 @@
+"""Parts that all benchmarks share: timing, rows, tables and reports."""

@@ -1,0 +1,1 @@
+"""bench halo: HaloExchange against hand-written halo exchanges."""

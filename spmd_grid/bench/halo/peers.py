@@ -1,0 +1,258 @@
+"""Halo exchanges written by hand with mpi4py, as an expert would: the contenders of ``bench halo``.
+
+A line of ranks, periodic, cut along one dimension.  Types, buffers, requests and argument lists are made beforehand;
+all receives are posted before the first send; each direction (and field) has a tag of its own.  A way to name the data
+(views of contiguous faces, a subarray type per face, one type for all fields, packed buffers) meets a way to send it
+(nonblocking, persistent, neighbourhood collectives).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid.bench.common.mpi import mpi
+
+__all__ = ["PERSISTENT", "hand_written", "split_by_hand"]
+
+PERSISTENT = "persistent, "  # how the names of contenders with persistent point-to-point requests begin
+
+Update = Callable[[], None]
+
+
+class _Faces(NamedTuple):
+    """Where one message of one field leaves and arrives: layers [start, stop) along the cut dimension."""
+
+    sent: tuple[int, int]
+    received: tuple[int, int]
+
+
+class _Messages(NamedTuple):
+    """What moves: per message (buffer, destination, tag) and (buffer, source, tag), and what goes before and after."""
+
+    receives: list[tuple]
+    sends: list[tuple]
+    pack: Update | None = None
+    unpack: Update | None = None
+
+
+class _Line:
+    """The own fields and neighbours, and what is made for one row; freed through ``made``."""
+
+    def __init__(self, comm, fields: Sequence[np.ndarray], dim: int, width: int, made: ExitStack):
+        self.mpi, self.comm, self.made = mpi(), comm, made
+        self.fields, self.dim, self.width = fields, dim, width
+        self.below, self.above = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+        n = fields[0].shape[dim]
+        down = _Faces((width, 2 * width), (n - width, n))
+        up = _Faces((n - 2 * width, n - width), (0, width))
+        # By direction: the faces, to whom, from whom.
+        self.directions = [(down, self.below, self.above), (up, self.above, self.below)]
+
+    def view(self, field: np.ndarray, layers: tuple[int, int]) -> np.ndarray:
+        return field[(slice(None),) * self.dim + (slice(*layers),)]
+
+    def subarray(self, field: np.ndarray, layers: tuple[int, int]):
+        part, starts = list(field.shape), [0] * field.ndim
+        part[self.dim], starts[self.dim] = layers[1] - layers[0], layers[0]
+        return self.keep(self.mpi.DOUBLE.Create_subarray(field.shape, part, starts).Commit())
+
+    def all_fields(self, layers: tuple[int, int]):
+        """One type for these layers of all fields, at their absolute addresses."""
+        types = [self.subarray(field, layers) for field in self.fields]
+        addresses = [self.mpi.Get_address(field) for field in self.fields]
+        return self.keep(self.mpi.Datatype.Create_struct([1] * len(types), addresses, types).Commit())
+
+    def keep(self, thing):
+        self.made.callback(thing.Free)
+        return thing
+
+    # -- ways to name the data ---------------------------------------------------------------------------------
+
+    def by_views(self) -> _Messages:
+        """A message per field and side, from and to the contiguous faces themselves."""
+
+        def buffer(field, layers):
+            face = self.view(field, layers)
+            return [face, face.size, self.mpi.DOUBLE]
+
+        return self._per_field(buffer)
+
+    def by_subarrays(self) -> _Messages:
+        """A message per field and side, described by a subarray type."""
+        return self._per_field(lambda field, layers: [field, 1, self.subarray(field, layers)])
+
+    def _per_field(self, buffer) -> _Messages:
+        receives, sends = [], []
+        for number, field in enumerate(self.fields):
+            for side, (faces, destination, source) in enumerate(self.directions):
+                tag = 2 * number + side
+                receives.append((buffer(field, faces.received), source, tag))
+                sends.append((buffer(field, faces.sent), destination, tag))
+        return _Messages(receives, sends)
+
+    def by_one_type(self) -> _Messages:
+        """A message per side for all fields, described by one type."""
+        receives, sends = [], []
+        for tag, (faces, destination, source) in enumerate(self.directions):
+            receives.append(([self.mpi.BOTTOM, 1, self.all_fields(faces.received)], source, tag))
+            sends.append(([self.mpi.BOTTOM, 1, self.all_fields(faces.sent)], destination, tag))
+        return _Messages(receives, sends)
+
+    def by_packing(self) -> _Messages:
+        """A message per side for all fields, from and to contiguous buffers."""
+        receives, sends, before, after = [], [], [], []
+        for tag, (faces, destination, source) in enumerate(self.directions):
+            face = self.view(self.fields[0], faces.sent)
+            outgoing, incoming = np.empty((2, len(self.fields), *face.shape))
+            receives.append(([incoming, incoming.size, self.mpi.DOUBLE], source, tag))
+            sends.append(([outgoing, outgoing.size, self.mpi.DOUBLE], destination, tag))
+            for number, field in enumerate(self.fields):
+                before.append((outgoing[number], self.view(field, faces.sent)))
+                after.append((self.view(field, faces.received), incoming[number]))
+        return _Messages(receives, sends, _copying(before), _copying(after))
+
+    # -- ways to send it ---------------------------------------------------------------------------------------
+
+    def nonblocking(self, messages: _Messages) -> Update:
+        """Irecv and Isend at each update."""
+        irecv, isend, wait_all = self.comm.Irecv, self.comm.Isend, self.mpi.Request.Waitall
+        receives, sends, pack, unpack = messages
+        if len(sends) > 2:
+
+            def move():
+                requests = [irecv(*receive) for receive in receives]
+                requests += [isend(*send) for send in sends]
+                wait_all(requests)
+
+        else:
+            (into_a, source_a, tag_a), (into_b, source_b, tag_b) = receives
+            (from_a, destination_a, _), (from_b, destination_b, _) = sends
+
+            def move():
+                wait_all(
+                    [
+                        irecv(into_a, source_a, tag_a),
+                        irecv(into_b, source_b, tag_b),
+                        isend(from_a, destination_a, tag_a),
+                        isend(from_b, destination_b, tag_b),
+                    ]
+                )
+
+        return _between(pack, move, unpack)
+
+    def persistent(self, messages: _Messages) -> Update:
+        """Requests made once, started at each update."""
+        requests = self.requests(messages)
+        start_all, wait_all = self.mpi.Prequest.Startall, self.mpi.Request.Waitall
+
+        def move():
+            start_all(requests)
+            wait_all(requests)
+
+        return _between(messages.pack, move, messages.unpack)
+
+    def requests(self, messages: _Messages) -> list:
+        """Persistent requests, those that receive first."""
+        receives = [self.keep(self.comm.Recv_init(*receive)) for receive in messages.receives]
+        return receives + [self.keep(self.comm.Send_init(*send)) for send in messages.sends]
+
+    def neighborhood(self) -> dict[str, Update]:
+        """Neighbor_alltoallw, and its persistent form where the library has it.
+
+        Both neighbours may be the same rank.  Messages between two ranks are matched in the order of the edges, so
+        the order in which faces come in is that in which they are sent: what goes down arrives first, from above.
+        (Cartesian communicators of 1 or 2 periodic ranks list "below" first on both sides, which swaps the faces.)
+        """
+        graph = self.keep(
+            self.comm.Create_dist_graph_adjacent([self.above, self.below], [self.below, self.above], reorder=False)
+        )
+        if len(self.fields) == 1:
+            origin, describe = self.fields[0], lambda layers: self.subarray(self.fields[0], layers)
+        else:
+            origin, describe = self.mpi.BOTTOM, self.all_fields
+        both = [1, 1], [0, 0]
+        outgoing = [origin, both, [describe(faces.sent) for faces, _, _ in self.directions]]
+        incoming = [origin, both, [describe(faces.received) for faces, _, _ in self.directions]]
+        all_to_all = graph.Neighbor_alltoallw
+        updates = {"Neighbor_alltoallw": lambda: all_to_all(outgoing, incoming)}
+        try:
+            request = self.keep(graph.Neighbor_alltoallw_init(outgoing, incoming))
+        except NotImplementedError:  # MPI before 4.0
+            return updates
+        start, wait = request.Start, request.Wait
+
+        def update():
+            start()
+            wait()
+
+        return {**updates, "Neighbor_alltoallw_init": update}
+
+
+def _copying(pairs: list[tuple[np.ndarray, np.ndarray]]) -> Update:
+    copy = np.copyto
+    if len(pairs) > 2:
+
+        def run():
+            for target, source in pairs:
+                copy(target, source)
+
+    else:
+        (target_a, source_a), (target_b, source_b) = pairs
+
+        def run():
+            copy(target_a, source_a)
+            copy(target_b, source_b)
+
+    return run
+
+
+def _between(before: Update | None, move: Update, after: Update | None) -> Update:
+    if before is None or after is None:
+        return move
+
+    def update():
+        before()
+        move()
+        after()
+
+    return update
+
+
+@contextmanager
+def hand_written(comm, fields: Sequence[np.ndarray], dim: int, width: int) -> Iterator[dict[str, Update]]:
+    """The contenders by name: each, called on all ranks, refreshes the halos of ``fields`` along ``dim``.
+
+    Collective.  ``fields``: C-contiguous arrays of doubles of one shape, halos of ``width`` cells included.  What MPI
+    made is freed at the end of the ``with``.
+    """
+    with ExitStack() as made:
+        line = _Line(comm, fields, dim, width, made)
+        ways = {"subarray types": line.by_subarrays()}
+        if dim == 0:
+            ways["direct views"] = line.by_views()
+        if len(fields) > 1:
+            ways["one type for all fields"] = line.by_one_type()
+        if dim > 0 or len(fields) > 1:
+            ways["numpy pack"] = line.by_packing()
+        updates = {}
+        for name, messages in ways.items():
+            updates[f"Isend/Irecv, {name}"] = line.nonblocking(messages)
+        for name, messages in ways.items():
+            updates[PERSISTENT + name] = line.persistent(messages)
+        updates.update(line.neighborhood())
+        yield updates
+
+
+@contextmanager
+def split_by_hand(comm, field: np.ndarray, dim: int, width: int) -> Iterator[tuple[Update, Update, Update]]:
+    """(start, test, wait) of an exchange of contiguous faces by persistent requests.  Collective."""
+    with ExitStack() as made:
+        line = _Line(comm, [field], dim, width, made)
+        requests = line.requests(line.by_views())
+        start_all = line.mpi.Prequest.Startall
+        test_all, wait_all = line.mpi.Request.Testall, line.mpi.Request.Waitall
+        yield lambda: start_all(requests), lambda: test_all(requests), lambda: wait_all(requests)

@@ -1,0 +1,1 @@
+"""bench kernels: the compiled kernels against numpy."""

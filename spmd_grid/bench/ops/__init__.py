@@ -1,0 +1,1 @@
+"""bench ops: collective operations against the same by hand."""

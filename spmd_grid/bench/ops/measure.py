@@ -1,0 +1,108 @@
+"""The operations benchmark: collective operations of ours against mpi4py by hand, one row after the other.
+
+In a row all contenders do the same operation on doubles, on a line of all ranks.  Ours is timed as a plain call into
+``out`` and with a new result, and as a plan; on arrays of `ProcessGrid.allocate`, which other processes can read, and
+on plain numpy arrays, which is what all that is written by hand has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import numpy as np
+
+from spmd_grid.bench.common.contenders import Contender, check, race
+from spmd_grid.bench.common.machine import free_bytes
+from spmd_grid.bench.common.report import Outputs, Subject, write
+from spmd_grid.bench.common.rows import LIMIT, OURS
+from spmd_grid.bench.common.session import Session
+from spmd_grid.bench.ops.cases import OPS, OpsCase
+from spmd_grid.bench.ops.peers import hand_written
+from spmd_grid.bench.ops.report import NEW, NUMPY, PLAN, PLAN_NUMPY, RowFigures, summary, table
+from spmd_grid.grid.process_grid import ProcessGrid, init_grid
+
+__all__ = ["SUBJECT", "measure_row", "run_bench"]
+
+SUBJECT = Subject("ops", "Time per call", "bytes of each rank's array", OpsCase, RowFigures, table, summary)
+_REWRITING, _REWRITING_NUMPY = "rewriting", "rewriting numpy arrays"
+_ROW_SECONDS = 3.5
+_AXES = (0,)
+_COPIES = 20  # of every rank's array, at most, that a row needs in memory for each rank
+
+
+def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
+    """Measures and prints the rows of ``cases``.  Collective over all MPI processes."""
+    grid = init_grid((-1,))
+    session = Session()
+    comm, say = session.comm, session.say
+    in_turns = table()
+    say(
+        f"medians over {rounds} interleaved rounds, without the time that rewriting the array takes",
+        "ours: into out=, arrays from grid.allocate; copyto: a copy of as many bytes as the result has",
+        "",
+        in_turns.head(),
+    )
+    rows = []
+    for case in cases:
+        needed = _COPIES * case.n_bytes * comm.size**2
+        if needed > comm.bcast(free_bytes()):
+            say(f"{case.name}: skipped, it needs {needed >> 30} GiB of memory")
+            continue
+        rows.append(measure_row(case, grid, comm, rounds))
+        say(in_turns.line(rows[-1]))
+    say("", *summary(rows))
+    if comm.rank == 0:
+        write(SUBJECT, rows, session.setting | {"rounds": rounds}, outputs)
+
+
+def measure_row(case: OpsCase, grid: ProcessGrid, comm, rounds: int) -> RowFigures:
+    """One row: checks every contender, then times all in turns.  Collective over the grid, a line of all ranks."""
+    op, shape = OPS[case.op], case.shape(comm.size)
+    due = op.result(case.arrays(comm.size), comm.rank)
+    result = None if due is None else due.shape
+    shared, plain = (
+        (make(shape, np.float64), None if due is None else make(result, np.float64))
+        for make in (grid.allocate, np.empty)
+    )
+    del due
+    with ExitStack() as made:
+        contenders = {
+            OURS: Contender(_call(op, shared[0], grid, shared[1]), *shared),
+            NEW: Contender(_call(op, shared[0], grid), shared[0]),
+            NUMPY: Contender(_call(op, plain[0], grid, plain[1]), *plain),
+        }
+        if hasattr(op.call, "plan"):
+            plan = op.call.plan(grid, shape, "float64", grid_axes=_AXES, **op.arguments)
+            made.callback(plan.close)
+            contenders[PLAN] = Contender(_run(plan, *shared), *shared)
+            contenders[PLAN_NUMPY] = Contender(_run(plan, *plain), *plain)
+        by_hand = made.enter_context(hand_written(comm, case.op, *plain))
+        contenders |= {name: Contender(update, *plain) for name, update in by_hand.items()}
+        for number, (name, contender) in enumerate(contenders.items()):
+            xs = case.arrays(comm.size, number * comm.size * plain[0].size)
+            check(name, contender, case.name, xs[comm.rank], op.result(xs, comm.rank), comm)
+            del xs
+        contenders[LIMIT] = Contender(_copy(plain[1]), *plain)
+        raced = race(comm, contenders, {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}, rounds, _ROW_SECONDS)
+    return RowFigures(case, raced.figures, raced.rewriting_us, raced.rounds, "", raced.disturbed, {}, raced.hop_ns)
+
+
+def _call(op, x: np.ndarray, grid: ProcessGrid, out: np.ndarray | None = None) -> Callable[[], object]:
+    call, arguments = op.call, op.arguments
+    if out is None:
+        return lambda: call(x, grid, _AXES, **arguments)
+    return lambda: call(x, grid, _AXES, **arguments, out=out)
+
+
+def _run(plan, x: np.ndarray, out: np.ndarray | None) -> Callable[[], object]:
+    run = plan.run
+    return lambda: run(x, out)
+
+
+def _copy(out: np.ndarray | None) -> Callable[[], object]:
+    """A copy of as many bytes as this rank's result has."""
+    if out is None:
+        return lambda: None
+    source = np.ones(out.shape)
+    return lambda: np.copyto(out, source)

@@ -1,0 +1,1 @@
+"""bench plan: the time that one process takes to plan."""

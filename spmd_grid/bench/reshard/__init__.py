@@ -1,0 +1,1 @@
+"""bench reshard: run_plan against hand-written reshardings and other libraries."""

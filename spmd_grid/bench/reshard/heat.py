@@ -1,0 +1,45 @@
+"""heat: ``resplit``, which sends tiles of torch tensors by mpi4py and gives a new array."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from spmd_grid.bench.common.contenders import Contender
+from spmd_grid.bench.reshard.cases import ReshardCase
+from spmd_grid.bench.reshard.library import DeclinedError, Peer
+
+__all__ = ["HeatPeer", "share_cores"]
+
+
+def share_cores(comm) -> None:
+    """As many of torch's threads per rank as there are cores for each.  Local."""
+    import torch
+
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // comm.size))
+
+
+class HeatPeer(Peer):
+    """Its array wraps the memory of the source; every call makes a new one."""
+
+    name = distribution = package = "heat"
+    copies = 3
+
+    def load(self) -> None:
+        import heat
+        import torch
+
+        share_cores(self.comm)
+        self.heat, self.torch = heat, torch
+
+    @contextmanager
+    def contenders(self, case: ReshardCase, source: np.ndarray, target: np.ndarray) -> Iterator[dict[str, Contender]]:
+        array = self.heat.array(self.torch.from_numpy(source), is_split=case.before, copy=False)
+        resplit, after = self.heat.resplit, case.after
+        fits = tuple(resplit(array, after).larray.shape) == target.shape
+        if not all(self.comm.allgather(fits)):
+            raise DeclinedError("it cuts this shape into other blocks")
+        yield {f"{self.name} resplit": Contender(lambda: resplit(array, after).larray, source)}

@@ -1,0 +1,1 @@
+"""bench start: importing the package and first operations, in fresh processes."""

@@ -1,0 +1,1 @@
+"""bench watch: what recording and checking add to an operation."""

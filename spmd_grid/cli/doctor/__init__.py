@@ -1,0 +1,1 @@
+"""python -m spmd_grid doctor: whether programs run here, and how fast."""

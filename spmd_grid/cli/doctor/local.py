@@ -1,0 +1,140 @@
+"""What the doctor sees without starting anything: versions, shared memory, cores."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from spmd_grid.cli.doctor.verdict import FAILS, OK, SLOW, Check
+from spmd_grid.errors import TransportError
+from spmd_grid.transport.arena import segment_size
+
+__all__ = ["cores", "memory", "quota", "versions"]
+
+_NEEDED = {"numpy": (2, 0), "numba": (0, 60), "mpi4py": (4, 0)}
+_PYTHON = (3, 11)
+_MIB, _GIB = 1 << 20, 1 << 30
+_LITTLE = 64 * _MIB  # of /dev/shm, for each rank: what MPI libraries keep there
+_SMALL_ARENA = _GIB
+
+
+def versions() -> Iterator[Check]:
+    """Python and the packages; mpi4py is needed for MPI only."""
+    yield _needed("Python", platform.python_version(), _PYTHON, "Use Python 3.11 or newer.")
+    for name, least in _NEEDED.items():
+        wanted = f"{name}>={'.'.join(map(str, least))}"
+        try:
+            yield _needed(name, version(name), least, f"Install a newer one: pip install '{wanted}'")
+        except PackageNotFoundError:
+            yield Check(FAILS, name, "not installed", f"Install it: pip install '{wanted}'")
+
+
+def _needed(name: str, found: str, least: tuple[int, ...], advice: str) -> Check:
+    numbers = tuple(int(part) if part.isdigit() else 0 for part in found.split(".")[: len(least)])
+    return Check(OK, name, found) if numbers >= least else Check(FAILS, name, found, advice)
+
+
+def memory(ranks: int, folder: str = "/dev/shm", overcommit: str = "/proc/sys/vm/overcommit_memory") -> Iterator[Check]:
+    """What ranks of one node can share."""
+    try:
+        room = os.statvfs(folder)
+        size, free = room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
+        little = free < ranks * _LITTLE
+        yield Check(
+            SLOW if little else OK, "/dev/shm", f"{_shown(size)}, {_shown(free)} free",
+            f"MPI libraries keep their own buffers there, and are killed by a bus error once it is full: give it"
+            f" {_shown(ranks * _LITTLE)} (docker run --shm-size=1g), and remove what earlier jobs left there."
+            if little else "",
+        )  # fmt: skip
+    except OSError:
+        yield Check(OK, "/dev/shm", "not there; arrays are shared without it")
+    if not _can_share():
+        yield Check(
+            SLOW, "shared arrays", "this system makes no anonymous shared files (memfd)",
+            "Arrays are then sent in messages; Linux 3.17 or newer can read them in place.",
+        )  # fmt: skip
+        return
+    try:
+        if Path(overcommit).read_text().strip() == "2":
+            yield Check(
+                SLOW, "shared arrays", "the system counts memory strictly (vm.overcommit_memory is 2)",
+                "Arrays are then sent in messages: ask for 'sysctl vm.overcommit_memory=0' to have them read in place.",
+            )  # fmt: skip
+            return
+    except OSError:
+        pass
+    try:
+        arena = segment_size(ranks)
+    except TransportError as error:
+        yield Check(FAILS, "shared arrays", str(error), "Correct or unset the environment variable.")
+        return
+    small = arena < _SMALL_ARENA
+    yield Check(
+        SLOW if small else OK, "shared arrays", f"up to {_shown(arena)} for each of {ranks} ranks"
+        + " (SPMD_GRID_ARENA)" * ("SPMD_GRID_ARENA" in os.environ),
+        "Arrays beyond that are sent in messages: unset SPMD_GRID_ARENA, or give the job more memory." * small,
+    )  # fmt: skip
+
+
+def _can_share() -> bool:
+    try:
+        file = os.memfd_create("spmd_grid-doctor")
+        try:
+            os.ftruncate(file, 1 << 16)
+            os.pwrite(file, b"x", 0)
+        finally:
+            os.close(file)
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def cores(ranks: int) -> Iterator[Check]:
+    """Processors that this process may use, against the ranks."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = quota()
+    value = f"{usable} of {os.cpu_count()} usable"
+    if share is not None and share < usable:
+        value += f", of which the control group grants {share:g} at a time"
+    crowded = min(usable, share or usable) < ranks
+    yield Check(
+        SLOW if crowded else OK, "cores", f"{value}, for {ranks} ranks",
+        "Ranks take turns: results are right, but waiting costs the others time. Start as many ranks as there are"
+        " cores, or ask for more cores." * crowded,
+    )  # fmt: skip
+
+
+def quota(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float | None:
+    """How many cores' time the control groups of this process leave it; None where they set no limit.  Local."""
+    found = []
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            inner = root / path.lstrip("/")
+            for group in (inner, *inner.parents):
+                if group.is_relative_to(root):
+                    found += _limit(group / "cpu.max")
+        elif "cpu" in controllers.split(","):
+            group = root / "cpu"
+            found += _limit(group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us")
+    return min(found, default=None)
+
+
+def _limit(*files: Path) -> list[float]:
+    """The quota and the period, in one file or in two."""
+    try:
+        granted, period = " ".join(file.read_text() for file in files).split()
+        return [int(granted) / int(period)] if int(granted) > 0 else []
+    except (OSError, ValueError):  # not there, or "max"
+        return []
+
+
+def _shown(n_bytes: int) -> str:
+    return f"{n_bytes / _GIB:.1f} GiB" if n_bytes >= _GIB else f"{n_bytes / _MIB:.0f} MiB"

@@ -1,0 +1,166 @@
+"""What the doctor starts: ``python -m spmd_grid.cli.doctor.probe library | simulated | ranks``; says what it found.
+
+Collective over all processes for ``ranks``; the first one speaks for all, once each has said how many there are.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Callable, Collection, Sequence
+from time import perf_counter
+
+import numpy as np
+
+from spmd_grid.cli.doctor.trials import MARK
+from spmd_grid.exchange.agreement.meeting import meeting_of
+from spmd_grid.exchange.paths import forced_path
+from spmd_grid.grid.process_grid import init_grid
+from spmd_grid.ops.all_reduce import all_reduce
+from spmd_grid.ops.broadcast import broadcast
+from spmd_grid.ops.send_recv import recv, send
+from spmd_grid.transport.launch import run_spmd
+
+__all__ = ["main"]
+
+_MIB = 1 << 20
+_ROUNDS, _LARGE_ROUNDS = 200, 10
+_IN_A_ROW = 20
+
+
+def main() -> None:
+    say({"library": library, "simulated": simulated, "ranks": ranks}[sys.argv[1]]())
+
+
+def say(found: dict) -> None:
+    # In one piece: the lines of several processes must not run into each other.
+    sys.stdout.write(f"{MARK}{json.dumps(found)}\n")
+    sys.stdout.flush()
+
+
+def library() -> dict:
+    """The MPI library, which is loaded but not initialised."""
+    from spmd_grid.bench.common.mpi import library, mpi
+
+    MPI = mpi(initialize=False)
+    return {"library": library(), "standard": MPI.Get_version(), "abi": _abi(MPI)}
+
+
+def _abi(MPI) -> str:
+    """Whose binary interface mpi4py uses: that of the standard, or of a family of libraries."""
+    standard = getattr(MPI, "Get_abi_version", lambda: (-1, -1))()
+    if standard[0] > 0:
+        return f"of the MPI standard, {'.'.join(map(str, standard))}"
+    said = MPI.Get_library_version()
+    families = {"MPICH": "MPICH", "MVAPICH": "MPICH", "Intel(R) MPI": "MPICH", "Open MPI": "Open MPI"}
+    return next((family for name, family in families.items() if name in said), "of the library alone")
+
+
+def simulated() -> dict:
+    """Whether simulated ranks work, and how long kernels take to be ready and where they are kept."""
+    from spmd_grid import kernels
+
+    began = perf_counter()
+    warm = kernels.run_course
+    seconds = perf_counter() - began
+
+    def body():
+        return all_reduce(1, init_grid((2,)), [0], "sum").item()
+
+    if run_spmd(body, ranks=2) != [2, 2]:
+        raise RuntimeError("two simulated ranks add up wrongly")
+    return {"warm_up": seconds, "cache": getattr(warm, "stats", None) and warm.stats.cache_path}
+
+
+def ranks() -> dict:
+    """What all processes of the job measure together."""
+    from spmd_grid.bench.common.mpi import mpi, world
+
+    comm = world()
+    say({"size": comm.size})
+    if comm.size == 1:
+        sys.exit(0)
+    grid = init_grid((-1,))
+    group = grid.group((0,))
+    hosts = comm.allgather(socket.gethostname())
+    peer = _farthest(hosts, comm.bcast(group.near))
+    latency, large = _ping(grid, peer, 8, _ROUNDS), _ping(grid, peer, _MIB, _LARGE_ROUNDS)
+    reduce = _least(_all_reduces(grid), _ROUNDS // _IN_A_ROW) / _IN_A_ROW
+    rates = {}
+    for path in ("direct", "message"):
+        with forced_path(path):
+            rates[path] = 8 * _MIB / _least(_broadcast(grid), _LARGE_ROUNDS) / 1e9
+    meeting = meeting_of(group)
+    found = {
+        "size": comm.size,
+        "thread_level": _thread_level(mpi()),
+        "nodes": len(set(hosts)), "peer": peer, "shares_memory": group.shares_memory,
+        "latency": 1e6 * latency, "bandwidth": _MIB / large / 1e9, "all_reduce": 1e6 * reduce,
+        "in_place": rates["direct"], "by_messages": rates["message"],
+        "model": str(meeting.model) if getattr(meeting, "model", None) else None,
+        "far": bool(meeting.is_far) if group.times_well and group.shares_memory else None,
+    }  # fmt: skip
+    if comm.rank:
+        sys.exit(0)
+    return found
+
+
+def _thread_level(MPI) -> str:
+    names = "SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE"
+    return next(name for name in names if MPI.Query_thread() == getattr(MPI, f"THREAD_{name}"))
+
+
+def _farthest(hosts: Sequence[str], near: Collection[int]) -> int:
+    """A rank on another host than the first; without one, a rank whose memory the first does not see, or the next."""
+    others = range(1, len(hosts))
+    elsewhere = [rank for rank in others if hosts[rank] != hosts[0]]
+    return next(iter([*elsewhere, *(rank for rank in others if rank not in near), 1]))
+
+
+def _ping(grid, peer: int, n_bytes: int, rounds: int) -> float:
+    """Seconds from the first rank to ``peer``: half of there and back."""
+    x = np.zeros(n_bytes, np.uint8)
+    if grid.rank not in (0, peer):
+        return 0.0
+
+    def there_and_back():
+        for sender, receiver in ((0, peer), (peer, 0)):
+            if grid.rank == sender:
+                send(x, grid, [0], [receiver])
+            else:
+                recv(grid, [0], [sender], out=x)
+
+    return _least(there_and_back, rounds) / 2
+
+
+def _all_reduces(grid) -> Callable[[], object]:
+    """Several in a row: whoever comes to a single one last finds it done by the others."""
+    one = np.ones(1)
+
+    def in_a_row():
+        for _ in range(_IN_A_ROW):
+            all_reduce(one, grid, [0], "sum")
+
+    return in_a_row
+
+
+def _broadcast(grid) -> Callable[[], object]:
+    """From an array that others may read where it lies, into one that is there already."""
+    x, out = (grid.allocate((_MIB,), np.float64) for _ in range(2))
+    x[:] = out[:] = 1  # touched for the first time
+    return lambda: broadcast(x, grid, [0], [0], out=out)
+
+
+def _least(call: Callable[[], object], rounds: int) -> float:
+    """Seconds of the fastest call: whatever else runs here makes it slower, never faster."""
+    taken = []
+    for _ in range(rounds):
+        began = perf_counter()
+        call()
+        taken.append(perf_counter() - began)
+    return min(taken)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Agreement between the members of a group: what each brings, learnt by all before anything moves."""

@@ -1,0 +1,108 @@
+"""The calls of a channel: certain arrays, as its compiled course knows them, and the copy tables that calls share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.exchange.channel.copy_table import Moved, c_strides, copy_rows
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import LARGEST_MESSAGE
+from spmd_grid.transport.wire import Requests, Straight
+from spmd_grid.typing import Shape
+
+__all__ = ["Call", "bare_call", "call_for"]
+
+_MOST_TABLES = 64
+
+
+class Call(NamedTuple):
+    """Certain arrays, as the compiled course knows them, at ``address``; the rest is kept alive for it."""
+
+    address: int
+    words: np.ndarray
+    table: np.ndarray
+    table_bytes: int
+    shapes: list[np.ndarray]
+    requests: Requests | None
+
+
+def bare_call(channel) -> Call:
+    """That of no arrays: compiled loops fill in theirs, and who refuses has none to bring."""
+    nothing = [None] * len(channel.dtypes)
+    call = call_for(channel, nothing, nothing)
+    for f, dtype in enumerate(channel.dtypes):
+        call.words[at.CALL_FIELDS + f * at.FIELD_WORDS + at.F_DTYPE] = at.dtype_word(dtype)
+    return call
+
+
+def call_for(
+    channel,
+    fields: Sequence[np.ndarray | None],
+    into: Sequence[np.ndarray | None] | None = None,
+    in_rounds: bool = False,
+    straight: bool = False,
+) -> Call:
+    """As `Channel.call`; ``straight``: messages go straight from the arrays, where they can.  Local."""
+    arena, same = channel.comm.process.arena, into is None
+    into = fields if same else into
+    lent = [same or x is None or not np.may_share_memory(x, y) for x, y in zip(fields, into, strict=True)]
+    sides = _strides(fields, channel.shape, channel.dtypes), _strides(into, channel.into_shape, channel.dtypes)
+    table, table_bytes = _table(channel, *sides, in_rounds)
+    call = np.zeros(at.CALL_FIELDS + at.FIELD_WORDS * len(fields), np.int64)
+    call[at.CALL_TABLE], call[at.CALL_COLUMNS] = kernels.address_of(table), table.shape[1]
+    shapes: list[np.ndarray] = []
+    for f, x in enumerate(fields):
+        word = at.CALL_FIELDS + f * at.FIELD_WORDS
+        if x is None:
+            call[word + at.F_OFFSET] = -1
+            continue
+        call[word + at.F_ADDRESS] = address = kernels.address_of(x)
+        call[word + at.F_INTO] = address if same else kernels.address_of(into[f])
+        readable = lent[f] and x.flags.c_contiguous
+        call[word + at.F_OFFSET] = arena.offset_of(address, x.nbytes) if readable else -1
+        if same and kernels.ARRAY_WORDS:
+            shapes.append(np.array([*x.shape, *x.strides, 0], np.int64))
+            call[word + at.F_OBJECT], call[word + at.F_DTYPE] = id(x), id(x.dtype)
+            call[word + at.F_SHAPE] = kernels.address_of(shapes[-1])
+    requests = _straight(channel, fields) if straight and all(lent) else None
+    if requests is not None:
+        call[at.CALL_REQUESTS], call[at.CALL_COUNT] = requests.address, requests.count
+    return Call(kernels.address_of(call), call, table, table_bytes, shapes, requests)
+
+
+def _table(channel, given: tuple, taking: tuple, in_rounds: bool) -> tuple[np.ndarray, int]:
+    """The copy table for arrays of these strides, one after the other those of all rounds; bytes of each."""
+    found = channel.tables.get((given, taking, in_rounds))
+    if found is None:
+        if len(channel.tables) > _MOST_TABLES:
+            channel.tables.clear()
+        rounds = list(channel.rounds) if in_rounds else [Moved(channel.gives, channel.takes, channel.own)]
+        table = kernels.build_table([row for each in rounds for row in copy_rows(channel, each, given, taking)])
+        found = channel.tables[given, taking, in_rounds] = table, table.nbytes // len(rounds)
+    return found
+
+
+def _straight(channel, fields: Sequence[np.ndarray | None]) -> Requests | None:
+    """Sends straight from ``fields``, where they are known."""
+    if any(x is None for x in fields) or any(len(each) > LARGEST_MESSAGE for each in channel.outgoing.values()):
+        return None
+    messages = []
+    for place, buffer in channel.outgoing.items():
+        cells = [
+            (kernels.address_of(x) + each.offset(x.strides), each.shape, each.strides(x.strides), x.itemsize)
+            for x in fields
+            for each in channel.gives[place]
+        ]
+        messages.append(Straight(place, buffer[: at.MESSAGE_HEAD], cells))
+    return channel.wire.straight_sends(messages)
+
+
+def _strides(fields: Sequence[np.ndarray | None], shape: Shape, dtypes: Sequence[np.dtype]) -> tuple:
+    """The strides of each field; those of a C-contiguous array for one that is not known."""
+    return tuple(
+        c_strides(shape, dtype.itemsize) if x is None else x.strides for x, dtype in zip(fields, dtypes, strict=True)
+    )

@@ -1,0 +1,28 @@
+"""What transfers bring to whom, for traces: by their lists of boxes, whatever way the bytes take."""
+
+from __future__ import annotations
+
+from spmd_grid.exchange.transfer.transfer import Transfer
+from spmd_grid.transport.communicator import Communicator
+from spmd_grid.watch.traffic import Traffic, group_name
+
+__all__ = ["Moved"]
+
+
+class Moved:
+    """Transfers that one operation makes, with elements of ``itemsize`` bytes, by the path ``way``.  Local."""
+
+    __slots__ = ("_comm", "_itemsize", "_transfers", "_way")
+
+    def __init__(self, comm: Communicator, itemsize: int, way: str, *transfers: Transfer):
+        self._comm, self._itemsize, self._way, self._transfers = comm, itemsize, way, transfers
+
+    def traffic(self) -> Traffic:
+        """Its part of a trace."""
+        processes, sent = self._comm.processes, {}
+        for transfer in self._transfers:
+            for send in transfer.sends:
+                if send.peer != transfer.rank:
+                    peer = processes[send.peer]
+                    sent[peer] = sent.get(peer, 0) + send.box.size * self._itemsize
+        return Traffic(sent, self._way, group_name(processes))

@@ -1,0 +1,1 @@
+"""Geometry of halos: which halo cells come from whom."""

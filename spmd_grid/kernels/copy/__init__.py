@@ -1,0 +1,1 @@
+"""Compiled copies of boxes."""

@@ -1,0 +1,227 @@
+"""Compiled box copies: one specialisation for every dtype and rank, since all it sees is bytes and strides.
+
+A box is copied plane by plane, and how depends on its runs.  Long ones go through libc's memcpy.  A short one is moved
+as words of W bytes, the last of which may overlap the one before it (the technique of glibc's memcpy for small sizes).
+Planes whose two sides run along different dimensions are walked in tiles of one cache line each way; where both sides
+are packed words, tiles are turned in registers (see ``tiles``).  What is larger than the caches is streamed past them
+(see ``streams``), decided once for all that a call copies.  Source and target must not overlap.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numba  # noqa: F401  first of all: see compiled.py
+
+from spmd_grid.kernels.address import copy_at, load
+from spmd_grid.kernels.compiled import by_address, inner, kernel, pasted
+from spmd_grid.kernels.copy.streams import STREAM_FROM, STREAM_PLANE, STREAM_RUN, stream_rows
+from spmd_grid.kernels.copy.tables import FIXED_COLUMNS
+from spmd_grid.kernels.copy.tiles import turn_plane
+from spmd_grid.kernels.copy.vectors import drain, move
+
+MEMCPY_FROM = 256  # bytes: the shortest run that is worth a call of memcpy
+EDGE = 8  # runs, of a tile each way
+PATTERN = 4096  # bytes to which a run that is repeated is doubled
+
+
+def _words(width):
+    """A plane of runs of exactly ``width`` bytes."""
+
+    @inner
+    def plane(source, target, n1, s1, t1, n0, s0, t0):
+        for i1 in range(n1):
+            for i0 in range(n0):
+                move(source + i1 * s1 + i0 * s0, target + i1 * t1 + i0 * t0, width)
+
+    return plane
+
+
+def _pairs(width):
+    """A plane of runs of ``width + 1`` to ``2 * width`` bytes: two words, which may overlap."""
+
+    @inner
+    def plane(source, target, last, n1, s1, t1, n0, s0, t0):
+        for i1 in range(n1):
+            for i0 in range(n0):
+                s = source + i1 * s1 + i0 * s0
+                t = target + i1 * t1 + i0 * t0
+                move(s, t, width)
+                move(s + last, t + last, width)
+
+    return plane
+
+
+_words_1, _words_2, _words_4, _words_8, _words_16 = map(_words, (1, 2, 4, 8, 16))
+_pairs_2, _pairs_4, _pairs_8, _pairs_16, _pairs_32, _pairs_64 = map(_pairs, (2, 4, 8, 16, 32, 64))
+
+
+@inner
+def _chunks(source, target, run, n1, s1, t1, n0, s0, t0):
+    """A plane of runs of more than 64 bytes: words of 64 bytes, the last of which may overlap."""
+    for i1 in range(n1):
+        for i0 in range(n0):
+            s = source + i1 * s1 + i0 * s0
+            t = target + i1 * t1 + i0 * t0
+            for at in range(0, run - 64, 64):
+                move(s + at, t + at, 64)
+            move(s + run - 64, t + run - 64, 64)
+
+
+@inner
+def _rows(source, target, run, n1, s1, t1, n0, s0, t0):
+    """A plane of long runs: a memcpy each."""
+    for i1 in range(n1):
+        for i0 in range(n0):
+            move(source + i1 * s1 + i0 * s0, target + i1 * t1 + i0 * t0, run)
+
+
+@pasted
+def _runs(source, target, run, n1, s1, t1, n0, s0, t0):
+    """Copy n1 x n0 runs of ``run`` bytes, one after the other."""
+    if run >= MEMCPY_FROM:
+        _rows(source, target, run, n1, s1, t1, n0, s0, t0)
+    elif run == 8:
+        _words_8(source, target, n1, s1, t1, n0, s0, t0)
+    elif run == 4:
+        _words_4(source, target, n1, s1, t1, n0, s0, t0)
+    elif run == 16:
+        _words_16(source, target, n1, s1, t1, n0, s0, t0)
+    elif run == 2:
+        _words_2(source, target, n1, s1, t1, n0, s0, t0)
+    elif run == 1:
+        _words_1(source, target, n1, s1, t1, n0, s0, t0)
+    elif run > 128:
+        _chunks(source, target, run, n1, s1, t1, n0, s0, t0)
+    elif run > 64:
+        _pairs_64(source, target, run - 64, n1, s1, t1, n0, s0, t0)
+    elif run > 32:
+        _pairs_32(source, target, run - 32, n1, s1, t1, n0, s0, t0)
+    elif run > 16:
+        _pairs_16(source, target, run - 16, n1, s1, t1, n0, s0, t0)
+    elif run > 8:
+        _pairs_8(source, target, run - 8, n1, s1, t1, n0, s0, t0)
+    elif run > 4:
+        _pairs_4(source, target, run - 4, n1, s1, t1, n0, s0, t0)
+    else:
+        _pairs_2(source, target, run - 2, n1, s1, t1, n0, s0, t0)
+
+
+@inner
+def _repeated(source, target, run, n1, s1, t1, n0):
+    """A plane of runs that stand n0 times one after the other in the target: doubled, then repeated."""
+    size = n0 * run
+    for i1 in range(n1):
+        t = target + i1 * t1
+        move(source + i1 * s1, t, run)
+        done = run
+        while done < size:
+            step = min(done, max(PATTERN // run * run, run), size - done)
+            move(t, t + done, step)
+            done += step
+
+
+@inner
+def _plane(source, target, run, n1, s1, t1, n0, s0, t0, streamed):
+    """Copy n1 x n0 runs of ``run`` bytes."""
+    across = 0 < abs(s1) < abs(s0) and run < MEMCPY_FROM
+    if streamed and run >= STREAM_RUN:
+        stream_rows(source, target, run, n1, s1, t1, n0, s0, t0)
+    elif s0 == 0 and t0 == run and n0 > EDGE:
+        _repeated(source, target, run, n1, s1, t1, n0)
+    elif not (across and s1 == run == t0 and turn_plane(source, target, run, n1, t1, n0, s0, streamed)):
+        edge1, edge0 = (EDGE, EDGE) if across else (n1, n0)
+        lo0 = 0
+        while lo0 < n0:
+            lo1 = 0
+            while lo1 < n1:
+                s, t = source + lo1 * s1 + lo0 * s0, target + lo1 * t1 + lo0 * t0
+                _runs(s, t, run, min(edge1, n1 - lo1), s1, t1, min(edge0, n0 - lo0), s0, t0)
+                lo1 += edge1
+            lo0 += edge0
+
+
+@inner
+def _is_large(table, columns, first, last):
+    """Whether the rows copy more than the caches keep."""
+    total = 0
+    for row in range(first, last):
+        size = 1
+        for column in range(FIXED_COLUMNS, FIXED_COLUMNS + (columns - FIXED_COLUMNS) // 3):
+            size *= load(table + 8 * columns * row, column)
+        total += size
+        if total >= STREAM_FROM:
+            return True
+    return False
+
+
+@by_address("int64(int64, int64, int64, int64, int64, int64)")
+def copy_rows(table, columns, first, last, source_base, target_base):
+    """Copy the boxes of rows ``first`` to ``last`` (not included) of the table at an address; the bases are addresses.
+
+    Other kernels call it by its address: it takes seconds to compile, and once is enough.  Whoever sees a release store
+    that follows sees all that was copied.
+    """
+    ndim = (columns - FIXED_COLUMNS) // 3
+    asked, large = False, False
+    for i in range(first, last):
+        row = table + 8 * columns * i
+        source, target = source_base + load(row, 0), target_base + load(row, 1)
+        shape, s, t = row + 8 * FIXED_COLUMNS, row + 8 * (FIXED_COLUMNS + ndim), row + 8 * (FIXED_COLUMNS + 2 * ndim)
+        run = load(shape, ndim - 1)
+        n1, s1, t1, n0, s0, t0 = 1, 0, 0, 1, 0, 0
+        if ndim > 1:
+            n0, s0, t0 = load(shape, ndim - 2), load(s, ndim - 2), load(t, ndim - 2)
+        if ndim > 2:
+            n1, s1, t1 = load(shape, ndim - 3), load(s, ndim - 3), load(t, ndim - 3)
+        planes = 1
+        for d in range(ndim - 3):
+            planes *= load(shape, d)
+        if planes == 0:  # a row that copies nothing
+            continue
+        past_caches = n1 * n0 * run >= STREAM_PLANE
+        if past_caches:
+            if not asked:
+                asked, large = True, _is_large(table, columns, first, last)
+            past_caches = large
+        done = 0
+        while True:
+            _plane(source, target, run, n1, s1, t1, n0, s0, t0, past_caches)
+            done += 1
+            turns = done
+            for d in range(ndim - 4, -1, -1):  # an odometer of the other loops
+                extent = load(shape, d)
+                source += load(s, d)
+                target += load(t, d)
+                if turns % extent:
+                    break
+                turns //= extent
+                source -= extent * load(s, d)
+                target -= extent * load(t, d)
+            else:
+                break
+    if large:
+        drain()  # x86 keeps streaming stores behind no release store: others would find old bytes (tests/protocols)
+    return 0
+
+
+@kernel("void(int64, int64[:, ::1], int64, int64)")
+def _copy_boxes(copy, table, source_base, target_base):
+    copy_at(copy, table.ctypes.data, table.shape[1], 0, table.shape[0], source_base, target_base)
+
+
+@kernel("void(int64, int64[:, ::1], int64[::1], int64[::1])")
+def _copy_boxes_between(copy, table, source_bases, target_bases):
+    rows, columns = table.shape
+    for row in range(rows):
+        source, target = source_bases[table[row, 2]], target_bases[table[row, 3]]
+        copy_at(copy, table.ctypes.data, columns, row, row + 1, source, target)
+
+
+copy_address = copy_rows.address
+
+# copy_boxes(table, source_base, target_base): copies every box of ``table`` between two base addresses; base columns
+# are not read.  copy_boxes_between(table, source_bases, target_bases): from and to the base addresses that the base
+# columns index, which are not checked.  Local; they need no GIL.  Source and target bytes must not overlap.
+copy_boxes = partial(_copy_boxes, copy_address)
+copy_boxes_between = partial(_copy_boxes_between, copy_address)

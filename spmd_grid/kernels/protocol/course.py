@@ -1,0 +1,412 @@
+"""The compiled course of an exchange between neighbours: fixed boxes, again and again, at the price of a few words.
+
+Two ways lead from neighbour to neighbour, and one exchange may take both.
+
+*Memory* that both see.  Each process posts a line: the number of the exchange and where its arrays lie.  A neighbour
+that sees the number copies from there, or from staging into which the sender has packed, and stores the number into
+the sender's ``done`` word.  Lines and staging exist twice, for even and odd exchanges, so that a process may post the
+next one while a slower neighbour still reads this one.  It cannot be two ahead: it needs that neighbour's next post,
+or, where it reads nothing from it, waits for its ``done``.  A process whose own arrays are read waits for ``done``
+before it returns.
+
+*Messages*, by persistent requests whose functions are called by address: MPI's, or those of the simulation.
+
+Nothing is copied before all neighbours have posted, so a refusal by any of them leaves the arrays as they were.
+
+Every release, acquire and wait here is needed: tests/protocols runs this source on a weak memory, in all executions of
+a few exchanges, as it is and with each of them taken away.
+"""
+
+from __future__ import annotations
+
+import numba  # noqa: F401 - first of all: see compiled.py
+
+from spmd_grid.kernels.address import (
+    call,
+    claim,
+    complete_messages,
+    copy_at,
+    give_way,
+    load,
+    load_acquire,
+    pause,
+    start_messages,
+    store,
+    store_release,
+    this_thread,
+)
+from spmd_grid.kernels.compiled import by_address, inner, kernel
+from spmd_grid.kernels.protocol import slots as at
+
+__all__ = ["announce", "course_address", "run_course", "wait_for"]
+
+
+_WRITEABLE = 0x0400  # numpy's NPY_ARRAY_WRITEABLE
+
+
+@inner
+def _copy(state, call_, first, count, source, target):
+    """Copies ``count`` rows of the call's table between two base addresses."""
+    if count:
+        table, columns = load(call_, at.CALL_TABLE), load(call_, at.CALL_COLUMNS)
+        copy_at(load(state, at.COPY), table, columns, first, first + count, source, target)
+
+
+@inner
+def _field(call_, f, what):
+    return load(call_, at.CALL_FIELDS + f * at.FIELD_WORDS + what)
+
+
+@inner
+def _look_around(state, address, value, member):
+    """Lets the interpreter see to other things in a long wait; False where the wait is given up.
+
+    What the function gives does not tell: where a signal's handler raises before its first step, it gives anything.
+    """
+    store(load(state, at.WENT_ON), 0, 0)
+    call(load(state, at.ON_WAIT), address, value, member)
+    return load(load(state, at.WENT_ON), 0) == 1
+
+
+@inner
+def wait_for(state, address, value, member):
+    """Waits until the word at ``address`` is at least ``value``; FINE, or ENDED where the wait was given up."""
+    while True:
+        for _ in range(load(state, at.POLLS)):
+            if load_acquire(address) >= value:
+                return at.FINE
+            pause()
+        for _ in range(load(state, at.YIELDS)):
+            if load_acquire(address) >= value:
+                return at.FINE
+            give_way()
+        if load_acquire(address) >= value:
+            return at.FINE
+        if not _look_around(state, address, value, member):
+            return at.ENDED
+
+
+@inner
+def _went_on(state):
+    """Whether the callback that was called last has come to its end; True of functions of MPI."""
+    return not load(state, at.CALLS_BACK) or load(load(state, at.WENT_ON), 0) == 1
+
+
+@inner
+def _start_messages(state, requests, count):
+    """Whether all have been started."""
+    store(load(state, at.WENT_ON), 0, 0)
+    return start_messages(load(state, at.START_MESSAGES), count, requests) == 0 and _went_on(state)
+
+
+@inner
+def _test_messages(state, requests, count):
+    """1 when all are complete, 0 when not, negative on failure."""
+    flag = load(state, at.FLAG)
+    store(load(state, at.WENT_ON), 0, 0)
+    if complete_messages(load(state, at.TEST_MESSAGES), count, requests, flag, load(state, at.STATUSES)) != 0:
+        return -1
+    return load(flag, 0) if _went_on(state) else -1
+
+
+@inner
+def _wait_for_messages(state, requests, count, outgoing):
+    while True:
+        for _ in range(load(state, at.POLLS)):
+            done = _test_messages(state, requests, count)
+            if done != 0:
+                return at.FINE if done > 0 else at.ENDED
+        for _ in range(load(state, at.YIELDS)):
+            done = _test_messages(state, requests, count)
+            if done != 0:
+                return at.FINE if done > 0 else at.ENDED
+            give_way()
+        if not _look_around(state, 0, requests, outgoing):
+            return at.ENDED
+
+
+@inner
+def announce(state):
+    """Wakes those that may wait for what was posted, where somebody must; False where a signal came in between."""
+    if load(state, at.ON_POST):
+        store(load(state, at.WENT_ON), 0, 0)
+        call(load(state, at.ON_POST), 0, 0, 0)
+        return load(load(state, at.WENT_ON), 0) == 1
+    return True
+
+
+@inner
+def _write_post(state, address, refused, unchanged):
+    store(address, at.POSTED_REFUSED, refused)
+    store(address, at.POSTED_UNCHANGED, unchanged)
+    store(address, at.POSTED_MISSED, load(state, at.MISSED))
+
+
+@inner
+def _write_text(source, target):
+    for i in range(at.TEXT_BYTES // 8):
+        store(target, i, load(source, i))
+
+
+@inner
+def _still_there(state, call_):
+    """Whether the arrays are what they were when the call was made, and may be written."""
+    for f in range(load(state, at.N_FIELDS)):
+        array = _field(call_, f, at.F_OBJECT)
+        if array:
+            words = array + load(state, at.ARRAY_WORDS)
+            if load(words, 0) != _field(call_, f, at.F_ADDRESS) or load(words, 5) != _field(call_, f, at.F_DTYPE):
+                return False
+            ndim, known = load(state, at.NDIM), _field(call_, f, at.F_SHAPE)
+            if load(words, 1) & 0xFFFFFFFF != ndim or not load(words, 6) & _WRITEABLE:
+                return False
+            for d in range(ndim):
+                if load(load(words, 2), d) != load(known, d) or load(load(words, 3), d) != load(known, ndim + d):
+                    return False
+    return True
+
+
+@inner
+def _begin(state, call_):
+    if load(load(state, at.GATE), 0):
+        return at.BARRED
+    if load(state, at.PHASE) != at.IDLE or load(state, at.HELD):
+        return at.BUSY
+    if not _still_there(state, call_):
+        return at.CHANGED
+    epoch = load(state, at.EPOCH) + 1
+    store(state, at.EPOCH, epoch)
+    store(state, at.PHASE, at.BEGUN)
+    store(state, at.CALL, call_)
+    n_fields, refused, unchanged = load(state, at.N_FIELDS), load(state, at.REFUSED), load(call_, at.CALL_UNCHANGED)
+    odd = epoch & 1
+
+    for i in range(load(state, at.N_READERS)):
+        reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
+        if load(reader, at.R_ONE_WAY) and wait_for(state, load(reader, at.R_DONE), epoch - 2, -2 - i) != at.FINE:
+            return at.ENDED
+    if load(state, at.N_RECEIVES):
+        if not _start_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)):
+            return at.ENDED
+
+    lends = 0
+    if load(state, at.N_READERS):
+        staging = load(state, at.STAGING) + odd * load(state, at.STAGING_BYTES)
+        if not refused:
+            for i in range(load(state, at.N_READERS)):
+                reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
+                pieces = load(reader, at.R_PIECES)
+                for f in range(n_fields):
+                    if (unchanged >> f) & 1:
+                        continue
+                    if load(reader, at.R_STAGED) or _field(call_, f, at.F_OFFSET) < 0:
+                        first = load(reader, at.R_ROWS) + f * pieces
+                        _copy(state, call_, first, pieces, _field(call_, f, at.F_ADDRESS), staging)
+                    else:
+                        lends = 1
+        line = load(state, at.LINES) + odd * load(state, at.LINE_BYTES)
+        _write_post(state, line, refused, unchanged)
+        if refused:
+            _write_text(load(state, at.TEXT), line + load(state, at.LINE_TEXT))
+        for f in range(n_fields):
+            store(line, at.POSTED_OFFSETS + f, _field(call_, f, at.F_OFFSET))
+        store_release(line, epoch)  # behind the stores of line and staging, and the loads of the exchange before
+        if not announce(state):
+            return at.ENDED
+    store(state, at.LENDS, lends)
+
+    if load(state, at.N_SENDS):
+        requests, count = load(call_, at.CALL_REQUESTS), load(call_, at.CALL_COUNT)
+        if refused or unchanged == (1 << n_fields) - 1:
+            requests, count = load(state, at.REQUESTS_SHORT), load(state, at.COUNT_SHORT)
+        elif unchanged or not requests:
+            requests = 0
+        for i in range(load(state, at.N_SENDS)):
+            neighbour = state + 8 * (load(state, at.SENDS) + i * at.MESSAGE_WORDS)
+            buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
+            _write_post(state, buffer, refused, unchanged)
+            if refused:
+                _write_text(load(state, at.TEXT), buffer + at.MESSAGE_HEAD)
+            for f in range(n_fields):
+                if not requests and not (unchanged >> f) & 1:
+                    first = load(neighbour, at.M_ROWS) + f * pieces
+                    _copy(state, call_, first, pieces, _field(call_, f, at.F_ADDRESS), buffer)
+            store(buffer, at.POSTED_EPOCH, epoch)
+        if not requests:
+            requests, count = load(state, at.REQUESTS_OUT), load(state, at.COUNT_OUT)
+        store(state, at.SENDING, requests)
+        store(state, at.COUNT_SENDING, count)
+        if not _start_messages(state, requests, count):
+            return at.ENDED
+    return at.FINE
+
+
+@inner
+def _source_line(state, source):
+    return load(source, at.S_LINES) + (load(state, at.EPOCH) & 1) * load(source, at.S_LINE_BYTES)
+
+
+@inner
+def _arrive(state):
+    """Waits until all neighbours have posted and all their messages are here; takes the words of who refuses."""
+    epoch = load(state, at.EPOCH)
+    culprit, missed = 0, 0
+    for i in range(load(state, at.N_SOURCES)):
+        source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
+        line = _source_line(state, source)
+        if wait_for(state, line, epoch, i) != at.FINE:
+            return at.ENDED
+        missed = max(missed, load(line, at.POSTED_MISSED))
+        if not culprit and load(line, at.POSTED_REFUSED):
+            culprit = 1
+            _write_text(line + load(state, at.LINE_TEXT), load(state, at.TEXT))
+    if load(state, at.N_RECEIVES):
+        if _wait_for_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN), 0) != at.FINE:
+            return at.ENDED
+        for i in range(load(state, at.N_RECEIVES)):
+            neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
+            buffer = load(neighbour, at.M_BUFFER)
+            if load(buffer, at.POSTED_EPOCH) != epoch:  # a message of another exchange: never to be taken for this one
+                return at.ENDED
+            missed = max(missed, load(buffer, at.POSTED_MISSED))
+            if not culprit and load(buffer, at.POSTED_REFUSED):
+                culprit = 1
+                _write_text(buffer + at.MESSAGE_HEAD, load(state, at.TEXT))
+    store(state, at.CULPRIT, culprit)
+    store(state, at.MISSED_BY, missed)
+    store(state, at.PHASE, at.ARRIVED)
+    return at.FINE
+
+
+@inner
+def _land(state):
+    """Copies what neighbours have posted and sent, and what comes from the own array."""
+    if load(state, at.REFUSED) or load(state, at.CULPRIT):
+        store(state, at.MISSED, load(state, at.EPOCH))
+        return
+    call_, n_fields, odd = load(state, at.CALL), load(state, at.N_FIELDS), load(state, at.EPOCH) & 1
+    for i in range(load(state, at.N_SOURCES)):
+        source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
+        line, pieces = _source_line(state, source), load(source, at.S_PIECES)
+        unchanged = load(line, at.POSTED_UNCHANGED)
+        for f in range(n_fields):
+            if (unchanged >> f) & 1:
+                continue
+            offset = load(line, at.POSTED_OFFSETS + f)
+            first = load(source, at.S_ROWS) + f * pieces
+            if offset >= 0 and load(source, at.S_SEGMENT) >= 0:
+                _copy(state, call_, first, pieces, load(source, at.S_SEGMENT) + offset, _field(call_, f, at.F_INTO))
+            else:
+                first += n_fields * pieces
+                staging = load(source, at.S_STAGING) + odd * load(source, at.S_STAGING_BYTES)
+                _copy(state, call_, first, pieces, staging, _field(call_, f, at.F_INTO))
+    for i in range(load(state, at.N_RECEIVES)):
+        neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
+        buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
+        for f in range(n_fields):
+            if not (load(buffer, at.POSTED_UNCHANGED) >> f) & 1:
+                first = load(neighbour, at.M_ROWS) + f * pieces
+                _copy(state, call_, first, pieces, buffer, _field(call_, f, at.F_INTO))
+    for f in range(n_fields):
+        into = _field(call_, f, at.F_INTO)
+        first = load(state, at.OWN) + f * load(state, at.N_OWN)
+        _copy(state, call_, first, load(state, at.N_OWN), _field(call_, f, at.F_ADDRESS), into)
+        first = load(state, at.FILL) + f * load(state, at.N_FILL)
+        _copy(state, call_, first, load(state, at.N_FILL), load(state, at.CONSTANTS), into)
+
+
+@inner
+def _leave(state):
+    """Tells the neighbours that this process has read what they posted."""
+    epoch = load(state, at.EPOCH)
+    for i in range(load(state, at.N_SOURCES)):
+        source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
+        store_release(load(source, at.S_DONE), epoch)  # behind the loads of what was posted, staged and lent
+    store(state, at.PHASE, at.LEFT)
+    return at.FINE if not load(state, at.N_SOURCES) or announce(state) else at.ENDED
+
+
+@inner
+def _part(state):
+    """Waits until nobody reads this process's arrays any more, and its messages are gone."""
+    epoch = load(state, at.EPOCH)
+    if load(state, at.LENDS):
+        for i in range(load(state, at.N_READERS)):
+            reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
+            if wait_for(state, load(reader, at.R_DONE), epoch, -2 - i) != at.FINE:
+                return at.ENDED
+    if load(state, at.N_SENDS):
+        if _wait_for_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING), 1) != at.FINE:
+            return at.ENDED
+    store(state, at.PHASE, at.IDLE)
+    return at.REFUSED_BY if load(state, at.CULPRIT) or load(state, at.REFUSED) else at.FINE
+
+
+@inner
+def _poke(state):
+    """Lets messages progress; 1 when the next part would wait for nothing."""
+    phase, epoch, ready = load(state, at.PHASE), load(state, at.EPOCH), 1
+    if phase != at.IDLE and load(state, at.N_SENDS):
+        sent = _test_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING))
+        if phase == at.LEFT and sent == 0:
+            ready = 0
+    if phase == at.BEGUN:
+        if load(state, at.N_RECEIVES):
+            if _test_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) == 0:
+                ready = 0
+        for i in range(load(state, at.N_SOURCES)):
+            source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
+            if load_acquire(_source_line(state, source)) < epoch:
+                ready = 0
+    if phase == at.LEFT and load(state, at.LENDS):
+        for i in range(load(state, at.N_READERS)):
+            reader = state + 8 * (load(state, at.READERS) + i * at.READER_WORDS)
+            if load_acquire(load(reader, at.R_DONE)) < epoch:
+                ready = 0
+    return ready
+
+
+def _course(what, state, call_):
+    """Does what the bits of ``what`` say, in the order of the bits; FINE, or how it ended."""
+    if what & at.BEGIN:
+        code = _begin(state, call_)
+        if code != at.FINE:
+            return code
+    if what & at.POKE:
+        return _poke(state)
+    if what & at.ARRIVE and load(state, at.PHASE) == at.BEGUN:
+        code = _arrive(state)
+        if code != at.FINE:
+            return code
+    code = at.FINE
+    if what & at.LAND and load(state, at.PHASE) == at.ARRIVED:
+        if _still_there(state, load(state, at.CALL)):
+            _land(state)
+        else:
+            store(state, at.MISSED, load(state, at.EPOCH))
+            code = at.MOVED
+    if what & at.LEAVE and load(state, at.PHASE) == at.ARRIVED:
+        left = _leave(state)
+        if left != at.FINE:
+            return left
+    if what & at.PART and load(state, at.PHASE) == at.LEFT:
+        parted = _part(state)
+        return parted if parted != at.FINE else code
+    return code
+
+
+course = by_address("int64(int64, int64, int64)")(_course)
+course_address = course.address
+
+
+@kernel("int64(int64, int64, int64)")
+def run_course(what, state, call_):
+    """Runs the compiled course of ``state``, unless another thread is in it, or has it for its loops.  Needs no GIL."""
+    if claim(state + 8 * at.IN_USE):
+        return at.TAKEN
+    if what & at.BEGIN and load(state, at.THREAD) and load(state, at.THREAD) != this_thread():
+        store_release(state + 8 * at.IN_USE, 0)
+        return at.TAKEN
+    code = call(load(state, at.COURSE), what, state, call_)
+    store_release(state + 8 * at.IN_USE, 0)
+    return code

@@ -1,0 +1,160 @@
+"""The words by which a channel and its compiled course understand each other (see ``course.py``).
+
+A *state* is one row of int64 words: the slots below, then one row per neighbour.  A *call* describes the arrays of one
+exchange: the slots ``CALL_*``, then one row of ``FIELD_WORDS`` per field.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import numpy as np
+
+# -- state ---------------------------------------------------------------------------------------------------------
+EPOCH = 0  # exchanges begun so far
+PHASE = 1  # of the exchange under way
+CALL = 2  # address of the call under way
+REFUSED = 3  # set before an exchange that this process cannot take part in
+CULPRIT = 4  # 1 if a neighbour refused the last exchange; its words are at TEXT
+LENDS = 5  # whether neighbours read this process's own arrays in the exchange under way
+SENDING, COUNT_SENDING = 6, 7  # address and number of the handles by which it sends in the exchange under way
+MISSED = 8  # the last exchange whose cells this process has not copied
+MISSED_BY = 9  # the latest MISSED that neighbours had posted when they came to the last exchange
+N_FIELDS = 10
+LINES = 11  # address of this process's two lines: what it posts in even and odd exchanges
+LINE_BYTES = 12
+STAGING = 13  # address of this process's staging for even exchanges
+STAGING_BYTES = 14  # from there to the staging for odd ones
+N_SOURCES, SOURCES = 15, 16  # neighbours whose memory this process reads: how many, and the first word of their rows
+N_READERS, READERS = 17, 18  # neighbours that read this process's memory
+N_RECEIVES, RECEIVES = 19, 20  # neighbours that send messages
+N_SENDS, SENDS = 21, 22  # neighbours that get messages
+OWN, N_OWN = 23, 24  # rows of the table that copy from this process's own array: the first, and how many per field
+FILL, N_FILL = 25, 26  # rows that copy from the constants
+CONSTANTS = 27  # address of the constants
+START_MESSAGES, TEST_MESSAGES = 28, 29  # addresses of MPI_Startall and MPI_Testall, or of their like
+REQUESTS_IN, REQUESTS_OUT, REQUESTS_SHORT = 30, 31, 32  # addresses of request handles: receives, sends, sends of heads
+COUNT_IN, COUNT_OUT, COUNT_SHORT = 33, 34, 35  # how many handles there are
+STATUSES, FLAG = 36, 37  # where MPI_Testall may write
+ON_WAIT, ON_POST = 38, 39  # functions to call in a long wait, and after each post (0: none)
+POLLS, YIELDS = 40, 41  # how often to look before giving way to others, and before calling ON_WAIT
+COURSE, COPY = 42, 43  # addresses of the compiled course itself, and of the compiled copies
+TEXT, LINE_TEXT = 44, 45  # address of the words of a refusal; where in a line they are
+LOOP_CALL = 46  # address of the call that compiled loops fill
+LOOPS_WELCOME = 47  # whether compiled loops may use it
+SEGMENT, SEGMENT_BYTES = 48, 49  # the part of memory in which arrays can be lent: addresses become offsets there
+REFUSE = 50  # function that a compiled loop calls when its arrays will not do
+ARRAY_WORDS = 51  # where in an array object what it is made of begins, see array_words; 0: nobody looks
+HELD = 52  # set from the start of an exchange to the wait for it, whatever has become of it meanwhile
+WENT_ON = 53  # address of a word that a callback sets when it has come to its end
+LOOP_COURSE = 54  # address of the course that compiled loops run: the compiled course, or the one that notes its times
+FORM = 55  # address of the form that this one fills in
+NDIM, EXTENTS = 56, 57  # the local shape that compiled loops must bring; up to MOST_DIMS extents
+MOST_DIMS = 64  # as in numpy
+GATE = EXTENTS + MOST_DIMS  # address of a word that is not 0 once nothing goes through the gate of the process
+IN_USE = GATE + 1  # 1 while a thread is in the course, or brings arrays for it
+THREAD = IN_USE + 1  # the thread whose compiled loops use it; 0: none has yet
+CALLS_BACK = THREAD + 1  # whether START_MESSAGES and TEST_MESSAGES are callbacks, which set WENT_ON
+HEADER_WORDS = CALLS_BACK + 1
+
+IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
+
+# -- a source: a neighbour whose memory this process reads ---------------------------------------------------------
+SOURCE_WORDS = 8
+S_LINES = 0  # address of its two lines
+S_LINE_BYTES = 1
+S_SEGMENT = 2  # address to which the offsets it posts are relative
+S_STAGING = 3  # address of what it stages for this process in even exchanges
+S_STAGING_BYTES = 4  # from there to that for odd ones
+S_DONE = 5  # address of the word in which this process tells it that it has read
+S_ROWS = 6  # first row of the table that copies from its array; those that copy from its staging follow
+S_PIECES = 7  # rows per field, of each kind
+
+# -- a reader: a neighbour that reads this process's memory --------------------------------------------------------
+READER_WORDS = 5
+R_DONE = 0  # address of the word in which it tells that it has read
+R_STAGED = 1  # whether it always reads staging
+R_ONE_WAY = 2  # whether this process reads nothing from it
+R_ROWS = 3  # first row of the table that stages for it
+R_PIECES = 4  # rows per field
+
+# -- a neighbour by messages; same for both directions -------------------------------------------------------------
+MESSAGE_WORDS = 3
+M_BUFFER = 0  # address of the message: MESSAGE_HEAD bytes, then the cells
+M_ROWS = 1
+M_PIECES = 2
+MESSAGE_HEAD = 64
+TEXT_BYTES = 1024  # of a refusal: its length in a word, then UTF-8
+
+# -- what a process posts for one exchange, in memory or at the head of messages -----------------------------------
+POSTED_EPOCH = 0
+POSTED_REFUSED = 1
+POSTED_UNCHANGED = 2  # bit f: field f is as it was when it was last sent
+POSTED_MISSED = 3  # the last exchange whose cells the poster has not copied
+POSTED_OFFSETS = 4  # per field: where it lies in the process's segment; -1: in staging
+
+# -- the state of a meeting: EPOCH, LINE_BYTES and what waits need are the words of a channel's ------------------------
+MEMBERS, MEMBER = HEADER_WORDS, HEADER_WORDS + 1  # how many there are, and which of them this process is
+FRAME = HEADER_WORDS + 2  # address of this process's frame
+# Where all headers, frames and places are collected, of even meetings; those of odd ones follow.
+HEADERS_SEEN, FRAMES_SEEN, PLACES_SEEN = HEADER_WORDS + 3, HEADER_WORDS + 4, HEADER_WORDS + 5
+BLOCK_OFFSET = HEADER_WORDS + 6  # of this process's block in its segment
+PLACE = HEADER_WORDS + 7  # of this process's array: PLACE_WORDS, of which Python writes the strides
+PLACE_OFFSET, PLACE_FLAGS, PLACE_STRIDES = 0, 1, 2
+PLACE_WORDS = 16
+LENT, STRIDED = 1, 2  # flags: others read it where it lies; it has strides of its own
+CALLS = PLACE + PLACE_WORDS  # roll calls so far
+BLOCKS = CALLS + 1  # addresses of the members' blocks
+LINE_PLACE, LINE_FRAME, LINE_ARRAY = 64, 192, 512  # bytes from the start of a line
+FRAME_WORDS = 32  # of which the first half is the header
+ANY_LENT, CHANGED = 1, 2  # what a meeting tells: any array is lent; headers or places are not as two meetings ago
+LINE_ARRAY_BYTES = 4096
+
+# -- a call --------------------------------------------------------------------------------------------------------
+CALL_TABLE, CALL_COLUMNS = 0, 1  # the copy table for these arrays: address, words per row
+CALL_UNCHANGED = 2  # as POSTED_UNCHANGED
+CALL_REQUESTS, CALL_COUNT = 3, 4  # handles of sends straight from the arrays; 0: pack
+CALL_FIELDS = 5
+FIELD_WORDS = 6
+F_ADDRESS = 0  # of the array that is given from
+F_OFFSET = 1  # in this process's segment, or -1
+F_OBJECT = 2  # the array object, to see whether it is what it was when the call was made; 0: nobody looks
+F_DTYPE = 3  # the object's dtype object; in the call of compiled loops, a word for the dtype that they must bring
+F_SHAPE = 4  # address of the shape, then the strides, that it had
+F_INTO = 5  # address of the array that cells land in, most often the same
+MOST_FIELDS = 62  # bits of POSTED_UNCHANGED
+
+# -- what a course does, and what came of it -----------------------------------------------------------------------
+BEGIN, ARRIVE, LAND, LEAVE, PART = 1, 2, 4, 8, 16
+FINISH = ARRIVE | LAND | LEAVE | PART
+UPDATE = BEGIN | FINISH
+POKE = 32
+FINE, REFUSED_BY, ENDED, BUSY = 0, 1, 2, 3
+CHANGED, MOVED = 4, 5  # an array is not what its call says: nothing has begun; or while under way
+BARRED = 6  # nothing goes through the gate of the process any more: nothing has begun
+TAKEN = 7  # another thread is in the course, or its loops use it: nothing has begun
+
+# -- a form: the line that a traced loop writes after an exchange, with blanks for its numbers -------------------------
+FORM_TEXT, FORM_BYTES = 0, 1  # address of the line, and its length
+FORM_BLANK = 2  # bytes of each blank
+FORM_BEGAN, FORM_TOOK = 3, 4  # addresses of the blanks for times, in nanoseconds
+FORM_TURN = 5  # address of the blank for the EPOCH; 0 goes there where the exchange failed
+FORM_CLOCK = 6  # when it began and when it ended, in seconds and nanoseconds each
+FORM_FILE = 10  # address of what all forms of a process share, as watch/trace/loops.py has it
+FORM_WORDS = 11
+FILE_DESCRIPTOR = 0  # -1: lines cannot be written any more
+FILE_LOST = 1  # lines that could not be written
+FILE_BUSY = 2  # whether an exchange is under way
+
+# -- why a compiled loop's array will not do -----------------------------------------------------------------------
+WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6
+
+
+def dtype_word(dtype: np.dtype) -> int:
+    """A word that stands for a dtype, fields and their places included.  Local."""
+    return int.from_bytes(blake2b(repr(_parts(dtype)).encode(), digest_size=7).digest(), "little")
+
+
+def _parts(dtype: np.dtype) -> tuple:
+    fields = dtype.fields or {}
+    return dtype.str, dtype.shape, sorted((name, _parts(of), at) for name, (of, at, *_) in fields.items())

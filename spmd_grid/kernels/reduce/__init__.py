@@ -1,0 +1,1 @@
+"""Compiled reductions of rows, and exact sums."""

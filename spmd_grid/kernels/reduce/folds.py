@@ -1,0 +1,95 @@
+"""Folds by the faster way: numpy for small, unusual and two-row reductions, compiled kernels for the others.
+
+Both ways give the same bits, so that the choice may differ from one process to another.  (NaNs are equal as NaNs:
+their sign and payload are the processor's.)  numpy's ufuncs run at the speed of memory as well, for two rows in
+particular; the kernels gain by reading four rows in one pass, and for complex max and min, which numpy does one by one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError, ReductionError, ShapeError
+from spmd_grid.kernels import reference
+from spmd_grid.kernels.copy.tables import address_of
+from spmd_grid.reduction_kind import KINDS
+
+__all__ = ["COMPILED_FROM", "fold", "fold_addresses", "supports"]
+
+COMPILED_FROM = 1 << 16  # bytes of all rows: below it a call of numpy per row costs no more than ours
+STREAMED_FROM = 8 << 20  # bytes of the result: the least that is streamed past the caches
+
+_SUPPORTED = frozenset(np.dtype(code).str for code in "?bBhHiIqQfdFD")
+
+
+@cache
+def supports(dtype: np.dtype, kind: str = "sum") -> bool:
+    """Whether a compiled kernel reduces ``dtype`` by ``kind``: native bool, integers, 4 and 8 byte floats, complex.
+
+    Local.  A complex product is numpy's alone: its fused multiply-add, and so the last bit, depends on the machine.
+    """
+    if dtype.str not in _SUPPORTED:
+        return False
+    if kind == "product":
+        return dtype.kind != "c"
+    return dtype.kind in "biu" if kind.startswith("bitwise") else kind in KINDS
+
+
+def fold(kind: str, stack: np.ndarray, out: np.ndarray) -> None:
+    """out[:] = stack[0] op stack[1] op ..., in row order, with the element meaning of numpy's ufunc.
+
+    Local.  ``stack`` has shape (rows, elements), ``out`` (elements,), of one dtype.  ``out`` may be ``stack[0]`` and
+    must not overlap the other rows.
+    """
+    if stack.ndim != 2 or out.shape != stack.shape[1:] or not len(stack):
+        raise ShapeError(
+            f"fold of shape {stack.shape} into {out.shape}; it takes (rows, elements), rows >= 1, (elements,)"
+        )
+    if stack.dtype != out.dtype:
+        raise DTypeError(f"fold of dtype {stack.dtype} into {out.dtype}; convert before reducing")
+    step = stack.strides[0]
+    if _is_compiled(kind, len(stack), out) and step and stack.strides[1] == out.itemsize and stack.flags.aligned:
+        first = address_of(stack)
+        _run_compiled(kind, np.arange(first, first + step * len(stack), step), out)
+    else:
+        reference.fold(kind, stack, out)
+
+
+def fold_addresses(kind: str, addresses: np.ndarray, n: int, out: np.ndarray) -> None:
+    """As ``fold``, with rows of ``n`` contiguous, aligned elements of ``out``'s dtype at ``addresses`` (int64).
+
+    Local.  The caller keeps the rows alive.
+    """
+    if out.shape != (n,) or not len(addresses):
+        raise ShapeError(f"fold of {len(addresses)} rows of {n} into {out.shape}; it takes rows >= 1 and out of ({n},)")
+    if _is_compiled(kind, len(addresses), out):
+        _run_compiled(kind, addresses, out)
+    else:
+        reference.fold_addresses(kind, addresses, n, out)
+
+
+def _is_compiled(kind: str, rows: int, out: np.ndarray) -> bool:
+    if kind not in KINDS:
+        raise ReductionError(f"fold by {kind!r}; it must be one of {', '.join(KINDS)}")
+    if rows * out.nbytes < COMPILED_FROM:
+        return False
+    if rows < 3 and out.nbytes < STREAMED_FROM and not (out.dtype.kind == "c" and kind in ("max", "min")):
+        return False
+    return supports(out.dtype, kind) and out.flags.carray  # contiguous, aligned and writeable
+
+
+def _run_compiled(kind: str, addresses: np.ndarray, out: np.ndarray) -> None:
+    compiled = _compiled()
+    room = np.empty(compiled.ROOM_BYTES, np.uint8) if out.nbytes >= STREAMED_FROM else None
+    kernel = compiled.kernel_of(kind, out.dtype)
+    kernel(addresses, out.size, address_of(out), 0 if room is None else address_of(room))
+
+
+@cache
+def _compiled():
+    """The compiled kernels, loaded at their first use: numba takes half a second."""
+    from spmd_grid.kernels.reduce import rows as reduce
+
+    return reduce

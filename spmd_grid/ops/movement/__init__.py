@@ -1,0 +1,1 @@
+"""Movement of boxes between the members of an operation."""

@@ -1,0 +1,145 @@
+"""Operations that move boxes: what a member does once all facts are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, LINE_BYTES
+from spmd_grid.exchange.paths import INLINE, MIXED
+from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
+from spmd_grid.exchange.transfer.flat_bytes import view_of
+from spmd_grid.exchange.transfer.traffic import Moved
+from spmd_grid.exchange.transfer.transfer import Transfer
+from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
+from spmd_grid.ops.movement.staging import StagedCopies
+from spmd_grid.transport.communicator import Frames, tag_of
+from spmd_grid.typing import Shape
+from spmd_grid.watch.traffic import Traffic
+
+__all__ = ["Movement"]
+
+
+class Movement:
+    """Moves boxes of the members' arrays into a result of ``shape`` (None: this member has no result).
+
+    ``in_runs``: whether all boxes of all members are runs of their arrays.  ``fill``: what cells that nobody sends
+    hold.
+    """
+
+    __slots__ = (
+        "call",
+        "comm",
+        "transfer",
+        "shape",
+        "dtype",
+        "fill",
+        "_arrays",
+        "_copies",
+        "_far",
+        "_inline",
+        "_staging",
+    )
+
+    def __init__(
+        self,
+        call,
+        facts: list[Facts],
+        transfer: Transfer,
+        shape: Shape | None,
+        dtype: np.dtype,
+        in_runs: bool,
+        fill=None,
+    ):
+        self.call = call
+        self.comm = call.comm
+        self.transfer = transfer
+        self.shape = shape
+        self.dtype = dtype
+        self.fill = fill
+        # In large groups MPI's own collectives, which are logarithmic, beat a message to every member of other nodes.
+        mixes = transfer.pattern in ("pairwise", "all_to_all") or transfer.size <= FEW_MEMBERS
+        self._arrays = MemberArrays(call, facts, mixes)
+        self._copies = DirectCopies(transfer)
+        self._inline: tuple = (None, ())
+        self._far: dict = {}
+        self._staging = StagedCopies(call, facts, transfer, in_runs)
+
+    def run(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
+        target = self._target(out)
+        arrays = self._arrays.of(frames)
+        if arrays is None:
+            if not (self._staging.is_better and self._staging.run(x, target)):
+                run_message(self.comm, self.transfer, x, target)
+        elif self._arrays.way is INLINE:
+            self._copy_inline(arrays, target)
+        elif self._arrays.way is MIXED:
+            self._run_mixed(x, arrays, target, frames)
+        else:
+            self._copies.run(frames, arrays, target)
+            if frames.lent:
+                self.call.meeting.depart(frames)
+        return target
+
+    @property
+    def staging_bytes(self) -> int:
+        """The most bytes beside x and the result that a run by memory holds."""
+        return 2 * (LINE_BYTES + COPIED_BYTES)
+
+    def describe(self) -> str:
+        """What is moved, in words."""
+        me, size = self.transfer.rank, self.dtype.itemsize
+        out = sum(send.box.size for send in self.transfer.sends if send.peer != me) * size
+        into = sum(receive.box.size for receive in self.transfer.receives if receive.peer != me) * size
+        return f"sends {out} bytes to the other members and receives {into}"
+
+    def traffic(self) -> Traffic:
+        """Its part of a trace."""
+        return Moved(self.comm, self.dtype.itemsize, self._arrays.way, self.transfer).traffic()
+
+    def steps(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
+        """As ``run``, in steps that do not wait."""
+        target = self._target(out)
+        if self._arrays.way is INLINE:
+            self._copy_inline(self._arrays.of(frames), target)
+        else:
+            yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
+        return target
+
+    def _run_mixed(self, x, arrays: list[np.ndarray | None], target: np.ndarray | None, frames: Frames) -> None:
+        """Copies what can be read while messages carry the rest."""
+        far = self._far.get(frames.places)
+        if far is None:
+            me, transfer = self.transfer.rank, self.transfer
+            sends = [s for s in transfer.sends if s.peer == me or not self._arrays.is_read_by(frames, s.peer)]
+            receives = [receive for receive in transfer.receives if arrays[receive.peer] is None]
+            far = replace(transfer, pattern="pairwise", sends=tuple(sends), receives=tuple(receives))
+            keep(self._far, frames.places, far)
+        steps = send_and_receive(self.comm, far, x, target, tag_of("blocking movements"))
+        requests = next(steps)
+        self._copies.run(frames, arrays, target)
+        self.comm.wait_all(requests)
+        next(steps, None)
+        self.call.meeting.depart(frames)
+
+    def _copy_inline(self, arrays: list[np.ndarray | None], target: np.ndarray | None) -> None:
+        """Copies the receives out of the frames; where in them they lie is worked out once."""
+        if target is None:
+            return
+        if self._inline[0] is not arrays:
+            views = [(view_of(arrays[r.peer], r.source_box), r.box.slices()) for r in self.transfer.receives]
+            self._inline = arrays, views
+        for view, place in self._inline[1]:
+            target[place] = view
+
+    def _target(self, out: np.ndarray | None) -> np.ndarray | None:
+        if self.shape is None:
+            return None
+        target = fresh(self.call.grid, self.shape, self.dtype) if out is None else out
+        if self.fill is not None:
+            target[...] = self.fill
+        return target

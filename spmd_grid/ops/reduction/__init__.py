@@ -1,0 +1,1 @@
+"""Reductions: parts are collected, folded in group order, and spread."""

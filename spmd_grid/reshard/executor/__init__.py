@@ -1,0 +1,1 @@
+"""Executors: plans bound to processes, and the exchanges that they run."""

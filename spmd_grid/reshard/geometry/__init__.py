@@ -1,0 +1,1 @@
+"""Geometry of reshardings: who sends which box to whom."""

@@ -1,0 +1,128 @@
+"""How boxes are cut into slabs, and what a process holds of them at a time: geometry, of which both ends think alike.
+
+A slab is the same share of every box, so every process holds the same share of its messages at any time.  Both ends of
+a message cut the same box, so they agree on its slices without a word.
+
+Contributions to a partial value differ in the hidden dimension alone: as dimensions are cut each for itself, the boxes
+that a device gets of one contribution are those that it gets of every other.  Slices leave the hidden dimension out.
+So a slab brings all contributions to its cells, and they can be folded while others are on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from spmd_grid.grid.blocks import part_interval
+from spmd_grid.grid.box import Box, multi_index
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.volume.demand import longest, most_partners
+from spmd_grid.reshard.volume.totals import exchange_totals
+from spmd_grid.typing import MultiIndex
+
+__all__ = [
+    "Contributions",
+    "cells_of",
+    "contributions",
+    "held_at_once",
+    "most_held",
+    "slab_bytes",
+    "slabs_for",
+    "slices_of",
+]
+
+# By box of cells, in global coordinates: (process, row among the contributions that a device combines).
+Contributions = dict[Box, list[tuple[int, int]]]
+
+UNDER_WAY = 2
+_MOST_SLABS = 1 << 16
+
+
+def slab_bytes(n_bytes: int, slabs: int, cells: int = 0) -> int:
+    """The most bytes of messages at a time where a process sends and receives ``n_bytes`` in ``slabs``.
+
+    Local.  Two slabs are under way.  A slice of a box has at most twice its even share, since lines are not cut, and
+    a slab has at most two slices; but at least a cell, of which there are ``cells`` bytes over all boxes.
+
+    >>> slab_bytes(1000, 1), slab_bytes(1000, 20), slab_bytes(1000, 20, 8)
+    (1000, 400, 416)
+    """
+    return n_bytes if slabs == 1 else min(n_bytes, -(-4 * UNDER_WAY * n_bytes // slabs) + UNDER_WAY * cells)
+
+
+def slabs_for(n_bytes: int, room: int, cells: int = 0) -> int | None:
+    """How many slabs keep messages of ``n_bytes`` within ``room``; None where no sensible number does.
+
+    Local.  ``cells``: as for `slab_bytes`.
+    """
+    if n_bytes <= room:
+        return 1
+    room -= UNDER_WAY * cells
+    slabs = -(-4 * UNDER_WAY * n_bytes // room) if room > 0 else _MOST_SLABS + 1
+    return slabs if slabs <= _MOST_SLABS else None
+
+
+def slices_of(box: Box, slab: int, slabs: int) -> Iterator[Box]:
+    """The part of ``box`` that goes in ``slab``: of its longest dimension, and of others where that is too short.
+
+    Local.
+
+    >>> [[str(slice) for slice in slices_of(Box((0, 5), (2, 9)), slab, 4)] for slab in (0, 3)]
+    [['[0:2, 5:6]'], ['[0:2, 8:9]']]
+    """
+    counts, left = [1] * box.ndim, slabs
+    for dim in sorted(range(box.ndim), key=lambda d: -box.shape[d]):
+        counts[dim] = min(left, box.shape[dim])
+        left = -(-left // counts[dim])
+    total = prod(counts)
+    for number in range(slab * total // slabs, (slab + 1) * total // slabs):
+        parts = [
+            part_interval(extent, count, part, "balanced")
+            for extent, count, part in zip(box.shape, counts, multi_index(number, counts), strict=True)
+        ]
+        cut = Box(tuple([low for low, _ in parts]), tuple([high for _, high in parts])).shift(box.starts)
+        if not cut.is_empty:
+            yield cut
+
+
+def cells_of(move: Redistribution, box: Box) -> Box:
+    """``box`` of an exchange without the hidden dimension.  Local."""
+    return box if move.hidden is None else Box(box.starts[1:], box.stops[1:])
+
+
+def contributions(move: Redistribution, target: MultiIndex) -> tuple[int, Contributions]:
+    """How many contributions the device at ``target`` combines, and what it gets of each, from itself included.
+
+    Local.  One contribution or none is not combined: then what it has itself is left out.
+    """
+    wanted, kept, grid = move.target_box(target), move.kept_box(target), move.target.grid
+    rows = 1 if move.hidden is None else wanted.stops[0] - wanted.starts[0]
+    found: Contributions = {}
+    for process, box in move.receives(target):
+        found.setdefault(cells_of(move, box), []).append((process, box.starts[0] - wanted.starts[0] if rows > 1 else 0))
+    if rows > 1 and kept is not None:
+        own = grid.process(grid.linear_index(target)), kept.starts[0] - wanted.starts[0]
+        for cells, given in found.items():
+            if cells_of(move, kept).contains(cells):
+                given.append(own)
+    return rows, found
+
+
+def held_at_once(move: Redistribution, source: MultiIndex | None, target: MultiIndex | None) -> tuple[int, int]:
+    """(cells, boxes) of what a process, at these coordinates of either grid, sends, gets, and stacks to combine it.
+
+    Local.  Slabs hold a share of it.
+    """
+    boxes = [] if source is None else [piece.box.size for piece in move.sends(source)]
+    if target is not None:
+        boxes += [cells.size for cells, given in contributions(move, target)[1].items() for _ in given]
+    return sum(boxes), len(boxes)
+
+
+def most_held(move: Redistribution) -> tuple[int, int]:
+    """Upper bounds of `held_at_once` over all processes.  Local."""
+    totals, (gets, sends) = exchange_totals(move), most_partners(move)
+    received, sent = totals.most_received // move.itemsize, totals.most_sent // move.itemsize
+    if move.hidden is not None and longest(move.target_cuts[0]) > 1:
+        received = max(received, prod(longest(cut) for cut in move.target_cuts))
+    return received + sent, min(gets, received) + min(sends, sent)

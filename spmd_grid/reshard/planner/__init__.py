@@ -1,0 +1,1 @@
+"""Planners: steps, what they cost, and which of several plans is the cheapest."""

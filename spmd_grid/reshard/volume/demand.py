@@ -1,0 +1,156 @@
+"""What a device is asked for: upper bounds that hold for all devices of a grid, from the extents of parts alone.
+
+A device serves a part of every dimension, a box; those that want some of it are so many parts of the target in each
+dimension, times the copies of these.  Where a cell has several holders, each is asked by a share of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd, prod
+from typing import NamedTuple
+
+from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.volume.descent import Descent, common_axes, same_rule
+
+__all__ = ["Demand", "demand_of", "longest", "most_partners"]
+
+
+class Demand(NamedTuple):
+    """A device that serves a box S sends at most ``copies`` x (product over dimensions of ``weigh`` of S's extent).
+
+    ``counts_own``: what it keeps of that itself is part of it, and is not sent.  ``exact``: the rest is.
+    """
+
+    copies: int
+    weigh: tuple[Callable[[int], int], ...]
+    counts_own: bool
+    exact: bool
+
+
+class _Way(NamedTuple):
+    """How many may ask one device: ``copies`` x (product over dimensions of at most ``asking`` parts of the target)."""
+
+    copies: int
+    asking: tuple[int, ...]
+
+
+def demand_of(r: Redistribution) -> Demand:
+    """What the devices of the source are asked for.  Local."""
+    cover = [_cover(served, cut) for served, cut in zip(r.served_cuts, r.target_cuts, strict=True)]
+    extents = [longest(cut) for cut in r.served_cuts]
+    rated = []
+    for way in _ways(r):
+        weigh = [_at_most(f, cut, asking) for f, cut, asking in zip(cover, r.target_cuts, way.asking, strict=True)]
+        rated.append((way.copies * prod(f(extent) for f, extent in zip(weigh, extents)), way.copies, weigh))
+    _, copies, weigh = min(rated, key=lambda each: each[0])
+    count = 1 if r.on_one_grid or not r.rules else r.rules[0].count
+    shared = {axis for rule in r.rules if rule.shared for axis in rule.tied}
+    split = {axis for cut in r.target_cuts for axis in cut.axes}
+    exact = not (r.sliced or count > 1 or shared & split or any(cut.low or cut.high for cut in r.target_cuts))
+    return Demand(copies, tuple(weigh), count == 1, exact)
+
+
+def most_partners(r: Redistribution) -> tuple[int, int]:
+    """At most so many boxes does a device get, from itself included, and does it send to others.
+
+    Local.  Parts which do not nest are taken to lie anywhere, so that even equal ones meet two of the other side.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> from spmd_grid.grid.layout import Layout
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> grid = Grid((1024, 1024))
+    >>> blocks, rows = (Layout(Sharding(grid, split), (65536, 65536)) for split in ([[0], [1]], [[0]]))
+    >>> most_partners(Redistribution(blocks, rows))
+    (1024, 1024)
+    """
+    pairs = list(zip(r.served_cuts, r.target_cuts, strict=True))
+    gets, met = prod(_most_met(served, cut) for served, cut in pairs), [_most_met(cut, served) for served, cut in pairs]
+    sends = min(way.copies * prod(map(min, met, way.asking)) for way in _ways(r))
+    return gets, sends
+
+
+def longest(cut: Cut) -> int:
+    """The cells of the longest part, halos included.  Local."""
+    return max(cells for cells, _ in Descent(cut).extents())
+
+
+def _ways(r: Redistribution) -> list[_Way]:
+    """On one grid, receivers that differ on tied axes alone ask different copies: a copy serves one of them.
+
+    Between grids receivers are numbered, and a copy serves each count-th.
+    """
+    grid, targets = r.target.grid, r.target_cuts
+    tied = {axis for rule in r.rules if rule.shared for axis in rule.tied}
+    split = {axis for cut in targets for axis in cut.axes}
+    copies = prod(size for axis, size in enumerate(grid.shape) if axis not in split | tied)
+    every = tuple([prod(cut.sizes) for cut in targets])
+    if r.on_one_grid:
+        asking = list(every)
+        for dim, (served, cut) in enumerate(zip(r.served_cuts, targets, strict=True)):
+            if not tied.isdisjoint(cut.axes):
+                apart = cut.axes[common_axes(served, cut) :]
+                asking[dim] = prod(grid.shape[axis] for axis in apart if axis not in tied)
+        return [_Way(copies, tuple(asking))]
+    if not r.rules:
+        return [_Way(copies, every)]
+    count, weights = r.rules[0].count, r.rules[0].weights
+    # Each count-th of those with equal boxes; or, the other coordinates being equal, of those along one axis.
+    ways = [_Way(-(-copies // count), every)]
+    for dim, cut in enumerate(targets):
+        for axis in cut.axes:
+            turn = count // gcd(weights[axis], count)  # so many of them in a row ask different copies
+            asking = prod(-(-grid.shape[a] // turn) if a == axis else grid.shape[a] for a in cut.axes)
+            ways.append(_Way(copies, (*every[:dim], asking, *every[dim + 1 :])))
+    return ways
+
+
+def _most_met(cut: Cut, other: Cut) -> int:
+    """At most so many parts of ``cut`` meet one part of ``other``, halos included."""
+    parts, extent, has_halos = _cores(cut), longest(other) + cut.low + cut.high, cut.low or cut.high
+    # All parts but the outermost lie within.
+    shortest = min((cells for cells, _ in parts if cells), default=1)
+    met = min(sum(n for cells, n in parts if cells), 1 - (1 - extent) // shortest) if extent else 0
+    n = min(len(cut.sizes), len(other.sizes))
+    if same_rule(cut, other) and cut.sizes[:n] == other.sizes[:n] and not (has_halos or other.low or other.high):
+        return min(met, prod(cut.sizes[n:]))  # parts of either side are parts of the other, cut further
+    return met + (sum(n for cells, n in parts if not cells) if has_halos else 0)  # halos of empty parts
+
+
+def _cores(cut: Cut) -> list[tuple[int, int]]:
+    """(cells, how many parts have as many), halos not counted."""
+    line = Descent(cut)
+    return [(part.stop - part.start, n) for part, n in line.below(line.root, {})]
+
+
+def _cover(served: Cut, cut: Cut) -> Callable[[int], int]:
+    """At most so many cells of a part that is served do the target's parts want, each counted as often as wanted."""
+    if not (cut.low or cut.high):
+        return _as_it_is
+    parts = _cores(cut)
+    count, empty = sum(n for _, n in parts), sum(n for cells, n in parts if not cells)
+    least = min((cells for cells, _ in parts if cells), default=1)
+    # Halos of parts that begin (end) within, which those of a coarser cut do not, or up to a halo's width beyond.
+    nested = cut.sizes == served.sizes[: len(cut.sizes)] and same_rule(served, cut)
+
+    def cover(extent: int) -> int:
+        cells = extent
+        for halo in (cut.low, cut.high):
+            near = -(-(halo if nested else extent + halo - 1) // least) + empty
+            cells += min(near, count - 1) * min(halo, extent)
+        return cells
+
+    return cover
+
+
+def _as_it_is(extent: int) -> int:
+    return extent
+
+
+def _at_most(weigh: Callable[[int], int], cut: Cut, parts: int) -> Callable[[int], int]:
+    """``weigh``, where no more than ``parts`` of the target's parts ask."""
+    if weigh is _as_it_is and parts == prod(cut.sizes):
+        return weigh  # which all parts together come to at least
+    widest = longest(cut)
+    return lambda extent: min(weigh(extent), parts * min(extent, widest))

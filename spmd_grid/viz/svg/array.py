@@ -1,0 +1,257 @@
+"""The global array as SVG: its blocks to scale, each in the colours of the devices that hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+from math import ceil
+from textwrap import wrap
+
+from spmd_grid.grid.box import Box
+from spmd_grid.grid.layout import Layout
+from spmd_grid.reshard.geometry.cuts import Part
+from spmd_grid.viz.holdings import Block, Holders, blocks_of, count_text, n_blocks, partial_note, shown_parts
+from spmd_grid.viz.svg.colours import Colours
+from spmd_grid.viz.svg.page import Area, Page, text_width
+
+__all__ = ["LEFT", "ArrayDrawing", "layout_svg"]
+
+LEFT = 46  # room for the numbers of cells
+_TOP = 20
+_SIDE, _SHORTEST, _STRIP = 300.0, 140.0, 72.0  # the longer extent, the least of the shorter one, a single dimension
+_MOST_PARTS, _MOST_PLANES, _MOST_CHIPS = 16, 4, 16
+_SMALLEST_CHIP = 8
+_HEADING = 44  # letters
+_ALONE = Part((), 0, 1)  # the only part of a dimension that an array does not have
+
+
+def layout_svg(layout: Layout) -> str:
+    """One array, cut into blocks that are coloured by the devices that hold them.
+
+    Local.  Of dimensions with more than 16 parts the first ones and the last are drawn, not to scale.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> layout_svg(Layout(Sharding(Grid((2, 3)), [[0], [1]]), (4, 6))).count("<title>")
+    6
+    """
+    page = Page()
+    ArrayDrawing(page, layout, Colours([layout.grid])).draw(24 + LEFT, 24)
+    return page.finish()
+
+
+class ArrayDrawing:
+    """A layout on a page.  ``pieces``: by process the boxes that it received, and from which process."""
+
+    def __init__(
+        self,
+        page: Page,
+        layout: Layout,
+        colours: Colours,
+        pieces: Mapping[int, Sequence[tuple[Box, int]]] | None = None,
+    ):
+        self.page, self.layout, self.colours, self.pieces = page, layout, colours, pieces or {}
+        self.parts = shown_parts(layout, _MOST_PARTS)
+        self.to_scale = not any(None in row for row in self.parts)
+        self.width, self.height = _size(layout)
+        self.heading = wrap(str(layout.sharding), _HEADING)[:3]
+        self.crowded = self.received = False  # what notes below the drawing explain
+
+    @property
+    def breadth(self) -> float:
+        """How far it reaches to the right, with what is written.  Local."""
+        return max(self.width, *(text_width(line, 12) for line in (*self.heading, self._summary)))
+
+    @property
+    def _summary(self) -> str:
+        layout = self.layout
+        cells = "x".join(map(str, layout.global_shape)) + " cells" if layout.ndim else "a single cell"
+        return f"{cells}, {count_text(n_blocks(layout), 'block')}, {count_text(layout.grid.size, 'device')}"
+
+    def draw(self, x: float, y: float) -> float:
+        """Draws it to the right of ``x``, and the numbers of its cells left of it; returns where it ends.  Local."""
+        page, leading = self.page, self.parts[:-2]
+        y = self._heading(x, y)
+        planes = list(islice(product(*([part for part in row if part] for row in leading)), _MOST_PLANES + 1))
+        for plane in planes[:_MOST_PLANES]:
+            if plane:
+                page.text(x, y + 14, f"[{', '.join([f'{p.start}:{p.stop}' for p in plane] + [':', ':'])}]", "ink")
+                y += 18
+            y = self._plane(Area(x, y + _TOP, self.width, self.height), plane)
+        notes = self._notes(len(planes) > _MOST_PLANES)
+        for note in [line for note in notes for line in wrap(note, _HEADING)]:
+            y += 16
+            page.text(x, y, note, "soft", size=11)
+        return y
+
+    def _heading(self, x: float, y: float) -> float:
+        for line in self.heading:
+            y += 16
+            self.page.text(x, y, line, "ink title")
+        self.page.text(x, y + 16, self._summary, "soft", size=11)
+        return y + 22
+
+    def _notes(self, planes_left_out: bool) -> Iterator[str]:
+        if planes_left_out or not self.to_scale:
+            yield "drawn in part" + ("" if self.to_scale else ", not to scale")
+        if not all(self.parts):
+            yield "no cells"
+        if self.crowded:
+            yield "shared blocks: colour of the first holder"
+        if self.received:
+            yield "outlined: received, colour of the sender"
+        if self.layout.sharding.halo_sizes and self.to_scale:
+            yield "hatched: halo, colour of who holds it"
+        if self.layout.sharding.partial_axes:
+            yield f"+: {partial_note(self.layout)}"
+
+    def _plane(self, area: Area, plane: Sequence[Part]) -> float:
+        """Draws the last two dimensions; returns where they end."""
+        layout, shown = self.layout, self.parts[len(plane) :]
+        rows, columns = [[_ALONE]] * (2 - len(shown)) + shown
+        extents = (1, 1, *layout.global_shape)[-2:]
+        down, across = _Ruler(rows, extents[0], area.y, area.height), _Ruler(columns, extents[1], area.x, area.width)
+        self.page.rect(area, class_="void")
+        if shown:
+            self._numbers(across.marks(), lambda position, words: (position, area.y - 7, words, "soft", "middle"))
+        if len(shown) > 1:
+            self._numbers(down.marks(), lambda position, words: (area.x - 7, position + 4, words, "soft", "end"), 13)
+        for ruler, side in ((across, True), (down, False)):
+            for start, length in ruler.gaps():
+                gap = Area(start, area.y, length, area.height) if side else Area(area.x, start, area.width, length)
+                self.page.label(gap, "…", "soft")
+        blocks = [
+            (block, _area(across, down, block.box)) for block in blocks_of(layout, [[part] for part in plane] + shown)
+        ]
+        for block, place in blocks:
+            self._block(block, place)
+        if self.to_scale:
+            for block, place in blocks:
+                self._halo(block, place, _area(across, down, block.window))
+            for block, place in blocks:
+                for box, sender in self._pieces_of(block) if not plane else ():
+                    self._piece(_area(across, down, box), sender, str(box))
+        for block, place in blocks:
+            self._labels(block, place)
+        return area.y + area.height + 8
+
+    def _numbers(self, marks, line, room: float = 0) -> None:
+        """Writes numbers at the borders of parts, as many as have room."""
+        taken = float("-inf")
+        for position, words in marks:
+            needed = room or text_width(words, 10.5) + 6
+            if position - needed / 2 >= taken:
+                self.page.text(*line(position, words), size=10.5)
+                taken = position + needed / 2
+
+    def _process(self, holders: Holders) -> int:
+        return self.layout.grid.process(self.layout.grid.linear_index(next(holders.coords())))
+
+    def _pieces_of(self, block: Block) -> Sequence[tuple[Box, int]]:
+        return self.pieces.get(self._process(block.holders), ()) if block.holders.count == 1 else ()
+
+    def _chips(self, block: Block, area: Area) -> list[tuple[str, int, Area]]:
+        """Name, process and place of each holder of a block; where they have no room the first stands for all."""
+        inner, grid, sign = area.inset(1.5), self.layout.grid, "+" if block.holders.is_partial else ""
+        chips = _divided(inner, block.holders.count)
+        if not chips:
+            self.crowded = True
+            return [(str(block.holders), self._process(block.holders), inner)]
+        return [
+            (f"{sign}({','.join(map(str, coords))})", grid.process(grid.linear_index(coords)), chip)
+            for coords, chip in zip(block.holders.coords(), chips)
+        ]
+
+    def _block(self, block: Block, area: Area) -> None:
+        """A block of one holder is rounded; several share one rectangle, or its first one stands for all."""
+        chips = self._chips(block, area)
+        for name, process, chip in chips:
+            rx = min(5.0, chip.width / 4, chip.height / 4) if block.holders.count == 1 else 0
+            self.page.rect(chip, f"{name} holds {block.box}", fill=self.colours.fill(process), rx=rx)
+        for _, _, chip in chips:
+            if chip.x > chips[0][2].x:
+                self.page.path(f"M{chip.x:.1f} {chip.y:.1f}v{chip.height:.1f}", class_="seam", stroke_dasharray="2 3")
+            if chip.y > chips[0][2].y:
+                self.page.path(f"M{chip.x:.1f} {chip.y:.1f}h{chip.width:.1f}", class_="seam", stroke_dasharray="2 3")
+
+    def _labels(self, block: Block, area: Area) -> None:
+        lines = self.to_scale and (self.layout.sharding.halo_sizes or self._pieces_of(block))
+        for name, process, chip in self._chips(block, area):
+            self.page.label(chip, name, "label", self.colours.fill(process) if lines else "")
+
+    def _halo(self, block: Block, core: Area, window: Area) -> None:
+        """What lies around the core, hatched in the colour of who has a copy there."""
+        if window == core:
+            return
+        process = self._process(block.holders)
+        colour, tooltip = self.colours.line(process), f"{block.holders} with halo: {block.window}"
+        hatch = self.page.hatch(colour, 45 if process % 2 else 135)
+        self.page.path(_rectangle(window) + _rectangle(core), tooltip, fill=hatch, fill_rule="evenodd")
+        self.page.path(_rectangle(window.inset(2.5)), stroke=colour, fill="none", stroke_dasharray="4 3")
+
+    def _piece(self, area: Area, sender: int, words: str) -> None:
+        """What another process sent, outlined in its colour."""
+        if min(area.width, area.height) >= 8:
+            self.received = True
+            tooltip, colour = f"{words} from process {sender}", self.colours.line(sender)
+            self.page.rect(area.inset(4), tooltip, stroke=colour, fill="none", stroke_width=1.6, rx=3)
+
+
+class _Ruler:
+    """Where the parts of one dimension lie on the page: to scale, or all of one length where some are left out."""
+
+    def __init__(self, parts: Sequence[Part | None], extent: int, origin: float, length: float):
+        self.parts, self.origin, self.scale = parts, origin, length / max(extent, 1)
+        self.each = length / max(len(parts), 1)
+        self.to_scale = None not in parts
+
+    def span(self, start: int, stop: int) -> tuple[float, float]:
+        """Position and length of cells; those of a part, on a ruler that is not to scale."""
+        if self.to_scale:
+            return self.origin + start * self.scale, (stop - start) * self.scale
+        (n,) = (n for n, part in enumerate(self.parts) if part and part.start == start)
+        return self.origin + n * self.each, self.each
+
+    def gaps(self) -> list[tuple[float, float]]:
+        """Position and length of what is left out."""
+        return [(self.origin + n * self.each, self.each) for n, part in enumerate(self.parts) if part is None]
+
+    def marks(self) -> list[tuple[float, str]]:
+        """The borders of parts: position and number."""
+        marks = {}
+        for part in filter(None, self.parts):
+            position, length = self.span(part.start, part.stop)
+            marks[part.start], marks[part.stop] = position, position + length
+        return [(position, str(cell)) for cell, position in sorted(marks.items())]
+
+
+def _size(layout: Layout) -> tuple[float, float]:
+    """Width and height of each plane of an array."""
+    if layout.ndim < 2:
+        return (_SIDE if layout.ndim else _STRIP), _STRIP
+    rows, columns = (max(extent, 1) for extent in layout.global_shape[-2:])
+    longest = max(rows, columns)
+    return max(_SIDE * columns / longest, _SHORTEST), max(_SIDE * rows / longest, _SHORTEST)
+
+
+def _area(across: _Ruler, down: _Ruler, box: Box) -> Area:
+    (y, height), (x, width) = (
+        ruler.span(start, stop)
+        for ruler, start, stop in zip((down, across), (0, 0, *box.starts)[-2:], (1, 1, *box.stops)[-2:])
+    )
+    return Area(x, y, width, height)
+
+
+def _divided(area: Area, count: int) -> list[Area]:
+    """``count`` equal parts of an area, as wide as letters need their height; none where they would be too small."""
+    columns = ceil(count / min(count, max(1, int(area.height // 22))))
+    rows = ceil(count / columns)
+    width, height = area.width / columns, area.height / rows
+    if count > 1 and (count > _MOST_CHIPS or min(width, height) < _SMALLEST_CHIP):
+        return []
+    return [Area(area.x + n % columns * width, area.y + n // columns * height, width, height) for n in range(count)]
+
+
+def _rectangle(area: Area) -> str:
+    x, y = f"{area.x:.2f}", f"{area.y:.2f}"
+    return f"M{x} {y}h{area.width:.2f}v{area.height:.2f}h{-area.width:.2f}z"

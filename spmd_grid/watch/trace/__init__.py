@@ -1,0 +1,1 @@
+"""Traces: written while a program runs, read and summarised afterwards."""

@@ -1,0 +1,58 @@
+"""What compiled loops write into a trace: they do not pass the interpreter, so they write their lines by themselves.
+
+A plan that loops may use gets a *form*: the line of one of its updates, with blanks for the numbers.  After each update
+the compiled code fills them in and writes the line by the descriptor of the trace's own file, between the lines that
+Python writes there.  Where that fails (a full disk), nothing more of loops is written, but counted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Form", "LoopLines"]
+
+_WIDTH = 20  # of a blank: an int64 has 19 digits
+_DESCRIPTOR, _LOST, _BUSY = range(3)  # words that compiled code knows, too: FILE_... in kernels/protocol/slots.py
+
+
+class Form(NamedTuple):
+    """A line with ``blanks`` of ``width`` bytes, by where they begin: began, took (in nanoseconds), and the turn.
+
+    ``file``: three words that all forms of a process share.
+    """
+
+    text: bytes
+    width: int
+    blanks: tuple[int, ...]
+    file: np.ndarray
+
+
+class LoopLines:
+    """The lines that the compiled loops of a process write to the open file ``descriptor``."""
+
+    def __init__(self, descriptor: int):
+        self._file = np.array([descriptor, 0, 0], np.int64)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a compiled loop is in an update: what else is done meanwhile is a part of it."""
+        return bool(self._file[_BUSY])
+
+    @property
+    def lost(self) -> int:
+        """How many lines could not be written."""
+        return int(self._file[_LOST])
+
+    def form(self, event: dict, args: dict) -> Form:
+        """The form of an event with ``args``, that lacks its times, and among the ``args`` the turn.  Local."""
+        rest = ",".join(json.dumps(part, separators=(",", ":"))[1:] for part in (args, event))
+        pieces = ['{"ts":', 'e-3,"dur":', 'e-3,"args":{"turn":', f",{rest},\n"]
+        blanks = [sum(map(len, pieces[:i])) + (i - 1) * _WIDTH for i in range(1, len(pieces))]
+        return Form((" " * _WIDTH).join(pieces).encode(), _WIDTH, tuple(blanks), self._file)
+
+    def stop(self) -> None:
+        """From now on nothing is written.  Local."""
+        self._file[_DESCRIPTOR] = -1

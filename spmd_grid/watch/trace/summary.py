@@ -1,0 +1,121 @@
+"""A trace in words: who was at work and who waited, what took long, and what moved where."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from spmd_grid.watch.trace.reading import Step, Trace
+
+__all__ = ["trace_summary"]
+
+_MOST_RANKS, _MOST_ROWS = 64, 12
+
+
+def trace_summary(trace: Trace, bytes_text: Callable[[int], str]) -> str:
+    """The summary of a trace, in several tables.  Local."""
+    ranks = f"{trace.size} rank{'s' * (trace.size != 1)}"
+    count = sum(map(len, trace.steps.values()))
+    lines = [f"{count} operations of {ranks} in {_time(trace.span)}"]
+    if trace.missing:
+        lines += [
+            f"no trace of rank {', '.join(map(str, trace.missing[:_MOST_RANKS]))}:"
+            " each rank writes to the folder of its own host;",
+            "  name a folder that all hosts share, or copy the files rank-*.json of all hosts into one folder",
+        ]
+    if trace.lost:
+        ranks = ", ".join(f"rank {rank}: {count}" for rank, count in list(trace.lost.items())[:_MOST_RANKS])
+        lost = sum(trace.lost.values())
+        lines.append(f"missing: {lost} updates in compiled loops that could not be written ({ranks})")
+    return "\n".join([*lines, "", *_ranks(trace), "", *_operations(trace), "", *_edges(trace, bytes_text)])
+
+
+def _ranks(trace: Trace) -> list[str]:
+    """Time in operations, of which waiting, and between operations; and how unequal that is."""
+    inside = {rank: sum(step.took for step in steps) for rank, steps in trace.steps.items()}
+    waited = {rank: sum(step.waited for step in steps) for rank, steps in trace.steps.items()}
+    totals = {rank: steps[-1].ended - steps[0].began if steps else 0.0 for rank, steps in trace.steps.items()}
+    between = {rank: totals[rank] - inside[rank] for rank in totals}
+    rows = [
+        (
+            trace.labels[rank],
+            _time(totals[rank]),
+            _part(inside[rank], totals[rank]),
+            _part(waited[rank], totals[rank]),
+            _part(between[rank], totals[rank]),
+        )
+        for rank in list(totals)[:_MOST_RANKS]
+    ]
+    if len(totals) > _MOST_RANKS:
+        rows.append((f"... {len(totals) - _MOST_RANKS} more", "", "", "", ""))
+    work = {rank: inside[rank] - waited[rank] for rank in totals}
+    return [
+        *_table(("", "total", "in operations", "of it waiting", "between them"), rows),
+        f"load: {_imbalance(between, 'between operations', trace)};",
+        f"      {_imbalance(work, 'at work in operations', trace)}",
+    ]
+
+
+def _imbalance(times: dict[int, float], what: str, trace: Trace) -> str:
+    mean = sum(times.values()) / len(times)
+    slowest = max(times, key=times.get)
+    more = f"{times[slowest] / mean:.2f} x the mean" if mean > 0 else "as all"
+    return f"{trace.labels[slowest]} is longest {what}, {more} of {_time(mean)}"
+
+
+def _operations(trace: Trace) -> list[str]:
+    """What operations took, over all ranks, those that took most first."""
+    groups: dict[str, list[Step]] = defaultdict(list)
+    for step in trace.all_steps():
+        groups[step.name].append(step)
+    ordered = sorted(groups.items(), key=lambda item: -sum(step.took for step in item[1]))
+    rows = []
+    for name, steps in ordered[:_MOST_ROWS]:
+        longest, total = max(steps, key=lambda step: step.took), sum(step.took for step in steps)
+        waited = sum(step.waited for step in steps)
+        where = f"{longest.where}, rank {longest.rank}"
+        rows.append((name, str(len(steps)), _time(total), _part(waited, total), _time(longest.took), where))
+    return _table(("operation", "count", "total", "waiting", "longest", "where"), rows, left=(0, 5)) + _more(
+        ordered, "operations"
+    )
+
+
+def _edges(trace: Trace, bytes_text: Callable[[int], str]) -> list[str]:
+    """Who sends most to whom."""
+    matrix = trace.matrix()
+    if not matrix:
+        return ["nothing went from rank to rank"]
+    ordered = sorted(matrix.items(), key=lambda item: (-item[1], item[0]))
+    rows = [(f"rank {a} -> rank {b}", bytes_text(n_bytes)) for (a, b), n_bytes in ordered[:_MOST_ROWS]]
+    rows.append(("all", bytes_text(sum(matrix.values()))))
+    return _table(("heaviest edges", "bytes"), rows) + _more(ordered, "edges")
+
+
+def _more(rows: Sequence, what: str) -> list[str]:
+    return [f"... {len(rows) - _MOST_ROWS} more {what}"] if len(rows) > _MOST_ROWS else []
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    """Columns of equal width, numbers to the right."""
+    rows = [head, *rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(n) if i in left else cell.rjust(n) for i, (cell, n) in enumerate(zip(row, widths))]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _part(time: float, whole: float) -> str:
+    return f"{_time(time)} {time / whole if whole > 0 else 0.0:4.0%}"
+
+
+def _time(microseconds: float) -> str:
+    """A time in its unit.
+
+    >>> _time(3.25), _time(43_210), _time(3e6)
+    ('3.2 us', '43.2 ms', '3.00 s')
+    """
+    if microseconds < 1e3:
+        return f"{microseconds:.1f} us"
+    return f"{microseconds / 1e3:.1f} ms" if microseconds < 1e6 else f"{microseconds / 1e6:.2f} s"

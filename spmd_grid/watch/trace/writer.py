@@ -1,0 +1,143 @@
+"""The trace that a process writes while it runs: a line per finished operation, in a file of its own.
+
+Lines are written at once, so whatever ends a program leaves all but the operation under way.  A file is in the Trace
+Event Format that Chrome and Perfetto read (its array form, in which the closing bracket may be missing); times are
+microseconds of ``time.monotonic()``, which all processes of a machine share.  `trace_reading` joins the files.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from spmd_grid.errors import OutputError
+from spmd_grid.watch.recorder import FAILED, Record
+from spmd_grid.watch.trace.loops import Form, LoopLines
+from spmd_grid.watch.traffic import Traffic
+
+__all__ = ["Tracer", "file_of"]
+
+_NAME = re.compile(r"[\w.]+")
+
+
+def file_of(folder: Path, rank: int) -> Path:
+    """Where a process writes its trace.  Local."""
+    return folder / f"rank-{rank}.json"
+
+
+class Tracer:
+    """Writes the trace of one process of ``size``; ``label()`` names the process.
+
+    Its ``note`` is what a recorder calls when an operation has ended, its ``form`` makes compiled loops write theirs.
+
+    Local.  Raises OutputError where the folder cannot be written.  A program that cannot write on (a full disk) goes
+    on without a trace.
+    """
+
+    def __init__(self, folder: str, rank: int, size: int, label: Callable[[], str]):
+        self._rank, self._size, self._label = rank, size, label
+        self._named = ""
+        path = file_of(Path(folder), rank)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if rank == 0:
+                _remove_others(path.parent, size)
+            self._file = open(path, "w", encoding="utf-8", buffering=1)  # by lines
+        except OSError as error:
+            raise OutputError(f"the trace cannot be written to {str(path)!r}: {error.strerror}") from None
+        self._loops, self._told = LoopLines(self._file.fileno()), 0
+        atexit.register(self._tell_lost)
+        self._file.write("[\n")
+        self._name_process()
+
+    def note(self, record: Record, moved: list) -> None:
+        """Writes an operation that has ended, and what it moved.  Local."""
+        if self._loops.is_busy:  # a wait of an update, which is told as a whole
+            return
+        args = {"call": record.what, "number": record.number, "where": record.where}
+        if record.state == FAILED:
+            args["failed"] = True
+        traffics = [movement.traffic() for movement in moved if hasattr(movement, "traffic")]
+        if traffics:
+            args |= _combined(traffics)
+        times = {"ts": round(record.began * 1e6, 3), "dur": round((record.ended - record.began) * 1e6, 3)}
+        self._write(self._event(record.what) | times | {"args": args})
+
+    def form(self, what: str, where: str, movement) -> Form:
+        """The form of the updates that compiled loops make by a plan, made at the line ``where``.  Local."""
+        args = {"call": what, "where": f"made at {where}, in a compiled loop"} | _combined([movement.traffic()])
+        del args["turn"]
+        return self._loops.form(self._event(what), args)
+
+    def close(self) -> None:
+        """Ends the file.  Local; may be called again."""
+        self._tell_lost()
+        self._loops.stop()
+        atexit.unregister(self._tell_lost)
+        with suppress(OSError, ValueError):
+            self._file.close()
+
+    def _event(self, what: str) -> dict:
+        """What an operation's event has beside times and arguments; what there is to tell before is told."""
+        self._tell_lost()
+        if self._label() != self._named:
+            self._name_process()
+        name = _NAME.match(what)[0] if _NAME.match(what) else what
+        return {"name": name, "cat": "operation", "ph": "X", "pid": 0, "tid": self._rank}
+
+    def _tell_lost(self) -> None:
+        """A line that says how many lines of compiled loops could not be written; perhaps half of one has been."""
+        lost = self._loops.lost
+        if lost != self._told:
+            self._told = lost
+            self._write({"name": "lost", "ph": "M", "pid": 0, "tid": self._rank, "args": {"count": lost}}, "\n")
+
+    def _name_process(self) -> None:
+        """A line that names the process: again when it has got coordinates."""
+        self._named = self._label()
+        clock = time.time() - time.monotonic()
+        args = {"name": self._named, "size": self._size, "machine": _machine(), "clock": round(clock, 6)}
+        self._write({"name": "thread_name", "ph": "M", "pid": 0, "tid": self._rank, "args": args})
+
+    def _write(self, event: dict, before: str = "") -> None:
+        try:
+            self._file.write(f"{before}{json.dumps(event, separators=(',', ':'))},\n")
+        except (OSError, ValueError):
+            self._loops.stop()  # a part of the line may be written, and the rest may yet be
+
+
+def _combined(traffics: list[Traffic]) -> dict:
+    """Of all that an operation moved; who it met first is who it waited for."""
+    sent: dict[int, int] = {}
+    for traffic in traffics:
+        for process, n_bytes in traffic.sent.items():
+            sent[process] = sent.get(process, 0) + n_bytes
+    ways = ", ".join(dict.fromkeys(traffic.way for traffic in traffics if traffic.way))
+    first = traffics[0]
+    more = {} if first.awaits is None else {"awaits": list(first.awaits)}
+    if first.turn is not None:
+        more["turn"] = first.turn
+    return {"path": ways, "bytes": sum(sent.values()), "sent": sent, "meets": first.meets, **more}
+
+
+def _remove_others(folder: Path, size: int) -> None:
+    """Removes what an earlier run with more processes has left; nobody writes there now."""
+    for path in folder.glob("rank-*.json"):
+        number = path.stem.removeprefix("rank-")
+        if number.isdecimal() and int(number) >= size:
+            path.unlink(missing_ok=True)
+
+
+def _machine() -> str:
+    """What all processes share that share a clock."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        import platform
+
+        return platform.node()
