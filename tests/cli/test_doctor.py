@@ -150,7 +150,7 @@ def test_the_launcher_of_path_comes_first(tmp_path):
 def test_a_library_that_cannot_be_loaded(tmp_path):
     """Exit code 1, and the doctor says how to get one, and that simulated ranks work."""
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['mpi4py'] = None")
-    package = str(Path(doctor.__file__).parents[2])
+    package = str(Path(__file__).parents[2])
     code, said, _ = call(PYTHONPATH=os.pathsep.join([str(tmp_path), package]), PATH=BARE_PATH)
     (library,) = named(said, "MPI library")
     assert code == 1 and not said["mpi"] and said["simulated"]
