@@ -56,7 +56,7 @@ def measure_by_turns(trees: list[Path], benchmark: str, rows: str, options: argp
     taken: list[Runs] = [defaultdict(list) for _ in trees]
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(options.turns):
-            for index in (range(len(trees)) if turn % 2 == 0 else reversed(range(len(trees)))):
+            for index in range(len(trees)) if turn % 2 == 0 else reversed(range(len(trees))):
                 for key, values in measure(trees[index], benchmark, rows, options.rounds, Path(folder)).items():
                     taken[index][key] += values
     return taken

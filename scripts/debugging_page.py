@@ -34,7 +34,7 @@ def run(command: str) -> str:
     env["PYTHONPATH"] = str(ROOT)
     done = subprocess.run(
         command,
-        shell=True,  # noqa: S602 - commands of the page itself
+        shell=True,
         executable="/bin/bash",
         cwd=ROOT,
         env=env,

@@ -23,16 +23,16 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from spmd_grid.bench.halo import report as halo_report  # noqa: E402
-from spmd_grid.bench.ops import report as ops_report  # noqa: E402
-from spmd_grid.bench.reshard import report as reshard_report  # noqa: E402
-from spmd_grid.bench.watch import modes as watch_modes  # noqa: E402
-from spmd_grid.bench.watch import report as watch_report  # noqa: E402
 from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Row, markdown_table, slower_rows  # noqa: E402
 from spmd_grid.bench.common.table import Column, ratio, time_of  # noqa: E402
+from spmd_grid.bench.halo import report as halo_report  # noqa: E402
 from spmd_grid.bench.halo.cases import HaloCase  # noqa: E402
+from spmd_grid.bench.ops import report as ops_report  # noqa: E402
 from spmd_grid.bench.ops.cases import OpsCase  # noqa: E402
+from spmd_grid.bench.reshard import report as reshard_report  # noqa: E402
 from spmd_grid.bench.reshard.cases import ReshardCase  # noqa: E402
+from spmd_grid.bench.watch import modes as watch_modes  # noqa: E402
+from spmd_grid.bench.watch import report as watch_report  # noqa: E402
 
 PAGES = ROOT / "README.md", ROOT / "docs" / "debugging.md"
 _PLACE = re.compile(

@@ -30,16 +30,16 @@ from pathlib import Path
 
 sys.path += [str(Path(__file__).resolve().parents[1] / "tests" / room) for room in ("properties", "interrupts")]
 
-import numpy as np  # noqa: E402
-from draws import RandomDraw  # noqa: E402
-from interrupted_program import draw_interruptions, faults_of, play_interrupted  # noqa: E402
-from program_generator import make_program  # noqa: E402
-from program_runner import play  # noqa: E402
-from program_steps import PATHS, Program  # noqa: E402
+import numpy as np
+from draws import RandomDraw
+from interrupted_program import draw_interruptions, faults_of, play_interrupted
+from program_generator import make_program
+from program_runner import play
+from program_steps import PATHS, Program
 
-import spmd_grid as sg  # noqa: E402
-from spmd_grid.testing.ranks import run_on_mpi, world_size  # noqa: E402
-from spmd_grid.transport.launch import as_communicator, use_world  # noqa: E402
+import spmd_grid as sg
+from spmd_grid.testing.ranks import run_on_mpi, world_size
+from spmd_grid.transport.launch import as_communicator, use_world
 
 MIB = 1 << 20
 LIMIT_SECONDS = 120  # of an interrupted program: one that takes longer hangs

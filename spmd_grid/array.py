@@ -52,7 +52,7 @@ class ShardedArray:
     ([15, 16, 0], [10, 11, 12, 13, 14, 15, 16])
     """
 
-    __slots__ = ("_local", "_layout", "_grid", "_version", "name", "__weakref__")
+    __slots__ = ("__weakref__", "_grid", "_layout", "_local", "_version", "name")
 
     def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid, name: str | None = None):
         self.name = name

@@ -76,7 +76,7 @@ def run(options) -> int:
     except KeyboardInterrupt:
         print("spmd_grid run: interrupted", file=sys.stderr)
         return 130
-    except BaseException as error:  # noqa: BLE001 - whatever ended the program is shown
+    except BaseException as error:
         print(_failure(error), end="", file=sys.stderr)
         return 1
     return 0

@@ -38,9 +38,7 @@ def add_parser(commands) -> None:
     )
     drawing.add_argument("--strategy", default="direct", help="with --to: direct, basis or auto (direct)")
     drawing.add_argument("--svg", type=given, metavar="FILE", help="write an SVG here in place of drawing text")
-    drawing.add_argument(
-        "--limit", type=whole(0), default=40, metavar="N", help="list at most N messages (40)"
-    )
+    drawing.add_argument("--limit", type=whole(0), default=40, metavar="N", help="list at most N messages (40)")
     parser.set_defaults(command=reported("show", _show))
 
 

@@ -40,7 +40,7 @@ class Request:
     Every request must be waited for, by each process, in any order.
     """
 
-    __slots__ = ("requests", "_comm", "_steps", "_done", "_taken", "_result", "_error", "_activity")
+    __slots__ = ("_activity", "_comm", "_done", "_error", "_result", "_steps", "_taken", "requests")
 
     def __init__(self, comm: Communicator, steps: Iterator[list], activity=None):
         self.requests: list = []

@@ -31,17 +31,17 @@ class ProcessGrid:
     """
 
     __slots__ = (
-        "grid",
-        "rank",
-        "coords",
-        "calls",
-        "plans",
-        "process",
-        "_world",
+        "__weakref__",
+        "_closed",
         "_groups",
         "_peers",
-        "_closed",
-        "__weakref__",
+        "_world",
+        "calls",
+        "coords",
+        "grid",
+        "plans",
+        "process",
+        "rank",
     )
 
     def __init__(self, grid: Grid, world: Communicator):

@@ -60,12 +60,12 @@ def _outcome(body: Callable, args: tuple) -> tuple[bytes | None, bytes | None, s
         return pickle.dumps(body(*args), _PROTOCOL), None, None
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - pytest's own, with which a test fails or skips, are no Exceptions
+    except BaseException as error:
         text = traceback.format_exc()
         try:
             pickled = pickle.dumps(error)
             pickle.loads(pickled)
-        except Exception:  # noqa: BLE001 - pickling may fail in any way
+        except Exception:
             pickled = None
         return None, pickled, text
 

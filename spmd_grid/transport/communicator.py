@@ -45,7 +45,7 @@ MOST_BODIES = 2
 # The tags of messages within one group, by what they are for; where there are many, users take turns with them.  MPI
 # promises tags up to 32767.
 TAGS = {
-    "blocking movements": range(0, 1),
+    "blocking movements": range(1),
     "frames of send and recv": range(1, 2),
     "records of channels": range(2, 3),
     "started movements": range(16, 8016),
@@ -79,6 +79,7 @@ class Process:
     """
 
     __slots__ = (
+        "_movers",
         "activity",
         "arena",
         "coords",
@@ -91,7 +92,6 @@ class Process:
         "retired",
         "scratch",
         "size",
-        "_movers",
     )
 
     def __init__(self, rank: int, size: int, pending: list | None = None, tokens: list[bool] | None = None):

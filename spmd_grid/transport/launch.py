@@ -153,7 +153,7 @@ def run_programs(
             scheduler.end(rank)
         except SystemExit as exit_:
             scheduler.end(rank, exit_)
-        except BaseException as error:  # noqa: BLE001 - raised again by the caller
+        except BaseException as error:
             scheduler.fail(rank, error)
         else:
             scheduler.end(rank)

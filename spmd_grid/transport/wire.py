@@ -83,7 +83,7 @@ class Wire:
                 function(*args)
                 self.went_on[0] = 1
                 return _FINE
-            except BaseException as error:  # noqa: BLE001 - it passes through compiled code, to be raised behind it
+            except BaseException as error:
                 self.keep_error(error)
                 return _GIVE_UP
 

@@ -136,7 +136,7 @@ def test_svg(capsys, tmp_path):
     texts = [element.text for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
     assert texts[0] == "1. exchange" and "6 messages, 144 B; dashed: kept" in texts
     show(capsys, "--from", "[[0],[1]]", "--svg", str(path))
-    assert len([text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}title")]) == 6
+    assert len(list(ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}title"))) == 6
 
 
 def test_no_more_messages_than_asked_for(capsys):

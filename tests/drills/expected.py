@@ -25,7 +25,7 @@ WITHOUT_AXES = ("HaloExchange.update", "all_reduce.plan.run")
 
 
 def applies(operation: str, fault: str) -> bool:
-    return not (fault == ORDER and operation in WITHOUT_AXES or fault in ARRAYS and operation == "recv")
+    return not ((fault == ORDER and operation in WITHOUT_AXES) or (fault in ARRAYS and operation == "recv"))
 
 
 def strands(operation: str, fault: str, n: int) -> bool:
@@ -41,7 +41,7 @@ def strands(operation: str, fault: str, n: int) -> bool:
 def allowed(operation: str, fault: str, n: int) -> bool:
     if operation == "all_slice" or (operation in ROOT_ALONE and fault in ARRAYS):
         return True
-    if operation in TRAVELLING and fault in ARRAYS or (operation, fault) == ("shift", ORDER):
+    if (operation in TRAVELLING and fault in ARRAYS) or (operation, fault) == ("shift", ORDER):
         return True
     if operation in PAIRED and fault == ORDER:
         return n < 4

@@ -64,7 +64,7 @@ def test_lines_of_a_grid_do_not_wait_for_each_other(spmd):
     def body():
         grid = sg.init_grid((2, 2))
         along = [Sharding(grid, [[axis]], halo_sizes=[1, 1]) for axis in (0, 1)]
-        for turn in range(3):
+        for _turn in range(3):
             u = sg.from_function(lambda i: i, (6,), along[0], grid)
             found = sg.map_overlap(simple, u, 1, region=np.s_[1:-1])
             assert found.core.tolist() == ([0, 2, 4], [6, 8, 0])[grid.coords[0]]

@@ -18,7 +18,7 @@ def refused_or(function):
     """What an attempt says."""
     try:
         return f"went through: {function()!r}"
-    except Exception as error:  # noqa: BLE001 - the test looks at the kind
+    except Exception as error:
         return f"{type(error).__name__}: {error}"
 
 

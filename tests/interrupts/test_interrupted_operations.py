@@ -40,8 +40,6 @@ BY_BYTECODE = [rounds.small_all_reduce, rounds.planned, rounds.halo_update]
 TRIALS, TRIALS_UNDER_MPI = 60, 5
 
 
-
-
 def outcomes(make, n, kind, opcodes=False, comm=None):
     """(what came of it, text) for each round on this rank; and the number of events in the one that is interrupted."""
     grid = sg.init_grid((RANKS,), comm=comm)

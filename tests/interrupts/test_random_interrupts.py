@@ -7,13 +7,13 @@ import numpy as np
 
 sys.path += [str(Path(__file__).resolve().parents[1] / room) for room in ("interrupts", "properties")]
 
-from draws import RandomDraw  # noqa: E402
-from interrupted_program import draw_interruptions, faults_of, play_interrupted  # noqa: E402
-from interrupting import Events, Interrupt  # noqa: E402
-from program_generator import make_program  # noqa: E402
-from program_steps import PATHS  # noqa: E402
+from draws import RandomDraw
+from interrupted_program import draw_interruptions, faults_of, play_interrupted
+from interrupting import Events, Interrupt
+from program_generator import make_program
+from program_steps import PATHS
 
-import spmd_grid as sg  # noqa: E402
+import spmd_grid as sg
 
 PROGRAMS = 150
 

@@ -49,8 +49,8 @@ class WaysIn:
             "norm of cells": lambda k: np.isclose(float(sg.norm(self.filled(k))), k * (4 * n) ** 0.5),
             "map_overlap": self.overlap,
             "zeros": lambda k: np.all(sg.zeros(self.shape, self.split, grid).core == 0),
-            "from_function": lambda k: (
-                np.all(sg.from_function(lambda i: i * 0 + k, self.shape, self.rows, grid).core == k)
+            "from_function": lambda k: np.all(
+                sg.from_function(lambda i: i * 0 + k, self.shape, self.rows, grid).core == k
             ),
             "new plan": lambda k: np.all(sg.all_reduce.plan(grid, (2,), "f8", [0]).run(np.full(2, k)) == k * n),
             "new halo": self.new_halo,

@@ -77,7 +77,7 @@ def test_where_nothing_can_be_cached_kernels_compile_all_the_same():
     from spmd_grid.kernels.compiled import kernel
 
     namespace = {}
-    exec("def twice(x):\n    x[0] *= 2\n", namespace)  # noqa: S102  (a function without a file)
+    exec("def twice(x):\n    x[0] *= 2\n", namespace)
     x = np.array([21])
     kernel("void(int64[::1])")(namespace["twice"])(x)
     assert x[0] == 42

@@ -208,7 +208,7 @@ def test_arguments_that_can_be_read_but_once(spmd):
         received = sg.recv(grid, iter([0]), (place for place in [other]))
         sent.wait()
         for wrong in ([False], [0.0], ["0"]):
-            assert caught(lambda: sg.recv(grid, [0], wrong))[0] == "DeviceError"
+            assert caught(lambda wrong=wrong: sg.recv(grid, [0], wrong))[0] == "DeviceError"
         return int(received[0])
 
     assert spmd(2, body) == [1, 0]

@@ -187,9 +187,7 @@ class Run:
         key = f"halo {step.on[: len(fields)]} {options}"
         if key not in self.plans:
             n = len(fields)
-            self.plans[key] = self.call(
-                sg.HaloExchange, a.grid, a.sharding, a.shape, a.dtype, n_fields=n, **options
-            )
+            self.plans[key] = self.call(sg.HaloExchange, a.grid, a.sharding, a.shape, a.dtype, n_fields=n, **options)
         return self.plans[key]
 
     @staticmethod

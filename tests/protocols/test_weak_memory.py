@@ -100,7 +100,7 @@ def test_leaving_out_branches_loses_no_violation(size):
         sites = [(s.site, s.kind) for program in programs for s in program if s.kind in (RELEASE, WAIT, DRAIN)]
         if sites and seed % 3:
             site, kind = random.choice(sites)
-            how = "left out" if kind == DRAIN or seed % 3 == 2 and kind == WAIT else "weak"
+            how = "left out" if kind == DRAIN or (seed % 3 == 2 and kind == WAIT) else "weak"
             programs = [weakened(program, site, kind, how) for program in programs]
         told[violation(*programs) is None] += 1
     assert min(told.values()) > 20, "the programs are all alike"

@@ -184,7 +184,7 @@ class Machine:
 
     def satisfy(self, world: World, p: int, load: tuple[int, int, object, str], message: int) -> None:
         """Has a late load read a message."""
-        place, oldest, value, site = load
+        place, _oldest, value, site = load
         found = world.memory[place][message][0]
         if found != value:
             self._fail(p, site, place, f"is read as {found}, not {value}")

@@ -82,7 +82,7 @@ def test_extension_floats(spmd):
         grid = sg.init_grid((3,))
         a = sg.ShardedArray.from_global(x, sg.Sharding(grid, [[0]]), grid)
         found = [sg.max(a), sg.min(a), sg.sum(a), sg.dot(a, a), sg.norm(a)]
-        return found + [sg.sum(a, reproducible=True), sg.dot(a, a, reproducible=True), sg.norm(a, reproducible=True)]
+        return [*found, sg.sum(a, reproducible=True), sg.dot(a, a, reproducible=True), sg.norm(a, reproducible=True)]
 
     total, product = 303.75, 90022.3125
     wanted = [300.0, -2.0, total, product, product**0.5, total, product, product**0.5]

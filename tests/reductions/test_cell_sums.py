@@ -59,7 +59,7 @@ def test_against_numpy(spmd, layout):
             assert close(norm, np.linalg.norm(x.astype(np.clongdouble)).astype(x.real.dtype)[()])
         for found in results[1:]:
             for one, other in zip(found[dtype.char], results[0][dtype.char], strict=True):
-                assert same_bits(one, other) or dtype.char in "gG" and one == other  # whose padding is arbitrary
+                assert same_bits(one, other) or (dtype.char in "gG" and one == other)  # whose padding is arbitrary
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_no_temporary_of_the_size_of_the_arrays(spmd):
         s = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
         a, b = (sg.full((1 << 22,), s, grid, dtype, fill_value=1) for dtype in ("f8", "f4"))
         thin = sg.full((1 << 17, 12), sg.Sharding(grid, [[], [0]], halo_sizes=[1, 1]), grid, fill_value=1)
-        calls = [  # fmt: skip
+        calls = [
             lambda **how: sg.sum(a, **how),
             lambda **how: sg.dot(a, b, **how),
             lambda **how: sg.norm(a, **how),

@@ -79,10 +79,10 @@ def test_two_levels():
     """Replicated over nodes and within them: a cell comes to a node once, and is copied there through memory."""
     links = sg.LinkModel(node_size=16)
     plan = plan_of([[0]], [[1]], shape=(4096, 4096), grid=(8, 2, 4, 4), links=links)
-    first, last = plan.steps
+    _first, last = plan.steps
     assert last.kind == "all_gather" and set(last.grid_axes) == {2, 3}
     nodes = range(8 * 2 * 16 // 16)
-    wanted = {node: 0 for node in nodes}
+    wanted = dict.fromkeys(nodes, 0)
     for device in range(8 * 2 * 16):
         coords = plan.target.grid.multi_index(device)
         for piece in plan.moves[0].receives(coords):

@@ -95,7 +95,7 @@ def at_growing_scales(*scales: float):
             for scale in scales[:-1]:
                 try:
                     return test(*args, scale=scale, **options)
-                except Exception as failure:  # noqa: BLE001 - any failure may be due to the time
+                except Exception as failure:
                     if slowdown() < _BUSY:
                         raise
                     print(f"at scale {scale}, on a busy machine: {failure!r}")

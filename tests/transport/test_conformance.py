@@ -24,7 +24,7 @@ def test_members_and_their_numbers(spmd, n):
         assert isinstance(comm, Communicator)
         assert comm.processes == tuple(range(comm.size)) and comm.process.size >= comm.size
         assert comm.process.rank == comm.rank and len(comm.frame) == FRAME_BYTES
-        methods = [name for name in public_methods(Communicator)]
+        methods = list(public_methods(Communicator))
         assert "swap_frames" in methods and len(methods) > 15
         for name in methods:
             promised = inspect.signature(getattr(Communicator, name))

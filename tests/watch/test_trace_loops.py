@@ -168,7 +168,7 @@ except sg.ShapeError:
 halo.update(u)
 """
     trace = trace_of(transport, 2, tmp_path, text)
-    for rank, steps in trace.steps.items():
+    for _rank, steps in trace.steps.items():
         updates = [step for step in steps if step.name == "HaloExchange.update"]
         assert [bool(step.sent) for step in updates] == [True] * 5 + [False] + [True] * 6
         assert [bool(step.path) for step in updates] == [bool(step.sent) for step in updates]

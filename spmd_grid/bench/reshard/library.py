@@ -59,8 +59,8 @@ class Peer(ABC):
                     self.load()
             except Exception as error:
                 reason = f"{self.distribution} cannot be loaded ({type(error).__name__}: {error})"
-        for reason in filter(None, self.comm.allgather(reason)):
-            raise AbsentError(reason)
+        for told in filter(None, self.comm.allgather(reason)):
+            raise AbsentError(told)
 
     def version(self) -> str:
         return version(self.distribution)
@@ -87,5 +87,5 @@ class Peer(ABC):
         """Those that cannot take turns with the others, measured alone.  Collective.  Raises `DeclinedError`."""
         return {}
 
-    def close(self) -> None:
-        """Collective."""
+    def close(self) -> None:  # noqa: B027 - most have nothing to close
+        """Ends what the library has started.  Collective."""

@@ -201,12 +201,16 @@ def _of_ranks(said: dict) -> Iterator[Check]:
             " inside one rather than a container per rank.",
         )  # fmt: skip
     model = f" (model: {said['model']})" if said["model"] else ""
-    slow_from, where, busy = _HERE, "", (
-        "Other programs, or ranks beyond the cores, take turns with these: time programs on a quiet machine."
+    slow_from, where, busy = (
+        _HERE,
+        "",
+        ("Other programs, or ranks beyond the cores, take turns with these: time programs on a quiet machine."),
     )
     if said["nodes"] > 1:
-        slow_from, where, busy = _BETWEEN, f", ranks 0 and {said['peer']} on different nodes", (
-            "The network is slow, or others use it too: look whether the MPI library takes the fastest one there is."
+        slow_from, where, busy = (
+            _BETWEEN,
+            f", ranks 0 and {said['peer']} on different nodes",
+            ("The network is slow, or others use it too: look whether the MPI library takes the fastest one there is."),
         )
     ping, reduce, rate = slow_from
     figures = [

@@ -21,9 +21,7 @@ from spmd_grid.transport.mismatch import in_columns, mismatch
 __all__ = ["encode_error", "error_from", "learn_facts", "swap_texts"]
 
 
-def learn_facts(
-    comm: Communicator, frames: Frames, body: bytes, describe: Callable[[], Sequence[str]]
-) -> list[Facts]:
+def learn_facts(comm: Communicator, frames: Frames, body: bytes, describe: Callable[[], Sequence[str]]) -> list[Facts]:
     """The facts of all members, in member order.
 
     ``body`` is what this member's header announced for a second round; ``describe`` says who is in which call, on

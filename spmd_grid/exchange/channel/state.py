@@ -151,7 +151,7 @@ class ChannelState:
     def is_read_in_place(self, place: int) -> bool:
         """Whether either of the two reads the other's array."""
         reads = place in self._source_rows and self.words[self._source_rows[place] + at.S_SEGMENT] >= 0
-        return bool(reads or place in self._reader_rows and not self.words[self._reader_rows[place] + at.R_STAGED])
+        return bool(reads or (place in self._reader_rows and not self.words[self._reader_rows[place] + at.R_STAGED]))
 
     def staged_by(self, place: int) -> int | None:
         """The address of what this source has staged in the last exchange; None: it is none."""

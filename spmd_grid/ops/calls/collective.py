@@ -40,20 +40,20 @@ class Call:
     """An operation with checked arguments on one group: everything that does not depend on the arrays."""
 
     __slots__ = (
-        "op",
-        "grid",
-        "comm",
-        "axes",
-        "sizes",
-        "args",
-        "path",
-        "takes_array",
-        "gives_result",
-        "meeting",
+        "_fingerprint",
         "_lets_read",
         "_openings",
-        "_fingerprint",
         "_text",
+        "args",
+        "axes",
+        "comm",
+        "gives_result",
+        "grid",
+        "meeting",
+        "op",
+        "path",
+        "sizes",
+        "takes_array",
     )
 
     def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict, kind: str, path: str, voice: str = ""):
@@ -191,7 +191,7 @@ class Call:
 class Opening:
     """A header ready to be posted, and what was agreed the last times it met certain others."""
 
-    __slots__ = ("header", "body", "inline_stop", "agreed")
+    __slots__ = ("agreed", "body", "header", "inline_stop")
 
     def __init__(self, kind: int, call: bytes, body: bytes, facts: Facts | None):
         self.header, self.body = encode(kind, call, body)
@@ -284,9 +284,7 @@ class Operation(ABC):
         arguments = self, grid, shape, dtype, grid_axes, args, path, name
         return gate_of(self.name, grid).run(f"{self.name}.plan", OperationPlan, *arguments)
 
-    def _find(
-        self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None, voice: str = ""
-    ) -> Call:
+    def _find(self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None, voice: str = "") -> Call:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent.
 
         A blocking call, a started one (``kind``) and a plan are different operations: they do not meet.  Nor do calls

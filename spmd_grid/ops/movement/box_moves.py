@@ -32,17 +32,17 @@ class Movement:
     """
 
     __slots__ = (
-        "call",
-        "comm",
-        "transfer",
-        "shape",
-        "dtype",
-        "fill",
         "_arrays",
         "_copies",
         "_far",
         "_inline",
         "_staging",
+        "call",
+        "comm",
+        "dtype",
+        "fill",
+        "shape",
+        "transfer",
     )
 
     def __init__(

@@ -28,7 +28,7 @@ class Part(NamedTuple):
 class Cut:
     """``extent`` cells cut by ``axes`` of ``sizes``, each part with a halo of ``low`` and ``high`` cells."""
 
-    __slots__ = ("extent", "axes", "sizes", "blocks", "offsets", "low", "high", "rests")
+    __slots__ = ("axes", "blocks", "extent", "high", "low", "offsets", "rests", "sizes")
 
     def __init__(self, extent, axes, sizes, blocks="ceil", offsets=None, halo=(0, 0)):
         self.extent: int = extent

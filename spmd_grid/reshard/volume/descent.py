@@ -49,7 +49,7 @@ class Prefix(NamedTuple):
 class Descent:
     """A cut and the digits of its parts, major to minor.  Local."""
 
-    __slots__ = ("cut", "core", "digits", "root")
+    __slots__ = ("core", "cut", "digits", "root")
 
     def __init__(self, cut: Cut, digits_of_axis: Mapping[int, Sequence[tuple[int, int]]] | None = None):
         """``digits_of_axis``: (name, size) of the digits of each axis, major to minor; None where each is its own."""

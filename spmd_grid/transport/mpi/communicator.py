@@ -288,7 +288,7 @@ class MpiCommunicator:
         raise DeadlockError(f"{what}: {self.process.label()} waits for a message of its own, and has sent none")
 
     def test_all(self, requests: Sequence) -> bool:
-        return all([request.Test() for request in requests])  # noqa: C419 - every Test makes progress
+        return all([request.Test() for request in requests])
 
     def give_way(self) -> None:
         if self._polite:

@@ -148,7 +148,7 @@ class _Aside:
     def Test(self) -> bool:
         if self._buffer is None:
             return True
-        if not all([request.Test() for request in self._requests]):  # noqa: C419 - every Test makes progress
+        if not all([request.Test() for request in self._requests]):
             return False
         self._land()
         return True

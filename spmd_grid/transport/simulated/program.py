@@ -57,7 +57,7 @@ def run_program(
         mains.enter(module)
         crew.enter(rank)
         try:
-            exec(code, module.__dict__)  # noqa: S102 - this is what it is for
+            exec(code, module.__dict__)
         finally:
             for lines in streams:
                 lines.flush()

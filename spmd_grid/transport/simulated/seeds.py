@@ -85,7 +85,7 @@ def _run(path: str, args: Sequence[str], ranks: int, seed: int) -> Outcome:
             run_program(path, args, ranks, seed, kept=(out, err))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever ends a program is compared
+        except BaseException as error:
             failure = error
     return Outcome(seed, out.texts, out.labels, failure)
 

@@ -79,9 +79,9 @@ class ArrayDrawing:
                 y += 18
             y = self._plane(Area(x, y + _TOP, self.width, self.height), plane)
         notes = self._notes(len(planes) > _MOST_PLANES)
-        for note in [line for note in notes for line in wrap(note, _HEADING)]:
+        for line in [line for note in notes for line in wrap(note, _HEADING)]:
             y += 16
-            page.text(x, y, note, "soft", size=11)
+            page.text(x, y, line, "soft", size=11)
         return y
 
     def _heading(self, x: float, y: float) -> float:
@@ -128,7 +128,7 @@ class ArrayDrawing:
         if self.to_scale:
             for block, place in blocks:
                 self._halo(block, place, _area(across, down, block.window))
-            for block, place in blocks:
+            for block, _ in blocks:
                 for box, sender in self._pieces_of(block) if not plane else ():
                     self._piece(_area(across, down, box), sender, str(box))
         for block, place in blocks:

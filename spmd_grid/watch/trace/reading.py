@@ -54,7 +54,9 @@ class Trace:
         for rank, events in files.items():
             told = [event for event in events if event["ph"] == "M"]
             names = [event["args"] for event in told if event["name"] == "thread_name"]
-            self.lost |= {rank: event["args"]["count"] for event in told if event["name"] == "lost"}
+            for event in told:
+                if event["name"] == "lost":
+                    self.lost[rank] = event["args"]["count"]
             self.labels[rank] = names[-1]["name"] if names else f"rank {rank}"
             clocks[rank] = names[0] if names else {"machine": "", "clock": 0.0}
             self.size = max(self.size, rank + 1, names[0]["size"] if names else 0)

@@ -1,0 +1,70 @@
+"""Plain English: docstrings open with what a thing does or is, and certain phrases have plainer ones."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import spmd_grid
+
+PACKAGE = Path(spmd_grid.__file__).parent
+ROOT = PACKAGE.parent
+FOLDERS = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "__init__.py").exists())
+
+# A docstring that opens with one of these leaves the reader to find the verb.
+OPENINGS = {"What", "How", "Where", "Which", "Who", "When", "Why", "So", "Those", "That", "Everybody's"}
+# Phrase: what to say instead.
+PHRASES = {
+    "so many": "a number",
+    "as many as": "at most N, or N of them",
+    "will not do": "is invalid",
+    "in vain": "without an answer, or for ever",
+    "with a word": "with a notice",
+    "reckon": "compute, or plan",
+    "wants and has": "each missing cell",
+    "everybody": "all members, or all processes",
+    "nobody": "no process, or no thread",
+}
+
+
+def wrong_words(text: str) -> list[str]:
+    """The phrases of ``text`` that have plainer ones."""
+    flat = " ".join(text.lower().split())
+    return [f"{phrase!r}: say {plain}" for phrase, plain in PHRASES.items() if phrase in flat]
+
+
+def wrong_docstrings(source: str) -> list[str]:
+    """The docstrings of ``source`` that open with a word of OPENINGS."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            opening = (ast.get_docstring(node) or "").split(maxsplit=1)[:1]
+            if opening and opening[0].strip("`,:;.") in OPENINGS:
+                found.append(f"{getattr(node, 'name', 'module')}: {ast.get_docstring(node).splitlines()[0]}")
+    return found
+
+
+def sources(folder: str) -> list[Path]:
+    return sorted(PACKAGE.glob("*.py")) if folder == "" else sorted((PACKAGE / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("folder", ["", *FOLDERS])
+def test_docstrings_say_what_a_thing_does_or_is(folder):
+    wrong = {path.name: found for path in sources(folder) if (found := wrong_docstrings(path.read_text()))}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("folder", ["", *FOLDERS])
+def test_phrases(folder):
+    wrong = {path.name: found for path in sources(folder) if (found := wrong_words(path.read_text()))}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/*.md")), ids=lambda path: path.name)
+def test_phrases_of_pages(page):
+    assert wrong_words(page.read_text()) == []
+
+
+def test_the_check_can_fail():
+    assert wrong_docstrings('def f():\n    """Which way it goes."""') == ["f: Which way it goes."]
+    assert wrong_words("At most so\nmany cells") == ["'so many': say a number"]
