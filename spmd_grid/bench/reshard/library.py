@@ -87,5 +87,5 @@ class Peer(ABC):
         """Those that cannot take turns with the others, measured alone.  Collective.  Raises `DeclinedError`."""
         return {}
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to close
+    def close(self) -> None:
         """Ends what the library has started.  Collective."""
