@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spmd_grid.compute.protocol import ComputingArray
 from spmd_grid.errors import (
     DTypeError,
     GridError,
-    ImplicitGatherError,
     OutputError,
     ShapeError,
     ShardingError,
@@ -34,7 +34,7 @@ from spmd_grid.typing import MultiIndex, Shape
 __all__ = ["ShardedArray", "empty", "from_function", "full", "zeros"]
 
 
-class ShardedArray:
+class ShardedArray(ComputingArray):
     """A global array spread over a grid: this process's local array, and the layout that gives it meaning.
 
     ``local`` (halos included) and ``core`` (without) are writeable numpy views; compute on them.  ``shape`` and
@@ -324,15 +324,6 @@ class ShardedArray:
             reduction = self.sharding.partial_kind, None
             core = all_reduce._run(core, self._grid, self.sharding.partial_axes, reduction)
         return assemble._run(core, self._grid, _all_axes(self._grid), (self._layout, hashable(root)))
-
-    def __array__(self, dtype=None, copy=None):
-        raise ImplicitGatherError(
-            "a ShardedArray is not a numpy array: use .local or .core for this process's cells, or .to_global() to"
-            " gather all of it (collective)"
-        )
-
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        self.__array__()
 
     def __repr__(self) -> str:
         return (

@@ -1,0 +1,348 @@
+"""Slices of sharded arrays: which cells of which block they name, and how the result is spread.
+
+A slice first selects, on each device, the cells of its own block: that moves nothing, and what the devices then hold is
+an array of the slice's shape with uneven blocks.  From there a resharding leads to the sharding of the result, which is
+the source's, dimension by dimension.  So a shifted slice moves the cells at the borders of blocks and no others.
+
+    a[1:], 7 cells on 3 devices      0 1 2 | 3 4 5 | 6
+    selected by each device            1 2 | 3 4 5 | 6        no message
+    by the block rule, 6 cells         1 2 | 3 4 | 5 6        cell 5 moves
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.compute.apply import sharded_like
+from spmd_grid.compute.splits import block_starts, is_sharded, plain_sharding
+from spmd_grid.errors import DTypeError, ImplicitGatherError, OutputError, ShapeError
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.reshard.execute import reshard_local
+from spmd_grid.typing import MultiIndex, Shape
+
+__all__ = ["Selection", "get", "put"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The cells that an index names: per dimension ``start + k * step`` for k from 0 to ``count``, ``step`` positive.
+
+    ``flipped``: dimensions that are walked backwards.  ``dropped``: those indexed by an integer.  ``new``: where in the
+    result dimensions of extent 1 are put in.
+    """
+
+    starts: tuple[int, ...]
+    counts: tuple[int, ...]
+    steps: tuple[int, ...]
+    flipped: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
+    new: tuple[int, ...] = ()
+
+    def result_shape(self) -> Shape:
+        """The shape of the result."""
+        shape = [n for d, n in enumerate(self.counts) if d not in self.dropped]
+        for position in self.new:
+            shape.insert(position, 1)
+        return tuple(shape)
+
+    def held(self, dim: int, start: int, stop: int) -> tuple[int, int]:
+        """The numbers (first, behind the last) of the selected cells within cells ``[start, stop)`` of a dimension."""
+        low, step, count = self.starts[dim], self.steps[dim], self.counts[dim]
+        return tuple([min(max(-((low - edge) // step), 0), count) for edge in (start, stop)])
+
+    def local_slices(self, layout: Layout, coords: MultiIndex) -> tuple[slice, ...]:
+        """The selected cells in the core of a device."""
+        box, slices = layout.core_box(coords), []
+        for dim, (start, stop) in enumerate(zip(box.starts, box.stops)):
+            first, behind = self.held(dim, start, stop)
+            begin = self.starts[dim] + first * self.steps[dim] - start
+            end = begin + (behind - first - 1) * self.steps[dim] + 1 if behind > first else begin
+            slices.append(slice(begin, end, self.steps[dim]))
+        return tuple(slices)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the result has the dimensions of the source in their order and direction."""
+        return not self.flipped and not self.dropped and not self.new
+
+
+def get(a: Any, key: Any) -> Any:
+    """``a[key]``: a new array without halos, or a number.  Collective over a's grid."""
+    return a.grid.process.gate.run("getitem", _get, a, as_selection(key, a.shape))
+
+
+def _get(a: Any, selection: Selection) -> Any:
+    sharding, grid = a.sharding, a.grid
+    if sharding.partial_axes:
+        whole = plain_sharding(sharding)
+        core = reshard_local(a.local, sharding, whole, grid, a.shape)
+        sharding = whole
+    else:
+        core = a.core
+    held = held_sharding(sharding, a.shape, selection)
+    target = kept_sharding(sharding, a.shape, selection)
+    block = core[selection.local_slices(Layout(plain_sharding(sharding), a.shape), grid.coords)]
+    if target.grid != grid.grid or not _cut_alike(held, target, selection.counts):
+        block = reshard_local(np.ascontiguousarray(block), held, target, grid, selection.counts)
+    block = block[tuple([slice(None, None, -1) if d in selection.flipped else slice(None) for d in range(block.ndim)])]
+    block = np.squeeze(block, selection.dropped)
+    block = np.expand_dims(block, selection.new)
+    shape = selection.result_shape()
+    return sharded_like(a, block, Layout(_result_sharding(sharding, a.shape, selection), shape))
+
+
+def put(a: Any, key: Any, value: Any) -> None:
+    """``a[key] = value``: the cells of the core; halos are not refreshed.  Collective over a's grid."""
+    if a.sharding.partial_axes:
+        raise OutputError(
+            "setitem: the array holds partial values; reshard it to a sharding without partial_axes first"
+        )
+    if not a.local.flags.writeable:
+        raise OutputError("setitem: the array is read-only")
+    if is_sharded(key):
+        a.grid.process.gate.run("setitem", _put_masked, a, key, value)
+        return
+    selection = as_selection(key, a.shape)
+    shape = selection.result_shape()
+    found = np.shape(value) if not is_sharded(value) else value.shape
+    try:
+        fits = np.broadcast_shapes(found, shape) == shape
+    except ValueError:
+        fits = False
+    extra = len(found) - len(shape)
+    if not fits and not (extra > 0 and found[:extra] == (1,) * extra and _broadcasts(found[extra:], shape)):
+        raise ShapeError(f"setitem: value has shape {found}; it must broadcast to {shape}")
+    dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    if not np.can_cast(dtype, a.dtype, "unsafe"):
+        raise DTypeError(f"setitem: value has dtype {dtype}; it cannot be cast to {a.dtype}")
+    if is_sharded(value) and extra > 0:
+        value = np.squeeze(value, tuple(range(extra)))
+    a.grid.process.gate.run("setitem", _put, a, selection, value)
+
+
+def _broadcasts(shape: Shape, target: Shape) -> bool:
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
+
+
+def _put(a: Any, selection: Selection, value: Any) -> None:
+    layout = Layout(plain_sharding(a.sharding), a.shape)
+    target = a.core[selection.local_slices(layout, a.grid.coords)]
+    if is_sharded(value):
+        piece = _piece_of_sharded(a, selection, value)
+    elif np.ndim(value):
+        piece = _piece_of_plain(a, selection, np.asarray(value))
+    else:
+        piece = value
+    target[...] = piece
+    a.mark_dirty()
+
+
+def _piece_of_plain(a: Any, selection: Selection, value: np.ndarray) -> np.ndarray:
+    """This device's part of a plain array, which every process passes alike."""
+    whole = np.broadcast_to(value, selection.result_shape()) if value.ndim <= len(selection.result_shape()) else value
+    whole = whole.reshape(whole.shape[whole.ndim - len(selection.result_shape()) :])
+    whole = np.squeeze(whole, selection.new)
+    whole = np.expand_dims(whole, selection.dropped)
+    whole = whole[tuple([slice(None, None, -1) if d in selection.flipped else slice(None) for d in range(whole.ndim)])]
+    box = Layout(held_sharding(plain_sharding(a.sharding), a.shape, selection), selection.counts).core_box(
+        a.grid.coords
+    )
+    return whole[box.slices()]
+
+
+def _piece_of_sharded(a: Any, selection: Selection, value: Any) -> np.ndarray:
+    """This device's part of a sharded array.  Collective."""
+    if selection.flipped or selection.new:
+        backwards = [
+            slice(None, None, -1) if d in selection.flipped else slice(None) for d in range(len(selection.counts))
+        ]
+        walked = [each for d, each in enumerate(backwards) if d not in selection.dropped]
+        for position in selection.new:
+            walked.insert(position, slice(None))
+        extra = len(walked) - value.ndim
+        key = [each if n > 1 else slice(None) for each, n in zip(walked[extra:], value.shape)]
+        value = _get(value, as_selection(tuple(key), value.shape))
+    held = held_sharding(plain_sharding(a.sharding), a.shape, selection)
+    # Dimension by dimension of the selection, those that the value does not have, or has once, being repeated.
+    rows = [d for d in range(len(selection.counts)) if d not in selection.dropped]
+    positions: list[int | None] = list(rows)
+    for position in selection.new:
+        positions.insert(position, None)
+    positions = positions[len(positions) - value.ndim :]
+    axes, offsets = [], []
+    for d, n in zip(positions, value.shape):
+        cut = (
+            held.axes_of(d)
+            if d is not None and n == selection.counts[d] and (n > 1 or selection.counts[d] == 1)
+            else ()
+        )
+        axes.append(cut)
+        if cut:
+            offsets.append(block_starts(held, d, selection.counts[d]))
+    target = Sharding(held.grid, axes, sharded_dims_offsets=offsets or None)
+    piece = reshard_local(value.local, value.sharding, target, value.grid, value.shape)
+    full = [None] * len(selection.counts)
+    for axis, d in enumerate(positions):
+        if d is not None:
+            full[d] = axis
+    # In the order of the selection's dimensions; None: extent 1.
+    piece = np.squeeze(piece, tuple([axis for axis, d in enumerate(positions) if d is None]))
+    present = [d for d in positions if d is not None]
+    return np.expand_dims(piece, tuple([d for d in range(len(selection.counts)) if d not in present]))
+
+
+def _put_masked(a: Any, mask: Any, value: Any) -> None:
+    if mask.shape != a.shape or mask.dtype != np.dtype(bool):
+        raise ShapeError(
+            f"setitem: the mask has shape {mask.shape} and dtype {mask.dtype}; it must be {a.shape} and bool"
+        )
+    if is_sharded(value) or np.ndim(value):
+        raise ShapeError("setitem: behind a mask the value must be a number; for arrays use np.where")
+    sharding = plain_sharding(a.sharding)
+    block = mask.core
+    if mask.sharding.grid != sharding.grid or plain_sharding(mask.sharding) != sharding or mask.sharding.partial_axes:
+        block = reshard_local(mask.local, mask.sharding, sharding, mask.grid, mask.shape)
+    a.core[block] = value
+    a.mark_dirty()
+
+
+# -- shardings -----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(4096)
+def held_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> Sharding:
+    """The sharding of the selected cells where each device has those of its own block."""
+    offsets = []
+    for dim in sharding.sharded_dims:
+        starts = block_starts(sharding, dim, shape[dim])
+        offsets.append([selection.held(dim, start, shape[dim])[0] for start in starts[:-1]] + [selection.counts[dim]])
+    return Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None)
+
+
+@lru_cache(4096)
+def kept_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> Sharding:
+    """The sharding of the selected cells from which the result's follows without a message.
+
+    Dimensions indexed by an integer are not cut.  Where a dimension is walked backwards, its first block lies on the
+    device that will hold the last cells: the grid is taken with the coordinates of its axes reversed.
+    """
+    result = _result_sharding(sharding, shape, selection)
+    kept = [d for d in range(len(shape)) if d not in selection.dropped]
+    at = _positions(selection, len(shape))
+    axes = [result.axes_of(at[d]) if d in kept else () for d in range(len(shape))]
+    offsets = []
+    for d in kept:
+        if axes[d]:
+            starts = block_starts(result, at[d], selection.counts[d])
+            if d in selection.flipped:
+                starts = tuple([selection.counts[d] - start for start in reversed(starts)])
+            offsets.append(starts)
+    reversed_axes = frozenset(axis for d in selection.flipped for axis in axes[d])
+    return Sharding(_reversed_grid(sharding.grid, reversed_axes), axes, sharded_dims_offsets=offsets or None)
+
+
+@lru_cache(4096)
+def _result_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> Sharding:
+    """The source's sharding of each dimension that is left; explicit offsets are those of the selected cells."""
+    at = _positions(selection, len(shape))
+    n_dims = len(selection.result_shape())
+    axes: list[tuple[int, ...]] = [()] * n_dims
+    for d, position in at.items():
+        axes[position] = sharding.axes_of(d)
+    if not sharding.sharded_dims_offsets:
+        return Sharding(sharding.grid, axes, blocks=sharding.blocks)
+    held = held_sharding(sharding, shape, selection)
+    by_position = {}
+    for d, position in at.items():
+        if axes[position]:
+            starts = block_starts(held, d, selection.counts[d])
+            if d in selection.flipped:
+                starts = tuple([selection.counts[d] - start for start in reversed(starts)])
+            by_position[position] = starts
+    offsets = [by_position[position] for position in sorted(by_position)]
+    return Sharding(sharding.grid, axes, sharded_dims_offsets=offsets or None)
+
+
+def _positions(selection: Selection, ndim: int) -> dict[int, int]:
+    """Where the dimensions of the source are in the result."""
+    positions: list[int | None] = [d for d in range(ndim) if d not in selection.dropped]
+    for position in selection.new:
+        positions.insert(position, None)
+    return {d: position for position, d in enumerate(positions) if d is not None}
+
+
+@lru_cache(256)
+def _reversed_grid(grid: Grid, axes: frozenset[int]) -> Grid:
+    if not axes:
+        return grid
+    numbers = np.array([grid.process(device) for device in range(grid.size)]).reshape(grid.shape)
+    numbers = np.flip(numbers, tuple(axes))
+    return Grid(grid.shape, axis_names=grid.axis_names, ranks=numbers.ravel().tolist())
+
+
+def _cut_alike(a: Sharding, b: Sharding, shape: Shape) -> bool:
+    return a.split_axes == b.split_axes and all(
+        block_starts(a, dim, n) == block_starts(b, dim, n) for dim, n in enumerate(shape)
+    )
+
+
+# -- reading an index ----------------------------------------------------------------------------------------------
+
+
+def as_selection(key: Any, shape: Shape) -> Selection:
+    """The selection that ``key`` names in an array of ``shape``.  Raises IndexError and ImplicitGatherError."""
+    entries = list(key) if isinstance(key, tuple) else [key]
+    n_given = sum(each is not None and each is not Ellipsis for each in entries)
+    if sum(each is Ellipsis for each in entries) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if n_given > len(shape):
+        raise IndexError(f"too many indices: the array has {len(shape)} dimensions, the index {n_given}")
+    if Ellipsis not in [each if each is Ellipsis else None for each in entries]:
+        entries.append(Ellipsis)
+    at = next(i for i, each in enumerate(entries) if each is Ellipsis)
+    entries[at : at + 1] = [slice(None)] * (len(shape) - n_given)
+    starts, counts, steps, flipped, dropped, new = [], [], [], [], [], []
+    position = 0
+    for each in entries:
+        if each is None:
+            new.append(position)
+            position += 1
+            continue
+        dim = len(starts)
+        start, count, step, is_integer = _along(each, dim, shape[dim])
+        if step < 0:
+            start, step = start + (count - 1) * step, -step
+            if count > 1:
+                flipped.append(dim)
+        if is_integer:
+            dropped.append(dim)
+        else:
+            position += 1
+        starts.append(start if count else 0)
+        counts.append(count)
+        steps.append(step if count > 1 else 1)
+    return Selection(*map(tuple, (starts, counts, steps, flipped, dropped, new)))
+
+
+def _along(entry: Any, dim: int, extent: int) -> tuple[int, int, int, bool]:
+    """(start, count, step) of one entry of an index, and whether it is an integer."""
+    if isinstance(entry, slice):
+        start, stop, step = entry.indices(extent)
+        return start, len(range(start, stop, step)), step, False
+    if isinstance(entry, int | np.integer) and not isinstance(entry, bool | np.bool_):
+        if not -extent <= entry < extent:
+            raise IndexError(f"index {entry} is out of bounds for dimension {dim} with extent {extent}")
+        return int(entry) % extent, 1, 1, True
+    raise ImplicitGatherError(
+        f"an index has {type(entry).__name__} for dimension {dim}; sharded arrays take integers, slices, ... and None,"
+        " and masks of their own layout for assignment: to_global() gathers the array (collective)"
+    )

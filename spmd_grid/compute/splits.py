@@ -1,0 +1,120 @@
+"""Which grid axes cut which iterator of a function, and the shardings that follow for its operands and results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+from spmd_grid.functions.interface import WHOLE, IndexingMap, Interface
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+
+__all__ = ["Splits", "block_starts", "choose_splits", "is_sharded", "plain_sharding", "reference_of"]
+
+
+def is_sharded(x: Any) -> bool:
+    """Whether ``x`` is a sharded array."""
+    return isinstance(getattr(x, "layout", None), Layout)
+
+
+@lru_cache(1024)
+def plain_sharding(sharding: Sharding) -> Sharding:
+    """``sharding`` without halos and partial axes."""
+    return replace(sharding, halo_sizes=None, partial_axes=(), partial_kind="sum")
+
+
+def block_starts(sharding: Sharding, dim: int, extent: int) -> tuple[int, ...]:
+    """The start of every block of a dimension, major to minor, and its end; (0, extent) where no axis cuts it."""
+    sizes = sharding.sizes_of(dim)
+    digits = product(*map(range, sizes))
+    return (*(sharding.block(dim, extent, each)[0] for each in digits), extent)
+
+
+class Splits(NamedTuple):
+    """Per iterator of a function the grid axes that cut it, major to minor, and its block starts where explicit."""
+
+    grid: Grid
+    axes: tuple[tuple[int, ...], ...]
+    offsets: tuple[tuple[int, ...] | None, ...]
+    blocks: str
+
+    def sharding(self, indexing_map: IndexingMap) -> Sharding:
+        """The sharding of an operand or a result."""
+        return _sharding(self, indexing_map)
+
+    def axes_of_reductions(self, interface: Interface) -> tuple[int, ...]:
+        """The grid axes that cut iterators whose steps are combined."""
+        cut = [axes for iterator, axes in zip(interface.iterators, self.axes) if iterator.is_reduction]
+        return tuple([axis for axes in cut for axis in axes])
+
+
+@lru_cache(4096)
+def _sharding(splits: Splits, indexing_map: IndexingMap) -> Sharding:
+    axes = [() if i is None else splits.axes[i] for i in indexing_map]
+    offsets = [splits.offsets[i] for i in indexing_map if i is not None and splits.axes[i]]
+    if any(each is not None for each in offsets):
+        return Sharding(splits.grid, axes, sharded_dims_offsets=offsets)
+    return Sharding(splits.grid, axes, blocks=splits.blocks)
+
+
+def reference_of(operands: Sequence[Any]) -> Any:
+    """The sharded operand with the most bytes, the first of several; it decides the layout of the result."""
+    return max(filter(is_sharded, operands), key=lambda x: prod(x.shape) * x.dtype.itemsize)
+
+
+def choose_splits(interface: Interface, operands: Sequence[Any], reference: Any) -> Splits:
+    """The splits of the layout of ``reference``; an iterator that it does not have is cut as in the next operand.
+
+    Axes that cut an iterator which must be whole move to the end of the longest parallel one, if there is one.
+    """
+    shardings = [(x.sharding, x.shape) if is_sharded(x) else None for x in operands]
+    return _choose(interface, tuple(shardings), next(i for i, x in enumerate(operands) if x is reference))
+
+
+@lru_cache(4096)
+def _choose(interface: Interface, operands: tuple[tuple[Sharding, tuple] | None, ...], first: int) -> Splits:
+    grid = operands[first][0].grid
+    in_order = sorted((i for i, x in enumerate(operands) if x is not None), key=lambda i: (i != first, i))
+    cuts: dict[int, tuple[Sharding, int]] = {}  # by iterator: a sharding, and its dimension
+    used: set[int] = set()
+    for i in in_order:
+        sharding, _ = operands[i]
+        if sharding.grid != grid:
+            continue
+        found = {}
+        for dim, iterator in enumerate(interface.operands[i]):
+            axes = sharding.axes_of(dim)
+            if iterator is not None and iterator not in cuts and used.isdisjoint(axes):
+                found[iterator] = sharding, dim
+                used |= set(axes)
+        cuts |= found
+    axes = [cuts[i][0].axes_of(cuts[i][1]) if i in cuts else () for i in range(len(interface.iterators))]
+    axes = _free_whole(interface, axes)
+    blocks = {sharding.blocks for sharding, dim in cuts.values() if sharding.axes_of(dim)}
+    explicit = any(sharding.offsets_of(dim) for sharding, dim in cuts.values())
+    offsets: list[tuple[int, ...] | None] = [None] * len(axes)
+    if len(blocks) > 1 or explicit:
+        for i, (sharding, dim) in cuts.items():
+            if axes[i] == sharding.axes_of(dim) and axes[i]:
+                offsets[i] = block_starts(sharding, dim, interface.iterators[i].extent)
+            elif axes[i]:
+                even = Sharding(grid, [axes[i]])
+                offsets[i] = block_starts(even, 0, interface.iterators[i].extent)
+    return Splits(grid, tuple(axes), tuple(offsets), min(blocks, default="ceil"))
+
+
+def _free_whole(interface: Interface, axes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    freed = [axis for iterator, cut in zip(interface.iterators, axes) if iterator.kind == WHOLE for axis in cut]
+    if not freed:
+        return axes
+    axes = [() if iterator.kind == WHOLE else cut for iterator, cut in zip(interface.iterators, axes)]
+    parallel = [i for i, iterator in enumerate(interface.iterators) if iterator.kind == "parallel"]
+    if parallel:
+        longest = max(parallel, key=lambda i: interface.iterators[i].extent)
+        axes[longest] = (*axes[longest], *freed)
+    return axes

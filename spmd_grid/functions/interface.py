@@ -1,0 +1,96 @@
+"""The sharding interface of one call of an array function: its iterators, and where each runs in operands and results.
+
+In the terms of the RFC on sharding in MLIR: an *iterator* is one loop of the function.  It is *parallel* where each of
+its steps gives another part of the result, a *reduction* where its steps are combined, and *whole* where it cannot be
+cut.  An *indexing map* names, for every dimension of an operand or a result, the iterator that runs along it::
+
+    c = a @ b       iterators i (parallel), k (reduction by sum), j (parallel)
+                    a: (i, k)   b: (k, j)   c: (i, j)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmd_grid.errors import ShapeError
+from spmd_grid.typing import Shape
+
+__all__ = ["PARALLEL", "WHOLE", "Application", "Interface", "Iterator", "broadcast_maps", "shape_of"]
+
+PARALLEL = "parallel"
+WHOLE = "whole"
+
+IndexingMap = tuple[int | None, ...]
+
+
+class Iterator(NamedTuple):
+    """One loop of a function: its number of steps, and ``PARALLEL``, ``WHOLE`` or the name of a reduction kind."""
+
+    extent: int
+    kind: str = PARALLEL
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether its steps are combined."""
+        return self.kind not in (PARALLEL, WHOLE)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The iterators of one call, and an indexing map per operand and per result.
+
+    None in a map stands for a dimension of extent 1 along which no iterator runs: it is repeated where others are
+    longer (broadcasting), or kept by a reduction.
+    """
+
+    iterators: tuple[Iterator, ...]
+    operands: tuple[IndexingMap, ...]
+    results: tuple[IndexingMap, ...]
+
+    def result_shape(self, number: int = 0) -> Shape:
+        """The global shape of a result."""
+        return tuple([1 if i is None else self.iterators[i].extent for i in self.results[number]])
+
+
+@dataclass(frozen=True)
+class Application:
+    """One call of a function: its operands, its interface, and what to compute on blocks.
+
+    ``local(*blocks)`` computes a block of every result (a tuple where there are several) from a block of every operand.
+    Where iterators are reductions its result is combined, by ``kind``, over the devices that hold the other steps;
+    ``finish`` turns what was combined into the result.
+    """
+
+    name: str
+    operands: tuple[Any, ...]
+    interface: Interface
+    local: Callable[..., Any]
+    kind: str = ""
+    finish: Callable[[np.ndarray], np.ndarray] | None = None
+
+
+def shape_of(operand: Any) -> Shape:
+    """The global shape of an operand: of an array its own, of a plain number ()."""
+    return getattr(operand, "shape", ())
+
+
+def broadcast_maps(op: str, shapes: Sequence[Shape]) -> tuple[Shape, tuple[IndexingMap, ...]]:
+    """The shape to which ``shapes`` broadcast, and the indexing map of each.  Raises ShapeError.
+
+    >>> broadcast_maps("add", [(4, 1), (3,)])
+    ((4, 3), ((0, None), (1,)))
+    """
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        shown = ", ".join(map(str, shapes))
+        raise ShapeError(f"{op}: operands have shapes {shown}; they must broadcast to one shape") from None
+    maps = []
+    for each in shapes:
+        first = len(shape) - len(each)
+        maps.append(tuple([first + d if n == shape[first + d] else None for d, n in enumerate(each)]))
+    return shape, tuple(maps)

@@ -1,0 +1,148 @@
+"""Random array programs: the same steps on numpy arrays and on sharded arrays of mixed layouts."""
+
+import numpy as np
+
+import spmd_grid as sg
+
+SHAPES = [(7,), (1,), (0,), (6, 5), (5, 1), (1, 8), (4, 3, 5), (2, 0, 3), (13, 2)]
+
+
+class Source:
+    """Draws from a seed, alike on all processes."""
+
+    def __init__(self, *seed):
+        self._random = np.random.default_rng(seed)
+
+    def number(self, low, high):
+        """From ``low`` to ``high``, both included."""
+        return int(self._random.integers(low, high + 1))
+
+    def one_of(self, values):
+        return values[self.number(0, len(values) - 1)]
+
+    def chance(self, p):
+        return self._random.random() < p
+
+    def array(self, shape):
+        dtype = self.one_of(["f8", "f8", "f4", "i8", "i4", "c16", "?"])
+        values = self._random.integers(-4, 5, shape)
+        return (values + (0.5j if dtype == "c16" else 0.25 if dtype[0] == "f" else 0)).astype(dtype)
+
+
+def draw_sharding(source, grid, shape):
+    """Any sharding: axes on any dimensions, blocks, offsets, halos."""
+    axes = [[] for _ in shape]
+    for axis in source.one_of([[0, 1], [1, 0], [0], [1], []]):
+        if shape:
+            axes[source.number(0, len(shape) - 1)].append(axis)
+    dims = [d for d, cut in enumerate(axes) if cut]
+    options = {}
+    if source.chance(0.3) and dims:
+        options["halo_sizes"] = [source.number(0, 2) for _ in range(2 * len(dims))]
+    if source.chance(0.25) and dims:
+        offsets = []
+        for d in dims:
+            parts = int(np.prod([grid.shape[axis] for axis in axes[d]]))
+            cuts = sorted(source.number(0, shape[d]) for _ in range(parts - 1))
+            offsets.append([0, *cuts, shape[d]])
+        options["sharded_dims_offsets"] = offsets
+    elif source.chance(0.3):
+        options["blocks"] = "balanced"
+    return sg.Sharding(grid, axes, **options)
+
+
+def draw_slice(source, extent):
+    kind = source.number(0, 5)
+    if kind == 0 and extent:
+        return source.number(-extent, extent - 1)
+    if kind == 1:
+        return slice(None)
+    bounds = [None if source.chance(0.3) else source.number(-extent - 1, extent + 1) for _ in range(2)]
+    return slice(*bounds, source.one_of([None, 1, 2, 3, -1, -2]))
+
+
+def draw_index(source, shape):
+    index = [draw_slice(source, n) for n in shape[: source.number(0, len(shape))]]
+    if source.chance(0.2):
+        index.insert(source.number(0, len(index)), None)
+    return tuple(index)
+
+
+UNARY = [np.negative, np.abs, np.square, np.conjugate, np.isfinite, np.copy, np.real]
+BINARY = [np.add, np.subtract, np.multiply, np.maximum, np.equal, np.not_equal, np.logical_and]
+
+
+def draw_step(source, x):
+    """A function of one array, drawn for ``x``, to be called on the plain and on the sharded one."""
+    ndim = x.ndim
+    axis = source.number(-ndim, ndim - 1) if ndim else 0
+    kind = source.number(0, 15)
+    if kind <= 1:
+        return source.one_of(UNARY) if x.dtype != bool else np.logical_not
+    if kind <= 4:
+        index = draw_index(source, x.shape)
+        return lambda a: a[index]
+    if kind == 5:
+        order = np.random.default_rng(source.number(0, 99)).permutation(ndim).tolist()
+        return lambda a: np.transpose(a, order)
+    if kind == 6 and ndim:
+        keepdims = source.chance(0.5)
+        return lambda a: np.sum(a, axis=axis, keepdims=keepdims)
+    if kind == 7 and ndim and x.size:
+        return lambda a: np.max(a, axis=axis, keepdims=True)
+    if kind == 8 and ndim:
+        return lambda a: np.cumsum(a, axis=axis)
+    if kind == 9 and ndim:
+        return lambda a: np.concatenate([a, a[::-1] if ndim == 1 else a], axis)
+    if kind == 10 and ndim:
+        by = source.number(-5, 5)
+        return lambda a: np.roll(a, by, axis)
+    if kind == 11:
+        new = source.number(0, ndim)
+        return lambda a: np.expand_dims(a, new)
+    if kind == 12 and ndim and x.size and x.dtype.kind != "c":
+        return lambda a: np.argmax(a, axis=axis, keepdims=True)
+    if kind == 13:
+        shape = source.one_of([(-1,), (*x.shape[::-1],), (*x.shape, 1)])
+        return (lambda a: np.reshape(a, shape)) if x.size else np.copy
+    if kind == 14 and ndim:
+        return lambda a: np.flip(a, axis)
+    return lambda a: np.where(a != 0, a, 1)
+
+
+def play(seed, n_steps=6):
+    """Plays a random program and compares every value with numpy's.  Collective.  The fault, or None."""
+    source = Source(*seed)
+    n = sg.init_grid((-1,)).size
+    grid = sg.init_grid(source.one_of([s for s in [(1, n), (n, 1), (2, n // 2), (3, n // 3)] if s[0] * s[1] == n]))
+    shape = source.one_of(SHAPES)
+    values = []
+    for _ in range(2):
+        x = source.array(shape)
+        values.append((x, sg.ShardedArray.from_global(x, draw_sharding(source, grid, shape), grid)))
+    story = [f"{x.dtype} {x.shape} {a.sharding}" for x, a in values]
+    for _ in range(n_steps):
+        (x, a), (y, b) = source.one_of(values), source.one_of(values)
+        if source.chance(0.3):
+            step = source.one_of(BINARY)
+            if step is np.subtract and x.dtype == y.dtype == bool:
+                step = np.logical_xor
+            try:
+                np.broadcast_shapes(x.shape, y.shape)
+            except ValueError:
+                continue
+            want, found = step(x, y), step(a, b)
+            story.append(f"{step.__name__} {x.shape} {y.shape}")
+        else:
+            step = draw_step(source, x)
+            with np.errstate(all="ignore"):
+                want, found = step(x), step(a)
+            story.append(f"{getattr(step, '__name__', 'step')} {x.dtype} {x.shape} -> {np.shape(want)}")
+        got = found.to_global() if isinstance(found, sg.ShardedArray) else found
+        same = np.shape(got) == np.shape(want) and np.asarray(got).dtype == np.asarray(want).dtype
+        if not same or not np.allclose(got, want, equal_nan=True):
+            return f"{seed}: {story}\ngot {np.asarray(got).dtype} {got!r}\nwant {np.asarray(want).dtype} {want!r}"
+        if isinstance(found, sg.ShardedArray):
+            if found.ndim < 5 and found.size < 5000:
+                values.append((np.asarray(want), found))
+    return None

@@ -1,0 +1,64 @@
+"""Functions move what their layouts ask for, and no byte more."""
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+
+
+def bytes_received(function, *arrays):
+    """Bytes that this process sends to others while ``function`` runs, by the recorder's notes.  Collective."""
+    recorder, sent = arrays[0].grid.process.recorder, [0]
+
+    def note(record, moved):
+        for movement in moved:
+            sent[0] += sum(movement.traffic().sent.values())
+
+    before, recorder.on_end = recorder.on_end, note
+    try:
+        function(*arrays)
+    finally:
+        recorder.on_end = before
+    return sent[0]
+
+
+def rows_of(grid, n=12, m=5, axes=((0,),)):
+    return sg.from_function(lambda i, j: i * 1.0 + j, (n, m), sg.Sharding(grid, [list(cut) for cut in axes]), grid)
+
+
+LOCAL = {
+    "sum of equal layouts": lambda a: a + a * 2 - np.exp(a),
+    "scalars": lambda a: 2 / (a + 1),
+    "plain arrays": lambda a: a * np.arange(5.0) + np.arange(12.0)[:, None],
+    "transpose": lambda a: a.T,
+    "a dimension that is whole": lambda a: a.sum(axis=1),
+    "a slice of a dimension that is whole": lambda a: a[:, 1:4:2],
+    "new dimensions": lambda a: np.squeeze(a[None], axis=0),
+    "reshape of trailing dimensions": lambda a: a.reshape(12, 5, 1),
+}
+
+
+@pytest.mark.parametrize("function", LOCAL)
+def test_nothing_moves(function):
+    def body():
+        return bytes_received(LOCAL[function], rows_of(sg.init_grid((4,))))
+
+    assert sg.run_spmd(body, ranks=4) == [0] * 4
+
+
+def test_shifted_slices_move_the_cells_at_the_borders_of_blocks():
+    """12 rows of 5 doubles on 4 ranks; 11 rows are cut into 3, 3, 3, 2."""
+
+    def body():
+        return bytes_received(lambda a: a[1:], rows_of(sg.init_grid((4,))))
+
+    assert sg.run_spmd(body, ranks=4) == [0, 40, 40, 40]  # the first row of each goes to the one before
+
+
+def test_another_layout_is_brought_to_that_of_the_operand_with_the_most_bytes():
+    def body():
+        grid = sg.init_grid((2,))
+        large, small = rows_of(grid, 12, 6), rows_of(grid, 12, 6, [(), (0,)]).astype("f4")
+        return bytes_received(lambda a, b: a + b, large, small)
+
+    assert sg.run_spmd(body, ranks=2) == [6 * 3 * 4] * 2
