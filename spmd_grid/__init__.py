@@ -4,6 +4,7 @@ Every process runs the same program on its shard of each array; data moves only 
 tensor dimensions and grid axes.  Importing the package loads neither MPI nor numba.
 """
 
+from spmd_grid import random  # noqa: F401 - sg.random.Generator
 from spmd_grid.array import ShardedArray, empty, from_function, full, zeros
 from spmd_grid.errors import (
     AxisError,

@@ -25,6 +25,7 @@ LAYERS = [
     ["compute"],
     ["array"],
     ["reductions"],
+    ["random"],
     ["viz", "bench", "testing"],
     ["cli"],
     ["__main__"],

@@ -250,8 +250,8 @@ def _check_types(name: str, inputs: tuple) -> None:
         if is_sharded(each) or isinstance(each, np.ndarray | np.generic | bool | int | float | complex):
             continue
         raise DTypeError(
-            f"{name}: an operand is {type(each).__name__}; it must be a ShardedArray, or a number or numpy array that is"
-            " equal on all processes"
+            f"{name}: an operand is {type(each).__name__}; it must be a ShardedArray, or a number or numpy array that"
+            " is equal on all processes"
         )
 
 

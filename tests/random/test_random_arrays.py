@@ -1,0 +1,94 @@
+"""Random arrays: the bits of numpy's Philox, the same for every grid and sharding, of the right distributions."""
+
+import math
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+
+DRAWS = {
+    "random": lambda g, *where: g.random(*where),
+    "float32": lambda g, *where: g.uniform(*where, low=-2, high=5, dtype="f4"),
+    "standard_normal": lambda g, *where: g.standard_normal(*where),
+    "normal": lambda g, *where: g.normal(*where, loc=3, scale=0.5),
+    "exponential": lambda g, *where: g.exponential(*where, scale=2),
+    "integers": lambda g, *where: g.integers(*where, low=-3, high=10),
+    "integers of 8 bits": lambda g, *where: g.integers(*where, low=-128, high=128, dtype="i1"),
+    "integers of 64 bits": lambda g, *where: g.integers(*where, low=0, high=2**64, dtype="u8"),
+}
+SHARDINGS = [([[0, 1]], {}), ([[1], [0]], {"halo_sizes": [1, 2, 0, 1]}), ([[], [0, 1]], {"blocks": "balanced"})]
+
+
+@pytest.mark.parametrize("shape", [(7, 9), (1, 5), (3, 0), (6, 4, 5)])
+def test_the_bits_depend_on_the_global_index_alone(spmd, shape):
+    def body():
+        grid = sg.init_grid((2, 3))
+        for draw in DRAWS.values():
+            want = draw(sg.random.Generator(11), shape, sg.Sharding(grid, []), grid).local
+            for axes, options in SHARDINGS:
+                sharding = sg.Sharding(grid, axes, **options)
+                found = draw(sg.random.Generator(11), shape, sharding, grid)
+                np.testing.assert_array_equal(found.to_global(), want)
+                again = sg.ShardedArray.from_global(want, sharding, grid)  # halos too
+                np.testing.assert_array_equal(found.local, again.local)
+
+    spmd(6, body)
+
+
+def test_numpys_numbers():
+    grid = sg.init_grid((1,))
+    rows, ours = sg.Sharding(grid, [[0]]), sg.random.Generator(5)
+    np.testing.assert_array_equal(
+        ours.random((6, 7), rows, grid).local, np.random.Generator(np.random.Philox(5)).random((6, 7))
+    )
+    key = np.random.SeedSequence(5).generate_state(2, np.uint64)
+    second = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 1, 0]))
+    np.testing.assert_array_equal(ours.uniform((9,), rows, grid, -1, 4).local, second.uniform(-1, 4, 9))
+    third = np.random.Philox(key=key, counter=[0, 0, 2, 0])
+    found = ours.integers((10,), rows, grid, 0, 2**64, "u8").local
+    np.testing.assert_array_equal(found, third.random_raw(10))
+
+
+def test_draws_and_streams_differ():
+    grid = sg.init_grid((1,))
+    rows, ours = sg.Sharding(grid, [[0]]), sg.random.Generator([1, 2])
+    found = [g.random((50,), rows, grid).local for g in (ours, ours, *ours.spawn(2), sg.random.Generator([1, 3]))]
+    assert len({x.tobytes() for x in found}) == 5
+
+
+def test_distributions():
+    """Counts of 2,000,000 numbers lie within 5 standard deviations of what they must be."""
+    grid, n = sg.init_grid((1,)), 2_000_000
+    rows, ours = sg.Sharding(grid, [[0]]), sg.random.Generator(9)
+
+    def check(count, p):
+        assert abs(count - n * p) < 5 * math.sqrt(n * p * (1 - p)), (count, n * p)
+
+    x = np.abs(ours.standard_normal((n,), rows, grid).local)
+    for t in (0.1, 0.5, 1.0, 2.0, 3.0, 3.6, 3.7, 4.2):
+        check(np.count_nonzero(x > t), math.erfc(t / math.sqrt(2)))
+    check(np.count_nonzero(ours.normal((n,), rows, grid, 1, 2).local > 1), 0.5)
+    x = ours.exponential((n,), rows, grid, 3).local
+    for t in (0.1, 1.0, 10.0, 30.0):
+        check(np.count_nonzero(x > t), math.exp(-t / 3))
+    counts = np.bincount(ours.integers((n,), rows, grid, 0, 7).local, minlength=7)
+    for count in counts:
+        check(count, 1 / 7)
+    third = 3 * 2**62  # where a biased method would be wrong in a third of the range
+    check(np.count_nonzero(ours.integers((n,), rows, grid, 0, third, "u8").local < 2**62), 1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda g, *where: g.integers(*where, low=0, high=300, dtype="u1"), "both must fit uint8"),
+        (lambda g, *where: g.integers(*where, low=5, high=5), "low < high"),
+        (lambda g, *where: g.integers(*where, low=0, high=5, dtype="f8"), "it must be of integers"),
+        (lambda g, *where: g.random(*where, dtype="i4"), "it must be of floating-point numbers"),
+    ],
+)
+def test_refusals(draw, words):
+    grid = sg.init_grid((1,))
+    with pytest.raises(sg.DTypeError, match=words):
+        draw(sg.random.Generator(), (4,), sg.Sharding(grid, [[0]]), grid)
