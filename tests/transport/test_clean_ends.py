@@ -331,7 +331,7 @@ def test_mpi_still_works_without_the_name_of_its_file(tmp_path, n):
 
 
 def test_only_mapped_files_of_mpich_are_unlinked(tmp_path):
-    unlink_mapped = of_mpi("leftovers").unlink_mapped
+    unlink_mapped = of_mpi("liveness.leftover_files").unlink_mapped
     mine, other = Path("/dev/shm/mpich_shm_spmd_grid_test"), Path("/dev/shm/other_spmd_grid_test")
     line = "7fa4791f6000-7fa4793fc000 rw-s 00000000 00:1b 39240                      {}\n"
     gone, elsewhere = "/dev/shm/mpich_shm_1_0 (deleted)", tmp_path / "dev" / "shm" / "mpich_shm_1"

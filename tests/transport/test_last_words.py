@@ -11,7 +11,7 @@ from jobs import of_mpi
 
 def test_one_of_many_speaks(capfd):
     word, ended = np.zeros(1, np.int64), []
-    speakers = [of_mpi("last_words").LastWords(rank, word, True, ended.append) for rank in range(6)]
+    speakers = [of_mpi("liveness.exit_report").LastWords(rank, word, True, ended.append) for rank in range(6)]
     threads = [threading.Thread(target=each.say, args=("the end", 7)) for each in speakers]
     for thread in threads:
         thread.start()
@@ -43,7 +43,7 @@ class SlowWord:
 
 def test_two_that_find_the_word_empty(capfd, monkeypatch):
     """The first has written, the second is about to: the pause lets it, so that one of them speaks."""
-    last_words, word, ended = of_mpi("last_words"), SlowWord(), []
+    last_words, word, ended = of_mpi("liveness.exit_report"), SlowWord(), []
 
     def pause(seconds):
         word.may_write.set()
@@ -73,7 +73,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_what_was_printed_goes_out_before_the_job_ends(capfd, monkeypatch, way):
     first_mark, end = WAYS[way]
-    last_words, events = of_mpi("last_words"), []
+    last_words, events = of_mpi("liveness.exit_report"), []
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(flush=lambda: events.append("printed")))
     monkeypatch.setattr(last_words, "time", SimpleNamespace(sleep=lambda seconds: None))
     word = np.array([first_mark])

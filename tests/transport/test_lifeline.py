@@ -1,5 +1,6 @@
 """The lifeline of one process by itself, with a side channel of our own: when it ends the job, and when it may go."""
 
+import pickle
 import threading
 from contextlib import contextmanager
 
@@ -12,17 +13,23 @@ PATIENCE = 10  # seconds, for what takes a tenth of one
 
 
 class SideChannel:
-    """Hears nothing; messages are gone when ``all_sent`` has been asked ``looks_until_sent`` times."""
+    """Receives ``answers`` to each message; messages are gone when ``all_sent`` has been asked often enough."""
 
-    def __init__(self, looks_until_sent=1):
+    def __init__(self, looks_until_sent=1, answers=()):
         self.looks, self._until = 0, looks_until_sent
         self.posted, self.aborted = [], threading.Event()
+        self._answers, self._arrived = answers, []
 
     def post_all(self, message):
         self.posted.append(message)
+        self._arrived += self._answers
+
+    def post(self, message, other):
+        self.posted.append(message)
 
     def poll(self):
-        return []
+        arrived, self._arrived = self._arrived, []
+        return arrived
 
     def all_sent(self):
         self.looks += 1
@@ -38,11 +45,11 @@ class SideChannel:
 
 
 @contextmanager
-def watching(channel):
-    """The lifeline of rank 0 of 2; rank 1 has ended."""
-    lifeline = of_mpi("lifeline")
-    found = lifeline.Lifeline(Process(0, 2), channel, lambda departure: None, True, lambda rank: None, {}, None)
-    found.departed[1] = lifeline.Departure("rank 1 (1,)")
+def watching(channel, rank=0):
+    """The lifeline of a rank of 2; the other has ended."""
+    lifeline = of_mpi("liveness.lifeline")
+    found = lifeline.Lifeline(Process(rank, 2), channel, lambda departure: None, True, lambda rank: None, {}, None)
+    found.departed[1 - rank] = lifeline.Departure(f"rank {1 - rank} ({1 - rank},)")
     try:
         yield found
     finally:
@@ -89,3 +96,27 @@ def test_a_process_goes_when_its_departure_is_on_its_way():
     with watching(channel):
         pass
     assert len(channel.posted) == 1 and channel.is_sent and channel.looks == 4
+
+
+def test_a_cut_in_the_middle_of_looking_for_news_is_told():
+    """An exception left the operation between taking the lock of the side channel and giving it back."""
+    channel = SideChannel()
+    with watching(channel) as lifeline:
+        lifeline._collecting.acquire()
+        lifeline.cut_off("all_reduce was cut off")
+        assert len(channel.posted) == 1 and pickle.loads(channel.posted[0]).text == "all_reduce was cut off"
+        assert not lifeline._collecting._is_owned()
+        assert lifeline._process.gate.text == "all_reduce was cut off"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_of_two_ranks_that_are_cut_off_at_once_the_first_says_why(rank):
+    lifeline = of_mpi("liveness.lifeline")
+    answers = lifeline.CutOff("theirs"), lifeline.Heard()
+    channel = SideChannel(answers=[(1 - rank, pickle.dumps(answer)) for answer in answers])
+    with watching(channel, rank) as found:
+        found.departed.clear()
+        found.cut_off("mine")
+        assert found._process.gate.text == ("mine" if rank == 0 else "theirs")
+        assert isinstance(pickle.loads(channel.posted[-1]), lifeline.Heard)  # the other one gets its answer
+        found.departed[1 - rank] = lifeline.Departure("the other")
