@@ -166,7 +166,7 @@ class Scheduler:
         The calling rank may have been cut off in the midst of waiting: its own state tells nothing, and it may hold the
         lock.
         """
-        while self.lock._is_owned():
+        while self.lock._is_owned():  # type: ignore[attr-defined]
             self.lock.release()
         with self.lock:
             bar()
