@@ -71,7 +71,9 @@ LARGEST_MESSAGE = 1 << 30
 
 
 class StartedOperation(Protocol):
-    """An operation that goes on while its process waits for something else."""
+    """An operation that goes on while its process waits for something else; ``requests``: those that it waits for."""
+
+    requests: list[Any]
 
     def advance(self) -> None:
         """Goes on as far as possible without waiting."""

@@ -112,11 +112,11 @@ def test_a_cut_in_the_middle_of_looking_for_news_is_told():
 @pytest.mark.parametrize("rank", [0, 1])
 def test_of_two_ranks_that_are_cut_off_at_once_the_first_says_why(rank):
     lifeline = of_mpi("liveness.lifeline")
-    answers = lifeline.CutOff("theirs"), lifeline.Heard()
+    answers = lifeline.CutOff("theirs"), lifeline.CutOffAnswer()
     channel = SideChannel(answers=[(1 - rank, pickle.dumps(answer)) for answer in answers])
     with watching(channel, rank) as found:
         found.departed.clear()
         found.cut_off("mine")
         assert found._process.gate.text == ("mine" if rank == 0 else "theirs")
-        assert isinstance(pickle.loads(channel.posted[-1]), lifeline.Heard)  # the other one gets its answer
+        assert isinstance(pickle.loads(channel.posted[-1]), lifeline.CutOffAnswer)  # the other one gets its answer
         found.departed[1 - rank] = of_mpi("liveness.departure").Departure("the other")

@@ -3,8 +3,8 @@
 mpi4py finalizes MPI as the very last act of the interpreter, in a child as well: there it would wait for ever, or take
 the place of the parent's part in MPI_Finalize.  It offers no way to prevent that once it is imported.  So a child ends
 before that, by ``os._exit`` in its last `atexit` function.  Python passes its exit code to no such function: in
-children `sys.exit` raises a `SystemExit` that notes the code when the interpreter, in C, reads it.  (A child that raises
-`SystemExit` itself ends with code 0.)
+children `sys.exit` raises a `SystemExit` that notes the code when the interpreter, in C, reads it.  (A child that
+raises `SystemExit` itself ends with code 0.)
 """
 
 from __future__ import annotations
