@@ -56,7 +56,7 @@ class Gate:
     """The gate of one process of a program.  ``label()`` names the process.
 
     ``idle`` holds a token while no operation is under way.  ``owner``: the thread that made the gate; others are told
-    apart by `voice`.  ``text``: why nothing goes through any more, empty while it does; ``barred`` is 1 then, for
+    apart by `thread_name`.  ``text``: why nothing goes through any more, empty while it does; ``barred`` is 1 then, for
     compiled code.  ``on_cut(text)`` bars the gates of all processes; it is called on the process that was cut off.
     """
 
@@ -64,8 +64,8 @@ class Gate:
         "__weakref__",
         "_label",
         "_spared",
+        "_thread_names",
         "_tokens",
-        "_voices",
         "barred",
         "idle",
         "on_cut",
@@ -76,7 +76,7 @@ class Gate:
     def __init__(self, label: Callable[[], str], tokens: list[bool] | None = None):
         self._label = label
         self._tokens = [True] if tokens is None else tokens
-        self._voices: WeakKeyDictionary[threading.Thread, str] | None = None
+        self._thread_names: WeakKeyDictionary[threading.Thread, str] | None = None
         self._spared: BaseException | None = None
         self.idle = self._tokens
         self.owner = threading.get_ident()
@@ -88,16 +88,16 @@ class Gate:
     def belong_here(self) -> None:
         """The calling thread is the process's own, and others are told apart by number: they have no common names."""
         self.owner = threading.get_ident()
-        self._voices = WeakKeyDictionary()
+        self._thread_names = WeakKeyDictionary()
 
-    def voice(self) -> str:
+    def thread_name(self) -> str:
         """The calling thread as all processes know it; it must not meet another one.  Empty for the owner.  Local."""
         if threading.get_ident() == self.owner:
             return ""
         thread = threading.current_thread()
-        if self._voices is None:
+        if self._thread_names is None:
             return thread.name
-        return self._voices.setdefault(thread, f"number {len(self._voices) + 1}")
+        return self._thread_names.setdefault(thread, f"number {len(self._thread_names) + 1}")
 
     # -- going through -----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Where a program runs: on MPI's processes, or on simulated ranks made here."""
+"""The processes that a program runs on: MPI's, or simulated ranks, which are started here."""
 
 from __future__ import annotations
 
@@ -7,20 +7,31 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from types import FrameType, ModuleType
+from typing import Any
 
 from spmd_grid.errors import GridError, SimulationError
 from spmd_grid.transport.communicator import Communicator
-from spmd_grid.transport.simulated.communicator import ThreadWorld
+from spmd_grid.transport.simulated.communicator import communicator_of_all
 from spmd_grid.transport.simulated.import_guard import guard_imports
 from spmd_grid.transport.simulated.limits import check_ranks
 from spmd_grid.transport.simulated.run_watch import RunWatch
 from spmd_grid.transport.simulated.scheduler import RankStopped, Scheduler
+from spmd_grid.transport.simulated.world import ThreadWorld
 
-__all__ = ["as_communicator", "current_world", "is_simulated", "run_spmd", "use_world"]
+__all__ = [
+    "as_communicator",
+    "current_world",
+    "is_simulated",
+    "refuse_grid_during_import",
+    "run_programs",
+    "run_spmd",
+    "use_world",
+]
 
 _here = threading.local()
 
-# How many calls of run_spmd are under way.
+# Number of calls of run_spmd that are under way.
 _n_simulations = 0
 _count_lock = threading.Lock()
 
@@ -45,9 +56,9 @@ def current_world() -> Communicator:
     return world
 
 
-def as_communicator(comm) -> Communicator:
-    """The communicator for the ``comm`` argument of ``init_grid``: one of ours, or one of mpi4py's."""
-    if type(comm).__module__.startswith("mpi4py"):  # first: to look at the attributes of a null one raises
+def as_communicator(comm: Any) -> Communicator:
+    """The communicator for the ``comm`` argument of ``init_grid``: a `Communicator`, or one of mpi4py's."""
+    if type(comm).__module__.startswith("mpi4py"):  # first: reading the attributes of a null one raises
         if not is_simulated() and _mpi().is_communicator(comm):
             return _mpi().open_world(comm)
     elif isinstance(comm, Communicator):
@@ -59,8 +70,8 @@ def as_communicator(comm) -> Communicator:
 
 
 @cache
-def _mpi():
-    """The transport over MPI, imported when it is needed first; once Python is at its end nothing is imported."""
+def _mpi() -> ModuleType:
+    """The transport over MPI, imported at first use; kept, since nothing can be imported at the end of Python."""
     from spmd_grid.transport import mpi
 
     return mpi
@@ -72,13 +83,13 @@ def is_simulated() -> bool:
 
 
 def _import_lock() -> threading.RLock | None:
-    """Under which the simulated ranks of one run import modules one after the other."""
+    """The lock under which the simulated ranks of one run import modules; None outside of them."""
     return getattr(_here, "import_lock", None)
 
 
 @contextmanager
 def use_world(world: Communicator) -> Iterator[None]:
-    """Makes ``world`` all processes there are, for code of this thread within the ``with``."""
+    """Makes ``world`` the communicator of all processes, for code of this thread within the ``with``."""
     previous = getattr(_here, "world", None)
     _here.world = world
     try:
@@ -88,28 +99,28 @@ def use_world(world: Communicator) -> Iterator[None]:
 
 
 def run_spmd(
-    fn: Callable,
-    *args,
+    fn: Callable[..., Any],
+    *args: Any,
     ranks: int,
     seed: int | None = None,
     check: bool | None = None,
     timeout: float | None = None,
-) -> list:
-    """Runs ``fn(*args)`` on simulated ranks, one thread each, and gives the results by rank.
+) -> list[Any]:
+    """Runs ``fn(*args)`` on simulated ranks, one thread each, and returns the results by rank.
 
     Local; needs no MPI.  Inside ``fn``, ``init_grid`` finds the simulated ranks, and each gets the same ``args``
     objects.  The first exception of a rank ends the others and is raised here with a note that names the rank.  A
     rank that returns while others wait for it, and ranks that wait for one another in a circle, are errors too
     (`RankEndedError`, `DeadlockError`), reported at once.
 
-    With a ``seed`` the run is deterministic: one rank runs at a time, and the seed decides who goes on at each
-    communication, and which message a `recv` from anybody takes.
+    With a ``seed`` the run is deterministic: one rank runs at a time, and the seed decides which rank goes on at each
+    communication, and which message a `recv` from any rank takes.
 
     ``check``: the checking mode, on unless ``SPMD_GRID_CHECK=0``.  ``timeout``: seconds that an operation may wait (by
-    default what ``SPMD_GRID_TIMEOUT`` says, else any number); where one waits longer, `HangError` says what every rank
-    does.  The clock stands still while any rank is at a debugger's prompt, or prepares the first use of an operation.
-    A rank that computes in C code and lets no other Python thread run keeps all of them from going on; after three
-    times the limit the whole process is ended, and `faulthandler` prints where each thread is.
+    default what ``SPMD_GRID_TIMEOUT`` says, else without a limit); if one waits longer, `HangError` reports what every
+    rank does.  The clock stops while any rank is at a debugger's prompt, or prepares the first use of an operation.
+    A rank that computes in C code and holds the interpreter's lock blocks all of them; after three times the limit
+    `faulthandler` prints the position of each thread and ends the whole process.
 
     Ranks must communicate through spmd_grid only.  They share the globals of imported modules.  A rank may itself call
     ``run_spmd``.  After a failure, a rank that neither communicates nor returns to Python is left behind.
@@ -133,17 +144,17 @@ def run_programs(
     check: bool | None = None,
     timeout: float | None = None,
     prepare: Callable[[Scheduler], None] | None = None,
-) -> list:
+) -> list[Any]:
     """Runs one program per simulated rank; the results by rank.  ``prepare`` is called before they begin."""
     size = len(programs)
     world = ThreadWorld(size, seed, check, timeout)
     if prepare is not None:
         prepare(world.scheduler)
     import_lock = threading.RLock()
-    results: list = [None] * size
+    results: list[Any] = [None] * size
 
     def run(rank: int) -> None:
-        _here.world = world.communicator(rank)
+        _here.world = communicator_of_all(world, rank)
         _here.import_lock = import_lock
         scheduler = world.scheduler
         try:
@@ -158,18 +169,22 @@ def run_programs(
         else:
             scheduler.end(rank)
 
-    crew = _Crew(run)
-    watch = RunWatch(world, crew.identifiers)
+    def is_over() -> bool:
+        watch.look()
+        return world.scheduler.failure is not None
+
+    threads = _RankThreads(run)
+    watch = RunWatch(world, threads.identifiers)
     with guard_imports(_import_lock), _counted_simulation():
         try:
-            crew.start(size)
-            crew.wait(lambda: watch.look() or world.scheduler.failure is not None)
+            threads.start(size)
+            threads.wait(is_over)
         except BaseException as error:  # Ctrl-C in the main thread, or too many threads
             world.scheduler.stop(error)
             raise
         finally:
             watch.close()
-            crew.dismiss()
+            threads.dismiss()
             world.close()
     failure = world.scheduler.failure
     if failure is not None:
@@ -192,16 +207,16 @@ def _counted_simulation() -> Iterator[None]:
             _n_simulations -= 1
 
 
-class _Crew:
+class _RankThreads:
     """The threads of one run.
 
-    Not waited for by ``Thread.join``: interrupted (by Ctrl-C), that takes a running thread for an ended one.
+    ``Thread.join`` is not used: after an interrupt (Ctrl-C) it takes a running thread for an ended one.
     """
 
     def __init__(self, run: Callable[[int], None]):
         self._run = run
-        self._threads: dict[int, threading.Thread] = {}  # by rank, of those that still run
-        self.identifiers: dict[int, int] = {}  # of threads, by rank
+        self._threads: dict[int, threading.Thread] = {}  # those that still run, by rank
+        self.identifiers: dict[int, int] = {}  # by rank
         self._empty = threading.Event()
 
     def start(self, size: int) -> None:
@@ -212,32 +227,32 @@ class _Crew:
 
     def _main(self, rank: int) -> None:
         self.identifiers[rank] = threading.get_ident()
-        with suppress(RankStopped):  # which may come late, when the rank is through already
+        with suppress(RankStopped):  # may be raised late, when the program of the rank is over
             self._run(rank)
         del self._threads[rank]
         if not self._threads:
             self._empty.set()
 
     def wait(self, is_over: Callable[[], bool]) -> None:
-        """Until all threads have ended, or ``is_over()``."""
+        """Waits until all threads have ended, or ``is_over()``."""
         while not is_over() and not self._empty.wait(0.05):
             pass
 
     def dismiss(self) -> None:
-        """Makes the threads end that still run, as far as that can be done."""
+        """Makes the remaining threads end, as far as possible."""
         if self._empty.wait(_GRACE_SECONDS):
             return
         for thread in list(self._threads.values()):
             if thread.ident is not None:
-                # Reaches ranks that compute in Python; one inside C code unwinds when it comes back.
+                # Ranks that run Python code unwind; those in C code do when they return from it.
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(RankStopped))
         self._empty.wait(_GRACE_SECONDS)
 
 
-def refuse_grid_during_import(frame) -> None:
-    """Refuses a grid made while a module is being imported by a simulated rank.
+def refuse_grid_during_import(frame: FrameType | None) -> None:
+    """Raises SimulationError if ``frame`` is within an import by a simulated rank.
 
-    An import runs once per process, hence on one of the ranks only: the others would never make the grid.
+    A module is imported once per process, by one of the ranks: the others would never make its grid.
     """
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":

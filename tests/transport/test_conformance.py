@@ -39,8 +39,8 @@ def test_both_transports_offer_the_same():
     mpi = pytest.importorskip("spmd_grid.transport.mpi", exc_type=TransportError)
     promised = set(public_methods(Communicator))
     assert promised <= set(public_methods(ThreadCommunicator))
-    # Beyond the protocol, MPI frees and answers its lifeline.
-    assert set(public_methods(mpi.MpiCommunicator)) - promised == {"hopeless", "open", "release"}
+    # Beyond the protocol, MPI opens groups and frees what they hold.
+    assert set(public_methods(mpi.MpiCommunicator)) - promised == {"open", "release"}
     assert set(public_methods(ThreadCommunicator)) == promised
 
 

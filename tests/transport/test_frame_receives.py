@@ -11,7 +11,7 @@ PROCESSES = (4, 7, 9)
 
 def departed(**sent):
     """Those who ended, by process, with the frames that they had sent to 7; None: in this group none at all."""
-    departure = of_mpi("liveness.lifeline").Departure
+    departure = of_mpi("liveness.departure").Departure
     return {
         int(process[1:]): departure(process, sent={} if n is None else {PROCESSES: [3, n, 3]})
         for process, n in sent.items()
@@ -37,4 +37,4 @@ def departed(**sent):
 def test_who_can_still_send_a_frame(source, ended, culprit):
     group = SimpleNamespace(name=b"", processes=PROCESSES, rank=1, size=3, received=[2, 0, 5])
     receive = of_mpi("mailbox").FrameReceive(group, None, bytearray(8), source)
-    assert receive.hopeless(departed(**ended)) == culprit
+    assert receive.ended_partner(departed(**ended)) == culprit

@@ -11,7 +11,7 @@ from jobs import of_mpi
 
 def test_one_of_many_speaks(capfd):
     word, ended = np.zeros(1, np.int64), []
-    speakers = [of_mpi("liveness.exit_report").LastWords(rank, word, True, ended.append) for rank in range(6)]
+    speakers = [of_mpi("liveness.exit_report").ExitReport(rank, word, True, ended.append) for rank in range(6)]
     threads = [threading.Thread(target=each.say, args=("the end", 7)) for each in speakers]
     for thread in threads:
         thread.start()
@@ -54,7 +54,7 @@ def test_two_that_find_the_word_empty(capfd, monkeypatch):
         word.may_write.set()
 
     monkeypatch.setattr(last_words, "time", SimpleNamespace(sleep=pause))
-    speakers = [last_words.LastWords(rank, word, True, end) for rank in range(2)]
+    speakers = [last_words.ExitReport(rank, word, True, end) for rank in range(2)]
     threads = [threading.Thread(target=each.say, args=(f"from rank {rank}",)) for rank, each in enumerate(speakers)]
     for thread in threads:
         thread.start()
@@ -77,6 +77,6 @@ def test_what_was_printed_goes_out_before_the_job_ends(capfd, monkeypatch, way):
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(flush=lambda: events.append("printed")))
     monkeypatch.setattr(last_words, "time", SimpleNamespace(sleep=lambda seconds: None))
     word = np.array([first_mark])
-    end(last_words.LastWords(0, word, True, lambda code: events.append("ended")))
+    end(last_words.ExitReport(0, word, True, lambda code: events.append("ended")))
     assert events[0] == "printed" and events[-1] == "ended" and events.count("ended") == 1
     assert capfd.readouterr().err == ("" if way == "is silent" else "spmd_grid: the end\n")

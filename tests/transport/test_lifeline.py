@@ -49,7 +49,7 @@ def watching(channel, rank=0):
     """The lifeline of a rank of 2; the other has ended."""
     lifeline = of_mpi("liveness.lifeline")
     found = lifeline.Lifeline(Process(rank, 2), channel, lambda departure: None, True, lambda rank: None, {}, None)
-    found.departed[1 - rank] = lifeline.Departure(f"rank {1 - rank} ({1 - rank},)")
+    found.departed[1 - rank] = of_mpi("liveness.departure").Departure(f"rank {1 - rank} ({1 - rank},)")
     try:
         yield found
     finally:
@@ -63,7 +63,7 @@ class Waiting:
     def __init__(self, hopeless_looks):
         self._left, self.looked_again = hopeless_looks, threading.Event()
 
-    def hopeless(self, departed):
+    def ended_partner(self, departed):
         self._left -= 1
         if self._left < 0:
             self.looked_again.set()
@@ -112,11 +112,11 @@ def test_a_cut_in_the_middle_of_looking_for_news_is_told():
 @pytest.mark.parametrize("rank", [0, 1])
 def test_of_two_ranks_that_are_cut_off_at_once_the_first_says_why(rank):
     lifeline = of_mpi("liveness.lifeline")
-    answers = lifeline.CutOff("theirs"), lifeline.Heard()
+    answers = lifeline.CutOff("theirs"), lifeline.CutOffAnswer()
     channel = SideChannel(answers=[(1 - rank, pickle.dumps(answer)) for answer in answers])
     with watching(channel, rank) as found:
         found.departed.clear()
         found.cut_off("mine")
         assert found._process.gate.text == ("mine" if rank == 0 else "theirs")
-        assert isinstance(pickle.loads(channel.posted[-1]), lifeline.Heard)  # the other one gets its answer
-        found.departed[1 - rank] = lifeline.Departure("the other")
+        assert isinstance(pickle.loads(channel.posted[-1]), lifeline.CutOffAnswer)  # the other one gets its answer
+        found.departed[1 - rank] = of_mpi("liveness.departure").Departure("the other")

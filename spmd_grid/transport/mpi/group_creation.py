@@ -1,60 +1,70 @@
-"""How processes meet that have no communicator of their own yet: as a set, whatever order each of them thinks of.
+"""The first meeting of processes that have no communicator of their own yet.
 
-To make a communicator of MPI is collective over an ordered group.  Processes that disagree about the order would make
-different ones and wait for ever, so they meet before that and compare.
+Making a communicator of MPI is collective over an ordered group.  Processes that disagree about the order would make
+different ones and wait for ever, so they first meet as a set, and compare their orders.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeAlias
 
+from spmd_grid.errors import MismatchError, SpmdError, TransportError
 from spmd_grid.transport.communicator import tag_of
-from spmd_grid.transport.mismatch import OVERLAPPING_GROUPS, mismatch
-from spmd_grid.transport.mpi.mailbox import group_name
+from spmd_grid.transport.mismatch import DIFFERENT_GROUPS, OVERLAPPING_GROUPS, mismatch
+from spmd_grid.transport.mpi.group import Group, group_name
+from spmd_grid.transport.mpi.library import MPI
 
-__all__ = ["Gathering"]
+__all__ = ["Gathering", "open_group"]
 
 _TAG = tag_of("meetings")
+# How long a process that was cut off waits for members that may be making a communicator with it.
+_FINISHING_SECONDS = 1.0
+
+Poll: TypeAlias = Callable[[Callable[[], bool]], None]  # waits until the function returns true
 
 
 class Gathering:
     """A meeting of ``processes``, whose order does not matter.
 
-    ``comm``: MPI's, of all processes; ``said``: what this process comes for, in words; ``poll(test)`` waits until
-    ``test()`` is true, while started operations go on: MPI moves none of them while it makes a communicator.
+    ``comm``: MPI's communicator of all processes; ``text``: what this process is doing, for error messages.
+    ``poll(test)`` waits until ``test()`` is true while started operations go on, since MPI advances none of them while
+    it makes a communicator.
     """
 
-    def __init__(self, comm, processes: Sequence[int], said: str, poll: Callable):
-        self._comm, self._said, self._poll = comm, said, poll
+    def __init__(self, comm: MPI.Intracomm, processes: Sequence[int], text: str, poll: Poll):
+        self._comm, self._text, self.poll = comm, text, poll
         self._members = sorted(processes)
         self._name = group_name(tuple(self._members))
-        self._rounds: dict[object, tuple[list, list]] = {}  # requests of what was sent, and what came, by what is asked
+        # Requests of what was sent, and what was received, by the first key that is exchanged.
+        self._rounds: dict[Any, tuple[list[MPI.Request], list[tuple[bytes, str, dict[Any, Any]]]]] = {}
 
-    def poll_by(self, poll: Callable) -> None:
-        """From now on it waits so."""
-        self._poll = poll
-
-    def compare(self, word) -> list[str] | None:
-        """What all say, in ascending order, where they bring different words; None where all are alike.  Collective."""
-        if len(self.union({word: None})) == 1:
+    def compare(self, value: object) -> list[str] | None:
+        """The texts of all members, in ascending order, if their values differ; None if all are equal.  Collective."""
+        if len(self.union({value: None})) == 1:
             return None
-        told = self.union({self._comm.rank: self._said})
-        return [told[process] for process in self._members]
+        texts = self.union({self._comm.rank: self._text})
+        return [texts[process] for process in self._members]
 
-    def union(self, mine: dict) -> dict:
-        """What all bring.  Collective.  Raises MismatchError on who meets a process that waits in another gathering.
+    def union(self, mine: dict[Any, Any]) -> dict[Any, Any]:
+        """The union of the dictionaries of all members.  Collective.
 
-        Goes round as a dissemination barrier does: D. Hensgen, R. Finkel and U. Manber, "Two algorithms for barrier
-        synchronization" (1988).  One that an exception has cut off may be called again, and goes on where it was.
+        Raises MismatchError on a process that meets one which waits in another gathering.
+
+        The messages are those of a dissemination barrier: D. Hensgen, R. Finkel and U. Manber, "Two algorithms for
+        barrier synchronization" (1988).  A call that an exception cut off may be repeated, and goes on where it was.
         """
         comm, members = self._comm, self._members
         size, me = len(members), members.index(comm.rank)
         sent, received = self._rounds.setdefault(next(iter(mine)), ([], []))
         while True:
             known = dict(mine)
-            for name, said, found in received:
-                if name != self._name:  # messages arrive in the order in which they were sent: neither will ever go on
-                    raise mismatch([self._said, said], OVERLAPPING_GROUPS)
+            for name, text, found in received:
+                if name != self._name:  # messages arrive in the order in which they were sent: neither can go on
+                    raise mismatch([self._text, text], OVERLAPPING_GROUPS)
                 known.update(found)
             step = 1 << len(received)
             if step >= size:
@@ -62,9 +72,54 @@ class Gathering:
             source, target = members[(me - step) % size], members[(me + step) % size]
             # Done and noted in one call of C, so that no exception comes between.
             if len(sent) == len(received):
-                sent.extend(map(comm.isend, [(self._name, self._said, known)], [target], [_TAG]))
-            self._poll(lambda source=source: comm.Iprobe(source, _TAG))
+                sent.extend(map(comm.isend, [(self._name, self._text, known)], [target], [_TAG]))
+            self.poll(partial(comm.Iprobe, source, _TAG))
             received.extend(map(comm.recv, [None], [source], [_TAG]))
         for request in sent:
-            self._poll(request.Test)
+            self.poll(request.Test)
         return known
+
+
+def open_group(group: Group, world: MPI.Intracomm, gathering: Gathering) -> None:
+    """Makes the communicator of ``group`` once its members have met.  Collective.  Raises MismatchError."""
+    made: list[MPI.Intracomm] = []
+    try:
+        _meet_and_make(group, world, gathering, made)
+    except MismatchError:
+        raise
+    except BaseException:
+        _finish(group, world, gathering, made)
+        raise
+
+
+def _meet_and_make(group: Group, world: MPI.Intracomm, gathering: Gathering, made: list[MPI.Intracomm]) -> None:
+    texts = gathering.compare(group.processes)
+    if texts is not None:
+        error = mismatch(texts, DIFFERENT_GROUPS)
+        error.is_shared = True
+        raise error
+    if group.comm is None:
+        everyone = world.Get_group()
+        members = everyone.Incl(group.processes)
+        if not made:
+            made.extend(map(world.Create_group, [members]))  # made and noted in one call of C
+        group.comm = made[0]
+        members.Free()
+        everyone.Free()
+
+
+def _finish(group: Group, world: MPI.Intracomm, gathering: Gathering, made: list[MPI.Intracomm]) -> None:
+    """Completes the creation after an exception: members that are making the communicator wait for this one in MPI,
+    where no message reaches them.  If there are any, all members have come to the gathering, so it ends soon.
+    """
+    deadline = time.perf_counter() + _FINISHING_SECONDS
+
+    def poll(test: Callable[[], bool]) -> None:
+        while not test():
+            if time.perf_counter() > deadline:
+                raise TransportError("not all members have come")
+            time.sleep(0)
+
+    gathering.poll = poll
+    with suppress(SpmdError):
+        _meet_and_make(group, world, gathering, made)

@@ -22,17 +22,17 @@ except (ImportError, RuntimeError) as error:
 
 __all__ = ["MPI", "Library", "abort", "library"]
 
-# Launchers may drop what a process prints in the moment before it ends the job.
-_LAST_WORDS_SECONDS = 0.2
+# Launchers may lose what a process prints just before it ends the job.
+_PRINTING_SECONDS = 0.2
 
 
 class Library(NamedTuple):
-    """What compiled code has to know of the MPI library in use."""
+    """The properties of the MPI library in use that compiled code needs."""
 
     functions: tuple[int, int]  # addresses of MPI_Startall and MPI_Testall
     status_bytes: int
 
-    def handles(self, requests: Sequence) -> np.ndarray:
+    def handles(self, requests: Sequence[MPI.Request]) -> np.ndarray:
         """The requests' handles one after the other, as MPI takes them."""
         width = MPI._sizeof(MPI.Request)
         return np.frombuffer(
@@ -42,14 +42,15 @@ class Library(NamedTuple):
 
 @cache
 def library() -> Library:
+    """The MPI library in use."""
     symbols = ctypes.CDLL(MPI.__file__)
-    found = tuple(
-        ctypes.cast(getattr(symbols, name), ctypes.c_void_p).value for name in ("MPI_Startall", "MPI_Testall")
+    start, test = (
+        ctypes.cast(getattr(symbols, name), ctypes.c_void_p).value or 0 for name in ("MPI_Startall", "MPI_Testall")
     )
-    return Library(found, MPI._sizeof(MPI.Status))
+    return Library((start, test), MPI._sizeof(MPI.Status))
 
 
 def abort(code: int = 1) -> None:
-    """Ends the job on all processes, what they have printed first."""
-    time.sleep(_LAST_WORDS_SECONDS)
+    """Ends the job on all processes, after a pause for what they have printed."""
+    time.sleep(_PRINTING_SECONDS)
     MPI.COMM_WORLD.Abort(code)

@@ -1,8 +1,9 @@
-"""What the processes of a program learn of each other when it starts: who shares memory and cores, what is watched."""
+"""The facts that processes exchange when a program starts: shared memory and cores, and settings of watching."""
 
 from __future__ import annotations
 
 import os
+from typing import cast
 
 from spmd_grid.errors import TransportError
 from spmd_grid.transport.arena import Arena, ranks_per_node, segment_size, share_memory
@@ -14,13 +15,12 @@ from spmd_grid.watch.settings import Settings
 __all__ = ["agreed_settings", "survey_node"]
 
 
-def survey_node(comm) -> tuple[bool, Arena]:
-    """Whether any node has more ranks than the union of the cores they may use, and the memory that this node's
-    processes share.  Collective.
+def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena]:
+    """Whether any node has more ranks than cores that they may use together, and this node's shared memory.
 
-    The environment may differ between processes; what is wrong with it on one is raised on all.
+    Collective.  The environment may differ between processes; an invalid setting of one is raised on all.
     """
-    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    node = cast(MPI.Intracomm, comm.Split_type(MPI.COMM_TYPE_SHARED))
     size, per_node, problem = 0, None, ""
     try:
         size, per_node = segment_size(node.size), ranks_per_node()
@@ -35,7 +35,7 @@ def survey_node(comm) -> tuple[bool, Arena]:
     if problem:
         raise TransportError(problem)
     if per_node:
-        whole, node = node, node.Split(comm.rank // per_node)
+        whole, node = node, cast(MPI.Intracomm, node.Split(comm.rank // per_node))
         whole.Free()
         members = [member for member in members if member[0] // per_node == comm.rank // per_node]
     arena = share_memory(node, [process for process, _, _ in members], min(size for _, size, _ in members))
@@ -43,19 +43,19 @@ def survey_node(comm) -> tuple[bool, Arena]:
     return crowded, arena
 
 
-def agreed_settings(comm) -> Settings:
-    """What the environments of all processes ask to be watched; which path they ask for is known from now on.
+def agreed_settings(comm: MPI.Intracomm) -> Settings:
+    """The settings of watching that the environments of all processes ask for together.  Collective.
 
-    Collective.
+    From now on, this process also knows the path that they ask for (`asked_path`).
     """
     settings, problem = Settings(), ""
     try:
         settings = Settings.from_environment()
     except TransportError as error:
         problem = str(error)
-    everybody = comm.allgather((settings, problem, asked_path()))
-    for _, problem, _ in everybody:
+    answers = comm.allgather((settings, problem, asked_path()))
+    for _, problem, _ in answers:
         if problem:
             raise TransportError(problem)
-    join_paths([path for _, _, path in everybody])
-    return Settings.joined([settings for settings, _, _ in everybody])
+    join_paths([path for _, _, path in answers])
+    return Settings.joined([settings for settings, _, _ in answers])

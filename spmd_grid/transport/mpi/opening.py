@@ -1,4 +1,4 @@
-"""Which world belongs to a user's communicator, from its first use to its end, or the program's."""
+"""The world of a user's communicator, from the first use of the communicator to its end, or the program's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ __all__ = ["is_communicator", "open_world"]
 _LAUNCHER_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 
 
-def _refuse_lonely_start(comm) -> None:
+def _check_launcher(comm: MPI.Intracomm) -> None:
+    """Raises TransportError if the launcher started more processes than MPI sees."""
     for name in _LAUNCHER_SIZES:
         promised = os.environ.get(name, "")
         if comm.size == 1 and is_natural(promised) and int(promised) > 1:
@@ -32,12 +33,12 @@ def _refuse_lonely_start(comm) -> None:
             )
 
 
-_owner = os.getpid()  # that has initialised MPI
+_owner = os.getpid()  # the process that has initialised MPI
 _worlds: list[World] = []
-_keyval = None
+_keyval: int | None = None
 
 
-def open_world(user_comm=None) -> MpiCommunicator:
+def open_world(user_comm: MPI.Intracomm | None = None) -> MpiCommunicator:
     """The communicator over ``user_comm`` (default: all processes), made on first use.  Collective over it."""
     global _keyval
     if user_comm is None:
@@ -47,46 +48,52 @@ def open_world(user_comm=None) -> MpiCommunicator:
     if MPI.Is_finalized():
         raise TransportError("MPI has been finalized; grids must be made before that")
     if _keyval is None:
-        _refuse_lonely_start(MPI.COMM_WORLD)
-        _keyval = MPI.Comm.Create_keyval(delete_fn=lambda comm, keyval, world: _forget(world))
+        _check_launcher(MPI.COMM_WORLD)
+        _keyval = MPI.Comm.Create_keyval(delete_fn=lambda comm, keyval, attribute: _forget(attribute.world))
         _close_before_the_end()
-    world = user_comm.Get_attr(_keyval)
-    if world is None:
+    communicator = user_comm.Get_attr(_keyval)
+    if not isinstance(communicator, MpiCommunicator):
         with postponed_signals():  # a handler that raises would leave the others waiting within MPI
-            world = _make_world(user_comm)
-    if world.lifeline is not None:
-        world.lifeline.take_signals()
-    return world.everybody
+            communicator = _make_world(user_comm, _keyval)
+    lifeline = communicator.world.lifeline
+    if lifeline is not None:
+        lifeline.take_signals()
+    return communicator
 
 
-def _make_world(user_comm) -> World:
+def _make_world(user_comm: MPI.Intracomm, keyval: int) -> MpiCommunicator:
+    """The communicator over a new world, which becomes an attribute of ``user_comm``."""
     try:
         world = World(user_comm)
+        groups: dict[tuple[int, ...], MpiCommunicator] = {}
+        world.groups = groups
+        communicator = MpiCommunicator(world, tuple(range(world.comm.size)), groups)
+        communicator.comm = world.comm
         _worlds.append(world)
-        user_comm.Set_attr(_keyval, world)
-        return world
+        user_comm.Set_attr(keyval, communicator)
+        return communicator
     except SpmdError:  # all raise it
         raise
-    except BaseException:  # of this process alone: the others wait for it, and no lifeline tells them yet
+    except BaseException:  # of this process alone: the others wait for it, and there is no lifeline yet to tell them
         if user_comm.size > 1:
             _end_job(user_comm)
         raise
 
 
-def _end_job(comm) -> None:
-    """Ends the job of a process that cannot join the others, with the traceback that says why."""
-    words = f"spmd_grid: rank {comm.rank} of {comm.size} cannot join the others; the job is ended"
-    print(f"{words}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+def _end_job(comm: MPI.Intracomm) -> None:
+    """Ends the job of a process that cannot join the others; prints the traceback."""
+    text = f"spmd_grid: rank {comm.rank} of {comm.size} cannot join the others; the job is ended"
+    print(f"{text}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
     abort()
 
 
-def is_communicator(comm) -> bool:
+def is_communicator(comm: object) -> bool:
     """Whether ``comm`` is an intracommunicator of mpi4py that this process is in."""
     return isinstance(comm, MPI.Intracomm) and comm != MPI.COMM_NULL
 
 
 def _close_before_the_end() -> None:
-    """Closes all worlds when the program ends, or before that if it finalizes MPI itself."""
+    """Arranges that all worlds are closed when the program ends, or when it finalizes MPI itself."""
     keyval = MPI.Comm.Create_keyval(delete_fn=lambda *_: _close_worlds())
     MPI.COMM_SELF.Set_attr(keyval, True)  # the first act of MPI_Finalize is to delete this
     note_ends_of_children()
@@ -102,7 +109,7 @@ def _at_exit(keyval: int) -> None:
 
 
 def _forget(world: World) -> None:
-    """The user has freed the communicator of ``world``."""
+    """Frees ``world``, whose communicator the user has freed."""
     if world in _worlds:
         _worlds.remove(world)
         world.free()

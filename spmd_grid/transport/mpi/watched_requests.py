@@ -1,29 +1,37 @@
-"""Requests whose waits can be judged: whether a process that has ended was to complete them.
+"""Requests that can tell whether a process that has ended was to complete them.
 
-They stand between the communicators over MPI, whose requests they wrap, and the `lifeline`, which asks ``hopeless``.  A
-``group`` is the communicator they belong to, with its counts of meetings and frames.
+The communicators over MPI wrap their requests in these; the `lifeline` asks ``ended_partner``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Protocol
 
-from spmd_grid.transport.mpi.liveness.lifeline import Departure
+from spmd_grid.transport.activity import Activity
+from spmd_grid.transport.mpi.group import Group
+from spmd_grid.transport.mpi.liveness.departure import Departed, absent_member
 
-__all__ = ["Arrival", "Creation", "FrameSend", "Watched", "absent"]
+__all__ = ["Arrival", "Creation", "FrameSend", "Testable", "Watched"]
+
+
+class Testable(Protocol):
+    """A request that is completed by polling: MPI's own, and those of this package."""
+
+    def Test(self) -> bool:
+        """Whether it is complete; makes progress."""
 
 
 class Watched:
-    """A request whose wait the lifeline can tell to be in vain.
+    """A request for which the lifeline can find a process that will never complete it."""
 
-    ``Wait``: None where only ``Test`` can tell the end.
-    """
+    __slots__ = ("Test",)
 
-    __slots__ = ("Test", "Wait")
-
-    def __init__(self, request):
+    def __init__(self, request: Testable):
         self.Test = request.Test
-        self.Wait = request.Wait
+
+    def ended_partner(self, departed: Departed) -> int | None:
+        """See `WaitedFor`."""
+        raise NotImplementedError
 
 
 class Arrival(Watched):
@@ -31,13 +39,14 @@ class Arrival(Watched):
 
     __slots__ = ("_number", "_processes")
 
-    def __init__(self, group, request):
+    def __init__(self, group: Group, request: Testable):
         super().__init__(request)
         self._processes = group.processes
         self._number = group.entered
 
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        return absent(self._processes, self._number, departed)
+    def ended_partner(self, departed: Departed) -> int | None:
+        """The member that ended before it arrived."""
+        return absent_member(self._processes, self._number, departed)
 
 
 class FrameSend(Watched):
@@ -45,14 +54,14 @@ class FrameSend(Watched):
 
     __slots__ = ("_group", "_number", "_peer")
 
-    def __init__(self, group, request, peer: int):
+    def __init__(self, group: Group, request: Testable, peer: int):
         super().__init__(request)
         self._group = group
         self._peer = peer
         self._number = group.sent[peer]
 
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        """The receiver, if it ended without taking the frame."""
+    def ended_partner(self, departed: Departed) -> int | None:
+        """The receiver, if it ended without receiving the frame."""
         group, process = self._group, self._group.processes[self._peer]
         if process not in departed:
             return None
@@ -63,22 +72,15 @@ class FrameSend(Watched):
 class Creation:
     """The making of a communicator, in which all its members take part."""
 
-    def __init__(self, processes: tuple[int, ...], activity=None):
+    def __init__(self, processes: tuple[int, ...], activity: Activity | None = None):
         self._processes = processes
         self._activity = activity
 
     def describe(self) -> str:
-        """What the communicator is made for."""
+        """The operation that needs the communicator, for reports."""
         return f"{'a group' if self._activity is None else self._activity.describe()}, first use of the group"
 
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
+    def ended_partner(self, departed: Departed) -> int | None:
+        """The member that ended before it used the group."""
         gone = [p for p in self._processes if p in departed and self._processes not in departed[p].entered]
         return gone[0] if gone else None
-
-
-def absent(processes: Sequence[int], meeting: int, departed: dict[int, Departure]) -> int | None:
-    """The member that ended before it came to a meeting of the group, counted from 1."""
-    for process in processes:
-        if process in departed and departed[process].entered.get(processes, 0) < meeting:
-            return process
-    return None

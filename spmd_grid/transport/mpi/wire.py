@@ -1,7 +1,7 @@
 """The wire over MPI: persistent requests and MPI's own functions, called by address.
 
-Nothing is assumed of the library in use: how wide a request handle and a status are, and where its functions lie, is
-read from it (``handles``, ``functions``: see ``library.py``).
+Nothing is assumed of the library in use: the sizes of request handles and of statuses, and the addresses of its
+functions, are read from it (``handles``, ``functions``: see ``library.py``).
 """
 
 from __future__ import annotations
@@ -9,19 +9,24 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from spmd_grid.transport.mpi.liveness.lifeline import Departure
-from spmd_grid.transport.mpi.liveness.signals import raise_held_back
+from spmd_grid.transport.activity import Activity
+from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.mpi.library import MPI, Library
+from spmd_grid.transport.mpi.liveness.departure import Departed
+from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
+from spmd_grid.transport.mpi.liveness.signals import raise_postponed_interrupt
 from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
 
 __all__ = ["MpiWire"]
 
-# A process that waits on a core of its own polls for some microseconds, then also gives way, since a third process may
-# have made both neighbours share a core (with ten times the polls, calls took three times as long then, and no less
-# else); and looks what else there is to do, signals among it.  One that shares its core gives way after a few looks,
-# and then sleeps for a part of what it has waited.
+# A process that waits on a core of its own polls for some microseconds.  Then it also gives way, since a third process
+# may have made both neighbours share a core (with ten times the polls, calls took three times as long then, and no less
+# otherwise), makes other progress, and handles signals.  One that shares its core gives way after a few polls, and then
+# sleeps for a part of its waiting time.
 _POLLS, _YIELDS = 200, 250
 _POLITE_POLLS, _POLITE_YIELDS = 20, 200
 
@@ -32,18 +37,29 @@ class MpiWire(Wire):
     """The wire between this process and its neighbours.
 
     ``requests``: persistent receives, sends and shorts.  ``nap(seconds waited)`` lets other processes of a crowded
-    node run.  ``key`` names this wire in every process that has one end of it, ``epoch()`` says how many exchanges
-    this process has begun.
+    node run.  ``send_straight(message)`` makes a persistent send of a message where it lies; ``on_close(wire)`` is
+    called at the end.  ``key`` identifies this wire in every process that has one end of it; ``epoch()`` is the number
+    of exchanges that this process has begun.
     """
 
-    def __init__(self, comm, requests: Sequence[Sequence], library, nap: Callable[[float], None] | None, lifeline):
+    def __init__(
+        self,
+        comm: Communicator,
+        requests: Sequence[Sequence[MPI.Request]],
+        library: Library,
+        nap: Callable[[float], None] | None,
+        lifeline: Lifeline | None,
+        send_straight: Callable[[Straight], MPI.Request],
+        on_close: Callable[[MpiWire], None],
+    ):
         super().__init__()
         self._comm, self._lifeline = comm, lifeline
-        self._nap = nap
+        self._nap, self._send_straight, self._on_close = nap, send_straight, on_close
         self.times_well = nap is None
-        self._waited_for, self._began = None, 0.0
+        self._waited_for: tuple[int, int, int] = (-1, 0, 0)
+        self._began = 0.0
         self._library = library
-        self._discarded: list = []
+        self._discarded: list[tuple[list[MPI.Request], np.ndarray]] = []
         self._persistent = [request for group in requests for request in group]
         self.start, self.test = library.functions
         self.requests = [(self.keep(library.handles(group)).ctypes.data, len(group)) for group in requests]
@@ -52,18 +68,26 @@ class MpiWire(Wire):
         self.on_wait = self.callback(self._wait, word, word, word, word)
         self.polls, self.yields = (_POLLS, _YIELDS) if nap is None else (_POLITE_POLLS, _POLITE_YIELDS)
 
-    def watch(self, key: tuple, epoch: Callable[[], int], messages: Messages, sources, readers, activity) -> None:
-        """Says by which name others know this wire, and who is waited for."""
+    def watch(
+        self,
+        key: tuple[Any, ...],
+        epoch: Callable[[], int],
+        messages: Messages,
+        sources: Sequence[int],
+        readers: Sequence[int],
+        activity: Activity | None,
+    ) -> None:
+        """Sets what reports of waits need: the wire's key, the members that it waits for, and its purpose."""
         self.key, self.epoch = key, epoch
         self._sources, self._readers, self.activity = sources, readers, activity
-        self._peers = [place for place, _ in messages.receives], [place for place, _ in messages.sends]
+        self._peers = [member for member, _ in messages.receives], [member for member, _ in messages.sends]
 
     def straight_sends(self, messages: Sequence[Straight]) -> Requests:
         self._free_discarded()
-        made = [self.send_straight(message) for message in messages]
+        made = [self._send_straight(message) for message in messages]
         handles = self._library.handles(made)
         self._persistent += made
-        # Whoever lets them go may be the garbage collector, in the midst of anything: they are freed later.
+        # They may be released by the garbage collector, in the middle of anything: they are freed later.
         return Requests(handles.ctypes.data, len(made), lambda: self._discarded.append((made, handles)))
 
     def _free_discarded(self) -> None:
@@ -75,7 +99,7 @@ class MpiWire(Wire):
                     request.Free()
 
     def _wait(self, address: int, value: int, member: int) -> None:
-        raise_held_back()
+        raise_postponed_interrupt()
         if self.activity is not None:
             self._comm.process.activity = self.activity
         now = time.perf_counter()
@@ -89,20 +113,20 @@ class MpiWire(Wire):
             self._lifeline.listen()
         self._comm.process.progress()
         if self._nap is None:
-            time.sleep(0)  # the interpreter's lock: a compiled loop may hold it, and others want to look around
+            time.sleep(0)  # a compiled loop may hold the interpreter's lock, which other threads need
         else:
             self._nap(now - self._began)
 
-    def hopeless(self, departed: dict[int, Departure]) -> int | None:
-        """The process that ended without writing what this one waits for."""
+    def ended_partner(self, departed: Departed) -> int | None:
+        """The process that ended without writing the word, or sending the message, that this one waits for."""
         address, value, member = self._waited_for
         if address and _word_at(address).value >= value:
             return None
         if address == 0:
-            places, value = self._peers[member], self.epoch()
+            members, value = self._peers[member], self.epoch()
         else:
-            places = [self._sources[member] if member >= 0 else self._readers[-2 - member]]
-        for process in (self._comm.processes[place] for place in places):
+            members = [self._sources[member] if member >= 0 else self._readers[-2 - member]]
+        for process in (self._comm.processes[member] for member in members):
             if process in departed and departed[process].exchanged.get(self.key, 0) < value:
                 return process
         return None
@@ -112,4 +136,4 @@ class MpiWire(Wire):
             request.Free()
         self._persistent.clear()
         self._alive.clear()
-        self.on_close(self)
+        self._on_close(self)

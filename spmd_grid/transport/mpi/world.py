@@ -1,17 +1,20 @@
-"""All that the communicators of one program share: its processes, their memory, and what watches over them."""
+"""The state that all communicators made from one user communicator share: processes, memory, and the lifeline."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import warnings
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 
-from spmd_grid.transport.communicator import Process
-from spmd_grid.transport.mpi.communicator import MpiCommunicator
+from spmd_grid.transport.communicator import Process, StartedOperation
+from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.library import MPI, abort
-from spmd_grid.transport.mpi.liveness.lifeline import Departure, Lifeline
+from spmd_grid.transport.mpi.liveness.departure import Departure
+from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
 from spmd_grid.transport.mpi.mailbox import Mailbox
 from spmd_grid.transport.mpi.node import agreed_settings, survey_node
 from spmd_grid.transport.mpi.wire import MpiWire
@@ -21,29 +24,32 @@ from spmd_grid.watch.trace.runs import trace_process
 
 __all__ = ["World"]
 
-# Of so many closed wires it is remembered how often they were used, for those who still wait for one more time.
+# The number of exchanges is remembered of at most this number of closed wires, since other processes may still wait.
 _MOST_CLOSED = 4096
 
 _CLOSED = "the program is at its end, and MPI is finalized: operations must come before that"
 
 
 class World:
-    """What all communicators made from one user communicator share."""
+    """The state of one user communicator.  Two things are common to all worlds of a process: the started operations,
+    since a wait in any world advances all of them, and the token of the gate, since a process runs one operation at a
+    time.
+    """
 
-    pending: list = []  # of this process, whatever the communicator: whoever waits moves all
-    tokens = [True]  # so is the gate: an operation at a time
-    cut_off: list[World] = []  # worlds that the user has given back, whose memory MPI may still write to
-    is_traced = False  # of the worlds of this process the first is
+    pending: list[StartedOperation] = []
+    tokens = [True]
+    cut_off: list[World] = []  # freed by the user after an operation was cut off: MPI may still write to their memory
+    is_traced = False  # whether the first world of this process is traced: others are not
 
-    def __init__(self, user_comm):
+    def __init__(self, user_comm: MPI.Intracomm):
         self.comm = user_comm.Dup()
         self.process = Process(self.comm.rank, self.comm.size, self.pending, self.tokens)
         self.alone = MPI.COMM_SELF.Dup()
         self.mailbox = Mailbox(self.comm)
-        self._control = None
-        self.groups: dict[tuple[int, ...], MpiCommunicator] = {}
+        self._control: MPI.Intracomm | None = None
+        self.groups: Mapping[tuple[int, ...], Group] = {}
         self.wires: set[MpiWire] = set()
-        self.exchanged: dict[tuple, int] = {}  # of wires that have been closed
+        self.exchanged: dict[tuple[Any, ...], int] = {}  # numbers of exchanges of closed wires
         self.polite, self.process.arena = survey_node(self.comm)
         self.lifeline: Lifeline | None = None
         if self.comm.size > 1:
@@ -54,18 +60,15 @@ class World:
             )
             self.process.gate.on_cut = self.lifeline.cut_off
         else:
-            self.process.gate.on_cut = lambda text: None  # nobody else counts on anything
+            self.process.gate.on_cut = lambda text: None  # no other process to stay in step with
         self._watches = self.lifeline is not None and watch
         self.watched = Settings()
         self._recorder: Recorder | None = None
-        self._recorders: list[int] = []  # of all processes: where they lie in their segments, or -1
+        self._recorders: list[int] = []  # of all processes: their offsets in the segments, or -1
         self.watch(agreed_settings(self.comm))
-        processes = tuple(range(self.comm.size))
-        self.everybody = self.groups[processes] = MpiCommunicator(self, processes)
-        self.everybody.comm = self.comm
 
     def watch(self, settings: Settings) -> None:
-        """Records, and looks after waits, as ``settings`` say.  Collective, with equal settings."""
+        """Records operations and watches waits as ``settings`` say.  Collective, with equal settings."""
         self.watched = settings
         if settings.records and self._recorder is None:
             self._recorder = self._make_recorder()
@@ -87,7 +90,7 @@ class World:
                 )
 
     def _neighbours(self) -> tuple[dict[int, int], np.ndarray | None]:
-        """The process numbers of the others of this node in the system, by rank, and a word of memory that they share.
+        """The system's process numbers of the others of this node, by rank, and a word of memory that they share.
 
         Collective.
         """
@@ -98,7 +101,8 @@ class World:
         node = [process for process in range(self.comm.size) if arena.base_of(process) is not None]
         word = None
         if node and offsets[node[0]] >= 0:
-            word = np.ctypeslib.as_array((ctypes.c_int64 * 1).from_address(arena.base_of(node[0]) + offsets[node[0]]))
+            base = cast(int, arena.base_of(node[0]))
+            word = np.ctypeslib.as_array((ctypes.c_int64 * 1).from_address(base + offsets[node[0]]))
         return {process: numbers[process] for process in node if process != self.comm.rank}, word
 
     def _make_recorder(self) -> Recorder:
@@ -109,7 +113,7 @@ class World:
         return Recorder(memory)
 
     def _memory_of(self, process: int) -> np.ndarray | None:
-        """The memory of the recorder of a process, where this one can read it.  Local."""
+        """The memory of the recorder of a process, if this one can read it.  Local."""
         base = self.process.arena.base_of(process)
         if base is None or not self._recorders or self._recorders[process] < 0:
             return None
@@ -126,14 +130,14 @@ class World:
             departure.received[processes] = group.received
 
     def forget(self, wire: MpiWire) -> None:
-        """A wire has been closed; how often it was used may still tell somebody that he waits in vain."""
+        """Removes a closed wire, but keeps its number of exchanges: another process may wait for one more."""
         self.wires.discard(wire)
         self.exchanged[wire.key] = wire.epoch()
         if len(self.exchanged) > _MOST_CLOSED:
             del self.exchanged[next(iter(self.exchanged))]
 
     def close(self) -> None:
-        """Frees what MPI would complain about; runs once, when the program ends."""
+        """Frees what MPI would report as leaked; runs once, when the program ends."""
         self._leave()
         self._release()
 
@@ -149,10 +153,11 @@ class World:
             group.release()
 
     def free(self) -> None:
-        """Gives all its communicators back; collective, when the user frees the communicator it was made from.
+        """Frees all its communicators, when the user frees the communicator it was made from.  Collective.
 
-        Not where an operation was cut off: its requests may be under way for ever, and must not be freed then; its
-        messages may lie anywhere, and MPI would hand them to the next communicator that it makes in the same place.
+        Nothing is freed if an operation was cut off: its requests may stay active for ever, and must not be freed
+        then; its messages may still be on their way, and MPI would deliver them to the next communicator with the same
+        context.
         """
         self._leave()
         if self.process.gate.text != _CLOSED:
@@ -160,20 +165,20 @@ class World:
             return
         self._release()
         own = [self.alone, self.comm, *([] if self._control is None else [self._control])]
-        # In an order that all agree on: which of them was first heard of differs between processes.
+        # In the same order on all processes; the order in which they were made may differ.
         groups = sorted(self.groups.values(), key=lambda group: group.processes)
         made = [group.comm for group in groups if group.comm is not None and group.comm not in own]
         for comm in made + own:
             comm.Free()
-        self.groups.clear()
+        self.groups = {}
 
 
 class _Control:
     """The side channel of the lifeline: small messages that arrive whatever the program does."""
 
-    def __init__(self, comm):
+    def __init__(self, comm: MPI.Intracomm):
         self._comm = comm
-        self._sent: list = []
+        self._sent: list[MPI.Request] = []
 
     def post_all(self, message: bytes) -> None:
         for other in range(self._comm.size):
@@ -184,10 +189,10 @@ class _Control:
         self._sent.append(self._comm.Isend([message, len(message), MPI.BYTE], other))
 
     def poll(self) -> list[tuple[int, bytes]]:
-        """The messages that have come since the last call, with their senders."""
+        """The messages that have arrived since the last call, with their senders."""
         found = []
         status = MPI.Status()
-        # Taken in the act of finding: another thread may look at the same time.
+        # A matched probe takes the message: another thread may probe at the same time.
         while (arrived := self._comm.Improbe(status=status)) is not None:
             message, source = bytearray(status.Get_count(MPI.BYTE)), status.Get_source()
             arrived.Recv([message, len(message), MPI.BYTE])

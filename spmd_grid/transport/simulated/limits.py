@@ -12,12 +12,12 @@ from spmd_grid.errors import SimulationError
 
 __all__ = ["check_ranks", "most_ranks"]
 
-_SYSTEM = 1 << 15  # Linux has as many where nobody has changed that
+_SYSTEM = 1 << 15  # the usual limit of Linux
 _MAPPINGS_PER_THREAD = 2  # its stack, and the page that guards it
 
 
 def check_ranks(ranks: int) -> None:
-    """Refuses more simulated ranks than there can be threads.  Local.  Raises SimulationError."""
+    """Raises SimulationError if there can be fewer threads than ``ranks``.  Local."""
     most = most_ranks()
     if ranks > most:
         shown = str(ranks) if ranks < 10**30 else "more than 10**30"
@@ -27,7 +27,7 @@ def check_ranks(ranks: int) -> None:
 
 
 def most_ranks() -> int:
-    """As many as this system lets one process start.  Local."""
+    """The number of threads that this system lets one process start.  Local."""
     return min(_limits(), default=_SYSTEM)
 
 
@@ -36,8 +36,8 @@ def _limits() -> Iterator[int]:
         yield int(Path("/proc/sys/kernel/threads-max").read_text())
     with suppress(OSError, ValueError):
         yield int(Path("/proc/sys/vm/max_map_count").read_text()) // _MAPPINGS_PER_THREAD
-    with suppress(OSError, ValueError):  # of a container, as it sees it
+    with suppress(OSError, ValueError):  # the limit of a container
         yield int(Path("/sys/fs/cgroup/pids.max").read_text())
     processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    if processes != resource.RLIM_INFINITY and os.getuid() != 0:  # it does not bind root
+    if processes != resource.RLIM_INFINITY and os.getuid() != 0:  # root is exempt
         yield processes

@@ -1,6 +1,6 @@
-"""What simulated ranks print, in whole lines: as it is, with the rank before each line, or kept by rank.
+"""The output of simulated ranks, in whole lines: shown, with or without labels, or kept by rank.
 
-A rank that waits for an answer (at a debugger's prompt) has the terminal for itself until it has got it.
+A rank at a debugger's prompt has the terminal for itself until the prompt is answered.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TextIO
 
-__all__ = ["Kept", "Lines", "Shown"]
+__all__ = ["KeptOutput", "LineStream", "ShownOutput"]
 
 
-class Shown:
-    """Writes what ranks print to a stream; ``label(rank)`` comes before each line where it is given."""
+class ShownOutput:
+    """Writes the output of ranks to a stream, with ``label(rank)`` before each line if that is given."""
 
-    def __init__(self, stream, label: Callable[[int | None], str] | None = None):
+    def __init__(self, stream: TextIO, label: Callable[[int | None], str] | None = None):
         self.stream = stream
         self._label = label
-        self._open: tuple | None = None  # the rank whose line has no end yet
+        self._open: tuple[int | None] | None = None  # the rank of an unfinished line
         self._lock = threading.RLock()
-        self._holder: int | None = None
+        self._holder: int | None = None  # the rank that has the terminal for itself
         self._held: list[tuple[int | None, str]] = []
 
     def write(self, rank: int | None, text: str) -> None:
@@ -30,20 +31,20 @@ class Shown:
             elif self._label is None:
                 self.stream.write(text)
             else:
-                self._write_labelled(rank, text)
+                self._write_labelled(rank, text, self._label(rank))
 
-    def _write_labelled(self, rank: int | None, text: str) -> None:
-        goes_on = self._open == (rank,)
-        if self._open is not None and not goes_on:
+    def _write_labelled(self, rank: int | None, text: str, label: str) -> None:
+        continues = self._open == (rank,)
+        if self._open is not None and not continues:
             self.stream.write("\n")
-        label, lines = self._label(rank), text.splitlines(keepends=True)
-        self.stream.write("".join(("" if goes_on and not i else label) + line for i, line in enumerate(lines)))
+        lines = text.splitlines(keepends=True)
+        self.stream.write("".join(("" if continues and not i else label) + line for i, line in enumerate(lines)))
         if lines:
             self._open = None if lines[-1].endswith("\n") else (rank,)
 
     @contextmanager
     def held_by(self, rank: int) -> Iterator[None]:
-        """What other ranks print meanwhile comes afterwards."""
+        """Holds back the output of other ranks within the ``with``."""
         with self._lock:
             self._holder = rank
         try:
@@ -58,13 +59,13 @@ class Shown:
         self.stream.flush()
 
 
-class Kept:
-    """Keeps what ranks print in ``texts``, by rank; what threads print that are no ranks comes under None.
+class KeptOutput:
+    """Keeps the output of ranks in ``texts``, by rank; that of threads that are no ranks under None.
 
-    ``labels``: what the ranks were called in the end.
+    ``labels``: the labels of the ranks at the end.
     """
 
-    def __init__(self, stream):
+    def __init__(self, stream: TextIO):
         self.stream = stream
         self.texts: dict[int | None, str] = {}
         self.labels: dict[int | None, str] = {None: "[-] "}
@@ -76,28 +77,28 @@ class Kept:
         pass
 
 
-class Lines:
-    """A stream shared by threads: passes on what each writes in whole lines, or when it flushes.
+class LineStream:
+    """A stream shared by threads: passes on the whole lines of each, and the rest when it flushes.
 
-    ``rank()`` is that of the calling thread.
+    ``rank()``: the rank of the calling thread.
     """
 
-    def __init__(self, page: Shown | Kept, rank: Callable[[], int | None]):
-        self._page, self._rank = page, rank
+    def __init__(self, output: ShownOutput | KeptOutput, rank: Callable[[], int | None]):
+        self._output, self._rank = output, rank
         self._local = threading.local()
 
     def write(self, text: str) -> int:
         whole, newline, rest = (getattr(self._local, "text", "") + text).rpartition("\n")
         self._local.text = rest
         if newline:
-            self._page.write(self._rank(), whole + newline)
+            self._output.write(self._rank(), whole + newline)
         return len(text)
 
     def flush(self) -> None:
         text, self._local.text = getattr(self._local, "text", ""), ""
         if text:
-            self._page.write(self._rank(), text)
-        self._page.flush()
+            self._output.write(self._rank(), text)
+        self._output.flush()
 
-    def __getattr__(self, name: str):
-        return getattr(self._page.stream, name)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._output.stream, name)

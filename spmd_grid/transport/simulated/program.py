@@ -1,7 +1,7 @@
-"""Whole programs on simulated ranks: the file that ``mpirun -n N python app.py`` runs, unchanged.
+"""Whole programs on simulated ranks: the same file that ``mpirun -n N python app.py`` runs.
 
-Every rank executes the file in a ``__main__`` of its own, and what it prints comes in whole lines.  What it imports is
-shared, as threads share modules.  ``breakpoint()`` stops the rank that comes to it, while the others run on.
+Every rank executes the file in a ``__main__`` of its own, and its output is shown in whole lines.  Imported modules are
+shared, as among threads.  ``breakpoint()`` stops the rank that calls it, while the others run on.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.launch import current_world, run_programs
-from spmd_grid.transport.simulated.output import Kept, Lines, Shown
+from spmd_grid.transport.simulated.output import KeptOutput, LineStream, ShownOutput
 from spmd_grid.transport.simulated.random_states import RandomStates
 from spmd_grid.transport.simulated.scheduler import Scheduler
 
@@ -30,19 +32,20 @@ def run_program(
     seed: int | None = None,
     *,
     labelled: bool = False,
-    kept: tuple[Kept, Kept] | None = None,
+    kept: tuple[KeptOutput, KeptOutput] | None = None,
 ) -> None:
     """Runs the program file on simulated ranks; raises as ``run_spmd`` does.
 
-    With a seed, ``random`` and ``numpy.random`` give the same numbers in every run, others on each rank, and messages
-    may keep their senders waiting.  ``labelled``: every line begins with its rank.  ``kept``: takes what is printed on
-    standard output and standard error, which then is not shown; breakpoints are passed by.
+    With a seed, ``random`` and ``numpy.random`` give the same numbers in every run, different ones on each rank, and
+    messages may keep their senders waiting.  ``labelled``: every line begins with its rank.  ``kept``: collect standard
+    output and standard error, which then are not shown; breakpoints are ignored.
     """
     code = compile(Path(path).read_bytes(), path, "exec")
-    mains = _Mains(sys.modules["__main__"])
-    crew = _Ranks()
-    out, err = kept or (Shown(sys.stdout, crew.label if labelled else None), Shown(sys.stderr, crew.label))
-    streams = Lines(out, crew.rank), Lines(err, crew.rank)
+    mains = _MainModules(sys.modules["__main__"])
+    ranks_here = _RankThreads()
+    shown = ShownOutput(sys.stdout, ranks_here.label if labelled else None), ShownOutput(sys.stderr, ranks_here.label)
+    out, err = kept or shown
+    streams = LineStream(out, ranks_here.rank), LineStream(err, ranks_here.rank)
     numbers = None if seed is None else RandomStates(ranks)
 
     def prepare(scheduler: Scheduler) -> None:
@@ -53,23 +56,23 @@ def run_program(
     def execute(rank: int) -> None:
         module = ModuleType("__main__")
         module.__file__ = path
-        module.__builtins__ = builtins
+        vars(module)["__builtins__"] = builtins
         mains.enter(module)
-        crew.enter(rank)
+        ranks_here.enter(rank)
         try:
             exec(code, module.__dict__)
         finally:
             for lines in streams:
                 lines.flush()
-            for page in kept or ():
-                page.labels[rank] = crew.label(rank)
+            for output in kept or ():
+                output.labels[rank] = ranks_here.label(rank)
 
     previous = sys.argv, sys.path, sys.modules["__main__"], sys.stdout, sys.stderr, sys.breakpointhook
     sys.argv = [path, *args]
     sys.path = [str(Path(path).resolve().parent), *sys.path[1:]]
     sys.modules["__main__"] = mains
     sys.stdout, sys.stderr = streams[0], streams[1] if labelled or kept else sys.stderr
-    sys.breakpointhook = _no_breakpoint if kept else crew.breakpoint_hook(out, sys.breakpointhook)
+    sys.breakpointhook = _no_breakpoint if kept else ranks_here.breakpoint_hook(shown[0], sys.breakpointhook)
     try:
         run_programs([partial(execute, rank) for rank in range(ranks)], seed, prepare=prepare)
     finally:
@@ -78,29 +81,29 @@ def run_program(
             numbers.leave()
 
 
-class _Ranks:
-    """Which rank a thread is, and what it is called."""
+class _RankThreads:
+    """The ranks of threads, and their labels."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._local = threading.local()
-        self._processes: dict[int, object] = {}
+        self._processes: dict[int, Process] = {}
 
     def enter(self, rank: int) -> None:
         self._local.rank = rank
         self._processes[rank] = current_world().process
 
     def rank(self) -> int | None:
-        """That of the calling thread; None where a program has made the thread itself."""
+        """The rank of the calling thread; None if the program has made the thread itself."""
         return getattr(self._local, "rank", None)
 
     def label(self, rank: int | None) -> str:
         """``[2 (1, 0)] ``: the rank, with its coordinates once it has made a grid."""
         return "[-] " if rank is None else f"[{self._processes[rank].label().removeprefix('rank ')}] "
 
-    def breakpoint_hook(self, out: Shown, otherwise: Callable) -> Callable:
-        """What ``breakpoint()`` calls: a debugger that knows of ranks, unless another one is asked for."""
+    def breakpoint_hook(self, out: ShownOutput, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """The hook of ``breakpoint()``: a debugger that shows the rank, unless another one is requested."""
 
-        def stop(*args, **options):
+        def stop(*args: Any, **options: Any) -> Any:
             rank = self.rank()
             if rank is None or os.environ.get("PYTHONBREAKPOINT"):
                 return otherwise(*args, **options)
@@ -112,12 +115,12 @@ class _Ranks:
         return stop
 
 
-def _no_breakpoint(*args, **options) -> None:
+def _no_breakpoint(*args: Any, **options: Any) -> None:
     pass
 
 
-class _Mains(ModuleType):
-    """What ``sys.modules["__main__"]`` is meanwhile: to each rank its own, to other threads the launcher's."""
+class _MainModules(ModuleType):
+    """The module ``__main__`` during a run: each rank sees its own, other threads the launcher's."""
 
     def __init__(self, launcher: ModuleType):
         super().__init__("__main__")
@@ -127,12 +130,12 @@ class _Mains(ModuleType):
     def enter(self, module: ModuleType) -> None:
         object.__getattribute__(self, "_local").module = module
 
-    def __getattribute__(self, name: str):
+    def __getattribute__(self, name: str) -> Any:
         own = object.__getattribute__
         if name == "enter":
             return own(self, name)
         return getattr(getattr(own(self, "_local"), "module", own(self, "_launcher")), name)
 
-    def __setattr__(self, name: str, value) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         own = object.__getattribute__
         setattr(getattr(own(self, "_local"), "module", own(self, "_launcher")), name, value)

@@ -1,7 +1,7 @@
-"""Waits that take too long among simulated ranks: looked for by the thread that waits for them all.
+"""Waits of simulated ranks that take too long, found by the thread that waits for all ranks.
 
-Where a rank computes in C and keeps the interpreter's lock, that thread cannot look, nor can anybody go on.  After a
-while `faulthandler` ends the process: it needs no interpreter, and shows where every thread is.
+If a rank computes in C and holds the interpreter's lock, no other thread can run.  After a while `faulthandler` ends
+the process: it needs no interpreter, and prints the position of every thread.
 """
 
 from __future__ import annotations
@@ -11,31 +11,33 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from types import FrameType
 
 from spmd_grid.errors import HangError
+from spmd_grid.transport.simulated.world import ThreadWorld
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.clocks import stops_clocks
 from spmd_grid.watch.hang_report import RankState, ended_state, picture
 
 __all__ = ["RunWatch"]
 
-# After so many limits in which nobody could look.
+# The number of time limits after which `faulthandler` ends a process in which no thread could look.
 _LAST_RESORT = 3
 
 
 class RunWatch:
-    """The watch of one run: of a `ThreadWorld`, whose ranks run in ``threads`` (identifiers by rank, while they run).
+    """The watch of one run; ``threads``: identifiers of the ranks' threads, by rank, while they run.
 
-    While any rank is being debugged, or prepares an operation, nobody waits too long, and all clocks start anew.
+    While any rank is being debugged, or prepares an operation, no wait is too long, and all clocks restart.
     """
 
-    def __init__(self, world, threads: Mapping[int, int]):
+    def __init__(self, world: ThreadWorld, threads: Mapping[int, int]):
         self._world, self._threads = world, threads
         self._clocks_from = float("-inf")
         self._armed_at = 0.0  # 0: not armed
 
     def look(self) -> None:
-        """Ends the run if a rank waits for longer than the limit.  Raises nothing: the run fails."""
+        """Makes the run fail if a rank waits for longer than the limit."""
         limit = self._world.watched.timeout
         if limit is None:
             return
@@ -50,11 +52,11 @@ class RunWatch:
             self._world.scheduler.stop(HangError(picture(self._states(at), limit)))
 
     def close(self) -> None:
-        """The run is over."""
+        """Ends the watch of a run that is over."""
         if self._armed_at:
             faulthandler.cancel_dump_traceback_later()
 
-    def _states(self, frames: Mapping[int, object]) -> dict[int, RankState]:
+    def _states(self, frames: Mapping[int, FrameType]) -> dict[int, RankState]:
         states = {}
         for process in self._world.processes:
             if self._world.scheduler.has_ended(process.rank):
@@ -66,7 +68,8 @@ class RunWatch:
         return states
 
     def _arm(self, limit: float, now: float) -> None:
-        if self._world.size > 1 and (not self._armed_at or now - self._armed_at > limit / 2):
-            with suppress(OSError, ValueError, AttributeError):  # no standard error
-                faulthandler.dump_traceback_later(_LAST_RESORT * limit, exit=True, file=sys.__stderr__)
+        stream = sys.__stderr__
+        if stream is not None and self._world.size > 1 and (not self._armed_at or now - self._armed_at > limit / 2):
+            with suppress(OSError, ValueError, AttributeError):  # not a file
+                faulthandler.dump_traceback_later(_LAST_RESORT * limit, exit=True, file=stream)
                 self._armed_at = now

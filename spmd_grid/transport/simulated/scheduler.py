@@ -1,10 +1,10 @@
-"""Who runs among simulated ranks: waiting, waking, deadlocks and the end of a run.
+"""The scheduler of simulated ranks: turns, waits, deadlocks and the end of a run.
 
-Ranks are threads.  In the free mode they run side by side (compiled kernels release the GIL).  With a seed exactly
-one runs at a time, and the seed alone decides who goes on at each communication, so a run can be repeated; it decides
-too which of several messages a receive from anybody takes, and, where that is wanted (``may_keep_waiting``), which
-messages that nobody has asked for keep their senders waiting.  All bookkeeping happens under one lock, hence "every
-rank waits" is known at the moment it becomes true.
+Ranks are threads.  Without a seed they run side by side (compiled kernels release the GIL).  With a seed exactly one
+runs at a time, and the seed alone decides which rank goes on at each communication, so a run can be repeated.  It also
+decides which of several messages a receive from any source takes, and, after ``may_keep_waiting``, which unreceived
+messages keep their senders waiting.  All bookkeeping happens under one lock, so a deadlock is known at the moment it
+arises.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ __all__ = ["RankStopped", "Scheduler", "Wait"]
 
 RUNNING, READY, WAITING, ENDED = "running", "ready", "waiting", "ended"
 
-# With a seed, ranks that do nothing but ask whether requests are done get on by themselves no more after this many
-# times per rank: every one that could run has had its turn again and again.
-_MOST_LOOKS = 2_000
+# With a seed, ranks that only test requests are deadlocked after this number of tests per rank: every rank that could
+# run has had its turn again and again.
+_MOST_TESTS = 2_000
 
-# How many of the messages that nobody has asked for keep their senders waiting: a run has one of these habits.
-_HABITS = 0.0, 0.5, 1.0
+# The part of the unreceived messages that keep their senders waiting; the seed chooses one for the whole run.
+_PENDING_PARTS = 0.0, 0.5, 1.0
 
 
 class RankStopped(BaseException):
-    """Unwinds a rank after another one failed; a BaseException, so that programs do not swallow it."""
+    """Unwinds a rank after another one failed; a BaseException, so that programs do not catch it."""
 
 
 @dataclass(slots=True)
 class Wait:
-    """What a rank waits for: when it may go on, in words, and the ranks that could let it.
+    """The wait of a rank: its condition, its description, and the ranks that can end it.
 
-    ``needs_all``: it needs every one of ``awaited()``, rather than any one of them.
+    ``needs_all``: whether all ranks of ``awaited()`` are needed, rather than any one of them.
     """
 
     ready: Callable[[], bool]
@@ -48,9 +48,9 @@ class Wait:
 class Scheduler:
     """Lets ``size`` rank threads wait for one another.
 
-    ``lock`` guards everything that ranks share.  ``wake`` is called with it held, the others without.
-    ``failure`` is the first error of the run and ``failed_rank`` the rank it came from (None: from all of them).
-    ``on_turn``: called, with a seed, by every rank that goes on, with its number.
+    ``lock`` guards everything that ranks share.  ``wake`` is called with it held, the other methods without.
+    ``failure``: the first error of the run; ``failed_rank``: the rank that raised it (None: all of them).
+    ``on_turn``: with a seed, called by every rank that goes on, with its number.
     """
 
     def __init__(self, size: int, seed: int | None):
@@ -59,15 +59,15 @@ class Scheduler:
         self.failure: BaseException | None = None
         self.failed_rank: int | None = None
         self.on_turn: Callable[[int], None] | None = None
-        self._is_off = False  # whether an operation was cut off: nobody waits any more, and the gates say why
+        self._is_off = False  # whether an operation was cut off: no rank waits any more, and the gates raise the error
         self._random = None if seed is None else random.Random(seed)
-        self._habit = 0.0
-        self._looks: list[int] = []  # the ranks that have looked in vain since anything else happened
+        self._pending_part = 0.0
+        self._tests: list[int] = []  # the ranks that have tested requests, since anything else happened
         self._state = [RUNNING if seed is None else READY] * size
-        self._waits: list[Wait | None] = [None] * size
+        self._waits: dict[int, Wait] = {}  # by rank
         self._active = size
         self._ended: dict[int, SystemExit | None] = {}
-        # A rank that may not run waits at its gate, a lock that whoever lets it run releases.
+        # A rank that may not run waits at its gate, a lock that is released to let it run.
         self._gates = [threading.Lock() for _ in range(size)]
         for gate in self._gates:
             gate.acquire()
@@ -80,32 +80,33 @@ class Scheduler:
         self._check()
 
     def look(self, rank: int) -> None:
-        """As ``switch``, of a rank that has asked in vain whether a request is done."""
+        """As ``switch``, for a rank that has tested a request that was not complete."""
         if self._random is not None:
-            self._looks.append(rank)
-            if len(self._looks) > _MOST_LOOKS * self.size:
+            self._tests.append(rank)
+            if len(self._tests) > _MOST_TESTS * self.size:
                 with self.lock:
                     text = "no simulated rank goes on: they ask again and again whether requests are done"
                     self._fail(None, DeadlockError(f"{text}\n{self._report()}"))
         self._switch(rank)
 
     def switch(self, rank: int) -> None:
-        """A point where, with a seed, another rank may go on; every communication passes one."""
-        self._looks.clear()
+        """A point at which, with a seed, another rank may go on; every communication passes one."""
+        self._tests.clear()
         self._switch(rank)
 
-    def any_of(self, options: Sequence):
-        """One of them, by the seed; without one, the first.  Called with the lock held."""
+    def any_of(self, options: Sequence[int]) -> int:
+        """One of ``options``, chosen by the seed; without a seed, the first.  Called with the lock held."""
         return options[0] if self._random is None else self._random.choice(options)
 
     def may_keep_waiting(self) -> None:
-        """From now on a message that nobody has asked for may keep its sender waiting, as the seed decides."""
+        """From now on unreceived messages may keep their senders waiting, as the seed decides."""
         if self._random is not None:
-            self._habit = self._random.choice(_HABITS)
+            self._pending_part = self._random.choice(_PENDING_PARTS)
 
     def keeps_waiting(self) -> bool:
-        """Whether a message that nobody has asked for yet keeps its sender waiting.  Called with the lock held."""
-        return self._habit > 0 and self._random is not None and self._random.random() < self._habit
+        """Whether the message that is being sent keeps its sender waiting.  Called with the lock held."""
+        part = self._pending_part
+        return part > 0 and self._random is not None and self._random.random() < part
 
     def _await_turn(self, rank: int) -> None:
         self._gates[rank].acquire()
@@ -128,17 +129,17 @@ class Scheduler:
     def wait(self, rank: int, wait: Wait, prepare: Callable[[], None]) -> bool:
         """Waits until ``wait.ready()``, or an operation was cut off.
 
-        False, at once, while another thread of the rank waits.
-        ``prepare`` is called under the lock, each time before it waits: it tells those that will end it.
+        Returns False, at once, while another thread of the rank waits.
+        ``prepare`` is called under the lock, each time before it waits: it registers the rank to be woken.
         """
         with self.lock:
-            if self._waits[rank] is not None and not self._is_off:
+            if rank in self._waits and not self._is_off:
                 return False
             self._waits[rank] = wait
         try:
             self._wait(rank, wait, prepare)
         finally:
-            self._waits[rank] = None
+            self._waits.pop(rank, None)
         return True
 
     def _wait(self, rank: int, wait: Wait, prepare: Callable[[], None]) -> None:
@@ -158,15 +159,15 @@ class Scheduler:
             self._await_turn(rank)
 
     def break_off(self, bar: Callable[[], None]) -> None:
-        """An operation was cut off: whoever waits goes on, now and ever after; whoever looks is told by its gate.
+        """Ends all waits, now and from now on, after an operation was cut off; the gates raise the error.
 
-        ``bar()`` shuts the gates, under the lock: of two ranks that are cut off at once only one says why, and no rank
-        that finds its gate shut ends the program while another one still waits for it.
+        ``bar()`` bars the gates, under the lock: of two ranks that are cut off at once only one gives the reason, and
+        no rank that finds its gate barred ends the program while another one still waits for it.
 
-        The calling rank may have been cut off in the midst of waiting: its own state tells nothing, and it may hold the
+        The calling rank may have been cut off while it was waiting: its own state may be wrong, and it may hold the
         lock.
         """
-        while self.lock._is_owned():
+        while self.lock._is_owned():  # type: ignore[attr-defined]
             self.lock.release()
         with self.lock:
             bar()
@@ -181,7 +182,7 @@ class Scheduler:
                     gate.release()
 
     def wake(self, rank: int) -> None:
-        """Lets a waiting rank look again whether it may go on."""
+        """Lets a waiting rank check again whether it can go on."""
         if self._state[rank] is WAITING:
             self._active += 1
             if self._random is None:
@@ -191,7 +192,7 @@ class Scheduler:
                 self._state[rank] = READY
 
     def end(self, rank: int, exit_: SystemExit | None = None) -> None:
-        """A rank's program is over: by ``sys.exit`` if ``exit_`` is given, else by a plain return."""
+        """Ends a rank whose program is over: by ``sys.exit`` if ``exit_`` is given, else by a plain return."""
         with self.lock:
             self._leave(rank)
             self._ended[rank] = exit_
@@ -209,7 +210,7 @@ class Scheduler:
             self._hand_over()
 
     def fail(self, rank: int, failure: BaseException) -> None:
-        """A rank's program raised: the first failure ends the run, and every waiting rank unwinds."""
+        """Ends a rank whose program raised: the first failure ends the run, and every waiting rank unwinds."""
         with self.lock:
             self._leave(rank)
             self._fail(rank, failure)
@@ -234,7 +235,7 @@ class Scheduler:
         self._state[rank] = ENDED
 
     def _hand_over(self) -> None:
-        """With a seed: lets one of the ready ranks run, if none does."""
+        """With a seed, lets one of the ready ranks run, if none runs."""
         if self._random is None or RUNNING in self._state:
             return
         ready = [rank for rank, state in enumerate(self._state) if state is READY]
@@ -247,7 +248,7 @@ class Scheduler:
         if self.failure is not None:
             return
         self.failure, self.failed_rank = failure, rank
-        self._random = None  # order matters no more: all unwind at once
+        self._random = None  # the order no longer matters: all unwind at once
         for other in range(self.size):
             if self._state[other] is READY:
                 self._state[other] = RUNNING
@@ -265,7 +266,7 @@ class Scheduler:
         self._fail(gone[0], RankEndedError(text, gone[0]))
 
     def _report(self) -> str:
-        """One line per rank; of many ranks, the first."""
+        """A line for each rank; of many ranks, the first ones."""
         lines = [self._line(rank) for rank in range(self.size)]
         return "\n".join(lines[:64] + [f"  ... and {len(lines) - 64} more ranks"] * (len(lines) > 64))
 
@@ -273,17 +274,17 @@ class Scheduler:
         if self._state[rank] is ENDED:
             return f"  rank {rank} has ended"
         if self._state[rank] is not WAITING:
-            return f"  rank {rank} " + ("looks whether requests are done" if rank in self._looks else "runs")
+            return f"  rank {rank} " + ("looks whether requests are done" if rank in self._tests else "runs")
         awaited = [str(other) for other in self._waits[rank].awaited()]
         whom = ", ".join(awaited[:8]) + (", ..." if len(awaited) > 8 else "")
         link = " and " if self._waits[rank].needs_all else " or "
         whom = link.join(awaited) if len(awaited) == 2 else whom
-        whom = f"rank{'s' * (len(awaited) > 1)} {whom}" if awaited else "nobody"
+        whom = f"rank{'s' * (len(awaited) > 1)} {whom}" if awaited else "no rank"
         return f"  rank {rank} waits in {self._waits[rank].describe()} for {whom}"
 
 
 def _how(exit_: SystemExit | None) -> str:
-    """How a rank ended, in words."""
+    """A description of how a rank ended."""
     if exit_ is None:
         return "returned from the program"
     return f"called sys.exit({'' if exit_.code is None else repr(exit_.code)})"

@@ -1,32 +1,35 @@
 """The wire of simulated ranks: every message and every wait goes through the scheduler.
 
-So compiled loops, too, take part in seeds and deadlock reports, and one that holds the interpreter's lock lets the
-other ranks run wherever it waits.
+So seeds and deadlock reports cover compiled loops too, and a loop that holds the interpreter's lock lets the other
+ranks run wherever it waits.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
+
+from spmd_grid.transport.activity import Activity
+from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.simulated.messages import Receive, Request
 from spmd_grid.transport.wire import Messages, Wire
 
 __all__ = ["PostedWord", "ThreadWire"]
 
-_INCOMING, _OUTGOING, _SHORT = 1, 2, 3  # what stands for the addresses of request handles
+_INCOMING, _OUTGOING, _SHORT = 1, 2, 3  # in place of addresses of request handles
 
 _word_at = ctypes.c_int64.from_address
 
 
-class PostedWord:
-    """Stands among requests: complete when the word at ``address`` is at least ``value``; ``source`` writes it."""
+class PostedWord(Request):
+    """A request that is complete when the word at ``address``, which ``source`` writes, is at least ``value``."""
 
-    __slots__ = ("_address", "_value", "processes", "source", "waiter")
+    __slots__ = ("_address", "_value")
 
     def __init__(self, processes: tuple[int, ...], address: int, value: int, source: int):
-        self.processes = processes
-        self.source = source
-        self.waiter: int | None = None
+        super().__init__(processes, source)
         self._address, self._value = address, value
 
     @property
@@ -37,17 +40,28 @@ class PostedWord:
 class ThreadWire(Wire):
     """The wire between one simulated rank and its neighbours.
 
-    ``receive(buffer, member)`` starts a receive, ``send(buffer, member)`` sends, ``wake(members)`` lets members look.
+    ``receive(buffer, member)`` starts a receive, ``send(buffer, member)`` sends, and ``wake(members)`` lets members
+    check again whether they can go on.
     """
 
     calls_back = True
 
-    def __init__(self, comm, messages: Messages, receive, send, wake, sources, readers, activity):
+    def __init__(
+        self,
+        comm: Communicator,
+        messages: Messages,
+        receive: Callable[[np.ndarray, int], Receive],
+        send: Callable[[np.ndarray, int], None],
+        wake: Callable[[Iterable[int]], None],
+        sources: Sequence[int],
+        readers: Sequence[int],
+        activity: Activity | None,
+    ):
         super().__init__()
         self._comm, self._messages, self.activity = comm, messages, activity
         self._receive, self._send, self._wake = receive, send, wake
         self._sources, self._readers = sources, readers
-        self._receiving: list = []
+        self._receiving: list[Receive] = []
         word, number = ctypes.c_int64, ctypes.c_int
         self.start = self.callback(self._start, number, number, word)
         self.test = self.callback(self._test, number, number, word, word, word)
@@ -70,18 +84,18 @@ class ThreadWire(Wire):
     def _wait(self, address: int, value: int, member: int) -> None:
         process, wait_all = self._comm.process, self._comm.wait_all
         process.activity, recorder = self.activity, process.recorder
-        requests = [self._posted(address, value, member)] if address else self._receiving
+        requests: Sequence[Request] = [self._posted(address, value, member)] if address else self._receiving
         if recorder is not None and recorder.is_idle:
             recorder.run(self, None, wait_all, requests)
         else:
             wait_all(requests)
 
-    def _announce(self, *_) -> None:
+    def _announce(self, *_: int) -> None:
         self._wake({*self._sources, *self._readers})
 
     def _posted(self, address: int, value: int, member: int) -> PostedWord:
-        place = self._sources[member] if member >= 0 else self._readers[-2 - member]
-        return PostedWord(self._comm.processes, address, value, place)
+        source = self._sources[member] if member >= 0 else self._readers[-2 - member]
+        return PostedWord(self._comm.processes, address, value, source)
 
-    def waits(self, words: Sequence[tuple[int, int, int]] = ()) -> list:
-        return [self._posted(*word) for word in words] + self._receiving
+    def waits(self, words: Sequence[tuple[int, int, int]] = ()) -> list[Request]:
+        return [*[self._posted(*word) for word in words], *self._receiving]

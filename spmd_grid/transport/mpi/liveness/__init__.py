@@ -1,1 +1,1 @@
-"""Ends of processes under MPI: exits, deaths, signals, forks and hangs, told to those who wait."""
+"""Ends of processes under MPI: exits, deaths, signals, forks and hangs, reported to the processes that wait."""

@@ -1,9 +1,9 @@
-"""What an MPI library would leave behind if the job were killed now.
+"""Files that an MPI library would leave behind if the job were killed.
 
-MPICH's processes of a node share a file in /dev/shm, whose name it removes when MPI is finalized: a job that is
+MPICH's processes of a node share a file in /dev/shm, whose name MPICH removes when MPI is finalized: a job that is
 aborted or killed leaves it, some MiB each time, in a file system that containers keep small.  Once every process of
-the node has mapped the file nobody needs the name, and without one the system takes the file back with its last
-process.  (Open MPI's launcher clears up after its processes; UCX and MPICH's windows remove names at once.)
+the node has mapped the file, the name is no longer needed; without it the system frees the file with its last process.
+(Open MPI's launcher cleans up after its processes; UCX and MPICH's windows remove names at once.)
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _FOLDER, _PREFIX = "/dev/shm", "mpich_shm_"
 
 
 def unlink_mapped(maps: str | None = None) -> list[str]:
-    """Removes the names of MPICH's files that this process has mapped and owns; those removed.
+    """Removes the names of MPICH's files that this process has mapped and owns; the names that were removed.
 
-    Local; one process of a node calls it, when all of the node have come out of ``MPI_Init``.  ``maps``: the text of
-    /proc/self/maps.  Where anything is in the way, the name stays.
+    Local; one process of a node calls it, when all of the node have returned from ``MPI_Init``.  ``maps``: the text of
+    /proc/self/maps.  A name that cannot be removed stays.
     """
     removed = []
     with suppress(OSError):
@@ -34,7 +34,7 @@ def unlink_mapped(maps: str | None = None) -> list[str]:
 
 
 def _is_mine(path: str) -> bool:
-    """Whether it is still there, a plain file directly in the folder, and this user's."""
+    """Whether the file exists, lies directly in the folder, and belongs to this user."""
     folder, name = os.path.split(path)
     with suppress(OSError):
         return folder == _FOLDER and name.startswith(_PREFIX) and os.lstat(path).st_uid == os.geteuid()

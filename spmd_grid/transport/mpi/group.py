@@ -1,0 +1,44 @@
+"""An ordered group of MPI processes, and what one member has done in it."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from spmd_grid.transport.mpi.library import MPI
+from spmd_grid.transport.mpi.liveness.departure import Departed, absent_member
+
+__all__ = ["GROUP_NAME_BYTES", "Group", "group_name"]
+
+GROUP_NAME_BYTES = 16
+
+
+class Group:
+    """The members of a group and the counts that the lifeline compares between processes.
+
+    ``entered``: number of meetings that this member has entered; ``sent``, ``received``: numbers of frames, by member.
+    ``comm``: MPI's communicator, made when the members first meet.  ``is_open``: whether they have met, and agree on
+    their order.
+    """
+
+    def __init__(self, processes: tuple[int, ...], process: int):
+        self.rank = processes.index(process)
+        self.size = len(processes)
+        self.processes = processes
+        self.name = group_name(processes)
+        self.comm: MPI.Intracomm = None  # type: ignore[assignment]  # until the members first meet
+        self.is_open = False
+        self.entered = 0
+        self.sent = [0] * self.size
+        self.received = [0] * self.size
+
+    def ended_partner(self, departed: Departed) -> int | None:
+        """The member that ended before it entered the meeting in which this one is."""
+        return absent_member(self.processes, self.entered, departed)
+
+    def release(self) -> None:
+        """Frees the requests that were made for the group.  Local."""
+
+
+def group_name(processes: tuple[int, ...]) -> bytes:
+    """Bytes that differ between any two groups of a program."""
+    return blake2b(repr(processes).encode(), digest_size=GROUP_NAME_BYTES).digest()
