@@ -17,10 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from spmd_grid.transport.launch import current_world
 
-# For ``jobs``, which starts whole programs, ``patience`` with them, and the table of the drills.
-sys.path += [str(Path(__file__).resolve().parent / room) for room in ("transport", "drills")]
-
-pytest_plugins = ["spmd_grid.testing.plugin", "drill_table"]
+pytest_plugins = ["spmd_grid.testing.plugin", "support.drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 STARTS_PROGRAMS = {"subprocess", "run_in_time", "run_job", "needs_mpiexec", "needs_mpich"}  # names in modules that do

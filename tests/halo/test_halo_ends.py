@@ -4,8 +4,8 @@ import sys
 from itertools import product
 
 import pytest
-from jobs import run_job
-from patience import in_time
+from support.jobs import run_job
+from support.patience import in_time
 
 OPEN = """
 import gc, sys, time

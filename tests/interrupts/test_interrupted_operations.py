@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 import rounds
-from interrupting import Events, Interrupt, TimeLimit
+from support.interrupting import Events, Interrupt, TimeLimit
 
 import spmd_grid as sg
 

@@ -1,17 +1,11 @@
 """Exceptions at random moments of random programs, and the cases that these have brought to light."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
-
-sys.path += [str(Path(__file__).resolve().parents[1] / room) for room in ("interrupts", "properties")]
-
-from draws import RandomDraw
-from interrupted_program import draw_interruptions, faults_of, play_interrupted
-from interrupting import Events, Interrupt
-from program_generator import make_program
-from program_steps import PATHS
+from support.draws import RandomDraw
+from support.interrupting import Events, Interrupt
+from support.programs.generator import make_program
+from support.programs.interrupted import draw_interruptions, faults_of, play_interrupted
+from support.programs.steps import PATHS
 
 import spmd_grid as sg
 

@@ -6,7 +6,7 @@ What has no room there goes in messages: slower, with the same results.
 from pathlib import Path
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 HERE = Path(__file__).resolve().parent
 

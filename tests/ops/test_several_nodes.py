@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 HERE = Path(__file__).resolve().parent
 

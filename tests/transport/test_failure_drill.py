@@ -7,8 +7,8 @@ import sys
 import time
 
 import pytest
-from jobs import Job, mpi_command, needs_mpiexec, run_job
-from patience import in_time
+from support.jobs import Job, mpi_command, needs_mpiexec, run_job
+from support.patience import in_time
 
 from spmd_grid.errors import TransportError
 

@@ -1,7 +1,7 @@
 """A process that may open almost no files: the job ends soon with the reason, or goes on without shared memory."""
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 PROGRAM = """
 import os, resource, sys

@@ -1,7 +1,7 @@
 """send and recv by the part of the library that carries messages between hosts, on one host."""
 
 import pytest
-from jobs import needs_mpich, run_job
+from support.jobs import needs_mpich, run_job
 
 PINGS = """
 import sys

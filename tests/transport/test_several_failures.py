@@ -1,7 +1,7 @@
 """Several processes fail at once, or one while another leaves: the job ends soon, and shows why."""
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 PROGRAM = """
 import sys, time, atexit, threading

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from jobs import run_job
-from patience import at_growing_scales
+from support.jobs import run_job
+from support.patience import at_growing_scales
 
 from spmd_grid.cli.main import main
 from spmd_grid.errors import OutputError

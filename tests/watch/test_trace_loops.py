@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from jobs import run_job
-from patience import at_growing_scales
+from support.jobs import run_job
+from support.patience import at_growing_scales
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main
