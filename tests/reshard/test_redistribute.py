@@ -72,11 +72,6 @@ def test_all_pairs(grid_shape, ndim, slices):
     check_pairs(grid_shape, ndim, 1)
 
 
-def test_how_many_pairs_there_are():
-    counts = [[len(all_split_axes(len(grid), ndim)) ** 2 for ndim in (1, 2, 3)] for grid in GRIDS]
-    assert counts == [[4, 9, 16], [4, 9, 16], [25, 121, 361], [256, 2401, 11236], [256, 2401, 11236]]
-
-
 # -- block rules, halos, partial sums, other grids ---------------------------------------------------------------------
 
 SOME_GRIDS = [*GRIDS, (3, 1, 2), (4, 2), (6,), (4, 3), (1,)]
