@@ -55,14 +55,14 @@ def check_pairs(grid_shape, ndim, part):
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 @pytest.mark.parametrize("grid_shape", GRIDS, ids=str)
 def test_pairs(grid_shape, ndim):
-    check_pairs(grid_shape, ndim, 1 / 25)
+    check_pairs(grid_shape, ndim, 1 / 60)
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 @pytest.mark.parametrize("grid_shape", GRIDS, ids=str)
 def test_pairs_in_slices(grid_shape, ndim, monkeypatch):
     monkeypatch.setattr(redistribute, "_SLICE_BYTES", 16)
-    check_pairs(grid_shape, ndim, 1 / 40)
+    check_pairs(grid_shape, ndim, 1 / 100)
 
 
 @pytest.mark.full

@@ -164,7 +164,6 @@ def shared_files(folder):
 
 TARGETS = {"launcher": [-1], "group": [-2], "last rank": [-3], "all ranks": [0, 1]}
 SAMPLE = [
-    ("collective", "launcher", 2),
     ("recv", "last rank", 2),
     ("loop", "launcher", 2),
     ("end", "last rank", 2),

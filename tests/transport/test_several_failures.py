@@ -38,7 +38,7 @@ if way == "in a handler at exit" and me == 0:
 WAYS = [
     "all raise others",
     "one raises, others exit",
-    "one exits, others raise",
+    pytest.param("one exits, others raise", marks=pytest.mark.full),
     "while handling another",
     "in a thread, while others wait",
 ]

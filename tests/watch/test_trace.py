@@ -97,8 +97,8 @@ def trace_of(transport, n, tmp_path, text=PROGRAM, code=0, **environment):
     [
         ("simulated", 3, {}),
         ("simulated", 3, {"SPMD_GRID_PATH": "message"}),
-        ("simulated", 3, {"SPMD_GRID_CHECK": "0"}),
-        ("mpiexec", 2, {}),
+        pytest.param("simulated", 3, {"SPMD_GRID_CHECK": "0"}, marks=pytest.mark.full),
+        pytest.param("mpiexec", 2, {}, marks=pytest.mark.full),
         ("mpiexec", 3, {"SPMD_GRID_RANKS_PER_NODE": "2", "SPMD_GRID_CHECK": "1"}),
     ],
 )
