@@ -3,7 +3,7 @@
     mpiexec -n 4 python scripts/soak.py --minutes 20
     python scripts/soak.py --ranks 4 --minutes 20          on simulated ranks, without MPI
 
-Programs are those of tests/properties/program_generator.py: operations, messages, halos, stencils and reshardings in
+Programs are those of tests/support/programs/generator.py: operations, messages, halos, stencils and reshardings in
 any order on grids of up to as many ranks as there are, on all paths in turn.  Prints a line per minute.  Exits with 1
 after the first failure, which is shown with its program and the options that play it again, or if memory has grown in
 the second half of the time: in the first, kernels are compiled, and what is kept fills up.
@@ -13,7 +13,7 @@ the second half of the time: in the first, kernels are compiled, and what is kep
 
 With ``--interrupts`` one or two ranks of every program are interrupted at a random moment, by a trace function or,
 under MPI, also by a timer's signal; they catch it and go on.  What must hold all the same is said in
-tests/interrupts/interrupted_program.py.  Every program has a communicator of its own then.
+tests/support/programs/interrupted.py.  Every program has a communicator of its own then.
 
 For pretended nodes and the mixed path set SPMD_GRID_RANKS_PER_NODE=2; to have hangs reported, SPMD_GRID_TIMEOUT=60.
 """
@@ -28,14 +28,14 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path += [str(Path(__file__).resolve().parents[1] / "tests" / room) for room in ("properties", "interrupts")]
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 import numpy as np
-from draws import RandomDraw
-from interrupted_program import draw_interruptions, faults_of, play_interrupted
-from program_generator import make_program
-from program_runner import play
-from program_steps import PATHS, Program
+from support.draws import RandomDraw
+from support.programs.generator import make_program
+from support.programs.interrupted import draw_interruptions, faults_of, play_interrupted
+from support.programs.runner import play
+from support.programs.steps import PATHS, Program
 
 import spmd_grid as sg
 from spmd_grid.testing.ranks import run_on_mpi, world_size

@@ -6,9 +6,11 @@ take what there is (``most_ranks``) always run.
 """
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from zlib import crc32
 
@@ -17,20 +19,17 @@ from hypothesis import HealthCheck, settings
 
 from spmd_grid.transport.launch import current_world
 
-# For ``jobs``, which starts whole programs, ``patience`` with them, and the table of the drills.
-sys.path += [str(Path(__file__).resolve().parent / room) for room in ("transport", "drills")]
-
-pytest_plugins = ["spmd_grid.testing.plugin", "drill_table"]
+pytest_plugins = ["spmd_grid.testing.plugin", "support.drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 STARTS_PROGRAMS = {"subprocess", "run_in_time", "run_job", "needs_mpiexec", "needs_mpich"}  # names in modules that do
 
 _passed: list[str] = []
 
-settings.register_profile("simulated", max_examples=100, **COMMON)
+settings.register_profile("simulated", max_examples=60, **COMMON)
 settings.register_profile("full", max_examples=500, **COMMON)
 # Under mpiexec all processes must draw the same examples.
-settings.register_profile("mpi", max_examples=30, derandomize=True, database=None, **COMMON)
+settings.register_profile("mpi", max_examples=20, derandomize=True, database=None, **COMMON)
 settings.register_profile("mpi-full", max_examples=100, derandomize=True, database=None, **COMMON)
 
 
@@ -68,6 +67,7 @@ def pytest_collection_modifyitems(config, items):
         items[:] = spread
         _leave_out_what_has_passed(config, items)
     if not config.getoption("full"):
+        _sample(config, items)
         for item in items:
             if item.get_closest_marker("full"):
                 item.add_marker(pytest.mark.skip(reason="an exhaustive sweep; runs with --full"))
@@ -76,6 +76,27 @@ def pytest_collection_modifyitems(config, items):
             # Where the suite is shared among several processes, only one of them at a time starts programs, which
             # have to end in time.
             item.add_marker(pytest.mark.xdist_group("programs"))
+
+
+def pytest_collection_finish(session):
+    # Thousands of tests are millions of objects, which every collection would walk through: a second for each.
+    gc.collect()
+    gc.freeze()
+
+
+def _sample(config, items):
+    """Keep every n-th parameter set of the tests marked ``one_in(n)``.
+
+    Where n and the numbers of values have no common divisor, every value of every parameter is among them.
+    """
+    seen, chosen, left_out = Counter(), [], []
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        number = seen[item.function]
+        seen[item.function] += 1
+        (left_out if mark and number % mark.args[0] else chosen).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = chosen
 
 
 @pytest.fixture

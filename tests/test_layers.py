@@ -1,6 +1,7 @@
 """Imports point down only: reads the imports of all modules, those inside functions and for types included."""
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -48,10 +49,15 @@ def package_sources(root=ROOT):
     return sources
 
 
+@cache
+def nodes_of(text):
+    return list(ast.walk(ast.parse(text)))
+
+
 def imports_of(name, text, modules):
     """What a module imports, wherever the statement stands: modules of the package by name, others with a "!"."""
     found = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         if isinstance(node, ast.Import):
             found |= {_named(alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from patience import at_growing_scales
+from support.patience import at_growing_scales
 
 from spmd_grid.bench.common.rows import figures_of
 from spmd_grid.bench.common.timing import Alone, Times, calls_per_batch, measure, measure_once

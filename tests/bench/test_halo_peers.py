@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 from spmd_grid.bench.halo.cases import fill_faces, wrong_cells
 

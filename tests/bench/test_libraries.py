@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 from spmd_grid.bench.common.launch import is_of_a_job
 from spmd_grid.bench.common.rows import LIBRARIES, Figure

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 from spmd_grid.bench.common.contenders import Contender, check
 from spmd_grid.bench.common.timing import Alone

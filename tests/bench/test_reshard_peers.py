@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 from spmd_grid.bench.reshard.cases import cells_of
 from spmd_grid.grid.box import Box

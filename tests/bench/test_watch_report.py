@@ -4,8 +4,8 @@ import json
 import sys
 
 import pytest
-from jobs import clean_environment, needs_mpiexec
-from patience import run_in_time
+from support.jobs import clean_environment, needs_mpiexec
+from support.patience import run_in_time
 
 import spmd_grid as sg
 from spmd_grid.bench.common.rows import Figure

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from jobs import needs_mpiexec
-from patience import run_in_time
+from support.jobs import needs_mpiexec
+from support.patience import run_in_time
 
 from spmd_grid.bench.common import launch
 from spmd_grid.bench.start import cases as start_cases

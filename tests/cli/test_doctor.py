@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import MPIEXEC, clean_environment, needs_mpiexec
-from patience import in_time, run_in_time
+from support.jobs import MPIEXEC, clean_environment, needs_mpiexec
+from support.patience import in_time, run_in_time
 
 from spmd_grid.cli.doctor import command as doctor
 from spmd_grid.cli.doctor import local, probe, trials

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import run_in_time
+from support.patience import run_in_time
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main

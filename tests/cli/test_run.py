@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import at_growing_scales, run_in_time
+from support.patience import at_growing_scales, run_in_time
 
 PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
 

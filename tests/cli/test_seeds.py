@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main

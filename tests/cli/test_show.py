@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from patience import run_in_time
+from support.patience import run_in_time
 
 from spmd_grid.cli.main import main
 

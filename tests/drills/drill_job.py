@@ -5,8 +5,8 @@ import sys
 import time
 from pathlib import Path
 
-import drilled
 import numpy as np
+from support import drilled
 
 import spmd_grid as sg
 

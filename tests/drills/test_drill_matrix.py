@@ -12,13 +12,13 @@ import time
 from itertools import product
 from pathlib import Path
 
-import drilled
 import numpy as np
 import pytest
-from drill_table import LIMIT
 from expected import NEVER_WAITED_FOR, applies, check_difference, strands, words_of
-from jobs import run_job
-from patience import at_growing_scales, in_time
+from support import drilled
+from support.drill_table import LIMIT
+from support.jobs import run_job
+from support.patience import at_growing_scales, in_time
 
 import spmd_grid as sg
 

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from jobs import needs_mpich
+from support.jobs import needs_mpich
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "debugging_page.py"
 spec = importlib.util.spec_from_file_location("debugging_page", SCRIPT)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jobs import clean_environment, mpi_command, needs_mpiexec
-from patience import run_in_time
+from support.jobs import clean_environment, mpi_command, needs_mpiexec
+from support.patience import run_in_time
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "mpirun_examples"
@@ -92,8 +92,16 @@ def test_under_mpi(name, tmp_path):
 
 
 @needs_terrain
-@pytest.mark.parametrize("loop", ["compiled", "python", "overlap"])
-@pytest.mark.parametrize(("launch", "ranks"), [(simulated, 6), pytest.param(under_mpi, 4, marks=needs_mpiexec)])
+@pytest.mark.parametrize(
+    ("launch", "ranks", "loop"),
+    [
+        (simulated, 6, "python"),
+        pytest.param(under_mpi, 4, "compiled", marks=needs_mpiexec),
+        pytest.param(under_mpi, 4, "overlap", marks=needs_mpiexec),
+        pytest.param(under_mpi, 4, "python", marks=[needs_mpiexec, pytest.mark.full]),
+        *[pytest.param(simulated, 6, loop, marks=pytest.mark.full) for loop in ("compiled", "overlap")],
+    ],
+)
 def test_hillslope_loops(launch, ranks, loop, tmp_path):
     args = ["--refine", "1", "--steps", "55", "--no-picture", "--loop", loop]  # slices of one step and of two
     done = launch(ranks, EXAMPLES / "hillslope.py", *args, cwd=tmp_path)

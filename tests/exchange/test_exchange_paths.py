@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 import spmd_grid as sg
 from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, MIXED, checked_path, chosen_path, path_for

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jobs import clean_environment, mpi_command, needs_mpiexec
-from patience import run_in_time
+from support.jobs import clean_environment, mpi_command, needs_mpiexec
+from support.patience import run_in_time
 
 import spmd_grid as sg
 

@@ -65,6 +65,7 @@ def check_any(grid_shape, split_axes, count, seed, path, slow=False, rules=COPYI
         check_accumulate(grid, sharding, shape, path, rng, **plan)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(["grid_shape", "split_axes"], GRIDS, ids=str)
 def test_any_plan(spmd, grid_shape, split_axes, path):
     count = max(1, settings().max_examples // 40)
@@ -208,6 +209,7 @@ def test_the_same_bits_in_every_run(spmd, request, dtype):
             assert spmd(6, body, path, seed=seed) == first, (path, seed)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", ["M8[s]", "m8[s]", "S3", "U2", "V4", [("a", "i2"), ("b", "f8")]], ids=str)
 def test_what_cannot_be_added(spmd, dtype, path):
     """Refused by all; an update goes on."""

@@ -69,6 +69,7 @@ def takes_from(halo, grid, rank) -> bool:
     return any(grid.grid.process(take.owner) == rank for take in halo.pattern.takes(grid.coords))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("what", WRONG)
 def test_field_of_one_rank(spmd, what, path):
     """Every form, each of two ranks, again and again: an error for those it concerns, and the plan goes on."""

@@ -50,6 +50,7 @@ def test_all_lines(spmd, n, path):
     run_cases(spmd, case_1d, chosen, path)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("split_axes", [[[0], [1]], [[1], [0]]], ids=str)
 @pytest.mark.parametrize("grid_shape", GRIDS_2D, ids=str)
 def test_planes(spmd, grid_shape, split_axes, path):
@@ -119,6 +120,7 @@ def check_any(grid_shape, split_axes, count, seed, path, slow=False):
         check_updates(grid, sharding, shape, rng=mine if slow else None, path=path, **plan)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(["grid_shape", "split_axes"], GRIDS, ids=str)
 def test_any_plan(spmd, grid_shape, split_axes, path):
     spmd(int(np.prod(grid_shape)), check_any, grid_shape, split_axes, size(12), 3, path)
@@ -136,6 +138,7 @@ def test_any_plan_in_any_order(in_any_order, path):
     in_any_order(4, check_any, (4,), [[0]], 2, 6, path, True)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap", "constant"])
 def test_numpy_pad(spmd, mode, path):
     """The local arrays of all ranks are pieces of the array as numpy pads it, corners too."""

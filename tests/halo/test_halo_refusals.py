@@ -83,6 +83,7 @@ KNOWN_TO_ONE = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", ["call", "start"])
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("culprit", [0, 4])

@@ -80,6 +80,7 @@ def test_all_lines(spmd, n, path):
     run_cases(spmd, case_1d, product(*choices_1d(n)), path)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("split_axes", [[[0], [1]], [[1], [0]]], ids=str)
 @pytest.mark.parametrize("grid_shape", GRIDS_2D, ids=str)

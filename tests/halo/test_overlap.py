@@ -14,6 +14,7 @@ def tile_bytes(request, monkeypatch):
     monkeypatch.setattr(overlap, "_TILE_BYTES", request.param)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", CASES)
 def test_equals_numpy(spmd, name, path, tile_bytes):
@@ -40,6 +41,7 @@ def test_equals_numpy(spmd, name, path, tile_bytes):
         spmd(case.ranks, body)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CASES)
 def test_every_cell_is_computed_once(spmd, name, tile_bytes):
     """The kernel counts; numbers of cells and of visits must agree, hence no cell is visited twice."""

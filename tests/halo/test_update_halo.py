@@ -52,6 +52,7 @@ def n_ranks(case) -> int:
     return int(np.prod(case.grid_shape))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("form", ["call", "start"])
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("split", SPLITS, ids=lambda split: f"{split[0]}-{split[1]}")
@@ -61,6 +62,7 @@ def test_splits(spmd, split, path, form):
         spmd(n_ranks(case), update, case, form)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_dtypes(spmd, dtype, path):

@@ -4,7 +4,7 @@ import time
 from functools import cache
 
 import numpy as np
-from interrupting import persist
+from support.interrupting import persist
 
 import spmd_grid as sg
 

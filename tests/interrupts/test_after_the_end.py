@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from jobs import needs_mpiexec, run_job
+from support.jobs import needs_mpiexec, run_job
 
 _LOCAL = {"allocate", "write", "close"}
 

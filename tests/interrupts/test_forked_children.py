@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from child_trial import check, check_what_is_left, refusals
-from jobs import needs_mpiexec, run_job
+from support.jobs import needs_mpiexec, run_job
 from ways_in import WaysIn, compiled_loop
 
 import spmd_grid as sg

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 import rounds
-from interrupting import Events, Interrupt, TimeLimit
+from support.interrupting import Events, Interrupt, TimeLimit
 
 import spmd_grid as sg
 
@@ -36,8 +36,8 @@ OPERATIONS = [
 ]
 # Of these every bytecode is a place, of the others every line.
 BY_BYTECODE = [rounds.small_all_reduce, rounds.planned, rounds.halo_update]
-# How many of the events are tried by default: on simulated ranks, and under MPI.
-TRIALS, TRIALS_UNDER_MPI = 60, 5
+# Events tried: on simulated ranks by default (with --full all), under MPI with --full, and under MPI by default.
+TRIALS, TRIALS_UNDER_MPI, FEW_UNDER_MPI = 25, 60, 5
 
 
 def outcomes(make, n, kind, opcodes=False, comm=None):
@@ -98,7 +98,7 @@ def test_interrupted(spmd, request, make, kind):
     opcodes = kind is TimeLimit and make in BY_BYTECODE
     if request.config.getoption("with_mpi", default=False):
         (_, events), *_ = spmd(RANKS, outcomes_on_new_communicators, make, [None], kind, opcodes)[1]
-        places = sample(events, TRIALS if full else TRIALS_UNDER_MPI)
+        places = sample(events, TRIALS_UNDER_MPI if full else FEW_UNDER_MPI)
         by_rank = spmd(RANKS, outcomes_on_new_communicators, make, places, kind, opcodes)
         trials = list(zip(*by_rank, strict=True))
     else:

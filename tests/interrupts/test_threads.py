@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from jobs import needs_mpiexec, run_job
+from support.jobs import needs_mpiexec, run_job
 from thread_cases import (
     CROWDS,
     check_crowd,

@@ -62,6 +62,7 @@ def compiled(kind, stack):
     return out
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("kind", "dtype"), PAIRS, ids=lambda x: str(x))
 def test_every_pair_of_special_values(kind, dtype):
     values = specials(dtype)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from patience import communicate
+from support.patience import communicate
 
 ROOT = Path(__file__).parents[2]
 

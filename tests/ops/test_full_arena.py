@@ -6,7 +6,7 @@ What has no room there goes in messages: slower, with the same results.
 from pathlib import Path
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 HERE = Path(__file__).resolve().parent
 
@@ -105,8 +105,8 @@ print("fine")
     ("n", "where", "leave", "environment"),
     [
         (2, "all alike", "0", {"SPMD_GRID_ARENA": "1000000"}),
-        (2, "0", "0", {}),
-        (2, "1", "200000", {}),
+        pytest.param(2, "0", "0", {}, marks=pytest.mark.full),
+        pytest.param(2, "1", "200000", {}, marks=pytest.mark.full),
         (3, "later", "100000", {}),
         (4, "2", "0", {"SPMD_GRID_RANKS_PER_NODE": "2"}),
     ],

@@ -153,6 +153,7 @@ def arguments(op, args, grid_shape, axes):
     return [args]
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("grid_shape", GRIDS, ids=str)
 @pytest.mark.parametrize("op", CASES)
 def test_grids_axes_and_extents(spmd, path, op, grid_shape):

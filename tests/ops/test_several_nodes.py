@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 HERE = Path(__file__).resolve().parent
 
@@ -37,7 +37,9 @@ print("fine")
 """
 
 
-@pytest.mark.parametrize(("n", "per_node"), [(4, "2"), (4, "3"), (4, "1")])
+@pytest.mark.parametrize(
+    ("n", "per_node"), [(4, "3"), *(pytest.param(4, each, marks=pytest.mark.full) for each in "12")]
+)
 def test_several_nodes(tmp_path, n, per_node):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from property_oracle import Oracle, coordinates, same
-from property_strategies import shardings, with_fixtures
-from shards_oracle import core_of, with_halos
+from support.property_oracle import Oracle, coordinates, same
+from support.property_strategies import shardings, with_fixtures
+from support.shards_oracle import core_of, with_halos
 
 import spmd_grid as sg
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from property_oracle import Oracle, assert_same, group_of
-from property_strategies import MOVED, NUMERIC, cases, in_memory, tensor_shapes, vary_extents, with_fixtures
+from support.property_oracle import Oracle, assert_same, group_of
+from support.property_strategies import MOVED, NUMERIC, cases, in_memory, tensor_shapes, vary_extents, with_fixtures
 
 import spmd_grid as sg
 

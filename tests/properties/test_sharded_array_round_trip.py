@@ -5,8 +5,17 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from property_oracle import same
-from property_strategies import MEMORY, MOVED, PATHS, grid_shapes, make_array, shardings, tensor_shapes, with_fixtures
+from support.property_oracle import same
+from support.property_strategies import (
+    MEMORY,
+    MOVED,
+    PATHS,
+    grid_shapes,
+    make_array,
+    shardings,
+    tensor_shapes,
+    with_fixtures,
+)
 
 import spmd_grid as sg
 

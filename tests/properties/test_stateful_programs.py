@@ -1,13 +1,13 @@
 """Random programs: every operation after every other, on arrays that lie where earlier operations left them."""
 
 import pytest
-from draws import HypothesisDraw, RandomDraw
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_generator import make_program
-from program_runner import play
-from program_steps import PATHS
-from property_strategies import with_fixtures
+from support.draws import HypothesisDraw, RandomDraw
+from support.programs.generator import make_program
+from support.programs.runner import play
+from support.programs.steps import PATHS
+from support.property_strategies import with_fixtures
 
 import spmd_grid as sg
 

@@ -1,5 +1,8 @@
 """reproducible=True: the exact result, rounded once, so the same bits however the cells are spread."""
 
+from fractions import Fraction
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,15 +45,9 @@ def wanted_of(x, y, dtype):
         ]
     else:
         product = [exact_dot(x, y, real)]
-    squares = sum(Fraction_of(value) ** 2 for part in parts for value in np.ravel(part))
+    squares = sum(Fraction(float(value)) ** 2 for part in parts for value in np.ravel(part))
     scalar = (lambda parts: dtype.type(complex(*parts))) if dtype.kind == "c" else (lambda parts: parts[0])
     return scalar(total), scalar(product), nearest_root(squares, real)
-
-
-def Fraction_of(value):
-    from fractions import Fraction
-
-    return Fraction(float(value))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -76,11 +73,18 @@ def test_every_layout_gives_the_exact_result(spmd, layout):
                 assert same_bits(one, other), (dtype, seed, name, one, other)
 
 
-@pytest.mark.parametrize("ranks", RANKS)
-def test_more_cells_than_a_block(spmd, ranks):
-    """Rows that are longer than a block of the kernel, non-contiguous, and as many as ranks."""
+@cache
+def long_rows():
+    """Two arrays with rows longer than a block of the kernel; the sum of one, their dot product, the other's norm."""
     random = np.random.default_rng(3)
     x, y = random.standard_normal((2, 13, 2500)) * 2.0 ** random.integers(-60, 60, (2, 13, 2500))
+    squares = sum(Fraction(float(value)) ** 2 for value in np.ravel(y))
+    return x, y, [exact_sum(x, "f8"), exact_dot(x, y, "f8"), nearest_root(squares, "f8")]
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_more_cells_than_a_block(spmd, ranks):
+    x, y, wanted = long_rows()
 
     def body():
         grid = sg.init_grid((ranks,))
@@ -91,8 +95,6 @@ def test_more_cells_than_a_block(spmd, ranks):
             found.append([sg.sum(a, reproducible=True), sg.dot(a, b, reproducible=True), sg.norm(b, reproducible=True)])
         return found
 
-    squares = sum(Fraction_of(value) ** 2 for value in np.ravel(y))
-    wanted = [exact_sum(x, "f8"), exact_dot(x, y, "f8"), nearest_root(squares, "f8")]
     for found in spmd(ranks, body):
         for each in found:
             assert all(map(same_bits, each, wanted))
@@ -171,5 +173,5 @@ def test_integers_are_reproducible_anyway(spmd):
         a = sg.ShardedArray.from_global(x, sg.Sharding(grid, [[0]]), grid)
         return sg.sum(a, reproducible=True) == sg.sum(a) == np.sum(x), sg.norm(a, reproducible=True)
 
-    as_floats = [Fraction_of(float(value)) ** 2 for value in x.ravel()]
+    as_floats = [Fraction(float(value)) ** 2 for value in x.ravel()]
     assert spmd(2, body) == [(True, nearest_root(sum(as_floats), "f8"))] * 2

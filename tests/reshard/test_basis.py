@@ -66,19 +66,19 @@ def chain_of(source, target):
     return [in_words(step) for step in steps], between
 
 
-# -- the seed's ----------------------------------------------------------------------------------------------------
+# -- the decompositions of the notes on resharding ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (5, 7)])
 @pytest.mark.parametrize("grid_shape", [(2, 3), (2, 6), (3, 2)])
-def test_first_decomposition_of_the_seed(grid_shape, shape):
+def test_first_decomposition_of_the_notes(grid_shape, shape):
     words, between = chain_of(*layouts(grid_shape, shape, [[0], [1]], [[1], [0]]))
     assert words == ["all_gather [1] 1", "all_to_all [0] 1<-0", "all_slice [1] 0"]
     assert between == [[[0]], [[], [0]]]
 
 
 @pytest.mark.parametrize("shape", [(16, 8, 12), (5, 7, 6)])
-def test_second_decomposition_of_the_seed(shape):
+def test_second_decomposition_of_the_notes(shape):
     words, between = chain_of(*layouts((2, 3, 2, 2), shape, [[3, 2], [], [0, 1]], [[0], [1, 2], []]))
     assert words == ["all_to_all [1] 1<-2", "all_to_all [2] 1<-0", "all_gather [3] 0", "all_to_all [0] 0<-2"]
     assert between == [[[3, 2], [1], [0]], [[3], [1, 2], [0]], [[], [1, 2], [0]]]
@@ -380,7 +380,7 @@ def test_any_ends(request):
 
 
 def test_what_a_gather_of_the_major_axis_brings():
-    """The seed's second drawing: each device ends up with every third cell, not with its block."""
+    """The second drawing of the notes: each device ends up with every third cell, not with its block."""
     source, target = layouts((2, 3), (6,), [[0, 1]], [[1]])
     value, xs = local_arrays(source)
     interleaved = all_gather(xs, (2, 3), [0], 0)

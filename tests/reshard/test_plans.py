@@ -35,9 +35,9 @@ def is_possible(source, target) -> bool:
 
 
 @pytest.mark.parametrize("links", [sg.LinkModel(), NODES, SLOW_AXIS, SLOW_MESSAGES], ids=lambda links: str(links)[:40])
-def test_auto_is_never_slower_than_another_strategy_by_its_own_model(links):
+def test_auto_is_never_slower_than_another_strategy_by_its_own_model(request, links):
     rng = random.Random(8)
-    for n in range(150):
+    for n in range(1000 if request.config.getoption("full") else 50):
         source, target = random_layouts(rng, partial=n % 3 == 0)
         auto = choose(source, target, 8, "auto", links, None)
         seconds = chain_cost(auto.steps, 8, links).seconds

@@ -55,14 +55,14 @@ def check_pairs(grid_shape, ndim, part):
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 @pytest.mark.parametrize("grid_shape", GRIDS, ids=str)
 def test_pairs(grid_shape, ndim):
-    check_pairs(grid_shape, ndim, 1 / 25)
+    check_pairs(grid_shape, ndim, 1 / 60)
 
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 @pytest.mark.parametrize("grid_shape", GRIDS, ids=str)
 def test_pairs_in_slices(grid_shape, ndim, monkeypatch):
     monkeypatch.setattr(redistribute, "_SLICE_BYTES", 16)
-    check_pairs(grid_shape, ndim, 1 / 40)
+    check_pairs(grid_shape, ndim, 1 / 100)
 
 
 @pytest.mark.full
@@ -70,11 +70,6 @@ def test_pairs_in_slices(grid_shape, ndim, monkeypatch):
 @pytest.mark.parametrize("grid_shape", GRIDS, ids=str)
 def test_all_pairs(grid_shape, ndim, slices):
     check_pairs(grid_shape, ndim, 1)
-
-
-def test_how_many_pairs_there_are():
-    counts = [[len(all_split_axes(len(grid), ndim)) ** 2 for ndim in (1, 2, 3)] for grid in GRIDS]
-    assert counts == [[4, 9, 16], [4, 9, 16], [25, 121, 361], [256, 2401, 11236], [256, 2401, 11236]]
 
 
 # -- block rules, halos, partial sums, other grids ---------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 HERE = Path(__file__).resolve().parent
 
@@ -26,7 +26,7 @@ print("fine")
 """
 
 
-@pytest.mark.parametrize("per_node", ["1", "2", "4"])
+@pytest.mark.parametrize("per_node", ["4", *(pytest.param(each, marks=pytest.mark.full) for each in "12")])
 def test_several_nodes(tmp_path, per_node):
     """Steps that some groups run by MPI's collective, and others through memory, must not get in each other's way."""
     program = tmp_path / "program.py"

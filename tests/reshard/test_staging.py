@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 HERE = Path(__file__).resolve().parent
 
@@ -120,7 +120,10 @@ print("fine")
 )
 
 
-@pytest.mark.parametrize("grids", [[(2,), (3,)], [(4,), (2, 2)], pytest.param([(6,), (2, 3)], marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "grids",
+    [[(2,), (3,)], *(pytest.param(grids, marks=pytest.mark.full) for grids in ([(4,), (2, 2)], [(6,), (2, 3)]))],
+)
 def test_rounds_of_a_few_cells(tmp_path, grids):
     program = tmp_path / "program.py"
     program.write_text(SMALL.replace("{grids}", repr(grids)))
@@ -129,7 +132,7 @@ def test_rounds_of_a_few_cells(tmp_path, grids):
     assert (job.code, job.out.count("fine"), job.err) == (0, n, ""), job
 
 
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n", [pytest.param(2, marks=pytest.mark.full), 3])
 def test_staging_is_bounded(tmp_path, n):
     """At most 2 MiB beside source and result, by the plan's own account and the system's; with the same bits."""
     program = tmp_path / "program.py"

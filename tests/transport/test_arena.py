@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 import spmd_grid as sg
 from spmd_grid.errors import TransportError
@@ -372,17 +372,20 @@ def report(done):
 ENVIRONMENT = "os.environ[sys.argv[1]] = sys.argv[2].split(',')[rank] if ',' in sys.argv[2] else sys.argv[2]\n"
 
 
+full = pytest.mark.full
+
+
 @pytest.mark.parametrize(
     ("name", "value", "lines"),
     [
-        ("SPMD_GRID_ARENA", "100000", ["1 1 1 1 1"] * 4),
+        pytest.param("SPMD_GRID_ARENA", "100000", ["1 1 1 1 1"] * 4, marks=full),
         ("SPMD_GRID_ARENA", "5000", ["1 1 1 1 0"] * 4),  # two pages: full, so ordinary memory
-        ("SPMD_GRID_ARENA", "0", ["0 0 0 0 0"] * 4),
+        pytest.param("SPMD_GRID_ARENA", "0", ["0 0 0 0 0"] * 4, marks=full),
         ("SPMD_GRID_ARENA", "100000,100000,0,100000", ["0 0 0 0 0"] * 4),
-        ("SPMD_GRID_RANKS_PER_NODE", "4", ["1 1 1 1 1"] * 4),
-        ("SPMD_GRID_RANKS_PER_NODE", "2", ["0 0 1 1 1"] * 2 + ["1 1 0 0 1"] * 2),
+        pytest.param("SPMD_GRID_RANKS_PER_NODE", "4", ["1 1 1 1 1"] * 4, marks=full),
+        pytest.param("SPMD_GRID_RANKS_PER_NODE", "2", ["0 0 1 1 1"] * 2 + ["1 1 0 0 1"] * 2, marks=full),
         ("SPMD_GRID_RANKS_PER_NODE", "3", ["0 0 0 0 0"] + ["1 1 1 0 1"] * 3),
-        ("SPMD_GRID_RANKS_PER_NODE", "1", ["0 0 0 0 0"] * 4),
+        pytest.param("SPMD_GRID_RANKS_PER_NODE", "1", ["0 0 0 0 0"] * 4, marks=full),
     ],
 )
 @pytest.mark.skipif(not SHARED, reason="this system shares no memory")
@@ -412,7 +415,11 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("what", FAILURES)
+# By default one failure of each kind: of all, of one, and of files that do not match.
+SELDOM = {"little address space", "more than there can be", "memory is counted strictly"}
+
+
+@pytest.mark.parametrize("what", [pytest.param(what, marks=full) if what in SELDOM else what for what in FAILURES])
 def test_where_one_fails_all_go_on_without(tmp_path, what):
     text = f"import contextlib, resource\nfrom spmd_grid.transport import arena\n{FAILURES[what]}\n"
     assert report(run_mpi(tmp_path, 3, text + REPORT)) == ["0 0 0 0"] * 3

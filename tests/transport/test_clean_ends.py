@@ -9,8 +9,17 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import COMPILED_LOOP, clean_environment, is_mpich, mpi_command, needs_mpich, needs_mpiexec, of_mpi, run_job
-from patience import communicate, in_time, until
+from support.jobs import (
+    COMPILED_LOOP,
+    clean_environment,
+    is_mpich,
+    mpi_command,
+    needs_mpich,
+    needs_mpiexec,
+    of_mpi,
+    run_job,
+)
+from support.patience import communicate, in_time, until
 
 IS_MPICH = is_mpich()
 
@@ -155,7 +164,6 @@ def shared_files(folder):
 
 TARGETS = {"launcher": [-1], "group": [-2], "last rank": [-3], "all ranks": [0, 1]}
 SAMPLE = [
-    ("collective", "launcher", 2),
     ("recv", "last rank", 2),
     ("loop", "launcher", 2),
     ("end", "last rank", 2),

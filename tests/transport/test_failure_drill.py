@@ -5,10 +5,11 @@ And whole jobs in which nothing is wrong: they end quietly, however unevenly.
 
 import sys
 import time
+from itertools import product
 
 import pytest
-from jobs import Job, mpi_command, needs_mpiexec, run_job
-from patience import in_time
+from support.jobs import Job, mpi_command, needs_mpiexec, run_job
+from support.patience import in_time
 
 from spmd_grid.errors import TransportError
 
@@ -70,22 +71,25 @@ SHOWN = {
 }
 
 
-# The others are drilled one by one in tests/drills, in less time.
+# tests/drills drills more of them, in less time: many in one process, or in one job.
 SAMPLE = [
-    ("simulated", 4, "all_reduce"),
-    ("simulated", 4, "send.start"),
-    *[("mpiexec", 4, op) for op in ("all_reduce of 1 MiB", "recv.start", "send", "first use of a group")],
+    ("simulated", 4, "all_reduce", "raises"),
+    ("simulated", 4, "send.start", "exits"),
+    ("mpiexec", 4, "all_reduce of 1 MiB", "raises"),
+    ("mpiexec", 4, "recv.start", "exits"),
+    ("mpiexec", 4, "send", "returns"),
+    ("mpiexec", 4, "first use of a group", "returns"),
 ]
+WAYS = ["raises", "exits", "returns"]
 ALL = [
-    *[("simulated", 4, op) for op in OPERATIONS],
-    *[("mpiexec", 2, op) for op in ("all_reduce", "recv", "send")],
-    *[("mpiexec", 4, op) for op in OPERATIONS],
+    *product(["simulated"], [4], OPERATIONS, WAYS),
+    *product(["mpiexec"], [2], ["all_reduce", "recv", "send"], WAYS),
+    *product(["mpiexec"], [4], OPERATIONS, WAYS),
 ]
 CASES = SAMPLE + [pytest.param(*case, marks=pytest.mark.full) for case in ALL if case not in SAMPLE]
 
 
-@pytest.mark.parametrize("way", ["raises", "exits", "returns"])
-@pytest.mark.parametrize(("transport", "n", "op"), CASES)
+@pytest.mark.parametrize(("transport", "n", "op", "way"), CASES)
 def test_one_rank_fails(tmp_path, transport, n, op, way):
     program, stamp = tmp_path / "drill.py", tmp_path / "stamp"
     program.write_text(DRILL)
@@ -124,7 +128,7 @@ def test_a_rank_that_ends_late_is_no_error(tmp_path, transport):
     assert (job.code, job.out, job.err) == (0, "", ""), job
 
 
-@pytest.mark.parametrize("n", [1, 2, 6])
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.full), 6])
 def test_an_ordinary_end_is_quiet(tmp_path, n):
     program = tmp_path / "quiet.py"
     program.write_text(QUIET)
@@ -142,8 +146,15 @@ if grid.rank == 1 or sys.argv[1] == "all":
 """
 
 
-@pytest.mark.parametrize("transport", ["simulated", "mpiexec"])
-@pytest.mark.parametrize(("who", "code"), [("one", 3), ("one", 0), ("all", 0), ("all", 3)])
+@pytest.mark.parametrize(
+    ("transport", "who", "code"),
+    [
+        *[(transport, who, 3) for transport in ("simulated", "mpiexec") for who in ("one", "all")],
+        ("mpiexec", "one", 0),
+        *[pytest.param(*case, marks=pytest.mark.full) for case in product(["simulated"], ["one", "all"], [0])],
+        pytest.param("mpiexec", "all", 0, marks=pytest.mark.full),
+    ],
+)
 def test_exit_codes(tmp_path, transport, who, code):
     program = tmp_path / "exit.py"
     program.write_text(EXIT)
@@ -194,7 +205,7 @@ time.sleep(own.random() * 0.4)
 """
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(i, marks=pytest.mark.full) for i in range(2, 20))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=pytest.mark.full) for i in range(1, 20))])
 @pytest.mark.parametrize("n", [2, 6])
 def test_no_false_alarm(tmp_path, n, seed):
     """Ranks that end at all sorts of moments, some long after others have sent to them for the last time."""
@@ -233,7 +244,9 @@ elif sys.argv[1] == "pending":
 """
 
 
-@pytest.mark.parametrize("case", ["plain", "finalized", "serialized", "freed", "pending"])
+@pytest.mark.parametrize(
+    "case", [pytest.param("plain", marks=pytest.mark.full), "finalized", "serialized", "freed", "pending"]
+)
 def test_ends_of_mpi(tmp_path, case):
     """MPI finalized by the program, without threads in MPI, with freed communicators, with a forgotten ``wait``."""
     program = tmp_path / "finalize.py"

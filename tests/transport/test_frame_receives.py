@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from jobs import of_mpi
+from support.jobs import of_mpi
 
 # Of a group of processes 4, 7 and 9, of which 7 asks: the frames that each member had from it, and who has ended.
 PROCESSES = (4, 7, 9)

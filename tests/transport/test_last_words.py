@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jobs import of_mpi
+from support.jobs import of_mpi
 
 
 def test_one_of_many_speaks(capfd):

@@ -5,7 +5,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from jobs import of_mpi
+from support.jobs import of_mpi
 
 from spmd_grid.transport.communicator import Process
 

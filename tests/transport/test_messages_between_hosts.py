@@ -1,7 +1,7 @@
 """send and recv by the part of the library that carries messages between hosts, on one host."""
 
 import pytest
-from jobs import needs_mpich, run_job
+from support.jobs import needs_mpich, run_job
 
 PINGS = """
 import sys
@@ -26,7 +26,7 @@ print("fine")
 
 
 @needs_mpich("its setting sends all messages as if between hosts")
-@pytest.mark.parametrize(("size", "rounds"), [(8, 3000), (3000, 1000)], ids=["in the frame", "with bodies"])
+@pytest.mark.parametrize(("size", "rounds"), [(8, 1500), (3000, 500)], ids=["in the frame", "with bodies"])
 def test_none_of_many_messages_is_lost(tmp_path, size, rounds):
     """The library loses some that a receive from anybody waits for, where two threads call it: no such receive must
     ever be posted."""

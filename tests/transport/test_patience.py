@@ -4,9 +4,9 @@ import subprocess
 import sys
 import time
 
-import patience
 import pytest
-from patience import at_growing_scales, communicate, in_time, run_in_time, until
+from support import patience
+from support.patience import at_growing_scales, communicate, in_time, run_in_time, until
 
 
 @pytest.fixture

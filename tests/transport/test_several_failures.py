@@ -1,7 +1,7 @@
 """Several processes fail at once, or one while another leaves: the job ends soon, and shows why."""
 
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 PROGRAM = """
 import sys, time, atexit, threading
@@ -38,7 +38,7 @@ if way == "in a handler at exit" and me == 0:
 WAYS = [
     "all raise others",
     "one raises, others exit",
-    "one exits, others raise",
+    pytest.param("one exits, others raise", marks=pytest.mark.full),
     "while handling another",
     "in a thread, while others wait",
 ]

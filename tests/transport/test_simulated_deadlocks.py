@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from patience import in_time
 from simulated_runs import MODES, elapsed, world
+from support.patience import in_time
 
 import spmd_grid as sg
 from spmd_grid.errors import DeadlockError, MismatchError

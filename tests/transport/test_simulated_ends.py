@@ -9,8 +9,8 @@ import traceback
 
 import numpy as np
 import pytest
-from patience import at_growing_scales, in_time, until
 from simulated_runs import MODES, computes, elapsed, world
+from support.patience import at_growing_scales, in_time, until
 
 import spmd_grid as sg
 from spmd_grid.errors import RankEndedError

@@ -5,8 +5,8 @@ import time
 
 import numpy as np
 import pytest
-from patience import in_time, until
 from simulated_runs import MODES, computes, elapsed, world
+from support.patience import in_time, until
 
 import spmd_grid as sg
 from spmd_grid.errors import GridError, SimulationError

@@ -32,6 +32,7 @@ def random_layout(seed):
     return Layout(sg.Sharding(grid, split, partial_axes=partial, halo_sizes=halos, **options), shape)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(200))
 def test_blocks_and_their_holders(seed):
     layout = random_layout(seed)

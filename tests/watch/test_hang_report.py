@@ -6,8 +6,8 @@ import sys
 import time
 
 import pytest
-from jobs import COMPILED_LOOP, clean_environment, mpi_command, needs_mpiexec, run_job
-from patience import at_growing_scales, communicate, in_time, until
+from support.jobs import COMPILED_LOOP, clean_environment, mpi_command, needs_mpiexec, run_job
+from support.patience import at_growing_scales, communicate, in_time, until
 
 import spmd_grid as sg
 from spmd_grid.transport.launch import run_spmd

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from jobs import run_job
+from support.jobs import run_job
 
 import spmd_grid as sg
 from spmd_grid.errors import TransportError

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from jobs import run_job
-from patience import at_growing_scales
+from support.jobs import run_job
+from support.patience import at_growing_scales
 
 from spmd_grid.cli.main import main
 from spmd_grid.errors import OutputError
@@ -97,8 +97,8 @@ def trace_of(transport, n, tmp_path, text=PROGRAM, code=0, **environment):
     [
         ("simulated", 3, {}),
         ("simulated", 3, {"SPMD_GRID_PATH": "message"}),
-        ("simulated", 3, {"SPMD_GRID_CHECK": "0"}),
-        ("mpiexec", 2, {}),
+        pytest.param("simulated", 3, {"SPMD_GRID_CHECK": "0"}, marks=pytest.mark.full),
+        pytest.param("mpiexec", 2, {}, marks=pytest.mark.full),
         ("mpiexec", 3, {"SPMD_GRID_RANKS_PER_NODE": "2", "SPMD_GRID_CHECK": "1"}),
     ],
 )

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from jobs import run_job
-from patience import at_growing_scales
+from support.jobs import run_job
+from support.patience import at_growing_scales
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main
@@ -72,8 +72,8 @@ def of_loops(steps):
     ("transport", "n", "environment"),
     [
         ("simulated", 3, {}),
-        ("simulated", 2, {"SPMD_GRID_PATH": "message", "SPMD_GRID_CHECK": "0"}),
-        ("mpiexec", 2, {}),
+        pytest.param("simulated", 2, {"SPMD_GRID_PATH": "message", "SPMD_GRID_CHECK": "0"}, marks=pytest.mark.full),
+        pytest.param("mpiexec", 2, {}, marks=pytest.mark.full),
         ("mpiexec", 3, {"SPMD_GRID_RANKS_PER_NODE": "2"}),
         ("mpiexec", 3, {"SPMD_GRID_PATH": "message", "SPMD_GRID_CHECK": "1"}),
     ],
@@ -134,7 +134,11 @@ def test_all_updates_with_their_bytes_times_and_waits(transport, n, environment,
 
 @pytest.mark.parametrize(
     ("transport", "last"),
-    [("simulated", "pass"), ("mpiexec", "sg.all_reduce(1, grid, [0], 'sum')"), ("mpiexec", "pass")],
+    [
+        ("simulated", "pass"),
+        ("mpiexec", "sg.all_reduce(1, grid, [0], 'sum')"),
+        pytest.param("mpiexec", "pass", marks=pytest.mark.full),
+    ],
 )
 def test_what_could_not_be_written_is_told(transport, last, tmp_path, capsys):
     """The file must not grow beyond a limit; the line that comes to it is torn, and the next operation is told."""

@@ -1,8 +1,8 @@
 """Random SPMD programs, as plain data: what all ranks do step by step, and what each of them must then hold.
 
 Arrays are numbered as they appear.  Two kinds of them live side by side: *local* ones, of which every process has its
-own, and *sharded* ones, shards of a global array.  `program_generator` draws the steps, `program_oracle` plays them on
-the arrays of all ranks, and `program_runner` on those of one.
+own, and *sharded* ones, shards of a global array.  `generator` draws the steps, `oracle` plays them on the arrays of
+all ranks, and `runner` on those of one.
 """
 
 from __future__ import annotations

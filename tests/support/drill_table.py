@@ -8,7 +8,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import pytest
-from drilled import DIFFERENCES, ENDS, OPERATIONS
+
+from support.drilled import DIFFERENCES, ENDS, OPERATIONS
 
 LIMIT = 2.0  # seconds from the fault to the end, on a quiet machine
 

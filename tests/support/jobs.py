@@ -8,19 +8,20 @@ import time
 from pathlib import Path
 
 import pytest
-from patience import run_in_time
 
 from spmd_grid.errors import TransportError
+from support.patience import run_in_time
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 # What a launcher tells its processes; a program started from one of them must not hear it.
 _LAUNCHER_PREFIXES = ("PMI", "OMPI_", "PRTE_", "HYDRA_", "HYDI_", "MPIR_CVAR", "MPI_LOCAL", "SLURM_")
-_PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
+_TESTS = Path(__file__).resolve().parents[1]
+_FOLDERS = [str(_TESTS.parent), str(_TESTS)]  # where programs find ``spmd_grid`` and ``support``
 
 
 def clean_environment(**more):
     env = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHER_PREFIXES)}
-    paths = [_PACKAGE_FOLDER, *filter(None, [env.get("PYTHONPATH")])]
+    paths = [*_FOLDERS, *filter(None, [env.get("PYTHONPATH")])]
     return {**env, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 

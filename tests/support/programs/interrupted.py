@@ -1,6 +1,6 @@
 """Random programs under exceptions that come at any moment: what must be true of them all the same.
 
-The programs are those of tests/properties.  On one or two ranks an exception is raised somewhere within an operation,
+The programs are those of `generator`.  On one or two ranks an exception is raised somewhere within an operation,
 by a trace function or by a timer's signal; the rank catches it and goes on with the program.  Then one of these holds:
 
 - the operation had not begun: it is called again, and the program goes on to its right end;
@@ -20,13 +20,12 @@ import signal
 import traceback
 from dataclasses import dataclass, field
 
-from interrupting import Events, Interrupt, TimeLimit
-from program_runner import Run
-from program_steps import Program, Step
-from property_oracle import assert_same
-from property_strategies import in_memory
-
 import spmd_grid as sg
+from support.interrupting import Events, Interrupt, TimeLimit
+from support.programs.runner import Run
+from support.programs.steps import Program, Step
+from support.property_oracle import assert_same
+from support.property_strategies import in_memory
 
 __all__ = ["CtrlC", "Interruption", "Outcome", "draw_interruptions", "faults_of", "play_interrupted"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import accumulate
 
 import numpy as np
-from property_oracle import cuts
 
 import spmd_grid as sg
+from support.property_oracle import cuts
 
 __all__ = ["core_in_local", "core_of", "cut_out", "halos_of", "overlapped", "shifted_sum", "with_halos"]
 

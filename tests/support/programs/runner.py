@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from program_steps import Program, Step
-from property_oracle import assert_merged, assert_same
-from property_strategies import in_memory, make_array
-from shards_oracle import shifted_sum
 
 import spmd_grid as sg
+from support.programs.steps import Program, Step
+from support.property_oracle import assert_merged, assert_same
+from support.property_strategies import in_memory, make_array
+from support.shards_oracle import shifted_sum
 
 __all__ = ["play"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from program_steps import Step
-from property_oracle import Oracle, coordinates
-from property_strategies import make_array
-from shards_oracle import core_in_local, core_of, cut_out, overlapped, with_halos
+
+from support.programs.steps import Step
+from support.property_oracle import Oracle, coordinates
+from support.property_strategies import make_array
+from support.shards_oracle import core_in_local, core_of, cut_out, overlapped, with_halos
 
 __all__ = ["Local", "ProgramOracle", "Sharded"]
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 
-from draws import draw_axes, draw_grid_shape, draw_shape, draw_sharding
-from program_oracle import Local, ProgramOracle, Sharded
-from program_steps import PATHS, Program, Step
-from property_oracle import Oracle
-from property_strategies import MEMORY, MOVED, NUMERIC
-from shards_oracle import halos_of
-
 import spmd_grid as sg
+from support.draws import draw_axes, draw_grid_shape, draw_shape, draw_sharding
+from support.programs.oracle import Local, ProgramOracle, Sharded
+from support.programs.steps import PATHS, Program, Step
+from support.property_oracle import Oracle
+from support.property_strategies import MEMORY, MOVED, NUMERIC
+from support.shards_oracle import halos_of
 
 __all__ = ["make_program"]
 
