@@ -14,8 +14,8 @@ from spmd_grid.cli.layouts import (
 )
 from spmd_grid.cli.option_types import whole
 from spmd_grid.errors import DeviceError, ShardingError
+from spmd_grid.formatting import bytes_text
 from spmd_grid.numerals import real_number
-from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.viz.messages import Message, device_text, message_table, step_title, summary_text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from spmd_grid.cli.layouts import reported
 from spmd_grid.cli.option_types import given
-from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.viz.svg.communication import communication_svg
 from spmd_grid.watch.trace.reading import read_trace
 from spmd_grid.watch.trace.summary import trace_summary
@@ -29,4 +28,4 @@ def _trace(options) -> str:
     trace = read_trace(options.folder)
     wrote = trace.write_joined()
     picture = trace.write("matrix.svg", communication_svg(trace.matrix(), trace.labels_of_all))
-    return f"{trace_summary(trace, bytes_text)}\n\nwrote {wrote} and {picture}"
+    return f"{trace_summary(trace)}\n\nwrote {wrote} and {picture}"

@@ -26,7 +26,6 @@ __all__ = [
     "Holders",
     "axis_name",
     "blocks_of",
-    "count_text",
     "holders_of",
     "idle_devices",
     "n_blocks",
@@ -195,8 +194,3 @@ def partial_note(layout: Layout) -> str:
     """Which values are partial, in a sentence; empty where none are.  Local."""
     axes = " and ".join(str(axis_name(layout, axis)) for axis in layout.sharding.partial_axes)
     return f"partial values along grid axis {axes}, to be combined by {layout.sharding.partial_kind}" if axes else ""
-
-
-def count_text(n: int, what: str) -> str:
-    """``1 block``, ``2 blocks``.  Local."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from spmd_grid.formatting import aligned, bytes_text, count_text
 from spmd_grid.grid.box import Box, multi_index
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.steps import ALL_GATHER, BROADCAST, Step
 from spmd_grid.reshard.volume.totals import exchange_totals
-from spmd_grid.viz.holdings import count_text
 
 __all__ = [
     "Message",
@@ -138,10 +137,4 @@ def message_table(exchange: Redistribution, messages: Sequence[Message], limit: 
     for message in messages[:limit]:
         sender, receiver = device_text(exchange.source, message.sender), device_text(exchange.target, message.receiver)
         table.append((sender, receiver, box_text(exchange, message.box), str(message.bytes)))
-    widths = [max(map(len, column)) for column in zip(*table)]
-    lines = []
-    for *words, size in table:
-        lines.append("  ".join([*(word.ljust(width) for word, width in zip(words, widths)), size.rjust(widths[-1])]))
-    if len(messages) > limit:
-        lines.append("...")
-    return "\n".join(lines)
+    return "\n".join(aligned(table, left=(0, 1, 2)) + ["..."] * (len(messages) > limit))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spmd_grid.cli.doctor.verdict import FAILS, OK, SLOW, Check
 from spmd_grid.errors import TransportError
+from spmd_grid.formatting import bytes_text
 from spmd_grid.transport.arena import segment_size
 
 __all__ = ["cores", "memory", "quota", "versions"]
@@ -44,9 +45,9 @@ def memory(ranks: int, folder: str = "/dev/shm", overcommit: str = "/proc/sys/vm
         size, free = room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
         little = free < ranks * _LITTLE
         yield Check(
-            SLOW if little else OK, "/dev/shm", f"{_shown(size)}, {_shown(free)} free",
+            SLOW if little else OK, "/dev/shm", f"{bytes_text(size)}, {bytes_text(free)} free",
             f"MPI libraries keep their own buffers there, and are killed by a bus error once it is full: give it"
-            f" {_shown(ranks * _LITTLE)} (docker run --shm-size=1g), and remove what earlier jobs left there."
+            f" {bytes_text(ranks * _LITTLE)} (docker run --shm-size=1g), and remove what earlier jobs left there."
             if little else "",
         )  # fmt: skip
     except OSError:
@@ -73,7 +74,7 @@ def memory(ranks: int, folder: str = "/dev/shm", overcommit: str = "/proc/sys/vm
         return
     small = arena < _SMALL_ARENA
     yield Check(
-        SLOW if small else OK, "shared arrays", f"up to {_shown(arena)} for each of {ranks} ranks"
+        SLOW if small else OK, "shared arrays", f"up to {bytes_text(arena)} for each of {ranks} ranks"
         + " (SPMD_GRID_ARENA)" * ("SPMD_GRID_ARENA" in os.environ),
         "Arrays beyond that are sent in messages: unset SPMD_GRID_ARENA, or give the job more memory." * small,
     )  # fmt: skip
@@ -134,7 +135,3 @@ def _limit(*files: Path) -> list[float]:
         return [int(granted) / int(period)] if int(granted) > 0 else []
     except (OSError, ValueError):  # not there, or "max"
         return []
-
-
-def _shown(n_bytes: int) -> str:
-    return f"{n_bytes / _GIB:.1f} GiB" if n_bytes >= _GIB else f"{n_bytes / _MIB:.0f} MiB"

@@ -7,10 +7,11 @@ from itertools import islice, product
 from math import ceil
 from textwrap import wrap
 
+from spmd_grid.formatting import count_text
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.cuts import Part
-from spmd_grid.viz.holdings import Block, Holders, blocks_of, count_text, n_blocks, partial_note, shown_parts
+from spmd_grid.viz.holdings import Block, Holders, blocks_of, n_blocks, partial_note, shown_parts
 from spmd_grid.viz.svg.colours import Colours
 from spmd_grid.viz.svg.page import Area, Page, text_width
 

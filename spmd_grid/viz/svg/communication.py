@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil, log
 
-from spmd_grid.reshard.explain import bytes_text
+from spmd_grid.formatting import bytes_text
 from spmd_grid.viz.svg.page import Area, Page, text_width
 
 __all__ = ["communication_svg"]

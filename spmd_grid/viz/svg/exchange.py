@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from math import sqrt
 
+from spmd_grid.formatting import bytes_text
 from spmd_grid.grid.box import Box
-from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.viz.messages import Message, box_text, device_text, listed_messages, n_processes
 from spmd_grid.viz.svg.array import LEFT, ArrayDrawing

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import islice, product
 from math import prod
 
+from spmd_grid.formatting import count_text
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.cuts import Part
 from spmd_grid.viz.holdings import (
     COPIES,
     PARTIAL,
-    count_text,
     holders_of,
     idle_devices,
     n_blocks,
