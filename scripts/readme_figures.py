@@ -1,12 +1,12 @@
-"""The figures of README.md and docs/debugging.md: whether they are those that docs/bench_*.json hold.
+"""Compare the figures on README.md and docs/debugging.md with docs/bench_*.json, or write them anew.
 
-    python scripts/readme_figures.py            # prints what differs, and exits with 1 if anything does
-    python scripts/readme_figures.py --write    # puts the figures into the pages
+    python scripts/readme_figures.py            # prints the differences, and exits with 1 if there are any
+    python scripts/readme_figures.py --write    # writes the figures into the pages
 
-They are measured by `python -m spmd_grid bench KIND --json docs/bench_KIND.json`.  On a page they stand between
-comments: tables between ``<!-- figures: KIND -->`` and ``<!-- end -->``, a few words with figures between
-``<!-- figures: KIND, WHICH -->`` and ``<!-- end -->``.  Which rows a table shows is up to the page: those whose names
-its first column has.  A comment for words must not begin a line, for Markdown takes what follows it there for HTML.
+The JSON files are written by `python -m spmd_grid bench KIND --json docs/bench_KIND.json`.  On a page, figures are
+enclosed in comments: tables in ``<!-- figures: KIND -->`` and ``<!-- end -->``, phrases with figures in
+``<!-- figures: KIND, PHRASE -->`` and ``<!-- end -->``.  A table shows the rows whose names are in its first column on
+the page.  The comment of a phrase must not begin a line: Markdown would take the rest of the line for HTML.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Row, markdown_table, slower_rows  # noqa: E402
-from spmd_grid.bench.common.table import Column, ratio, time_of  # noqa: E402
+from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Row  # noqa: E402
+from spmd_grid.bench.common.table import Column, markdown_table, ratio, time_of  # noqa: E402
+from spmd_grid.bench.common.verdicts import slower_rows  # noqa: E402
 from spmd_grid.bench.halo import report as halo_report  # noqa: E402
 from spmd_grid.bench.halo.cases import HaloCase  # noqa: E402
 from spmd_grid.bench.ops import report as ops_report  # noqa: E402
@@ -35,61 +36,61 @@ from spmd_grid.bench.watch import modes as watch_modes  # noqa: E402
 from spmd_grid.bench.watch import report as watch_report  # noqa: E402
 
 PAGES = ROOT / "README.md", ROOT / "docs" / "debugging.md"
-_PLACE = re.compile(
-    r"(?P<begin><!-- figures: (?P<kind>\w+)(?:, (?P<which>[\w ]+))? -->)(?P<shown>.*?)(?P<end><!-- end -->)", re.DOTALL
+_ENCLOSED = re.compile(
+    r"(?P<begin><!-- figures: (?P<kind>\w+)(?:, (?P<phrase>[\w ]+))? -->)(?P<shown>.*?)(?P<end><!-- end -->)", re.DOTALL
 )
 
 
 class Figures(NamedTuple):
-    """How pages show the figures of a benchmark.
+    """The way in which pages show the figures of a benchmark.
 
-    ``row``: a row from what JSON holds of it; ``head``: the head of the column of names; ``words``: of all rows, by
-    what pages call them.
+    ``row``: makes a row from its figures in JSON; ``head``: of the column of names; ``phrases``: make phrases from all
+    rows, by the names that pages use for them.
     """
 
-    row: Callable[[Mapping], Any]
+    row: Callable[[Mapping[str, Any]], Any]
     head: str
-    columns: Sequence[Column]
-    words: Mapping[str, Callable[[Sequence], str]]
+    columns: Sequence[Column[Any]]
+    phrases: Mapping[str, Callable[[Sequence[Any]], str]]
 
 
-# -- places on a page ------------------------------------------------------------------------------------------
+# -- figures on a page -----------------------------------------------------------------------------------------
 
 
-def places(page: str) -> list[tuple[str, str]]:
-    """What stands between comments, by what the first one says."""
-    return [(match["begin"], match["shown"]) for match in _PLACE.finditer(page)]
+def enclosed(page: str) -> list[tuple[str, str]]:
+    """The opening comments on a page, each with the text that it encloses."""
+    return [(match["begin"], match["shown"]) for match in _ENCLOSED.finditer(page)]
 
 
 def rewritten(page: str, folder: Path = ROOT / "docs") -> str:
-    """The page with the figures of the files in ``folder``.  Raises LookupError for what they do not have."""
-    shown_rows = {match["kind"]: _names(match["shown"]) for match in _PLACE.finditer(page) if not match["which"]}
+    """The page with the figures of the files in ``folder``.  Raises LookupError for figures that they lack."""
+    shown_rows = {match["kind"]: _names(match["shown"]) for match in _ENCLOSED.finditer(page) if not match["phrase"]}
 
-    def place(match: re.Match) -> str:
-        kind, which = match["kind"], match["which"]
+    def current(match: re.Match[str]) -> str:
+        kind, phrase = match["kind"], match["phrase"]
         if kind not in BENCHES:
             raise LookupError(f"there is no bench {kind}: {match['begin']}")
         found = json.loads((folder / f"bench_{kind}.json").read_text())["rows"]
-        rows = {figures["row"]: BENCHES[kind].row(figures) for figures in found}
-        if which is None:
-            due = _table(BENCHES[kind], rows, shown_rows[kind])
-        elif which == "rows shown":
-            due = f"{len(shown_rows.get(kind, ()))} of the {len(rows)} rows"
-        elif which in BENCHES[kind].words:
-            due = BENCHES[kind].words[which](list(rows.values()))
+        rows = {each["row"]: BENCHES[kind].row(each) for each in found}
+        if phrase is None:
+            figures = _table(BENCHES[kind], rows, shown_rows[kind])
+        elif phrase == "rows shown":
+            figures = f"{len(shown_rows.get(kind, ()))} of the {len(rows)} rows"
+        elif phrase in BENCHES[kind].phrases:
+            figures = BENCHES[kind].phrases[phrase](list(rows.values()))
         else:
-            raise LookupError(f"of bench {kind} no such words are known: {match['begin']}")
-        is_same = which is not None and due.split() == match["shown"].split()  # lines may break anywhere
-        return match["begin"] + (match["shown"] if is_same else due) + match["end"]
+            raise LookupError(f"bench {kind} has no such phrase: {match['begin']}")
+        is_same = phrase is not None and figures.split() == match["shown"].split()  # lines may break anywhere
+        return match["begin"] + (match["shown"] if is_same else figures) + match["end"]
 
-    return _PLACE.sub(place, page)
+    return _ENCLOSED.sub(current, page)
 
 
 def differences(page: str, folder: Path = ROOT / "docs") -> list[str]:
-    """What ``rewritten`` changes, a line each: what the page has (-) and what the files have (+)."""
+    """The changes that ``rewritten`` makes, a line each: text of the page (-) and of the files (+)."""
     lines = []
-    for (begin, shown), (_, due) in zip(places(page), places(rewritten(page, folder)), strict=True):
-        changed = [line for line in ndiff(shown.strip().splitlines(), due.strip().splitlines()) if line[0] in "-+"]
+    for (begin, shown), (_, current) in zip(enclosed(page), enclosed(rewritten(page, folder)), strict=True):
+        changed = [line for line in ndiff(shown.strip().splitlines(), current.strip().splitlines()) if line[0] in "-+"]
         lines += [begin, *changed] if changed else []
     return lines
 
@@ -108,23 +109,23 @@ def _table(bench: Figures, rows: Mapping[str, Any], names: Sequence[str]) -> str
     return "\n".join(["", *lines, ""])
 
 
-# -- what the benchmarks give ----------------------------------------------------------------------------------
+# -- figures of the benchmarks ---------------------------------------------------------------------------------
 
 
-def _best(row: Row) -> str:
+def _best(row: Row[Any]) -> str:
     return row.best()
 
 
-def _best_of(library: str, row: Row) -> str | None:
+def _best_of(library: str, row: Row[Any]) -> str | None:
     return row.best_of(library)
 
 
-def _us(head: str, which: str | Callable[[Row], str]) -> Column:
-    """Microseconds, whose unit the page gives once for all."""
-    return Column(head, 0, lambda row: f"{row.us(which(row) if callable(which) else which):.2f}")
+def _us(head: str, contender: str | Callable[[Row[Any]], str]) -> Column[Row[Any]]:
+    """Microseconds without their unit, which the page gives once for all rows."""
+    return Column(head, 0, lambda row: f"{row.us(contender if isinstance(contender, str) else contender(row)):.2f}")
 
 
-def _rows_slower(rows: Sequence[Row]) -> str:
+def _rows_slower(rows: Sequence[Row[Any]]) -> str:
     slower = slower_rows(rows)
     worst = min(slower, key=lambda row: row.over_best, default=None)
     return f"{len(slower)} of the {len(rows)} rows" + (
@@ -132,11 +133,11 @@ def _rows_slower(rows: Sequence[Row]) -> str:
     )
 
 
-def _rows_far_apart(rows: Sequence[Row]) -> str:
+def _rows_far_apart(rows: Sequence[Row[Any]]) -> str:
     return f"{sum(row.far for row in rows)} of the {len(rows)} rows"
 
 
-def _rows_disturbed(rows: Sequence) -> str:
+def _rows_disturbed(rows: Sequence[Any]) -> str:
     return f"{sum(row.disturbed for row in rows)} of the {len(rows)} rows"
 
 
@@ -144,29 +145,29 @@ def _range(values: Sequence[float], digits: int) -> str:
     return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
-def _small_calls(rows: Sequence[Row]) -> str:
-    """How much longer ours take than the best by hand on the fewest bytes."""
+def _small_calls(rows: Sequence[Row[Any]]) -> str:
+    """Microseconds that ours take longer than the best by hand, on the fewest bytes."""
     fewest = min(row.case.n_bytes for row in rows)
     return _range([row.us(OURS) - row.us(row.best()) for row in rows if row.case.n_bytes == fewest], 1)
 
 
-def _swaps(rows: Sequence[Mapping]) -> str:
+def _swaps(rows: Sequence[Mapping[str, Any]]) -> str:
     return _range([row["us"] for row in rows if row["case"]["kind"] == "swap"], 0)
 
 
-def _milliseconds(rows: Sequence[Mapping], begins: str) -> str:
-    """Of the rows whose name begins so."""
-    found = [row["ms"] for row in rows if row["row"].startswith(begins)]
+def _milliseconds(rows: Sequence[Mapping[str, Any]], beginning: str) -> str:
+    """Milliseconds of the rows whose name begins with ``beginning``."""
+    found = [row["ms"] for row in rows if row["row"].startswith(beginning)]
     return _range(found, 0) if len(found) > 1 else f"{found[0]:.0f}"
 
 
 def _added(rows: Sequence[watch_report.WatchRow], to_exchanges: bool) -> str:
-    """What checking adds to the updates of a `HaloExchange`, or to all other operations."""
+    """Microseconds that checking adds to the updates of a `HaloExchange`, or to all other operations."""
     added = [row.added_us for row in rows if row.case.name.startswith("HaloExchange") == to_exchanges]
     return _range(added, 0) if len(added) > 1 else f"{added[0]:.0f}"
 
 
-BENCHES = {
+BENCHES: dict[str, Figures] = {
     "halo": Figures(
         partial(halo_report.RowFigures.from_dict, HaloCase),
         "block of each rank, cut",
@@ -215,10 +216,10 @@ BENCHES = {
         "",
         [],
         {
-            "import": partial(_milliseconds, begins="import spmd_grid"),
-            "numpy": partial(_milliseconds, begins="import numpy"),
-            "numba": partial(_milliseconds, begins="import numba"),
-            "first": partial(_milliseconds, begins="first "),
+            "import": partial(_milliseconds, beginning="import spmd_grid"),
+            "numpy": partial(_milliseconds, beginning="import numpy"),
+            "numba": partial(_milliseconds, beginning="import numba"),
+            "first": partial(_milliseconds, beginning="first "),
         },
     ),
     "watch": Figures(
@@ -252,7 +253,7 @@ def main() -> int:
             page.write_text(rewritten(text))
         elif lines := differences(text):
             is_wrong = True
-            print(f"{page.relative_to(ROOT)} has other figures (-) than docs/bench_*.json (+):", *lines, sep="\n")
+            print(f"{page.relative_to(ROOT)} differs (-) from docs/bench_*.json (+):", *lines, sep="\n")
     return int(is_wrong)
 
 

@@ -1,12 +1,10 @@
-"""Options that say what is laid out how, for the commands that plan and draw."""
+"""The options that describe layouts, for the commands that plan and draw."""
 
 from __future__ import annotations
 
 import argparse
 import ast
-import os
-import sys
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -22,19 +20,16 @@ __all__ = [
     "dtype_of",
     "numbers",
     "parse_list",
-    "refuse",
-    "reported",
     "source_layout",
     "target_layout",
 ]
 
-# What lies beyond is no input but a mistake, which should not use up the memory.
+# Longer input is a mistake, which must not use up the memory.
 _MOST_LETTERS, _MOST_RANKS = 1 << 20, 1 << 22
-_LONGEST = 600  # line of a refusal
 
 
 def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -> None:
-    """The options that describe a source and a target."""
+    """Add the options that describe a source and a target layout."""
     source = parser.add_argument_group("the layout" if not target_required else "from")
     source.add_argument("--grid", required=True, metavar="SHAPE", help="the grid of devices, such as 2x3")
     source.add_argument("--shape", required=True, metavar="SHAPE", help="the global array, such as 4x6")
@@ -51,36 +46,35 @@ def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -
         "--ranks", "--from-ranks", metavar="LIST", type=given, help="the process of each device, such as 0-3,8,9"
     )
     _add_sharding_options(source, "", "--from-")
-    target = parser.add_argument_group(
-        "to", "grid and block rule are those above unless given, all else is not taken over"
-    )
-    target.add_argument("--to", required=target_required, metavar="AXES", type=given, help="the sharding to go to")
+    target = parser.add_argument_group("to", "grid and block rule default to those above; nothing else is inherited")
+    target.add_argument("--to", required=target_required, metavar="AXES", type=given, help="the target sharding")
     target.add_argument("--to-grid", metavar="SHAPE", type=given, help="another grid")
     target.add_argument("--to-axis-names", metavar="NAMES", type=given, help="names of its axes")
     target.add_argument("--to-ranks", metavar="LIST", type=given, help="its processes")
     _add_sharding_options(target, "--to-")
-    parser.add_argument("--dtype", default="float64", type=given, help="of the array (float64)")
+    parser.add_argument("--dtype", default="float64", type=given, help="dtype of the array (float64)")
 
 
-def _add_sharding_options(group, *prefixes: str) -> None:
-    def add(name: str, **options) -> None:
-        group.add_argument(*[prefix + name if prefix else "--" + name for prefix in prefixes], type=given, **options)
+def _add_sharding_options(group: argparse._ArgumentGroup, *prefixes: str) -> None:
+    def add(name: str, metavar: str, text: str) -> None:
+        flags = [(prefix or "--") + name for prefix in prefixes]
+        group.add_argument(*flags, type=given, metavar=metavar, help=text)
 
-    add("blocks", metavar="RULE", help="ceil or balanced")
-    add("halo", metavar="SIZES", help="low,high per sharded dimension, such as 1,1,0,2")
-    add("offsets", metavar="LISTS", help="starts of the shards and the end per sharded dimension: '[[0,2,6],[0,3,4]]'")
-    add("partial", metavar="AXES", help="grid axes along which values are partial")
-    add("partial-kind", metavar="KIND", help="how they are combined (sum)")
+    add("blocks", "RULE", "ceil or balanced")
+    add("halo", "SIZES", "low,high per sharded dimension, such as 1,1,0,2")
+    add("offsets", "LISTS", "starts of the shards and the end per sharded dimension: '[[0,2,6],[0,3,4]]'")
+    add("partial", "AXES", "grid axes along which values are partial")
+    add("partial-kind", "KIND", "the reduction that combines them (sum)")
 
 
-def source_layout(options) -> Layout:
-    """The layout that options describe.  Raises SpmdError."""
+def source_layout(options: argparse.Namespace) -> Layout:
+    """The source layout that options describe.  Raises SpmdError."""
     grid = _grid(options.grid, options.axis_names, options.ranks, "--")
     return _layout(options, grid, options.sharding, "--sharding", "")
 
 
-def target_layout(options) -> Layout:
-    """The layout to go to: grid and block rule are the source's where none are given.  Raises SpmdError."""
+def target_layout(options: argparse.Namespace) -> Layout:
+    """The target layout that options describe; grid and block rule default to the source's.  Raises SpmdError."""
     grid = source_layout(options).grid
     if options.to_grid or options.to_ranks or options.to_axis_names:
         shape = options.to_grid or options.grid
@@ -92,31 +86,31 @@ def target_layout(options) -> Layout:
 def _grid(shape: str, names: str | None, ranks: str | None, prefix: str) -> Grid:
     sizes = numbers(shape, f"{prefix}grid", GridError, "sizes such as 2x3")
     processes = None if ranks is None else _ranges(ranks, f"{prefix}ranks")
-    return Grid(sizes, None if names is None else [name.strip() for name in names.split(",")], processes)
+    return Grid(sizes, None if names is None else tuple([name.strip() for name in names.split(",")]), processes)
 
 
-def _layout(options, grid: Grid, axes: str, name: str, prefix: str) -> Layout:
-    def asked(option: str):
+def _layout(options: argparse.Namespace, grid: Grid, axes: str, name: str, prefix: str) -> Layout:
+    def value(option: str) -> str | None:
         return getattr(options, prefix + option)
 
-    def listed(option: str):
-        text = asked(option)
+    def listed(option: str) -> list[Any] | None:
+        text = value(option)
         flag = "--" + (prefix + option).replace("_", "-")
         return None if text is None else parse_list(text, flag, "1,1", bare=True)
 
     sharding = Sharding(
         grid,
         parse_list(axes, name),
-        blocks=asked("blocks") or (options.blocks if asked("offsets") is None else None) or "ceil",
+        blocks=value("blocks") or (options.blocks if value("offsets") is None else None) or "ceil",
         halo_sizes=listed("halo"),
         sharded_dims_offsets=listed("offsets"),
         partial_axes=listed("partial") or (),
-        partial_kind=asked("partial_kind") or options.partial_kind or "sum",
+        partial_kind=value("partial_kind") or options.partial_kind or "sum",
     )
     return Layout(sharding, numbers(options.shape, "--shape", ShapeError, "extents such as 4x6"))
 
 
-def dtype_of(options) -> np.dtype:
+def dtype_of(options: argparse.Namespace) -> np.dtype:
     """The dtype that options name.  Raises DTypeError."""
     try:
         return np.dtype(options.dtype)
@@ -127,29 +121,29 @@ def dtype_of(options) -> np.dtype:
 def numbers(text: str, name: str, error: type[SpmdError], required: str) -> tuple[int, ...]:
     """``4x6``, ``4,6`` or ``(4, 6)`` as numbers; none for an empty text.  Raises ``error``."""
     inside = text.strip().strip("()[]").strip()
-    words = inside.removesuffix(",").split("x" if "x" in inside else ",") if inside else []
+    parts = inside.removesuffix(",").split("x" if "x" in inside else ",") if inside else []
     try:
-        return tuple([whole_number(word) for word in words])
+        return tuple([whole_number(part) for part in parts])
     except ValueError:
         raise error(f"{name} is {shown(text)}; it must be {required}") from None
 
 
-def _ranges(text: str, name: str) -> list[int]:
+def _ranges(text: str, name: str) -> tuple[int, ...]:
     """``0-3,8`` as the numbers 0, 1, 2, 3, 8."""
     ranks: list[int] = []
     try:
-        for word in text.strip().strip("()[]").split(","):
-            first, _, last = word.partition("-")
+        for part in text.strip().strip("()[]").split(","):
+            first, _, last = part.partition("-")
             listed = range(whole_number(first), whole_number(last or first) + 1)
             if len(ranks) + len(listed) > _MOST_RANKS:
-                raise ValueError(word)
+                raise ValueError(part)
             ranks += listed
     except ValueError:
         raise GridError(f"{name} is {shown(text)}; it must list processes, such as 0-3,8,9") from None
-    return ranks
+    return tuple(ranks)
 
 
-def parse_list(text: str, name: str, such: str = "[[0],[1]]", bare: bool = False) -> list:
+def parse_list(text: str, name: str, such: str = "[[0],[1]]", bare: bool = False) -> list[Any]:
     """``[[0],[x, 'y z']]`` as lists of numbers and names, where a bare word is a name.
 
     ``bare``: whether the outermost brackets may be left out.  Raises ShardingError.
@@ -171,7 +165,7 @@ def parse_list(text: str, name: str, such: str = "[[0],[1]]", bare: bool = False
     return found
 
 
-def _value(node: ast.expr):
+def _value(node: ast.expr) -> Any:
     match node:
         case ast.List(elts=entries) | ast.Tuple(elts=entries):
             return [_value(entry) for entry in entries]
@@ -182,41 +176,3 @@ def _value(node: ast.expr):
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as value)):
             return -value
     raise ValueError(node)
-
-
-def reported(name: str, command: Callable[[argparse.Namespace], str]) -> Callable[[argparse.Namespace], int]:
-    """``command`` with its text printed, and its refusals in one line on stderr with exit code 2."""
-
-    def run(options) -> int:
-        try:
-            text = command(options)
-        except OverflowError:
-            return refuse(name, "the grid or the array is too large to plan")
-        except (SpmdError, OSError) as error:
-            return refuse(name, str(error))
-        try:
-            _say(text)
-        except BrokenPipeError:  # the reader, such as head, has seen enough
-            _drop_output()
-        return 0
-
-    return run
-
-
-def refuse(name: str, reason: str) -> int:
-    """Says in one line on stderr why a command refuses; its exit code."""
-    line = " ".join(reason.split())
-    print(f"spmd_grid {name}: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}", file=sys.stderr)
-    return 2
-
-
-def _say(text: str) -> None:
-    try:
-        print(text, flush=True)
-    except UnicodeEncodeError:
-        print(text.replace("↓", "v").encode("ascii", "replace").decode(), flush=True)
-
-
-def _drop_output() -> None:
-    """Lets the interpreter end without a complaint about output that nobody reads."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

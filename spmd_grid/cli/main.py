@@ -6,14 +6,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from spmd_grid.cli import bench, plan, run, show, trace
+from spmd_grid.cli import plan, run, show, trace
+from spmd_grid.cli.bench import command as bench
 from spmd_grid.cli.doctor import command as doctor
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parses ``arguments`` (default: those of the process) and runs the command; its exit code."""
+    """Parse ``arguments`` (default: those of the process) and run the command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="spmd_grid", description="SPMD programs on grids of devices.")
     commands = parser.add_subparsers(metavar="command", required=True)
     run.add_parser(commands)
@@ -24,8 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     trace.add_parser(commands)
     options = parser.parse_args(arguments)
     for name, value in vars(options).items():
-        if value == [] and name != "args":  # what argparse makes of --name=--
-            parser.error(f"--{name.replace('_', '-')} is '--', which is no value")
+        if value == [] and name != "args":  # argparse turns --name=-- into this
+            parser.error(f"--{name.replace('_', '-')} is '--', which is not a value")
     return options.command(options)
 
 

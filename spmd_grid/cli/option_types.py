@@ -1,17 +1,19 @@
-"""The types of options: each refuses what it cannot be in words that name the rule."""
+"""The types of options: each refuses invalid text with a message that names the rule."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from math import inf
+from typing import TypeVar
 
 from spmd_grid import numerals
 
 __all__ = ["MOST_PROCESSES", "MOST_ROUNDS", "given", "seconds", "whole"]
 
-MOST_PROCESSES = 1 << 14  # that a command starts on this machine
+MOST_PROCESSES = 1 << 14  # to start on this machine
 MOST_ROUNDS = 10**6
+Number = TypeVar("Number", int, float)
 
 
 def whole(least: float = -inf, most: float = inf) -> Callable[[str], int]:
@@ -24,18 +26,18 @@ def whole(least: float = -inf, most: float = inf) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
-    """The type of an option that is a time."""
+    """The type of an option that is a time in seconds."""
     return _taken(numerals.seconds, text)
 
 
 def given(text: str) -> str:
-    """The type of an option that is a text: one that is empty was meant to be something else."""
+    """The type of an option that is a text, which must not be empty."""
     if not text.strip():
         raise argparse.ArgumentTypeError(f"{text!r}; it must not be empty")
     return text
 
 
-def _taken(read: Callable, *args):
+def _taken(read: Callable[..., Number], *args: object) -> Number:
     try:
         return read(*args)
     except ValueError as error:

@@ -1,21 +1,22 @@
-"""``python -m spmd_grid plan``: how to get from one sharding to another, and what that costs, without any process."""
+"""``python -m spmd_grid plan``: the plan of a resharding, and its cost, without any process."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 
 from spmd_grid.cli.layouts import (
     add_layout_options,
     dtype_of,
     numbers,
-    reported,
     source_layout,
     target_layout,
 )
 from spmd_grid.cli.option_types import whole
+from spmd_grid.cli.reporting import reported
 from spmd_grid.errors import DeviceError, ShardingError
+from spmd_grid.formatting import bytes_text
 from spmd_grid.numerals import real_number
-from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.viz.messages import Message, device_text, message_table, step_title, summary_text
@@ -26,28 +27,28 @@ _UNITS = {"": 1, "b": 1, **{f"{letter}ib": 1024**n for n, letter in enumerate("k
 _UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgtp", 1)}
 
 
-def add_parser(commands) -> None:
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "plan",
         help="plan a resharding and explain the plan",
         usage="spmd_grid plan --grid 16x16x64 --shape 65536x65536 --from '[[0],[1,2]]' --to '[[2],[0]]' [options]",
-        description="Prints the steps that lead from one sharding to another, the shardings between them, what they"
-        " move and cost, and the ways that were not taken. No processes are needed.",
+        description="Prints the steps that lead from one sharding to another, the shardings between them, the bytes"
+        " that they move, their cost, and the alternatives that were not taken. Needs no processes.",
     )
     add_layout_options(parser, target_required=True)
     how = parser.add_argument_group("the plan")
     how.add_argument("--strategy", default="auto", help="auto, basis or direct (auto)")
-    how.add_argument("--memory-limit", metavar="BYTES", help="the most that a process may use, such as 2GiB")
+    how.add_argument("--memory-limit", metavar="BYTES", help="memory that a process may use, at most, such as 2GiB")
     how.add_argument(
         "--node-size", type=whole(1), metavar="N", help="number of consecutive processes that share a node (1)"
     )
-    how.add_argument("--device", metavar="COORDS", help="list also what this device receives and sends, such as 1,0,5")
-    how.add_argument("--process", type=whole(), metavar="N", help="the same by the number of a process")
+    how.add_argument("--device", metavar="COORDS", help="also list what this device, such as 1,0,5, receives and sends")
+    how.add_argument("--process", type=whole(), metavar="N", help="the same for a process, by its number")
     how.add_argument("--limit", type=whole(0), default=40, metavar="N", help="list at most N messages (40)")
     parser.set_defaults(command=reported("plan", _plan))
 
 
-def _plan(options) -> str:
+def _plan(options: argparse.Namespace) -> str:
     source, target = source_layout(options), target_layout(options)
     limit = None if options.memory_limit is None else _bytes(options.memory_limit)
     links = None if options.node_size is None else LinkModel(node_size=options.node_size)
@@ -65,7 +66,7 @@ def _plan(options) -> str:
 
 
 def _bytes(text: str) -> int:
-    """``2GiB`` as a number of bytes.  Raises ShardingError."""
+    """The number of bytes in a text such as ``2GiB``.  Raises ShardingError."""
     number = text.strip().rstrip("aAbBgGiIkKmMpPtT ")
     unit = text.strip()[len(number) :].strip().lower()
     try:
@@ -74,10 +75,10 @@ def _bytes(text: str) -> int:
         raise ShardingError(f"--memory-limit is {text!r}; it must be bytes, such as 2GiB or 500MB") from None
 
 
-def _process(options, plan: Plan) -> int | None:
+def _process(options: argparse.Namespace, plan: Plan) -> int | None:
     """The process that options ask for."""
     if options.process is not None:
-        if not _places(plan, options.process):
+        if not _roles(plan, options.process):
             raise DeviceError(f"--process is {options.process}; neither grid has a device of that number")
         return options.process
     if options.device is None:
@@ -86,22 +87,22 @@ def _process(options, plan: Plan) -> int | None:
     return plan.target.grid.process(plan.target.grid.linear_index(coords))
 
 
-def _places(plan: Plan, process: int) -> list[str]:
-    """What a process is before and after."""
-    places = []
+def _roles(plan: Plan, process: int) -> list[str]:
+    """The devices that a process is before and after, with their cells, a line each."""
+    roles = []
     for when, layout in (("before", plan.source), ("after", plan.target)):
         device = layout.grid.device_of_process(process)
         if device is not None:
             coords = layout.grid.multi_index(device)
             box = layout.local_box(coords).intersect(layout.domain_box)
-            places.append(f"  {when} {device_text(layout, process)} with {box if box.size else 'no cells'}")
-    return places
+            roles.append(f"  {when} {device_text(layout, process)} with {box if box.size else 'no cells'}")
+    return roles
 
 
 def _of_process(plan: Plan, process: int, limit: int) -> Iterator[str]:
-    """What one process does in each step."""
+    """The messages of one process in each step, line by line."""
     yield f"process {process}:"
-    yield from _places(plan, process)
+    yield from _roles(plan, process)
     device = plan.target.grid.device_of_process(process)
     if device is not None:
         yield f"  needs at most {bytes_text(plan.peak_bytes(plan.target.grid.multi_index(device)))}"

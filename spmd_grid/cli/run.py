@@ -10,6 +10,7 @@ import sys
 import traceback
 from itertools import islice
 from pathlib import Path
+from types import TracebackType
 
 from spmd_grid.cli.option_types import MOST_ROUNDS, given, whole
 from spmd_grid.errors import RankEndedError
@@ -21,16 +22,16 @@ from spmd_grid.transport.simulated.seeds import Outcome, Seeds, run_seeds
 __all__ = ["add_parser"]
 
 _PACKAGE = str(Path(__file__).parent.parent) + os.sep
-_MOST_LINES = 12  # of a difference or a failure
+_MOST_LINES = 12  # shown of a difference or a failure
 
 
-def add_parser(commands) -> None:
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "run",
         help="run a program on simulated ranks, without MPI",
-        description="Runs the program that 'mpirun -n N python app.py' runs, unchanged, on N simulated ranks: threads"
-        " of this process, each with a __main__ of its own. Modules that the program imports are shared."
-        " breakpoint() stops one rank, while the others go on until they need it.",
+        description="Runs the program of 'mpirun -n N python app.py', unchanged, on N simulated ranks: threads of this"
+        " process, each with its own __main__. Modules that the program imports are shared. breakpoint() stops one"
+        " rank, while the others go on until they need it.",
     )
     parser.add_argument(
         "-n", "--ranks", type=whole(1, most_ranks()), required=True, metavar="N", help="number of simulated ranks"
@@ -43,23 +44,26 @@ def add_parser(commands) -> None:
         "--seeds",
         type=whole(1, MOST_ROUNDS),
         metavar="K",
-        help="run under the seeds 0 to K-1 and compare what each rank prints: does anything depend on who comes first?",
+        help="run under the seeds 0 to K-1 and compare what each rank prints: does anything depend on timing?",
     )
     parser.add_argument("--label", action="store_true", help="begin every printed line with its rank and coordinates")
     parser.add_argument(
-        "--trace", type=given, metavar="FOLDER", help="write what every operation did, and when: see 'spmd_grid trace'"
+        "--trace",
+        type=given,
+        metavar="FOLDER",
+        help="write a trace to this folder, for 'spmd_grid trace'",
     )
     parser.add_argument("program", type=given, help="the Python file")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     parser.set_defaults(command=run)
 
 
-def run(options) -> int:
-    if not os.path.isfile(options.program):  # that of Path raises for names that are too long
+def run(options: argparse.Namespace) -> int:
+    if not os.path.isfile(options.program):  # Path.is_file raises for names that are too long
         print(f"spmd_grid run: there is no file {shown(options.program)}", file=sys.stderr)
         return 2
     if options.seeds is not None and (options.trace is not None or options.label):
-        print("spmd_grid run: --seeds goes with neither --trace nor --label; take --seed for one run", file=sys.stderr)
+        print("spmd_grid run: --seeds excludes --trace and --label; use --seed for one run", file=sys.stderr)
         return 2
     if options.trace is not None:
         os.environ["SPMD_GRID_TRACE"] = os.path.abspath(options.trace)
@@ -82,20 +86,20 @@ def run(options) -> int:
     return 0
 
 
-def _report(options, seeds: Seeds) -> str:
-    """How the runs compare: the first that prints otherwise, the first that fails, and how to see them again."""
+def _report(options: argparse.Namespace, seeds: Seeds) -> str:
+    """A comparison of the runs: the first with different output, the first that fails, and how to repeat them."""
     first, name = seeds.outcomes[0], Path(options.program).name
     lines = [f"{name} on {options.ranks} ranks under {len(seeds.outcomes)} seeds, one rank at a time:"]
     if not seeds.differing and not seeds.failing:
-        return f"{lines[0]} every run prints the same"
+        return f"{lines[0]} all runs print the same"
     alike = len(seeds.outcomes) - len(seeds.differing)
     lines.append(f"  {alike} end as seed 0 does, {len(seeds.differing)} do not; {len(seeds.failing)} fail")
     if not seeds.is_repeatable:
-        lines.append("  but seed 0 twice is not alike either: the program prints times, addresses or random numbers,")
-        lines.append("  so that differences in what it prints say nothing")
+        lines.append("  but two runs under seed 0 differ, too: the program prints times, addresses or random numbers,")
+        lines.append("  so differences in its output prove nothing")
     printing = [outcome for outcome in seeds.differing if outcome.failure is None and first.failure is None]
     if printing:
-        lines += ["", f"seed {printing[0].seed} is the first that prints otherwise:"]
+        lines += ["", f"seed {printing[0].seed} is the first with different output:"]
         lines += _differences(first, printing[0])
         lines.append(f"  again: {_again(options, printing[0].seed)}")
     if seeds.failing:
@@ -107,13 +111,15 @@ def _report(options, seeds: Seeds) -> str:
 
 
 def _differences(one: Outcome, other: Outcome) -> list[str]:
-    """What the first rank that prints otherwise prints, and which others do."""
+    """The output of the first rank that differs, and the numbers of the other ranks that differ."""
     ranks = [r for r in sorted({*one.printed, *other.printed}, key=str) if one.printed.get(r) != other.printed.get(r)]
-    texts = [outcome.printed.get(ranks[0], "").splitlines() for outcome in (one, other)]
+    before, after = (outcome.printed.get(ranks[0], "").splitlines() for outcome in (one, other))
     label = other.labels[ranks[0]]
-    changes = [line for line in islice(difflib.unified_diff(*texts, lineterm="", n=1), 2, None) if line[:2] != "@@"]
+    changes = [
+        line for line in islice(difflib.unified_diff(before, after, lineterm="", n=1), 2, None) if line[:2] != "@@"
+    ]
     shown = _shortened([f"{line[:1]} {label}{line[1:]}" for line in changes])
-    others = f"  ranks {', '.join(map(str, ranks[1:]))} print otherwise, too" if ranks[1:] else ""
+    others = f"  ranks {', '.join(map(str, ranks[1:]))} differ, too" if ranks[1:] else ""
     heads = [f"  - seed {one.seed}", f"  + seed {other.seed}"]
     return heads + shown + [others] * bool(others)
 
@@ -123,19 +129,21 @@ def _shortened(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines[:_MOST_LINES]] + [f"  ... {left_out} more lines"] * (left_out > 0)
 
 
-def _again(options, seed: int) -> str:
-    words = ["python", "-m", "spmd_grid", "run", "-n", str(options.ranks), "--seed", str(seed), "--label"]
-    return shlex.join([*words, options.program, *options.args])
+def _again(options: argparse.Namespace, seed: int) -> str:
+    command = ["python", "-m", "spmd_grid", "run", "-n", str(options.ranks), "--seed", str(seed), "--label"]
+    return shlex.join([*command, options.program, *options.args])
 
 
-def _failure(error: BaseException) -> str:
-    """A failure with the program's own calls; an error of this package speaks for itself where it has none."""
+def _failure(error: BaseException | None) -> str:
+    """An error with the traceback of the program's own calls, or without one if there are none."""
+    if error is None:
+        return ""
     trace = _from_the_program_on(error.__traceback__)
     return "".join(traceback.format_exception(type(error), error, trace))
 
 
-def _from_the_program_on(trace):
-    """A traceback without the calls by which this package starts the program."""
+def _from_the_program_on(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the calls with which this package starts the program."""
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         trace = trace.tb_next
     return trace

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from spmd_grid.formatting import bytes_text, count_text, seconds_text
 from spmd_grid.reshard.planner.cost import step_cost
 from spmd_grid.reshard.planner.steps import NATIVE
 
-__all__ = ["bytes_text", "explain", "seconds_text"]
-
-_UNITS = "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"
+__all__ = ["explain"]
 
 
 def explain(plan) -> str:
@@ -25,11 +24,11 @@ def explain(plan) -> str:
         if plan.slabs > 1:
             lines.append(
                 f"     in {plan.slabs} slabs, two under way; busiest process: {bytes_text(cost.bytes)}, at most"
-                f" {_count(cost.messages * plan.slabs, 'message')}"
+                f" {count_text(cost.messages * plan.slabs, 'message')}"
             )
             continue
         lines.append(
-            f"     {seconds_text(cost.seconds)}; busiest process: {_count(cost.messages, 'message')},"
+            f"     {seconds_text(cost.seconds)}; busiest process: {count_text(cost.messages, 'message')},"
             f" {bytes_text(cost.bytes)}; peak {bytes_text(cost.peak)}"
         )
     if not plan.steps:
@@ -50,36 +49,7 @@ def explain(plan) -> str:
         width = max(len(each.name) for each in plan.alternatives)
         for each in plan.alternatives:
             lines.append(
-                f"  {each.name:{width}}  {seconds_text(each.seconds):>9}, {_count(len(each.steps), 'step')}, peak"
+                f"  {each.name:{width}}  {seconds_text(each.seconds):>9}, {count_text(len(each.steps), 'step')}, peak"
                 f" {bytes_text(each.peak)}: {each.reason}"
             )
     return "\n".join(lines)
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
-
-
-def bytes_text(n: int) -> str:
-    """A number of bytes in the unit that suits it.  Local.
-
-    >>> bytes_text(1000), bytes_text(1 << 20), bytes_text(1536)
-    ('1000 B', '1 MiB', '1.5 KiB')
-    """
-    unit = 0
-    value = float(n)
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.4g} {_UNITS[unit]}"
-
-
-def seconds_text(seconds: float) -> str:
-    """Seconds in the unit that suits them.  Local.
-
-    >>> seconds_text(0.00123), seconds_text(2.5e-6)
-    ('1.23 ms', '2.5 us')
-    """
-    for scale, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"

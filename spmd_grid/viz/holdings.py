@@ -1,8 +1,8 @@
-"""Who holds what: the blocks of a layout and the devices that hold them, as far as a drawing has room for them.
+"""The blocks of a layout and the devices that hold them, as far as they fit into a drawing.
 
-A block is a product of parts, one per tensor dimension, so that a layout is drawn from its dimensions.  Its holders
-are a pattern of coordinates: numbers on the axes that split, ``*`` where every coordinate has a copy, ``+`` where each
-has a partial value.  Nothing here enumerates devices.
+A block is a product of parts, one per tensor dimension, so a layout is drawn from its dimensions.  The holders of a
+block are a pattern of coordinates: numbers on the axes that split, ``*`` on axes along which every device has a copy,
+``+`` on axes along which each has a partial value.  No function here enumerates devices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ __all__ = [
     "Holders",
     "axis_name",
     "blocks_of",
-    "count_text",
     "holders_of",
     "idle_devices",
     "n_blocks",
@@ -36,7 +35,7 @@ __all__ = [
 ]
 
 COPIES, PARTIAL = "*", "+"
-_MOST_SEARCHED = 4096  # positions of one dimension that are looked at one by one
+_MOST_SEARCHED = 4096  # positions of one dimension that are searched one by one
 
 
 class Holders(NamedTuple):
@@ -50,7 +49,8 @@ class Holders(NamedTuple):
     grid_shape: Shape
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
+        """Number of these devices."""
         return prod(size for entry, size in zip(self.pattern, self.grid_shape) if isinstance(entry, str))
 
     @property
@@ -58,7 +58,7 @@ class Holders(NamedTuple):
         return PARTIAL in self.pattern
 
     def coords(self) -> Iterator[MultiIndex]:
-        """The coordinates of each of them, in the order of their linear indices.  Local."""
+        """The coordinates of the devices, in the order of their linear indices.  Local."""
         return product(
             *(range(size) if isinstance(entry, str) else (entry,) for entry, size in zip(self.pattern, self.grid_shape))
         )
@@ -68,7 +68,7 @@ class Holders(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The cells of ``box``, which ``holders`` hold; ``window`` has their halos too, as far as in the array."""
+    """The cells of ``box``, held by ``holders``; ``window``: the cells with their halos, as far as in the array."""
 
     box: Box
     window: Box
@@ -76,7 +76,7 @@ class Block(NamedTuple):
 
 
 def shown_parts(layout: Layout, limit: int) -> list[list[Part | None]]:
-    """By dimension its parts that have cells; of more than ``limit`` the first ones, None for a gap, and the last.
+    """The parts with cells, by dimension; of more than ``limit`` the first ones, None for a gap, and the last one.
 
     Local.  The cost is that of what is shown.
 
@@ -115,7 +115,7 @@ def holders_of(layout: Layout, parts: Sequence[Part]) -> Holders:
 
 
 def blocks_of(layout: Layout, parts: Sequence[Sequence[Part | None]]) -> Iterator[Block]:
-    """The blocks made of ``parts`` by dimension, gaps left out, in row-major order.  Local."""
+    """The blocks made of ``parts`` by dimension, without the gaps, in row-major order.  Local."""
     for chosen in product(*([part for part in row if part] for row in parts)):
         windows = [window_of(layout, dim, part) for dim, part in enumerate(chosen)]
         yield Block(
@@ -142,7 +142,7 @@ def _n_filled(cut: Cut) -> int:
 
 
 def idle_devices(layout: Layout) -> tuple[int, list[Holders]]:
-    """How many devices hold no cell, and their patterns, which may overlap; no patterns where there are too many.
+    """Number of devices without cells, and their patterns, which may overlap; no patterns if there are too many.
 
     Local.
 
@@ -160,7 +160,7 @@ def idle_devices(layout: Layout) -> tuple[int, list[Holders]]:
 
 
 def _empty_digits(cut: Cut) -> Iterator[MultiIndex]:
-    """The coordinates of the parts without cells; shortened where all parts below them have none."""
+    """The coordinates of the parts without cells, cut to their leading digits if all parts with these are empty."""
     if not cut.extent:
         yield ()
         return
@@ -187,16 +187,11 @@ def _pattern(grid: Grid, axes: Sequence[int], digits: Sequence[int]) -> Holders:
 
 
 def axis_name(layout: Layout, axis: int) -> int | str:
-    """What a grid axis is called.  Local."""
+    """The name of a grid axis, or its number.  Local."""
     return layout.grid.axis_names[axis] if layout.grid.axis_names else axis
 
 
 def partial_note(layout: Layout) -> str:
-    """Which values are partial, in a sentence; empty where none are.  Local."""
+    """Description of the partial values; empty if there are none.  Local."""
     axes = " and ".join(str(axis_name(layout, axis)) for axis in layout.sharding.partial_axes)
     return f"partial values along grid axis {axes}, to be combined by {layout.sharding.partial_kind}" if axes else ""
-
-
-def count_text(n: int, what: str) -> str:
-    """``1 block``, ``2 blocks``.  Local."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What moves in one exchange, message by message, from and to processes; and as text."""
+"""The messages of one exchange between processes, and their text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from spmd_grid.errors import DeviceError
+from spmd_grid.formatting import aligned, bytes_text, count_text
 from spmd_grid.grid.box import Box, multi_index
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.steps import ALL_GATHER, BROADCAST, Step
 from spmd_grid.reshard.volume.totals import exchange_totals
-from spmd_grid.viz.holdings import count_text
 
 __all__ = [
     "Message",
@@ -27,7 +27,7 @@ __all__ = [
     "summary_text",
 ]
 
-_MOST_MESSAGES, _MOST_RECEIVERS = 20_000, 4096  # that are looked at
+_MOST_MESSAGES, _MOST_RECEIVERS = 20_000, 4096  # that are computed
 
 
 class Message(NamedTuple):
@@ -42,7 +42,7 @@ class Message(NamedTuple):
 def messages_of(exchange: Redistribution, receivers: Iterable[int] | None = None) -> Iterator[Message]:
     """The messages to ``receivers``, linear indices in the target's grid; None for all of them.
 
-    Local.  Looks at every receiver.
+    Local.  Takes time for every receiver.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> from spmd_grid.grid.sharding import Sharding
@@ -60,23 +60,25 @@ def messages_of(exchange: Redistribution, receivers: Iterable[int] | None = None
 
 
 def n_processes(exchange: Redistribution) -> int:
-    """How many processes hold or want something; an upper bound where grids of other processes overlap.  Local."""
+    """Number of processes that hold cells before or after; an upper bound if the grids overlap in part.  Local."""
     source, target = exchange.source.grid, exchange.target.grid
     return source.size if source.is_like(target) else source.size + target.size
 
 
 def device_text(layout: Layout, process: int) -> str:
-    """The coordinates of a process, such as ``(0,1)``; with its number where the grid numbers processes itself.
+    """The coordinates of a process, such as ``(0,1)``; with its number if the grid has its own list of ranks.
 
     Local.
     """
     device = layout.grid.device_of_process(process)
+    if device is None:
+        raise DeviceError(f"process {process} has no device on {layout.grid}")
     coords = f"({','.join(map(str, multi_index(device, layout.grid.shape)))})"
     return coords if layout.grid.ranks is None else f"{coords} = {process}"
 
 
 def box_text(exchange: Redistribution, box: Box) -> str:
-    """The cells of a message's box, and which contributions to a partial value they are.  Local."""
+    """The cells of a message's box, and the numbers of the partial values they belong to.  Local."""
     if exchange.hidden is None:
         return str(box)
     cells = Box(box.starts[1:], box.stops[1:])
@@ -85,7 +87,7 @@ def box_text(exchange: Redistribution, box: Box) -> str:
 
 
 def messages_text(exchange: Redistribution, limit: int = 40) -> str:
-    """What moves from process to process, the first ``limit`` messages one by one.
+    """The bytes sent between processes, and the first ``limit`` messages, a line each.
 
     Local.
 
@@ -103,7 +105,7 @@ def messages_text(exchange: Redistribution, limit: int = 40) -> str:
 
 
 def listed_messages(exchange: Redistribution) -> tuple[list[Message], str]:
-    """The messages of an exchange, the first ones where they are very many; and how much moves, in words.
+    """The messages of an exchange, or the first ones if there are very many, and a summary.
 
     Local.  At most 20,000 messages, of the first 4096 receivers.
     """
@@ -120,7 +122,7 @@ def listed_messages(exchange: Redistribution) -> tuple[list[Message], str]:
 
 
 def step_title(number: int, step: Step) -> str:
-    """What a step is called above its messages; where they may travel as a collective of MPI, says so.  Local."""
+    """The title of a step above its messages, with a note if MPI may send them by a collective.  Local."""
     together = " (as single messages)" if step.kind in (ALL_GATHER, BROADCAST) else ""
     return f"{number}. {str(step).partition(':')[0]}{together}"
 
@@ -133,15 +135,9 @@ def summary_text(messages: Sequence[Message]) -> str:
 
 
 def message_table(exchange: Redistribution, messages: Sequence[Message], limit: int = 40) -> str:
-    """The first ``limit`` messages of an exchange, line by line under headings.  Local."""
+    """Table of the first ``limit`` messages of an exchange.  Local."""
     table = [("from", "to", "cells", "bytes")]
     for message in messages[:limit]:
         sender, receiver = device_text(exchange.source, message.sender), device_text(exchange.target, message.receiver)
         table.append((sender, receiver, box_text(exchange, message.box), str(message.bytes)))
-    widths = [max(map(len, column)) for column in zip(*table)]
-    lines = []
-    for *words, size in table:
-        lines.append("  ".join([*(word.ljust(width) for word, width in zip(words, widths)), size.rjust(widths[-1])]))
-    if len(messages) > limit:
-        lines.append("...")
-    return "\n".join(lines)
+    return "\n".join(aligned(table, left=(0, 1, 2)) + ["..."] * (len(messages) > limit))

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from spmd_grid.bench.common.rows import OURS, Figure, matching_cases, slower_rows
+from spmd_grid.bench.common.report import Outputs, write_files
+from spmd_grid.bench.common.rows import OURS, Figure, matching_cases
+from spmd_grid.bench.common.verdicts import slower_rows
 from spmd_grid.bench.halo.cases import HaloCase, all_cases, quick_cases
 from spmd_grid.bench.halo.report import (
     IN_LOOP,
     MESSAGE,
     RowFigures,
     summary,
-    table_head,
-    table_row,
-    to_markdown,
+    table,
 )
 
 PLAN = """halo of [[0]] on 3, halo [(1, 1)], global shape (192, 64)
@@ -110,30 +110,33 @@ def test_goals_missed_by_one_row():
 def test_other_work_is_reported():
     assert summary([row(ROWS_64, disturbed=True), row(COLUMNS_512)])[0].startswith("WARNING: other work")
     assert "1 of 2 rows" in summary([row(ROWS_64, disturbed=True), row(COLUMNS_512)])[0]
-    assert table_row(row(ROWS_64, disturbed=True)).endswith(" (disturbed)")
+    assert table().line(row(ROWS_64, disturbed=True)).endswith(" (disturbed)")
 
 
 def test_the_table():
     figures = row(ROWS_64)
-    head, line = table_head(), table_row(figures)
+    head, line = table().head(), table().line(figures)
     assert line.startswith(ROWS_64.name) and line.endswith("by memory, read in place")
     assert figures.way == "by memory, read in place" and " persistent, direct views " in line
-    assert head.index("best/ours") + len("best/ours") == line.index(" 4.00") + len(" 4.00")
-    assert "(0.45-0.60)" in line and head.index("our way") == line.index("by memory")
+    assert head.index("best/ours") + len("best/ours") == line.index(" 4.00 ") + len(" 4.00")
+    assert "(0.45 us-0.60 us)" in line and head.index("our way") == line.index("by memory")
     del figures.by_contender[IN_LOOP]
-    assert "  -  " in table_row(figures)
+    assert "  -  " in table().line(figures)
     longest = max(all_cases(), key=lambda case: len(case.name))
     wide = row(longest, ours=12345.6, by_hand=23456.7, persistent=34567.8)
-    assert "(11111.0-14814.7)" in table_row(wide)
-    assert len(table_row(wide).split(longest.name)[1].split()) >= 8  # no two columns run into one
+    assert "  (11.1 ms-14.8 ms) " in table().line(wide)
 
 
-def test_markdown_and_json():
+def test_markdown_and_json(tmp_path):
     rows = [row(ROWS_64), row(COLUMNS_512)]
-    text = to_markdown(rows, "A caption.", ["Overlap"]).splitlines()
-    table = [line for line in text if line.startswith("|")]
-    assert text[0] == "A caption." and len(table) == 4 and len({line.count("|") for line in table}) == 1
+    files = Outputs(str(tmp_path / "rows.json"), str(tmp_path / "rows.md"))
+    write_files(files, {"ranks": 2}, "A caption.", table(), rows, summary(rows), {"overlap": []}, ["Overlap"])
+    text = (tmp_path / "rows.md").read_text().splitlines()
+    lines = [line for line in text if line.startswith("|")]
+    assert text[0] == "A caption." and len(lines) == 4 and len({line.count("|") for line in lines}) == 1
     assert "Overlap" in text and summary(rows)[0] in text
-    again = json.loads(json.dumps([each.to_dict() for each in rows]))
+    written = json.loads((tmp_path / "rows.json").read_text())
+    again = written["rows"]
+    assert written["ranks"] == 2 and written["overlap"] == [] and written["summary"] == summary(rows)
     assert again[0]["row"] == ROWS_64.name and again[0]["contenders"][OURS]["raw"] == 0.8
     assert again[0]["best_peer_over_ours"] == 4 and again[1]["cut"] == 1

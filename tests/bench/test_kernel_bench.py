@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from spmd_grid.bench.common.report import Outputs
 from spmd_grid.bench.kernels import cases as kernel_cases
 from spmd_grid.bench.kernels.measure import run_bench
 
@@ -26,7 +27,7 @@ def test_both_copy(shape):
 
 def test_report(capsys, tmp_path):
     cases = [case for case in kernel_cases.all_cases() if case.name == "fold: sum of 2 rows of 128 float64"]
-    run_bench(cases, 3, str(tmp_path / "k.json"), str(tmp_path / "k.md"))
+    run_bench(cases, 3, Outputs(str(tmp_path / "k.json"), str(tmp_path / "k.md")))
     figures = json.loads((tmp_path / "k.json").read_text())
     (row,) = figures["rows"]
     assert row["ratio"] == row["numpy"] / row["ours"] > 0 and row["low"] <= row["ours"] <= row["high"]

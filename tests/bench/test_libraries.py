@@ -7,15 +7,12 @@ import numpy as np
 import pytest
 from support.jobs import run_job
 
-from spmd_grid.bench.common.launch import is_of_a_job
+from spmd_grid.bench.common.launch import set_by_launcher
 from spmd_grid.bench.common.rows import LIBRARIES, Figure
 from spmd_grid.bench.common.timing import Alone
-from spmd_grid.bench.reshard import jax as peers_jax
-from spmd_grid.bench.reshard import jax_process
-from spmd_grid.bench.reshard import libraries as peers
-from spmd_grid.bench.reshard import library as peer
 from spmd_grid.bench.reshard.cases import ReshardCase
-from spmd_grid.bench.reshard.libraries import PEERS, Peers
+from spmd_grid.bench.reshard.libraries import installed, jax, jax_process, library
+from spmd_grid.bench.reshard.libraries.installed import LIBRARY_TYPES, Libraries
 
 JOB = Path(__file__).with_name("libraries_job.py")
 CASE = ReshardCase((4, 4), 0, 1)
@@ -33,7 +30,7 @@ def test_every_library_gets_every_cell_right(ranks):
     job = run_job("mpiexec", ranks, JOB)
     assert job.code == 0, job
     lines = job.out.splitlines()
-    for kind in PEERS:
+    for kind in LIBRARY_TYPES:
         if find_spec(kind.package) is None:
             words = (
                 f"skipped: {kind.name}: {kind.distribution} is not installed (pip install 'spmd-grid[{kind.extra}]')"
@@ -46,10 +43,10 @@ def test_every_library_gets_every_cell_right(ranks):
 
 
 def test_names():
-    assert tuple(kind.name for kind in PEERS) == LIBRARIES
+    assert tuple(kind.name for kind in LIBRARY_TYPES) == LIBRARIES
 
 
-class Fake(peer.Peer):
+class Fake(library.Library):
     name, package, distribution = "heat", "numpy", "numpy"
 
     def load(self):
@@ -57,17 +54,17 @@ class Fake(peer.Peer):
 
 
 def test_the_reason_why_one_is_left_out(monkeypatch):
-    monkeypatch.setattr(peer, "find_spec", lambda name: None)
-    found = Peers(One(), ["heat", "JAX"])
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    found = Libraries(One(), ["heat", "JAX"])
     assert found.skipped == {
         "heat": "heat is not installed (pip install 'spmd-grid[bench]')",
         "JAX": "jax is not installed (pip install 'spmd-grid[bench]')",
     }
     monkeypatch.undo()
-    monkeypatch.setattr(peers, "PEERS", [Fake])
-    found = Peers(One(), ["heat"])
+    monkeypatch.setattr(installed, "LIBRARY_TYPES", [Fake])
+    found = Libraries(One(), ["heat"])
     assert found.skipped == {"heat": "numpy cannot be loaded (OSError: libfake.so is missing)"}
-    assert Peers(One(), []).skipped == {} == found.versions
+    assert Libraries(One(), []).skipped == {} == found.versions
 
 
 def test_one_that_another_rank_lacks(monkeypatch):
@@ -75,7 +72,7 @@ def test_one_that_another_rank_lacks(monkeypatch):
         def allgather(self, value):
             return [value, "heat is not installed there"]
 
-    found = Peers(Two(), ["heat"])
+    found = Libraries(Two(), ["heat"])
     assert list(found.skipped) == ["heat"] and not found.present
 
 
@@ -87,19 +84,19 @@ class Loaded(Fake):
 
     def own_figures(self, case, rounds, at_most_seconds):
         if case.shape[0] % 2:
-            raise peer.DeclinedError("it likes even numbers only")
+            raise library.DeclinedError("it likes even numbers only")
         return {"heat way": Figure(1.0, 1.0, 1.0, 1.0, 1)}
 
 
 def test_declining(monkeypatch):
-    monkeypatch.setattr(peers, "PEERS", [Loaded])
-    found, skipped = Peers(One(), ["heat"]), {}
+    monkeypatch.setattr(installed, "LIBRARY_TYPES", [Loaded])
+    found, skipped = Libraries(One(), ["heat"]), {}
     assert found.versions == {"heat": np.__version__}
     assert list(found.own_figures(CASE, 1, 1.0, skipped)) == ["heat way"] and not skipped
     assert found.own_figures(ReshardCase((5, 4), 0, 1), 1, 1.0, skipped) == {}
     assert skipped == {"heat": "it likes even numbers only"}
     assert found.own_figures(CASE, 1, 1.0, skipped) == {}  # who has declined a row is not asked again
-    monkeypatch.setattr(peer, "free_bytes", lambda: 100)
+    monkeypatch.setattr(library, "free_bytes", lambda: 100)
     few = {}
     assert found.own_figures(CASE, 1, 1.0, few) == {} and few["heat"].startswith("needs 0 GiB of memory")
 
@@ -110,17 +107,17 @@ def test_jax_declines_what_it_cannot_cut(monkeypatch):
 
 
 def test_a_process_that_ends(monkeypatch):
-    monkeypatch.setattr(peers_jax, "wait_asleep", lambda comm: None)
-    monkeypatch.setattr(peers_jax.sys, "executable", "/bin/false")
-    jax = peers_jax.JaxPeer(One())
-    with pytest.raises(RuntimeError, match="does not start"):
-        jax.load()
-    assert jax.process is None  # and nothing is left behind
-    monkeypatch.setattr(jax, "_ask", lambda question: {})
+    monkeypatch.setattr(jax, "wait_asleep", lambda comm: None)
+    monkeypatch.setattr(jax.sys, "executable", "/bin/false")
+    opened = jax.Jax(One())
+    with pytest.raises(RuntimeError, match="did not start"):
+        opened.load()
+    assert opened.process is None  # and nothing is left behind
+    monkeypatch.setattr(opened, "_ask", lambda question: {})
     with pytest.raises(RuntimeError, match="its process has ended"):
-        jax.own_figures(CASE, 1, 1.0)
-    jax.close()
+        opened.own_figures(CASE, 1, 1.0)
+    opened.close()
 
 
 def test_what_the_process_must_not_hear():
-    assert is_of_a_job("PMI_RANK") and is_of_a_job("OMPI_COMM_WORLD_SIZE") and not is_of_a_job("PATH")
+    assert set_by_launcher("PMI_RANK") and set_by_launcher("OMPI_COMM_WORLD_SIZE") and not set_by_launcher("PATH")

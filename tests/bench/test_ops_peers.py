@@ -39,23 +39,23 @@ def test_the_cases():
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 @pytest.mark.parametrize("op", OPS)
-def test_what_is_due_is_what_ours_brings(op, ranks):
+def test_our_operations_give_the_expected_results(op, ranks):
     def body():
         grid = init_grid((-1,))
         for n_bytes in (8, 1 << 10):
             xs = OpsCase(op, n_bytes).arrays(ranks, 100)
-            due = OPS[op].result(xs, grid.rank)
+            expected = OPS[op].result(xs, grid.rank)
             found = OPS[op].call(xs[grid.rank], grid, (0,), **OPS[op].arguments)
-            assert (found is None) if due is None else np.array_equal(found, due)
+            assert (found is None) if expected is None else np.array_equal(found, expected)
 
     run_spmd(body, ranks=ranks)
 
 
 def test_a_wrong_result_is_noticed():
     x, out = np.empty(3), np.empty(3)
-    sent, wanted = np.arange(3.0), np.array([0.0, 1.0, 5.0])
-    with pytest.raises(RuntimeError, match=r"it gets 'a row' wrong: wrong cells by rank: \[1\]"):
-        check("it", Contender(lambda: np.copyto(out, x), x, out), "a row", sent, wanted, Alone())
+    sent, expected = np.arange(3.0), np.array([0.0, 1.0, 5.0])
+    with pytest.raises(RuntimeError, match=r"it gives a wrong result in 'a row': wrong cells by rank: \[1\]"):
+        check("it", Contender(lambda: np.copyto(out, x), x, out), "a row", sent, expected, Alone())
     with pytest.raises(RuntimeError, match="wrong cells by rank"):
         check("it", Contender(lambda: x[:2], x), "a row", sent, sent, Alone())
     with pytest.raises(RuntimeError, match="wrong cells by rank"):

@@ -5,10 +5,11 @@ from collections import defaultdict
 
 import pytest
 
+from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import matching_cases
 from spmd_grid.bench.plan.cases import DEVICES, MILLION, PlanCase, all_cases, quick_cases
-from spmd_grid.bench.plan.report import rows_of, summary, table_head, table_row, to_markdown
-from spmd_grid.bench.plan.times import Planner, PlanTimes, measure_kind
+from spmd_grid.bench.plan.measure import Planner, measure_kind
+from spmd_grid.bench.plan.report import PlanTimes, rows_of, summary, table
 
 SWAP = PlanCase("swap", (2, 4), (64, 128), ((0,), (1,)), ((1,), (0,)))
 LARGE = PlanCase("swap", (1024, 1024), (65536, 65536), ((0,), (1,)), ((1,), (0,)))
@@ -32,7 +33,7 @@ def test_the_cases():
 
 
 def test_as_many_partners_on_every_grid():
-    """The busiest of a sample: on the smallest grid of some kinds nobody can have as many."""
+    """The busiest of a sample: on the smallest grid some kinds cannot have as many partners."""
     by_kind = defaultdict(set)
     for case in all_cases():
         if case.devices in (64, 4096, 262144):
@@ -79,22 +80,24 @@ def test_verdicts():
 
 def test_the_table():
     (row,) = rows_of([times(MANY, 9000, (513, 1024, 1536))])
-    head, line = table_head(), table_row(row)
-    assert line.startswith("1,500 partners, drop, 1024x1024 ") and " 1,048,576 " in line and "(8280.0-9720.0)" in line
-    for column, cell in {"sends": "1,024", "per partner": "5.9", "auto ms": "1.00", "totals ms": "0.10"}.items():
-        end = head.index(column) + len(column)
+    head, line = table().head(), table().line(row)
+    assert line.startswith("1,500 partners, drop, 1024x1024 ") and " 1,048,576 " in line and "(8.28 ms-9.72 ms)" in line
+    for column, cell in {"sends": "1,024", "per partner": "5.86 us", "auto": "1.00 ms", "totals": "100 us"}.items():
+        end = head.index(f" {column}") + 1 + len(column)
         assert line[end - len(cell) : end] == cell
     (alone,) = rows_of([times(SWAP, 50, (0, 0, 0))])
-    assert alone.per_partner is None and "  -  " in table_row(alone)
+    assert alone.per_partner is None and "  -  " in table().line(alone)
     longest = max(len(case.name) for case in all_cases())
-    assert all(len(table_row(each).split()) >= 10 for each in (row, alone)) and longest < head.index("devices")
+    assert all(len(table().line(each).split()) >= 10 for each in (row, alone)) and longest < head.index("devices")
 
 
-def test_markdown_and_json():
+def test_markdown_and_json(tmp_path):
     rows = rows_of([times(SWAP, 90), times(LARGE, 99)])
-    text = to_markdown(rows, "A caption.").splitlines()
-    table = [line for line in text if line.startswith("|")]
-    assert text[0] == "A caption." and len(table) == 4 and len({line.count("|") for line in table}) == 1
-    again = json.loads(json.dumps([row.to_dict() for row in rows]))
+    files = Outputs(str(tmp_path / "rows.json"), str(tmp_path / "rows.md"))
+    write_files(files, {}, "A caption.", table(), rows, summary(rows))
+    text = (tmp_path / "rows.md").read_text().splitlines()
+    lines = [line for line in text if line.startswith("|")]
+    assert text[0] == "A caption." and len(lines) == 4 and len({line.count("|") for line in lines}) == 1
+    again = json.loads((tmp_path / "rows.json").read_text())["rows"]
     assert again[1]["devices"] == MILLION and again[1]["growth"] == pytest.approx(1.1)
     assert again[0]["us_per_partner"] == pytest.approx(90) and again[0]["us_per_message"] == pytest.approx(45)

@@ -22,19 +22,19 @@ def test_pages_have_the_figures_that_were_measured(page):
 
 
 def test_every_benchmark_is_shown():
-    shown = {begin.split()[2].rstrip(",") for page in (README, DEBUGGING) for begin, _ in figures.places(page)}
+    shown = {begin.split()[2].rstrip(",") for page in (README, DEBUGGING) for begin, _ in figures.enclosed(page)}
     assert shown == set(figures.BENCHES)
 
 
 @PAGES
 def test_comments_on_a_page(page):
-    assert page.count("<!--") == 2 * len(figures.places(page))
+    assert page.count("<!--") == 2 * len(figures.enclosed(page))
     assert not re.search(r"^<!-- figures: \w+,", page, re.MULTILINE)  # Markdown would take the line for HTML
 
 
 @pytest.mark.parametrize("kind", ["halo", "reshard", "ops"])
 def test_a_changed_figure_of_a_table_is_found(kind):
-    (shown,) = (shown for begin, shown in figures.places(README) if begin == f"<!-- figures: {kind} -->")
+    (shown,) = (shown for begin, shown in figures.enclosed(README) if begin == f"<!-- figures: {kind} -->")
     row = shown.strip().splitlines()[3]
     cells = row.split(" | ")
     changed = README.replace(row, " | ".join([cells[0], "77.7 us", *cells[2:]]))
@@ -71,7 +71,7 @@ def test_a_table_shows_the_rows_that_it_names():
     ("page", "reason"),
     [
         ("<!-- figures: sleep -->\n<!-- end -->", "there is no bench sleep"),
-        ("x <!-- figures: halo, dreams -->1<!-- end -->", "of bench halo no such words are known"),
+        ("x <!-- figures: halo, dreams -->1<!-- end -->", "bench halo has no such phrase"),
         ("<!-- figures: ops -->\n| op |\n|---|\n| snore, 8 B |\n<!-- end -->", "no row is called 'snore, 8 B'"),
     ],
 )
@@ -87,7 +87,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(figures, "PAGES", [page])
     monkeypatch.setattr(figures.sys, "argv", ["readme_figures.py"])
     assert figures.main() == 1
-    assert capsys.readouterr().out.startswith("page.md has other figures (-) than docs/bench_*.json (+):\n<!-- fig")
+    assert capsys.readouterr().out.startswith("page.md differs (-) from docs/bench_*.json (+):\n<!-- fig")
     monkeypatch.setattr(figures.sys, "argv", ["readme_figures.py", "--write"])
     assert figures.main() == 0 and page.read_text() == README
     monkeypatch.setattr(figures.sys, "argv", ["readme_figures.py"])

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Figure, matching_cases, slower_rows
+from spmd_grid.bench.common.report import Outputs, write_files
+from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Figure, matching_cases
+from spmd_grid.bench.common.verdicts import slower_rows
 from spmd_grid.bench.reshard.cases import ReshardCase, all_cases, quick_cases
 from spmd_grid.bench.reshard.peers import ALLTOALLW
 from spmd_grid.bench.reshard.report import MESSAGE, NEW, NUMPY, RowFigures, summary, table
@@ -117,9 +119,11 @@ def test_other_libraries():
     assert not any("DTensor" in line for line in text)
 
 
-def test_markdown_and_json():
+def test_markdown_and_json(tmp_path):
     rows = [row(ROWS, **{HEAT: 100.0}), row(CUBE)]
-    text = table(["heat"]).markdown(rows, "A caption.", summary(rows)).splitlines()
+    path = tmp_path / "rows.md"
+    write_files(Outputs(markdown=str(path)), {}, "A caption.", table(["heat"]), rows, summary(rows))
+    text = path.read_text().splitlines()
     lines = [line for line in text if line.startswith("|")]
     assert text[0] == "A caption." and len(lines) == 4 and len({line.count("|") for line in lines}) == 1
     assert summary(rows)[0] in text and " heat |" in lines[0]

@@ -11,7 +11,7 @@ from support.patience import run_in_time
 
 from spmd_grid.bench.common import launch
 from spmd_grid.bench.start import cases as start_cases
-from spmd_grid.cli import bench
+from spmd_grid.cli.bench import command as bench
 from spmd_grid.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]

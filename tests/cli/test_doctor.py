@@ -163,7 +163,7 @@ def test_too_little_time():
     code, said, seconds = call("0.05")
     assert code == 1 and not said["mpi"] and not said["simulated"] and in_time(seconds, 20)
     assert "did not end within 0.05 s" in named(said, "MPI library")[0]["value"]
-    assert said["conclusion"] == "Programs will not run; see what fails, above."
+    assert said["conclusion"] == "Programs will not run; see the failures above."
 
 
 def test_inside_a_job(monkeypatch, capsys):

@@ -40,7 +40,7 @@ def test_a_program_that_is_sound(seeds):
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        ("race_any_source", ["prints otherwise:", "[0 (0,)] smoothed", "0 fail", "-n 4 --seed "]),
+        ("race_any_source", ["first with different output:", "[0 (0,)] smoothed", "0 fail", "-n 4 --seed "]),
         ("race_send_first", ["that fails:", "DeadlockError", "rank 0 waits in send(grid_axes=[0], destination=[1])"]),
     ],
 )
@@ -127,7 +127,7 @@ def test_words_that_do_not_go_together(tmp_path, capfd):
             main(["run", "-n", "2", *words, str(tmp_path / "app.py")])
         assert caught.value.code == 2
     assert main(["run", "-n", "2", "--seeds", "2", "--trace", "x", str(tmp_path / "app.py")]) == 2
-    assert "--seeds goes with neither --trace nor --label" in capfd.readouterr().err
+    assert "--seeds excludes --trace and --label" in capfd.readouterr().err
 
 
 # -- what a seed chooses ---------------------------------------------------------------------------------------------

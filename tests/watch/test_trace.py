@@ -178,7 +178,7 @@ def test_torn_lines_missing_ranks_and_what_an_earlier_run_left(tmp_path):
     assert [len(trace.steps[rank]) for rank in range(2)] == [3, 2]
     path.unlink()
     assert read_trace(folder).missing == [1] and read_trace(folder).labels_of_all[1] == "rank 1"
-    said = trace_summary(read_trace(folder), str)
+    said = trace_summary(read_trace(folder))
     assert "no trace of rank 1: " in said and "copy the files rank-*.json of all hosts into one folder" in said
     with pytest.raises(OutputError, match="holds no trace"):
         read_trace(tmp_path / "nowhere")

@@ -1,13 +1,13 @@
-"""The contenders of a row: each is checked once, then all take turns, the source rewritten before every call.
+"""The contenders of a row: each is checked once, then all take turns, and the source is rewritten before every call.
 
-What rewriting takes alone is measured in the same turns, and its median is subtracted.
+Rewriting alone is timed in the same turns, and its median is subtracted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,19 +17,22 @@ from spmd_grid.exchange.agreement.meeting import meeting_of
 from spmd_grid.exchange.paths import forced_path
 from spmd_grid.transport.launch import current_world
 
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
+
 __all__ = ["Contender", "Race", "check", "race"]
 
 
 class Contender(NamedTuple):
-    """``call`` brings what is in ``source`` into ``target``, or returns it where that is None."""
+    """A call that moves the cells of ``source`` into ``target``, or returns them if that is None."""
 
     call: Callable[[], object]
     source: np.ndarray
     target: np.ndarray | None = None
-    path: str | None = None  # of ours: the one to force
+    path: str | None = None  # forced on the calls, for variants of ours
 
-    def within(self):
-        """The context to call in."""
+    def within(self) -> AbstractContextManager[object]:
+        """The context to make the calls in."""
         return nullcontext() if self.path is None else forced_path(self.path)
 
     def batch(self, n: int) -> None:
@@ -40,10 +43,12 @@ class Contender(NamedTuple):
                 call()
 
 
-def check(name: str, contender: Contender, row: str, sent: np.ndarray, wanted: np.ndarray | None, comm) -> None:
-    """One call with ``sent`` in the source must bring ``wanted``; None: nothing is due on this rank.
+def check(
+    name: str, contender: Contender, row: str, sent: np.ndarray, expected: np.ndarray | None, comm: Intracomm
+) -> None:
+    """Check that a call with ``sent`` in the source gives ``expected``; None: this rank gets nothing.
 
-    Collective.  The caller sends what no other contender has brought before.
+    Collective.  ``sent`` must differ from call to call, so that no result is left over from another contender.
     """
     contender.source[...] = sent
     if contender.target is not None:
@@ -52,16 +57,16 @@ def check(name: str, contender: Contender, row: str, sent: np.ndarray, wanted: n
     with contender.within():
         result = contender.call()
     wrong = 0
-    if wanted is not None:
+    if expected is not None:
         arrived = np.asarray(result if contender.target is None else contender.target)
-        wrong = int((arrived != wanted).sum()) if arrived.shape == wanted.shape else wanted.size
+        wrong = int((arrived != expected).sum()) if arrived.shape == expected.shape else expected.size
     by_rank = comm.allgather(wrong)
     if any(by_rank):
-        raise RuntimeError(f"{name} gets '{row}' wrong: wrong cells by rank: {by_rank}")
+        raise RuntimeError(f"{name} gives a wrong result in '{row}': wrong cells by rank: {by_rank}")
 
 
 class Race(NamedTuple):
-    """What turns gave: figures by contender, what rewriting took, and how far they can be trusted."""
+    """The outcome of all turns: figures by contender, the times of rewriting, and how far they can be trusted."""
 
     figures: dict[str, Figure]
     rewriting_us: dict[str, float]
@@ -71,9 +76,13 @@ class Race(NamedTuple):
 
 
 def race(
-    comm, contenders: Mapping[str, Contender], sources: Mapping[str, np.ndarray], rounds: int, at_most_seconds: float
+    comm: Intracomm,
+    contenders: Mapping[str, Contender],
+    sources: Mapping[str, np.ndarray],
+    rounds: int,
+    at_most_seconds: float,
 ) -> Race:
-    """Times all in turns.  Collective.  ``sources``: every contender's source, by the name of its rewriting."""
+    """Time all contenders in turns.  Collective.  ``sources``: their source arrays, by the name of the rewriting."""
     batches = {name: _rewriting(source) for name, source in sources.items()}
     batches |= {name: contender.batch for name, contender in contenders.items()}
     before = _hop_ns()
@@ -84,14 +93,14 @@ def race(
     return Race(
         figures_of(times, bases),
         {name: 1e6 * times.median(name) for name in sources},
-        len(next(iter(times.seconds.values()))),
+        times.rounds,
         is_disturbed(times),
         None if before is None or after is None else max(before, after),
     )
 
 
 def _hop_ns() -> float | None:
-    """The nanoseconds that a word takes from one processor to another.  Collective."""
+    """Nanoseconds of a word from one processor to another.  Collective."""
     seconds = meeting_of(current_world()).ask_distance()
     return None if seconds is None else 1e9 * seconds
 

@@ -1,4 +1,4 @@
-"""What a benchmark ran on."""
+"""The machine that a benchmark runs on: processor, cores, versions, memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import socket
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-__all__ = ["crowding", "free_bytes", "machine"]
+from spmd_grid.bench.common.timing import Ranks
+from spmd_grid.formatting import count_text
+
+__all__ = ["crowding", "free_bytes", "machine", "usable_cores"]
 
 
-def machine() -> dict:
-    """Processor, cores, and the versions of what takes part.  Local."""
+def machine() -> dict[str, Any]:
+    """Processor, number of cores, and versions of Python and the packages that matter.  Local."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -23,7 +27,7 @@ def machine() -> dict:
 
 
 def free_bytes() -> int:
-    """Memory that new arrays can take; very much where the system does not say.  Local."""
+    """Memory that new arrays can take; a very large number where the system does not say.  Local."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -31,16 +35,20 @@ def free_bytes() -> int:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")), 1 << 62)
 
 
-def crowding(comm) -> str:
-    """Which node has more ranks than cores that they may use, in words; empty if none has.  Collective."""
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+def usable_cores() -> set[int]:
+    """The cores that this process may run on.  Local."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+
+
+def crowding(comm: Ranks) -> str:
+    """Description of a node whose ranks outnumber the cores they may use; empty if there is none.  Collective."""
     by_node: dict[str, list[set[int]]] = {}
-    for node, usable in comm.allgather((socket.gethostname(), cores)):
+    for node, usable in comm.allgather((socket.gethostname(), usable_cores())):
         by_node.setdefault(node, []).append(usable)
-    for node, usable in by_node.items():
-        n = len(set().union(*usable))
-        if len(usable) > n:
-            return f"{len(usable)} ranks on the {n} core{'s' * (n != 1)} of {node}"
+    for node, of_ranks in by_node.items():
+        n = len(set().union(*of_ranks))
+        if len(of_ranks) > n:
+            return f"{len(of_ranks)} ranks on the {count_text(n, 'core')} of {node}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""mpi4py for what is written by hand, loaded when it is asked for."""
+"""mpi4py for the hand-written contenders, loaded only when a benchmark asks for it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Datatype as Datatype
+    from mpi4py.MPI import Intracomm as Intracomm
 
 __all__ = ["library", "mpi", "once_and_persistent", "wait_asleep", "world"]
 
 _NAP = 5e-3  # seconds
 
 
-def mpi(initialize: bool = True):
-    """The module ``MPI``; ``initialize`` tells whether MPI is, if nobody has loaded it before."""
+def mpi(initialize: bool = True) -> ModuleType:
+    """The module ``MPI`` of mpi4py.  ``initialize``: whether its first import in this process initialises MPI."""
     import mpi4py
 
     mpi4py.rc.initialize = initialize
@@ -22,7 +28,7 @@ def mpi(initialize: bool = True):
     return MPI
 
 
-def world():
+def world() -> Intracomm:
     """mpi4py's communicator over all processes."""
     return mpi().COMM_WORLD
 
@@ -32,28 +38,30 @@ def library() -> str:
     return " ".join(mpi().Get_library_version().split(",")[0].splitlines()[0].split())
 
 
-def once_and_persistent(made: ExitStack, comm, collective: str, *arguments) -> dict[str, Callable[[], object]]:
+def once_and_persistent(
+    made: ExitStack, comm: Intracomm, collective: str, *arguments: Any
+) -> dict[str, Callable[[], object]]:
     """By name: the collective with these arguments, and its persistent form where the library has it (MPI 4).
 
     Collective.  ``made`` frees the request.
     """
-    ways = {collective: partial(getattr(comm, collective), *arguments)}
+    variants: dict[str, Callable[[], object]] = {collective: partial(getattr(comm, collective), *arguments)}
     try:
         request = getattr(comm, f"{collective}_init")(*arguments)
     except NotImplementedError:  # MPI before 4.0
-        return ways
+        return variants
     made.callback(request.Free)
     start, wait = request.Start, request.Wait
 
-    def persistent():
+    def persistent() -> None:
         start()
         wait()
 
-    return {**ways, f"{collective}_init": persistent}
+    return {**variants, f"{collective}_init": persistent}
 
 
-def wait_asleep(comm) -> None:
-    """A barrier that leaves the processors to others.  Collective."""
+def wait_asleep(comm: Intracomm) -> None:
+    """Wait for all ranks without keeping a processor busy.  Collective."""
     request = comm.Ibarrier()
     while not request.Test():
         time.sleep(_NAP)

@@ -1,8 +1,9 @@
-"""Size against time, a line per contender and a panel per family of rows; what memory allows is the dashed line."""
+"""Plots of time against size: a panel per family of rows, a line per contender, dashed for the limit of memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Row
 
@@ -15,11 +16,11 @@ _SHADES = {OURS: "Blues", **dict(zip(LIBRARIES, ("Greens", "Purples", "RdPu", "c
 _BY_HAND = "Oranges"
 
 
-def draw(rows: Sequence[Row], path: str, title: str, sizes: str) -> None:
-    """Draws all rows, by ``family`` and ``n_bytes`` of their cases, into ``path``.  Needs matplotlib.  Local."""
+def draw(rows: Sequence[Row[Any]], path: str, title: str, sizes: str) -> None:
+    """Draw all rows, by ``family`` and ``n_bytes`` of their cases, to the file ``path``.  Local.  Needs matplotlib."""
     from matplotlib.figure import Figure
 
-    families: dict[str, list[Row]] = {}
+    families: dict[str, list[Row[Any]]] = {}
     for row in sorted(rows, key=lambda row: row.case.n_bytes):
         families.setdefault(row.case.family, []).append(row)
     styles = _styles(list(dict.fromkeys(name for row in rows for name in row.by_contender)))
@@ -30,7 +31,7 @@ def draw(rows: Sequence[Row], path: str, title: str, sizes: str) -> None:
     panels = figure.subplots(lines, columns, squeeze=False).flat
     for panel, (family, alike) in zip(panels, families.items()):
         for name, style in styles.items():
-            points = [(row.case.n_bytes, row.us(name)) for row in alike if (row.us(name) or 0) > 0]
+            points = [(row.case.n_bytes, us) for row in alike if (us := row.us(name)) is not None and us > 0]
             if points:
                 panel.plot(*zip(*points), label=name, **style)
         panel.set(xscale="log", yscale="log", title=family, xlabel=sizes, ylabel="microseconds")
@@ -44,11 +45,11 @@ def draw(rows: Sequence[Row], path: str, title: str, sizes: str) -> None:
     figure.savefig(path)
 
 
-def _styles(names: Sequence[str]) -> dict[str, dict]:
-    """How each contender's line looks: ours are blue, what is written by hand orange."""
+def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The looks of each contender's line: ours are blue, hand-written ones orange."""
     import matplotlib
 
-    styles: dict[str, dict] = {}
+    styles: dict[str, dict[str, Any]] = {}
     kinds: dict[str, list[str]] = {}
     for name in names:
         if name == LIMIT:
@@ -56,9 +57,9 @@ def _styles(names: Sequence[str]) -> dict[str, dict]:
         shades = next((_SHADES[kind] for kind in _SHADES if name.startswith(kind)), _BY_HAND)
         kinds.setdefault(shades, []).append(name)
     for shades, alike in kinds.items():
-        for place, name in enumerate(alike):
-            color = matplotlib.colormaps[shades](0.95 - 0.6 * place / len(alike))
-            styles[name] = {"color": color, "marker": "os^vD*Px"[place % 8], "markersize": 4, "linewidth": 1}
+        for n, name in enumerate(alike):
+            color = matplotlib.colormaps[shades](0.95 - 0.6 * n / len(alike))
+            styles[name] = {"color": color, "marker": "os^vD*Px"[n % 8], "markersize": 4, "linewidth": 1}
     if OURS in styles:
         styles[OURS].update(linewidth=2.2, zorder=5)
     if LIMIT in names:

@@ -1,12 +1,11 @@
-"""What the rows of all benchmarks have in common: names to find them by, figures, and goals."""
+"""The rows that benchmarks have in common: names to find them by, and a figure per contender."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from spmd_grid.bench.common.timing import Times
 from spmd_grid.exchange.agreement.meeting import FAR_SECONDS
@@ -16,25 +15,38 @@ __all__ = [
     "LIMIT",
     "OURS",
     "Figure",
-    "Goal",
+    "NamedCase",
     "Row",
     "figures_of",
     "is_disturbed",
-    "library_lines",
-    "markdown_table",
     "matching_cases",
-    "slower_lines",
-    "slower_rows",
 ]
 
-OURS = "spmd_grid"  # ours as it is called first of all, and how the names of our other ways begin
-LIMIT = "numpy.copyto"  # a copy of as many bytes, which is what memory allows
-LIBRARIES = "mpi4py-fft", "heat", "DTensor", "JAX"  # how the names of other libraries' ways begin
-_DISTURBED = 1.3  # the upper quartile over the lower one, for half of the contenders
+OURS = "spmd_grid"  # our default variant; the names of our other variants begin with it
+LIMIT = "numpy.copyto"  # a copy of the same number of bytes: the limit that memory sets
+LIBRARIES = "mpi4py-fft", "heat", "DTensor", "JAX"  # the names of other libraries' variants begin with these
+_DISTURBED = 1.3  # ratio of the upper quartile to the lower one, for half of the contenders
 
 
-def matching_cases(cases: Sequence, pattern: str) -> list:
-    """Those whose name contains ``pattern``, in which ``*`` and ``?`` stand for anything.
+class NamedCase(Protocol):
+    """The subject of a row, with the row's name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class DataclassCase(NamedCase, Protocol):
+    """A case whose fields are written to JSON."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Case = TypeVar("Case", bound=NamedCase)
+FieldsCase = TypeVar("FieldsCase", bound=DataclassCase)
+
+
+def matching_cases(cases: Sequence[Case], pattern: str) -> list[Case]:
+    """The cases whose name contains ``pattern``, in which ``*`` and ``?`` are wildcards.
 
     >>> from spmd_grid.bench.halo.cases import all_cases
     >>> [case.name for case in matching_cases(all_cases(), "2-d 64^2 rows, 3*width 2")]
@@ -47,9 +59,9 @@ def matching_cases(cases: Sequence, pattern: str) -> list:
 
 
 class Figure(NamedTuple):
-    """Microseconds per call: the median, and where the middle 80 % (``low`` to ``high``) and the middle half lie.
+    """Microseconds per call: the median, the 10th and 90th percentiles (``low``, ``high``), and the quartiles.
 
-    All but ``raw``, the median again, are without those that rewriting takes.
+    From all but ``raw``, the median as measured, the time of rewriting the source is subtracted.
     """
 
     us: float
@@ -60,8 +72,8 @@ class Figure(NamedTuple):
     quartiles: tuple[float, float] = (0.0, 0.0)
 
 
-def figures_of(times: Times, bases: Mapping[str, str]) -> dict[str, Figure]:
-    """A figure for each contender that ``bases`` names, the median of its base subtracted."""
+def figures_of(times: Times[str], bases: Mapping[str, str]) -> dict[str, Figure]:
+    """The figures of the contenders in ``bases``, less the median of each one's base."""
     figures = {}
     for name, base in bases.items():
         taken = 1e6 * times.median(base)
@@ -71,22 +83,22 @@ def figures_of(times: Times, bases: Mapping[str, str]) -> dict[str, Figure]:
     return figures
 
 
-def is_disturbed(times: Times) -> bool:
-    """Whether other work took part of the processor: most contenders took other times from round to round."""
+def is_disturbed(times: Times[str]) -> bool:
+    """Whether other work used the processors: the times of most contenders changed from round to round."""
     quartiles = sorted(times.percentile(name, 75) / times.percentile(name, 25) for name in times.seconds)
     return quartiles[len(quartiles) // 2] > _DISTURBED
 
 
 @dataclass
-class Row:
-    """What was measured in one row, by contender.
+class Row(Generic[FieldsCase]):
+    """The figures of one row, by contender.
 
-    ``rewriting_us``: what was subtracted; ``plan``: what ours says of itself; ``disturbed``: as `is_disturbed`;
-    ``skipped``: the libraries that took no part in this row, and why; ``hop_ns``: what a word took from processor to
-    processor, before the row or after it, whichever was longer.
+    ``rewriting_us``: the times that were subtracted; ``plan``: our plan's description of itself; ``disturbed``: see
+    `is_disturbed`; ``skipped``: the libraries that were skipped in this row, with the reasons; ``hop_ns``: time of a
+    word from one processor to another, the longer one of before and after the row.
     """
 
-    case: Any
+    case: FieldsCase
     by_contender: dict[str, Figure]
     rewriting_us: dict[str, float] = field(default_factory=dict)
     rounds: int = 0
@@ -97,18 +109,18 @@ class Row:
 
     @property
     def far(self) -> bool:
-        """Whether the processors had no cache in common, as far as that was asked."""
+        """Whether the processors shared no cache, as far as that was measured."""
         return self.hop_ns is not None and self.hop_ns > 1e9 * FAR_SECONDS
 
     @classmethod
-    def from_dict(cls, case_type: type, figures: Mapping) -> Row:
-        """The row that `to_dict` made this of, read from JSON again."""
+    def from_dict(cls, case_type: type[FieldsCase], figures: Mapping[str, Any]) -> Self:
+        """The row of which `to_dict` gave ``figures``, after a way through JSON."""
         case = case_type(**{each.name: _as_kept(figures[each.name]) for each in fields(case_type)})
         by_contender = {name: Figure(**figure) for name, figure in figures["contenders"].items()}
         return cls(case, by_contender, **{name: figures[name] for name in _KEPT if name in figures})
 
-    def to_dict(self) -> dict:
-        """All of it and what follows from it, for JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """All fields and the ratios that follow from them, for JSON."""
         return {
             "row": self.case.name,
             **asdict(self.case),
@@ -123,103 +135,33 @@ class Row:
         return None if figure is None else figure.us
 
     def by_hand(self) -> list[str]:
-        """The contenders that are written by hand."""
+        """The names of the hand-written contenders."""
         return [name for name in self.by_contender if not name.startswith((OURS, LIMIT, *LIBRARIES))]
 
     def best_of(self, library: str) -> str | None:
-        """The fastest of a library's ways, if it took part."""
-        ways = [name for name in self.by_contender if name.startswith(library)]
-        return min(ways, key=lambda name: self.by_contender[name].us) if ways else None
+        """The name of the library's fastest variant, if it was measured."""
+        variants = [name for name in self.by_contender if name.startswith(library)]
+        return min(variants, key=lambda name: self.by_contender[name].us) if variants else None
 
     def best(self, beginning: str = "") -> str:
-        """The fastest hand-written contender whose name begins so."""
+        """The name of the fastest hand-written contender among those whose name begins with ``beginning``."""
         peers = [name for name in self.by_hand() if name.startswith(beginning)]
         return min(peers, key=lambda name: self.by_contender[name].us)
 
     def ratio(self, name: str, over: str) -> float:
-        """How many times longer ``name`` takes than ``over``."""
+        """Time of ``name`` divided by the time of ``over``."""
         us, other = self.by_contender[name].us, self.by_contender[over].us
         return us / other if other > 0 else float("inf")
 
     @property
     def over_best(self) -> float:
-        """How many times longer the best hand-written one takes than ours."""
+        """Time of the best hand-written contender divided by ours."""
         return self.ratio(self.best(), OURS)
 
 
-_KEPT = "rewriting_us", "rounds", "plan", "disturbed", "skipped", "hop_ns"  # what JSON holds of a row as it is
+_KEPT = "rewriting_us", "rounds", "plan", "disturbed", "skipped", "hop_ns"  # the fields that JSON holds unchanged
 
 
-def _as_kept(value):
-    """JSON has lists where shapes were."""
+def _as_kept(value: Any) -> Any:
+    """The value of a field as the case had it: JSON turns tuples into lists."""
     return tuple(value) if isinstance(value, list) else value
-
-
-# -- verdicts --------------------------------------------------------------------------------------------------
-
-
-class Goal(NamedTuple):
-    """What was aimed at in the rows whose case ``applies``: ``value``, in ``unit``, at least, or at most, ``bound``."""
-
-    title: str
-    applies: Callable[[Any], bool]
-    value: Callable[[Any], float | None]
-    bound: float
-    at_least: bool
-    unit: str = "x"
-
-    def verdict(self, rows: Sequence) -> str:
-        """Whether all of ``rows`` meet it, and which is furthest from it."""
-        found = [(self.value(row), row) for row in rows if self.applies(row.case)]
-        found = [(value, row) for value, row in found if value is not None]
-        if not found:
-            return f"not measured  {self.title}"
-        met = [value >= self.bound if self.at_least else value <= self.bound for value, _ in found]
-        worst, row = (min if self.at_least else max)(found, key=lambda pair: pair[0])
-        return (
-            f"{'met' if all(met) else 'missed':12s}  {self.title}: {sum(met)} of {len(met)} rows;"
-            f" {'least' if self.at_least else 'most'} {worst:.2f}{self.unit} ({row.case.name})"
-        )
-
-
-def slower_rows(rows: Sequence[Row]) -> list[Row]:
-    """Those in which ours is slower than the best hand-written contender."""
-    return [row for row in rows if row.over_best < 1]
-
-
-def slower_lines(rows: Sequence[Row]) -> list[str]:
-    """Which rows are slower, a line each; first of all, how far the figures can be trusted."""
-    disturbed, slower = sum(row.disturbed for row in rows), slower_rows(rows)
-    lines = []
-    if disturbed:
-        lines.append(f"WARNING: other work on the machine disturbed {disturbed} of {len(rows)} rows; measure again")
-    if far := sum(row.far for row in rows):
-        lines.append(
-            f"In {far} of {len(rows)} rows the processors were far apart (over {1e9 * FAR_SECONDS:.0f} ns): 'far'"
-        )
-    lines.append(
-        f"Slower than the best hand-written variant in {len(slower)} of {len(rows)} rows" + (":" if slower else ".")
-    )
-    return lines + [f"    {row.case.name}: {row.over_best:.2f}x of {row.best()}" for row in slower]
-
-
-def library_lines(rows: Sequence[Row]) -> list[str]:
-    """How many times longer than ours each library took, and where it took no part, a line each."""
-    lines = []
-    for library in LIBRARIES:
-        ratios = sorted((row.ratio(way, OURS), row.case.name) for row in rows if (way := row.best_of(library)))
-        if ratios:
-            (least, first), (most, last) = ratios[0], ratios[-1]
-            middle = ratios[len(ratios) // 2][0]
-            lines.append(
-                f"{library} takes {middle:.2f}x as long as ours in the median of {len(ratios)} rows; {least:.2f}x"
-                f" ({first}) to {most:.2f}x ({last})"
-            )
-        reasons = Counter(row.skipped[library] for row in rows if library in row.skipped)
-        lines += [f"{library} skipped in {n} of {len(rows)} rows: {reason}" for reason, n in reasons.items()]
-    return lines
-
-
-def markdown_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table."""
-    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *lines)]

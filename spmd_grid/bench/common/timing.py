@@ -1,4 +1,4 @@
-"""Interleaved measurement on all ranks of a job: who is timed when changes from round to round, alike on all ranks."""
+"""Interleaved timing on all ranks of a job: contenders take turns in an order that changes from round to round."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ import gc
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-__all__ = ["Alone", "Batch", "Times", "calls_per_batch", "measure", "measure_once"]
+__all__ = ["Alone", "Batch", "Ranks", "Times", "calls_per_batch", "measure", "measure_once"]
 
-Batch = Callable[[int], None]  # runs so many calls
+Batch = Callable[[int], None]  # makes the given number of calls
+Name = TypeVar("Name", bound=Hashable)
 
 _FEWEST_ROUNDS = 5
 _TRIAL_SECONDS = 5e-4
+
+
+class Ranks(Protocol):
+    """The two operations of a communicator that timing needs."""
+
+    def Barrier(self) -> None: ...
+
+    def allgather(self, sendobj: Any, /) -> list[Any]: ...
 
 
 class Alone:
@@ -23,36 +33,40 @@ class Alone:
     def Barrier(self) -> None:
         pass
 
-    def allgather(self, value) -> list:
-        return [value]
+    def allgather(self, sendobj: Any, /) -> list[Any]:
+        return [sendobj]
 
 
-class Times:
-    """Seconds per call of each contender, per round: that of the slowest rank."""
+class Times(Generic[Name]):
+    """Seconds per call of each contender in each round, on the slowest rank."""
 
-    def __init__(self, seconds: dict[Hashable, np.ndarray], calls: dict[Hashable, int]):
+    def __init__(self, seconds: dict[Name, np.ndarray], calls: dict[Name, int]) -> None:
         self.seconds = seconds
         self.calls = calls
 
-    def median(self, name: Hashable) -> float:
+    def median(self, name: Name) -> float:
         return float(np.median(self.seconds[name]))
 
-    def percentile(self, name: Hashable, percent: float) -> float:
+    def percentile(self, name: Name, percent: float) -> float:
         return float(np.percentile(self.seconds[name], percent))
+
+    @property
+    def rounds(self) -> int:
+        return len(next(iter(self.seconds.values())))
 
 
 def measure(
-    comm,
+    comm: Ranks,
     contenders: Mapping[str, Batch],
     rounds: int,
     batch_seconds: float = 3e-3,
     at_most_seconds: float = float("inf"),
     seed: int = 0,
-) -> Times:
-    """Times batches of all ``contenders`` in turns, ``rounds`` times, in an order that changes by a seeded shuffle.
+) -> Times[str]:
+    """Time batches of all ``contenders`` in turns, ``rounds`` times, in an order shuffled from ``seed``.
 
-    Collective; ``comm`` has ``Barrier`` and ``allgather``.  Batches take about ``batch_seconds``.  Fewer rounds are
-    made where they take longer than ``at_most_seconds``.
+    Collective.  A batch takes about ``batch_seconds``.  Stops early, after at least 5 rounds, once ``at_most_seconds``
+    have passed.
     """
     names = list(contenders)
     order = np.random.default_rng(seed)
@@ -71,15 +85,15 @@ def measure(
 
 
 def measure_once(
-    comm,
-    jobs: Mapping[Hashable, Callable[[], object]],
+    comm: Ranks,
+    jobs: Mapping[Name, Callable[[], object]],
     rounds: int,
-    prepare: Callable[[Hashable, int], None],
+    prepare: Callable[[Name, int], None],
     seed: int = 0,
-) -> Times:
-    """Times one call of each of ``jobs`` in turns, ``rounds`` times, each after an untimed ``prepare(name, round)``.
+) -> Times[Name]:
+    """Time one call of each of ``jobs`` in turns, ``rounds`` times, each after an untimed ``prepare(name, round)``.
 
-    Collective; for jobs that take milliseconds.  A round before the first warms up.
+    Collective; for jobs that take milliseconds.  One more round, before the others, warms up.
     """
     names = list(jobs)
     order = np.random.default_rng(seed)
@@ -87,14 +101,20 @@ def measure_once(
     with _no_collections():
         for i in range(rounds + 1):
             for which in order.permutation(len(names)):
-                name = names[which]
-                prepare(name, i)
-                taken[which, i] = _seconds(comm, lambda _, job=jobs[name]: job(), 1)
+                prepare(names[which], i)
+                taken[which, i] = _seconds(comm, _batch_of_one(jobs[names[which]]), 1)
     return _of_slowest_rank(comm, names, taken[:, 1:], dict.fromkeys(names, 1))
 
 
-def calls_per_batch(comm, batch: Batch, seconds: float) -> int:
-    """How many calls take about ``seconds``, agreed by all ranks.  Collective; warms up, too."""
+def _batch_of_one(job: Callable[[], object]) -> Batch:
+    def batch(n: int) -> None:
+        job()
+
+    return batch
+
+
+def calls_per_batch(comm: Ranks, batch: Batch, seconds: float) -> int:
+    """Number of calls that take about ``seconds``, the same on all ranks.  Collective.  Also warms up."""
     batch(1)
     n = 1
     while (taken := max(comm.allgather(_seconds(comm, batch, n)))) < _TRIAL_SECONDS:
@@ -103,14 +123,14 @@ def calls_per_batch(comm, batch: Batch, seconds: float) -> int:
     return max(1, round(seconds * n / taken))
 
 
-def _of_slowest_rank(comm, names: list, taken: np.ndarray, calls: dict) -> Times:
+def _of_slowest_rank(comm: Ranks, names: list[Name], taken: np.ndarray, calls: dict[Name, int]) -> Times[Name]:
     slowest = np.max(comm.allgather(taken), axis=0)
     return Times(dict(zip(names, slowest)), calls)
 
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Python's garbage is collected before, not within."""
+    """Collect Python's garbage now, and not again until the end."""
     gc.collect()
     collecting = gc.isenabled()
     gc.disable()
@@ -121,7 +141,7 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _seconds(comm, batch: Batch, n: int) -> float:
+def _seconds(comm: Ranks, batch: Batch, n: int) -> float:
     comm.Barrier()
     start = time.perf_counter()
     batch(n)

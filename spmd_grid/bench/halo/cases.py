@@ -1,4 +1,4 @@
-"""The rows of the halo benchmark: which blocks, cut how; and what a right halo holds."""
+"""The rows of the halo benchmark: blocks and the way they are cut; and the values of a correct halo."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from spmd_grid.formatting import bytes_text, count_text
 
 __all__ = ["HaloCase", "all_cases", "fill_faces", "quick_cases", "wrong_cells"]
 
@@ -17,7 +19,8 @@ _DOUBLE = 8  # bytes
 class HaloCase:
     """A block of ``n`` cells along each of ``ndim`` dimensions per rank, with a halo along dimension ``cut`` only.
 
-    ``cut`` is the first dimension, where a face is one run of memory, or the last, where it is one short run per line.
+    ``cut`` is the first dimension, whose faces are one run of memory each, or the last, whose faces are a short run per
+    line.
     """
 
     ndim: int
@@ -38,8 +41,9 @@ class HaloCase:
     @property
     def name(self) -> str:
         kind = "rows" if self.is_rows else "unit stride"
-        fields = "1 field" if self.n_fields == 1 else f"{self.n_fields} fields"
-        return f"{self.ndim}-d {self.n}^{self.ndim} {kind}, {fields}, width {self.width}, face {_size(self.face_bytes)}"
+        fields = count_text(self.n_fields, "field")
+        face = bytes_text(self.face_bytes)
+        return f"{self.ndim}-d {self.n}^{self.ndim} {kind}, {fields}, width {self.width}, face {face}"
 
     def global_shape(self, ranks: int) -> tuple[int, ...]:
         return tuple(self.n * ranks if dim == self.cut else self.n for dim in range(self.ndim))
@@ -61,15 +65,11 @@ def all_cases() -> list[HaloCase]:
 
 
 def quick_cases() -> list[HaloCase]:
-    """A few rows of each kind, none of them large."""
+    """A few rows of each kind, all of them small."""
     return [HaloCase(2, 64, 0, 1, 1), HaloCase(2, 512, 0, 3, 1), HaloCase(2, 64, 1, 1, 1), HaloCase(3, 64, 2, 1, 2)]
 
 
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes} B" if n_bytes < 1024 else f"{n_bytes / 1024:.3g} KiB"
-
-
-# -- what a right halo holds -----------------------------------------------------------------------------------
+# -- values of a correct halo ----------------------------------------------------------------------------------
 
 
 def _layers(field: np.ndarray, dim: int, start: int, stop: int) -> np.ndarray:
@@ -77,12 +77,12 @@ def _layers(field: np.ndarray, dim: int, start: int, stop: int) -> np.ndarray:
 
 
 def _pattern(face: np.ndarray, rank: int, field: int, side: int) -> np.ndarray:
-    """What ``rank`` has in its face towards ``side`` (0 low, 1 high): another number in every cell."""
+    """The values of ``rank`` in its face towards ``side`` (0 low, 1 high): a different number in every cell."""
     return 1e9 * ((rank * 8 + field) * 2 + side) + np.arange(face.size).reshape(face.shape)
 
 
 def fill_faces(fields: Sequence[np.ndarray], dim: int, width: int, rank: int) -> None:
-    """Writes the outermost own layers, and NaN into the halo."""
+    """Write the outermost own layers, and NaN into the halo."""
     for number, field in enumerate(fields):
         n = field.shape[dim]
         for side, start in enumerate((width, n - 2 * width)):
@@ -93,7 +93,7 @@ def fill_faces(fields: Sequence[np.ndarray], dim: int, width: int, rank: int) ->
 
 
 def wrong_cells(fields: Sequence[np.ndarray], dim: int, width: int, rank: int, ranks: int) -> int:
-    """How many halo cells do not hold what the neighbours of a periodic line wrote by `fill_faces`."""
+    """Number of halo cells without the value that a neighbour on the periodic line wrote by `fill_faces`."""
     wrong = 0
     for number, field in enumerate(fields):
         n = field.shape[dim]

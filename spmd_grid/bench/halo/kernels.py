@@ -1,21 +1,24 @@
 """Compiled parts of the halo benchmark: writing new faces, time loops, and work to hide an exchange behind.
 
-Fields are seen as (outer, cut, inner): one kernel serves blocks of every number of dimensions, cut along any.
+Fields are viewed as (outer, cut, inner), so that one kernel serves any number of dimensions, cut along any of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numba
 import numpy as np
 
+from spmd_grid.halo.exchange import HaloExchange
 from spmd_grid.kernels.compiled import inner, kernel
+
+Views = tuple[np.ndarray, ...]
 
 __all__ = ["rewrite_faces", "rewriting_loop", "stream", "three_sides", "updating_loop", "wrong_halos"]
 
 
-def three_sides(fields: Sequence[np.ndarray], dim: int) -> tuple[np.ndarray, ...]:
+def three_sides(fields: Sequence[np.ndarray], dim: int) -> Views:
     """Views of C-contiguous ``fields`` as (outer, cut, inner)."""
     shape = fields[0].shape
     sides = (int(np.prod(shape[:dim])), shape[dim], int(np.prod(shape[dim + 1 :])))
@@ -23,12 +26,12 @@ def three_sides(fields: Sequence[np.ndarray], dim: int) -> tuple[np.ndarray, ...
 
 
 @inner
-def value_of_face(value, n_fields, field, side):
-    """What every cell of a face holds: another number for every value, field and side."""
+def value_of_face(value: int, n_fields: int, field: int, side: int) -> float:
+    """The number in every cell of a face, different for every value, field and side."""
     return float((value * n_fields + field) * 2 + side)
 
 
-def _rewrite(fields, width, value):
+def _rewrite(fields: Views, width: int, value: int) -> None:
     for number in range(len(fields)):
         field = fields[number]
         low = value_of_face(value, len(fields), number, 0)
@@ -46,14 +49,14 @@ _rewrite_1 = kernel(f"void({_FIELDS.format(1)}, int64, int64)", "1_field")(_rewr
 _rewrite_3 = kernel(f"void({_FIELDS.format(3)}, int64, int64)", "3_fields")(_rewrite)
 
 
-def rewrite_faces(n_fields: int):
-    """``rewrite(fields, width, value)``: new values in the outermost ``width`` own layers of both sides."""
+def rewrite_faces(n_fields: int) -> Callable[[Views, int, int], None]:
+    """The function ``rewrite(fields, width, value)``: new values in the outer ``width`` own layers of both sides."""
     return {1: _rewrite_1, 3: _rewrite_3}[n_fields]
 
 
 @numba.njit(nogil=True)
-def wrong_halos(fields, width, value_below, value_above):
-    """How many halo cells do not hold what the ranks below and above wrote for these values."""
+def wrong_halos(fields: Views, width: int, value_below: int, value_above: int) -> int:
+    """Number of halo cells without the numbers that the ranks below and above wrote for these values."""
     wrong = 0
     for number in range(len(fields)):
         field = fields[number]
@@ -72,38 +75,40 @@ def wrong_halos(fields, width, value_below, value_above):
 
 
 @numba.njit(nogil=True)
-def _rewriting_loop_1(fields, width, first, n):
+def _rewriting_loop_1(fields: Views, width: int, first: int, n: int) -> None:
     for step in range(n):
         _rewrite_1(fields, width, first + step)
 
 
 @numba.njit(nogil=True)
-def _rewriting_loop_3(fields, width, first, n):
+def _rewriting_loop_3(fields: Views, width: int, first: int, n: int) -> None:
     for step in range(n):
         _rewrite_3(fields, width, first + step)
 
 
 @numba.njit(nogil=True)
-def _loop_1(halo, u, fields, width, first, n):
+def _loop_1(halo: HaloExchange, u: np.ndarray, fields: Views, width: int, first: int, n: int) -> None:
     for step in range(n):
         _rewrite_1(fields, width, first + step)
         halo.update(u)
 
 
 @numba.njit(nogil=True)
-def _loop_3(halo, u, v, w, fields, width, first, n):
+def _loop_3(
+    halo: HaloExchange, u: np.ndarray, v: np.ndarray, w: np.ndarray, fields: Views, width: int, first: int, n: int
+) -> None:
     for step in range(n):
         _rewrite_3(fields, width, first + step)
         halo.update(u, v, w)
 
 
-def rewriting_loop(n_fields: int):
-    """``loop(fields, width, first, n)``: ``n`` times new values, from ``first`` on; nothing moves."""
+def rewriting_loop(n_fields: int) -> Callable[[Views, int, int, int], None]:
+    """The function ``loop(fields, width, first, n)``: ``n`` times new values, starting with ``first``; no update."""
     return {1: _rewriting_loop_1, 3: _rewriting_loop_3}[n_fields]
 
 
-def updating_loop(n_fields: int):
-    """``loop(halo, *locals, fields, width, first, n)``: ``n`` steps of new values and an update."""
+def updating_loop(n_fields: int) -> Callable[..., None]:
+    """The function ``loop(halo, *locals, fields, width, first, n)``: ``n`` steps of new values and an update."""
     return {1: _loop_1, 3: _loop_3}[n_fields]
 
 
@@ -111,7 +116,7 @@ def updating_loop(n_fields: int):
 
 
 @kernel("void(float64[::1], int64, int64)")
-def stream(cells, start, stop):
-    """A pass over memory: reads and writes cells[start:stop]."""
+def stream(cells: np.ndarray, start: int, stop: int) -> None:
+    """Pass over memory: read and write cells[start:stop]."""
     for i in range(start, stop):
         cells[i] = 0.5 * cells[i] + 1.0

@@ -1,121 +1,139 @@
-"""How much of an exchange of 16 MiB hides behind 20 ms of computing.
+"""The part of a 16 MiB exchange that hides behind 20 ms of computing.
 
-Every rank sends 8 MiB to both sides while it computes, in tiles of about 1 ms, on an array of its own.  What remains
-visible of the exchange is all - compute; the hidden part is 1 - (all - compute) / exchange: 1 where the exchange costs
-nothing, 0 where it takes as long as after the computing, which leaves none of its cells in a cache.
+Every rank sends 8 MiB to both sides while it computes, in tiles of about 1 ms, on an array of its own.  The visible
+time of the exchange is all - compute; the hidden part is 1 - (all - compute) / exchange: 1 if the exchange costs no
+time, 0 if it takes as long as it does after the computing, which leaves none of its cells in a cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from spmd_grid.array import zeros
 from spmd_grid.bench.common.timing import calls_per_batch, measure_once
 from spmd_grid.bench.halo.peers import split_by_hand
+from spmd_grid.formatting import aligned
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.exchange import HaloExchange
 
-__all__ = ["measure_overlap", "overlap_lines"]
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
+
+__all__ = ["OverlapFigures", "measure_overlap", "overlap_lines"]
 
 _COLUMNS, _WIDTH = 4096, 256  # a face of 8 MiB
 _TILES, _TILE_SECONDS = 20, 1e-3
-_TRIAL_CELLS, _TRIAL_PIECES = 1 << 12, 1 << 10  # that a tile is measured with; together larger than a cache
+_TRIAL_CELLS, _TRIAL_PIECES = 1 << 12, 1 << 10  # to time a tile with; together larger than a cache
+_COMPUTE, _EXCHANGE, _ALL = "compute", "exchange", "all"
+
+Call = Callable[[], object]
 
 
-def measure_overlap(grid: ProcessGrid, comm, rounds: int) -> list[dict]:
-    """Per contender: milliseconds of the exchange alone, of computing alone, and of both.  Collective.
+class OverlapFigures(NamedTuple):
+    """Milliseconds of a contender's exchange alone, of computing alone, of both, and what follows."""
 
-    Everything is timed once per round, in an order that changes from round to round.
+    contender: str
+    exchange_ms: float
+    compute_ms: float
+    all_ms: float
+    visible_ms: float
+    hidden: float
+
+
+class _Split(NamedTuple):
+    """An exchange as one call, and as a start, an optional poke between tiles, and a wait."""
+
+    update: Call
+    start: Call
+    poke: Call | None
+    wait: Call
+
+    def around(self, compute: Callable[[Call | None], None]) -> Call:
+        def run() -> None:
+            self.start()
+            compute(self.poke)
+            self.wait()
+
+        return run
+
+
+def measure_overlap(grid: ProcessGrid, comm: Intracomm, rounds: int) -> list[OverlapFigures]:
+    """Time every contender's exchange alone, computing alone, and both.  Collective.
+
+    Each is timed once per round, in an order that changes from round to round.
     """
-    from spmd_grid.bench.halo import kernels as halo_kernels
+    from spmd_grid.bench.halo import kernels
 
     shape = (2 * _WIDTH * grid.size, _COLUMNS)
     sharding = Sharding(grid, [[0], []], halo_sizes=[_WIDTH, _WIDTH])
     u = zeros(shape, sharding, grid)
-    views = halo_kernels.three_sides([u.local], 0)
-    rewrite = halo_kernels.rewrite_faces(1)
-    tile, cells = _tiles(comm, halo_kernels.stream)
+    views = kernels.three_sides([u.local], 0)
+    rewrite = kernels.rewrite_faces(1)
+    tile, cells = _tiles(comm, kernels.stream)
 
-    def compute(between: Callable | None) -> None:
+    def compute(between: Call | None) -> None:
         for i in range(_TILES):
-            halo_kernels.stream(cells, i * tile, (i + 1) * tile)
+            kernels.stream(cells, i * tile, (i + 1) * tile)
             if between is not None:
                 between()
+
+    def prepare(name: tuple[str, str], i: int) -> None:
+        rewrite(views, _WIDTH, i)
+        if name[1] == _EXCHANGE:
+            compute(None)
 
     with (
         HaloExchange(grid, sharding, shape, "float64", periodic=True) as halo,
         HaloExchange(grid, sharding, shape, "float64", periodic=True, path="message") as by_messages,
         split_by_hand(comm, u.local, 0, _WIDTH) as (start, test, wait),
     ):
+
+        def start_and_wait() -> None:
+            start()
+            wait()
+
         exchanges = {
-            "spmd_grid": (lambda: halo.update(u), lambda: halo.start(u), halo.poke, halo.wait),
-            "spmd_grid message path": (
-                lambda: by_messages.update(u),
-                lambda: by_messages.start(u),
-                by_messages.poke,
-                by_messages.wait,
+            "spmd_grid": _Split(lambda: halo.update(u), lambda: halo.start(u), halo.poke, halo.wait),
+            "spmd_grid message path": _Split(
+                lambda: by_messages.update(u), lambda: by_messages.start(u), by_messages.poke, by_messages.wait
             ),
-            "mpi4py": (lambda: (start(), wait()), start, None, wait),
-            "mpi4py, Testall between tiles": (lambda: (start(), wait()), start, test, wait),
+            "mpi4py": _Split(start_and_wait, start, None, wait),
+            "mpi4py, Testall between tiles": _Split(start_and_wait, start, test, wait),
         }
-        jobs: dict[tuple, Callable] = {("compute",): lambda: compute(None)}
-        for name, (update, begin, poke, end) in exchanges.items():
-            jobs[name, "exchange"] = update
-            jobs[name, "all"] = _in_turn(begin, compute, poke, end)
-
-        def prepare(name: tuple, i: int) -> None:
-            rewrite(views, _WIDTH, i)
-            if name[-1] == "exchange":
-                compute(None)
-
+        jobs: dict[tuple[str, str], Call] = {("", _COMPUTE): lambda: compute(None)}
+        for name, exchange in exchanges.items():
+            jobs |= {(name, _EXCHANGE): exchange.update, (name, _ALL): exchange.around(compute)}
         times = measure_once(comm, jobs, rounds, prepare)
-    taken = {name: 1e3 * times.median(name) for name in jobs}
-    computing = taken["compute",]
-    return [
-        {
-            "contender": name,
-            "exchange_ms": taken[name, "exchange"],
-            "compute_ms": computing,
-            "all_ms": taken[name, "all"],
-            "visible_ms": taken[name, "all"] - computing,
-            "hidden": 1 - (taken[name, "all"] - computing) / taken[name, "exchange"],
-        }
-        for name in exchanges
-    ]
+    ms = {name: 1e3 * times.median(name) for name in jobs}
+    return [_figures(name, ms[name, _EXCHANGE], ms["", _COMPUTE], ms[name, _ALL]) for name in exchanges]
 
 
-def overlap_lines(figures: list[dict]) -> list[str]:
+def _figures(name: str, exchange: float, compute: float, both: float) -> OverlapFigures:
+    visible = both - compute
+    return OverlapFigures(name, exchange, compute, both, visible, 1 - visible / exchange)
+
+
+def overlap_lines(figures: Sequence[OverlapFigures]) -> list[str]:
     """The figures as a table, a line each."""
-    lines = [
-        f"Overlap: 8 MiB to each side behind {_TILES} tiles of computing, ms",
-        f"{'':32s}{'exchange':>10s}{'compute':>10s}{'both':>10s}{'visible':>10s}{'hidden':>10s}",
-    ]
+    table: list[tuple[str, ...]] = [("", "exchange", "compute", "both", "visible", "hidden")]
     for row in figures:
-        times = "".join(f"{row[name]:10.2f}" for name in ("exchange_ms", "compute_ms", "all_ms", "visible_ms"))
-        lines.append(f"{row['contender']:32s}{times}{100 * row['hidden']:8.0f} %")
-    return lines
+        times = [f"{ms:.2f}" for ms in (row.exchange_ms, row.compute_ms, row.all_ms, row.visible_ms)]
+        table.append((row.contender, *times, f"{100 * row.hidden:.0f} %"))
+    return [f"Overlap: 8 MiB to each side behind {_TILES} tiles of computing, ms", *aligned(table)]
 
 
-def _in_turn(begin: Callable, compute: Callable, poke: Callable | None, end: Callable) -> Callable:
-    def run() -> None:
-        begin()
-        compute(poke)
-        end()
-
-    return run
-
-
-def _tiles(comm, stream: Callable) -> tuple[int, np.ndarray]:
-    """How many cells take a tile's time to go through, alike on all ranks, and cells for all tiles.  Collective."""
+def _tiles(comm: Intracomm, stream: Callable[[np.ndarray, int, int], None]) -> tuple[int, np.ndarray]:
+    """Number of cells that take the time of a tile, the same on all ranks, and cells for all tiles.  Collective."""
     trial = np.ones(_TRIAL_CELLS * _TRIAL_PIECES)
 
     def batch(n: int) -> None:
         for i in range(n):
-            at = i % _TRIAL_PIECES * _TRIAL_CELLS
-            stream(trial, at, at + _TRIAL_CELLS)
+            start = i % _TRIAL_PIECES * _TRIAL_CELLS
+            stream(trial, start, start + _TRIAL_CELLS)
 
     tile = _TRIAL_CELLS * calls_per_batch(comm, batch, _TILE_SECONDS)
     return tile, np.ones(_TILES * tile)

@@ -1,72 +1,78 @@
 """Halo exchanges written by hand with mpi4py, as an expert would: the contenders of ``bench halo``.
 
 A line of ranks, periodic, cut along one dimension.  Types, buffers, requests and argument lists are made beforehand;
-all receives are posted before the first send; each direction (and field) has a tag of its own.  A way to name the data
-(views of contiguous faces, a subarray type per face, one type for all fields, packed buffers) meets a way to send it
-(nonblocking, persistent, neighbourhood collectives).
+all receives are posted before the first send; each direction (and field) has its own tag.  Every way to name the data
+(views of contiguous faces, a subarray type per face, one type for all fields, packed buffers) is combined with the ways
+to send it (nonblocking, persistent, neighbourhood collectives).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spmd_grid.bench.common.mpi import mpi
+from spmd_grid.bench.common.mpi import mpi, once_and_persistent
+
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Datatype, Intracomm
 
 __all__ = ["PERSISTENT", "hand_written", "split_by_hand"]
 
-PERSISTENT = "persistent, "  # how the names of contenders with persistent point-to-point requests begin
+PERSISTENT = "persistent, "  # contenders with persistent point-to-point requests have names that begin with this
 
-Update = Callable[[], None]
+Update = Callable[[], object]
+Layers = tuple[int, int]
+Buffer = list[Any]  # a message specification of mpi4py
 
 
 class _Faces(NamedTuple):
-    """Where one message of one field leaves and arrives: layers [start, stop) along the cut dimension."""
+    """The layers [start, stop) along the cut dimension that one message of a field leaves from and arrives in."""
 
-    sent: tuple[int, int]
-    received: tuple[int, int]
+    sent: Layers
+    received: Layers
 
 
 class _Messages(NamedTuple):
-    """What moves: per message (buffer, destination, tag) and (buffer, source, tag), and what goes before and after."""
+    """Receives (buffer, source, tag), sends (buffer, destination, tag), and the packing before and after them."""
 
-    receives: list[tuple]
-    sends: list[tuple]
+    receives: list[tuple[Buffer, int, int]]
+    sends: list[tuple[Buffer, int, int]]
     pack: Update | None = None
     unpack: Update | None = None
 
 
 class _Line:
-    """The own fields and neighbours, and what is made for one row; freed through ``made``."""
+    """The own fields and neighbours; the MPI objects of a row, which ``made`` frees."""
 
-    def __init__(self, comm, fields: Sequence[np.ndarray], dim: int, width: int, made: ExitStack):
+    def __init__(self, comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width: int, made: ExitStack) -> None:
         self.mpi, self.comm, self.made = mpi(), comm, made
         self.fields, self.dim, self.width = fields, dim, width
         self.below, self.above = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
         n = fields[0].shape[dim]
         down = _Faces((width, 2 * width), (n - width, n))
         up = _Faces((n - 2 * width, n - width), (0, width))
-        # By direction: the faces, to whom, from whom.
+        # By direction: the faces, the destination, the source.
         self.directions = [(down, self.below, self.above), (up, self.above, self.below)]
 
-    def view(self, field: np.ndarray, layers: tuple[int, int]) -> np.ndarray:
+    def view(self, field: np.ndarray, layers: Layers) -> np.ndarray:
         return field[(slice(None),) * self.dim + (slice(*layers),)]
 
-    def subarray(self, field: np.ndarray, layers: tuple[int, int]):
+    def subarray(self, field: np.ndarray, layers: Layers) -> Datatype:
         part, starts = list(field.shape), [0] * field.ndim
         part[self.dim], starts[self.dim] = layers[1] - layers[0], layers[0]
         return self.keep(self.mpi.DOUBLE.Create_subarray(field.shape, part, starts).Commit())
 
-    def all_fields(self, layers: tuple[int, int]):
+    def all_fields(self, layers: Layers) -> Datatype:
         """One type for these layers of all fields, at their absolute addresses."""
         types = [self.subarray(field, layers) for field in self.fields]
         addresses = [self.mpi.Get_address(field) for field in self.fields]
         return self.keep(self.mpi.Datatype.Create_struct([1] * len(types), addresses, types).Commit())
 
-    def keep(self, thing):
+    def keep(self, thing: Any) -> Any:
+        """``thing``, an MPI object that is freed at the end of the row."""
         self.made.callback(thing.Free)
         return thing
 
@@ -75,7 +81,7 @@ class _Line:
     def by_views(self) -> _Messages:
         """A message per field and side, from and to the contiguous faces themselves."""
 
-        def buffer(field, layers):
+        def buffer(field: np.ndarray, layers: Layers) -> Buffer:
             face = self.view(field, layers)
             return [face, face.size, self.mpi.DOUBLE]
 
@@ -85,7 +91,7 @@ class _Line:
         """A message per field and side, described by a subarray type."""
         return self._per_field(lambda field, layers: [field, 1, self.subarray(field, layers)])
 
-    def _per_field(self, buffer) -> _Messages:
+    def _per_field(self, buffer: Callable[[np.ndarray, Layers], Buffer]) -> _Messages:
         receives, sends = [], []
         for number, field in enumerate(self.fields):
             for side, (faces, destination, source) in enumerate(self.directions):
@@ -123,7 +129,7 @@ class _Line:
         receives, sends, pack, unpack = messages
         if len(sends) > 2:
 
-            def move():
+            def move() -> None:
                 requests = [irecv(*receive) for receive in receives]
                 requests += [isend(*send) for send in sends]
                 wait_all(requests)
@@ -132,7 +138,7 @@ class _Line:
             (into_a, source_a, tag_a), (into_b, source_b, tag_b) = receives
             (from_a, destination_a, _), (from_b, destination_b, _) = sends
 
-            def move():
+            def move() -> None:
                 wait_all(
                     [
                         irecv(into_a, source_a, tag_a),
@@ -149,14 +155,14 @@ class _Line:
         requests = self.requests(messages)
         start_all, wait_all = self.mpi.Prequest.Startall, self.mpi.Request.Waitall
 
-        def move():
+        def move() -> None:
             start_all(requests)
             wait_all(requests)
 
         return _between(messages.pack, move, messages.unpack)
 
-    def requests(self, messages: _Messages) -> list:
-        """Persistent requests, those that receive first."""
+    def requests(self, messages: _Messages) -> list[Any]:
+        """Persistent requests, receives first."""
         receives = [self.keep(self.comm.Recv_init(*receive)) for receive in messages.receives]
         return receives + [self.keep(self.comm.Send_init(*send)) for send in messages.sends]
 
@@ -164,46 +170,35 @@ class _Line:
         """Neighbor_alltoallw, and its persistent form where the library has it.
 
         Both neighbours may be the same rank.  Messages between two ranks are matched in the order of the edges, so
-        the order in which faces come in is that in which they are sent: what goes down arrives first, from above.
+        faces are received in the order in which they are sent: the one sent down arrives first, from above.
         (Cartesian communicators of 1 or 2 periodic ranks list "below" first on both sides, which swaps the faces.)
         """
         graph = self.keep(
             self.comm.Create_dist_graph_adjacent([self.above, self.below], [self.below, self.above], reorder=False)
         )
-        if len(self.fields) == 1:
-            origin, describe = self.fields[0], lambda layers: self.subarray(self.fields[0], layers)
-        else:
-            origin, describe = self.mpi.BOTTOM, self.all_fields
-        both = [1, 1], [0, 0]
-        outgoing = [origin, both, [describe(faces.sent) for faces, _, _ in self.directions]]
-        incoming = [origin, both, [describe(faces.received) for faces, _, _ in self.directions]]
-        all_to_all = graph.Neighbor_alltoallw
-        updates = {"Neighbor_alltoallw": lambda: all_to_all(outgoing, incoming)}
-        try:
-            request = self.keep(graph.Neighbor_alltoallw_init(outgoing, incoming))
-        except NotImplementedError:  # MPI before 4.0
-            return updates
-        start, wait = request.Start, request.Wait
+        is_one = len(self.fields) == 1
 
-        def update():
-            start()
-            wait()
+        def buffer(layers: Sequence[Layers]) -> Buffer:
+            types = [self.subarray(self.fields[0], each) if is_one else self.all_fields(each) for each in layers]
+            return [self.fields[0] if is_one else self.mpi.BOTTOM, ([1, 1], [0, 0]), types]
 
-        return {**updates, "Neighbor_alltoallw_init": update}
+        outgoing = buffer([faces.sent for faces, _, _ in self.directions])
+        incoming = buffer([faces.received for faces, _, _ in self.directions])
+        return once_and_persistent(self.made, graph, "Neighbor_alltoallw", outgoing, incoming)
 
 
 def _copying(pairs: list[tuple[np.ndarray, np.ndarray]]) -> Update:
     copy = np.copyto
     if len(pairs) > 2:
 
-        def run():
+        def run() -> None:
             for target, source in pairs:
                 copy(target, source)
 
     else:
         (target_a, source_a), (target_b, source_b) = pairs
 
-        def run():
+        def run() -> None:
             copy(target_a, source_a)
             copy(target_b, source_b)
 
@@ -214,7 +209,7 @@ def _between(before: Update | None, move: Update, after: Update | None) -> Updat
     if before is None or after is None:
         return move
 
-    def update():
+    def update() -> None:
         before()
         move()
         after()
@@ -223,11 +218,11 @@ def _between(before: Update | None, move: Update, after: Update | None) -> Updat
 
 
 @contextmanager
-def hand_written(comm, fields: Sequence[np.ndarray], dim: int, width: int) -> Iterator[dict[str, Update]]:
-    """The contenders by name: each, called on all ranks, refreshes the halos of ``fields`` along ``dim``.
+def hand_written(comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width: int) -> Iterator[dict[str, Update]]:
+    """Contenders by name: functions that, called on all ranks, refresh the halos of ``fields`` along ``dim``.
 
-    Collective.  ``fields``: C-contiguous arrays of doubles of one shape, halos of ``width`` cells included.  What MPI
-    made is freed at the end of the ``with``.
+    Collective.  ``fields``: C-contiguous arrays of doubles of one shape, halos of ``width`` cells included.  MPI
+    objects are freed at the end of the ``with``.
     """
     with ExitStack() as made:
         line = _Line(comm, fields, dim, width, made)
@@ -238,7 +233,7 @@ def hand_written(comm, fields: Sequence[np.ndarray], dim: int, width: int) -> It
             ways["one type for all fields"] = line.by_one_type()
         if dim > 0 or len(fields) > 1:
             ways["numpy pack"] = line.by_packing()
-        updates = {}
+        updates: dict[str, Update] = {}
         for name, messages in ways.items():
             updates[f"Isend/Irecv, {name}"] = line.nonblocking(messages)
         for name, messages in ways.items():
@@ -248,7 +243,7 @@ def hand_written(comm, fields: Sequence[np.ndarray], dim: int, width: int) -> It
 
 
 @contextmanager
-def split_by_hand(comm, field: np.ndarray, dim: int, width: int) -> Iterator[tuple[Update, Update, Update]]:
+def split_by_hand(comm: Intracomm, field: np.ndarray, dim: int, width: int) -> Iterator[tuple[Update, Update, Update]]:
     """(start, test, wait) of an exchange of contiguous faces by persistent requests.  Collective."""
     with ExitStack() as made:
         line = _Line(comm, [field], dim, width, made)

@@ -1,14 +1,15 @@
-"""The operations benchmark: collective operations of ours against mpi4py by hand, one row after the other.
+"""The operations benchmark: our collective operations against hand-written mpi4py, row by row.
 
 In a row all contenders do the same operation on doubles, on a line of all ranks.  Ours is timed as a plain call into
-``out`` and with a new result, and as a plan; on arrays of `ProcessGrid.allocate`, which other processes can read, and
-on plain numpy arrays, which is what all that is written by hand has.
+``out``, with a new result, and as a plan; on arrays of `ProcessGrid.allocate`, which other processes can read, and on
+plain numpy arrays, which all hand-written contenders use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +18,14 @@ from spmd_grid.bench.common.machine import free_bytes
 from spmd_grid.bench.common.report import Outputs, Subject, write
 from spmd_grid.bench.common.rows import LIMIT, OURS
 from spmd_grid.bench.common.session import Session
-from spmd_grid.bench.ops.cases import OPS, OpsCase
+from spmd_grid.bench.ops.cases import OPS, Op, OpsCase
 from spmd_grid.bench.ops.peers import hand_written
 from spmd_grid.bench.ops.report import NEW, NUMPY, PLAN, PLAN_NUMPY, RowFigures, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
+from spmd_grid.ops.calls.plan import OperationPlan
+
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
 
 __all__ = ["SUBJECT", "measure_row", "run_bench"]
 
@@ -28,20 +33,20 @@ SUBJECT = Subject("ops", "Time per call", "bytes of each rank's array", OpsCase,
 _REWRITING, _REWRITING_NUMPY = "rewriting", "rewriting numpy arrays"
 _ROW_SECONDS = 3.5
 _AXES = (0,)
-_COPIES = 20  # of every rank's array, at most, that a row needs in memory for each rank
+_COPIES = 20  # of every rank's array in memory, at most, for each rank
 
 
 def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
-    """Measures and prints the rows of ``cases``.  Collective over all MPI processes."""
+    """Measure and print the rows of ``cases``.  Collective over all MPI processes."""
     grid = init_grid((-1,))
     session = Session()
     comm, say = session.comm, session.say
-    in_turns = table()
+    printed = table()
     say(
-        f"medians over {rounds} interleaved rounds, without the time that rewriting the array takes",
-        "ours: into out=, arrays from grid.allocate; copyto: a copy of as many bytes as the result has",
+        f"medians over {rounds} interleaved rounds, without the time of rewriting the array",
+        "ours: into out=, arrays from grid.allocate; copyto: a copy of the bytes of the result",
         "",
-        in_turns.head(),
+        printed.head(),
     )
     rows = []
     for case in cases:
@@ -50,30 +55,28 @@ def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
             say(f"{case.name}: skipped, it needs {needed >> 30} GiB of memory")
             continue
         rows.append(measure_row(case, grid, comm, rounds))
-        say(in_turns.line(rows[-1]))
+        say(printed.line(rows[-1]))
     say("", *summary(rows))
     if comm.rank == 0:
         write(SUBJECT, rows, session.setting | {"rounds": rounds}, outputs)
 
 
-def measure_row(case: OpsCase, grid: ProcessGrid, comm, rounds: int) -> RowFigures:
-    """One row: checks every contender, then times all in turns.  Collective over the grid, a line of all ranks."""
+def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) -> RowFigures:
+    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
     op, shape = OPS[case.op], case.shape(comm.size)
-    due = op.result(case.arrays(comm.size), comm.rank)
-    result = None if due is None else due.shape
-    shared, plain = (
-        (make(shape, np.float64), None if due is None else make(result, np.float64))
-        for make in (grid.allocate, np.empty)
-    )
-    del due
+    expected = op.result(case.arrays(comm.size), comm.rank)
+    result = None if expected is None else expected.shape
+    del expected
+    shared = grid.allocate(shape, np.float64), None if result is None else grid.allocate(result, np.float64)
+    plain = np.empty(shape), None if result is None else np.empty(result)
     with ExitStack() as made:
         contenders = {
             OURS: Contender(_call(op, shared[0], grid, shared[1]), *shared),
             NEW: Contender(_call(op, shared[0], grid), shared[0]),
             NUMPY: Contender(_call(op, plain[0], grid, plain[1]), *plain),
         }
-        if hasattr(op.call, "plan"):
-            plan = op.call.plan(grid, shape, "float64", grid_axes=_AXES, **op.arguments)
+        if op.plan is not None:
+            plan = op.plan(grid, shape, "float64", grid_axes=_AXES, **op.arguments)
             made.callback(plan.close)
             contenders[PLAN] = Contender(_run(plan, *shared), *shared)
             contenders[PLAN_NUMPY] = Contender(_run(plan, *plain), *plain)
@@ -88,21 +91,21 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm, rounds: int) -> RowFigur
     return RowFigures(case, raced.figures, raced.rewriting_us, raced.rounds, "", raced.disturbed, {}, raced.hop_ns)
 
 
-def _call(op, x: np.ndarray, grid: ProcessGrid, out: np.ndarray | None = None) -> Callable[[], object]:
+def _call(op: Op, x: np.ndarray, grid: ProcessGrid, out: np.ndarray | None = None) -> Callable[[], object]:
     call, arguments = op.call, op.arguments
     if out is None:
         return lambda: call(x, grid, _AXES, **arguments)
     return lambda: call(x, grid, _AXES, **arguments, out=out)
 
 
-def _run(plan, x: np.ndarray, out: np.ndarray | None) -> Callable[[], object]:
+def _run(plan: OperationPlan, x: np.ndarray, out: np.ndarray | None) -> Callable[[], object]:
     run = plan.run
     return lambda: run(x, out)
 
 
 def _copy(out: np.ndarray | None) -> Callable[[], object]:
-    """A copy of as many bytes as this rank's result has."""
+    """A copy of the bytes of this rank's result."""
     if out is None:
         return lambda: None
-    source = np.ones(out.shape)
-    return lambda: np.copyto(out, source)
+    target, source = out, np.ones(out.shape)
+    return lambda: np.copyto(target, source)

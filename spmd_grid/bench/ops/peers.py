@@ -1,7 +1,7 @@
 """Operations written by hand with mpi4py, as an expert would: the contenders of ``bench ops``.
 
 Message specifications, types and buffers are made beforehand.  Where the layout requires it, arrays are packed by
-numpy or described by types; every collective has its persistent form beside it where the library has one (MPI 4).
+numpy or described by types; every collective is also measured in its persistent form if the library has one (MPI 4).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,35 +17,45 @@ from spmd_grid.bench.common.mpi import mpi, once_and_persistent
 from spmd_grid.bench.ops.cases import cut, one_cut
 from spmd_grid.bench.reshard.peers import hand_written as reshard_by_hand
 
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
+
 __all__ = ["hand_written"]
 
 Update = Callable[[], object]
-Ways = dict[str, Update]
+Updates = dict[str, Update]
 
 
 class _Arrays:
-    """The own array and the one to fill; what is made is freed through ``made``."""
+    """This rank's array and the array for its result; ``made`` frees MPI objects."""
 
-    def __init__(self, comm, x: np.ndarray, out: np.ndarray | None, made: ExitStack):
-        self.comm, self.x, self.out, self.made = comm, x, out, made
+    def __init__(self, comm: Intracomm, x: np.ndarray, out: np.ndarray | None, made: ExitStack) -> None:
+        self.comm, self.x, self._out, self.made = comm, x, out, made
         self.sent = _doubles(x)
         self.received = None if out is None else _doubles(out)
 
-    def collective(self, name: str, *arguments) -> Ways:
+    @property
+    def out(self) -> np.ndarray:
+        """The array for the result, on ranks that get one."""
+        if self._out is None:
+            raise ValueError("this rank gets no result")
+        return self._out
+
+    def collective(self, name: str, *arguments: Any) -> Updates:
         return once_and_persistent(self.made, self.comm, name, *arguments)
 
 
-def _doubles(array: np.ndarray) -> list:
-    """A message specification that mpi4py need not work out."""
+def _doubles(array: np.ndarray) -> list[Any]:
+    """A complete message specification, which mpi4py need not derive."""
     return [array, mpi().DOUBLE]
 
 
 @contextmanager
-def hand_written(comm, op: str, x: np.ndarray, out: np.ndarray | None) -> Iterator[Ways]:
-    """The contenders by name: each, called on all ranks, does what ``op`` does, from ``x`` to ``out``.
+def hand_written(comm: Intracomm, op: str, x: np.ndarray, out: np.ndarray | None) -> Iterator[Updates]:
+    """Contenders by name: functions that, called on all ranks, do the operation ``op`` from ``x`` to ``out``.
 
-    Collective.  ``op``: as `ops_cases.OPS` calls it; ``x``, ``out``: C-contiguous arrays of doubles; no ``out`` where
-    this rank gets nothing.  What MPI made is freed at the end of the ``with``.
+    Collective.  ``op``: a key of `cases.OPS`; ``x``, ``out``: C-contiguous arrays of doubles; no ``out`` on ranks that
+    get no result.  MPI objects are freed at the end of the ``with``.
     """
     with ExitStack() as made:
         yield _WRITTEN[op](_Arrays(comm, x, out, made))
@@ -53,39 +64,39 @@ def hand_written(comm, op: str, x: np.ndarray, out: np.ndarray | None) -> Iterat
 # -- whole arrays ----------------------------------------------------------------------------------------------
 
 
-def _all_gather_rows(arrays: _Arrays) -> Ways:
+def _all_gather_rows(arrays: _Arrays) -> Updates:
     return arrays.collective("Allgather", arrays.sent, arrays.received)
 
 
-def _gather(arrays: _Arrays) -> Ways:
+def _gather(arrays: _Arrays) -> Updates:
     return arrays.collective("Gather", arrays.sent, arrays.received, 0)
 
 
-def _scatter(arrays: _Arrays) -> Ways:
+def _scatter(arrays: _Arrays) -> Updates:
     return arrays.collective("Scatter", arrays.sent if arrays.comm.rank == 0 else None, arrays.received, 0)
 
 
-def _all_reduce(arrays: _Arrays) -> Ways:
+def _all_reduce(arrays: _Arrays) -> Updates:
     return arrays.collective("Allreduce", arrays.sent, arrays.received, mpi().SUM)
 
 
-def _reduce_scatter(arrays: _Arrays) -> Ways:
-    """`Reduce_scatter_block` where all get equally much."""
+def _reduce_scatter(arrays: _Arrays) -> Updates:
+    """Also `Reduce_scatter_block` if all blocks are equal."""
     comm, x = arrays.comm, arrays.x
     counts = [cut(x, 0, comm.size, rank).size for rank in range(comm.size)]
-    ways = arrays.collective("Reduce_scatter", arrays.sent, arrays.received, counts, mpi().SUM)
+    updates = arrays.collective("Reduce_scatter", arrays.sent, arrays.received, counts, mpi().SUM)
     if len(set(counts)) == 1:
-        ways |= arrays.collective("Reduce_scatter_block", arrays.sent, arrays.received, mpi().SUM)
-    return ways
+        updates |= arrays.collective("Reduce_scatter_block", arrays.sent, arrays.received, mpi().SUM)
+    return updates
 
 
-def _broadcast(arrays: _Arrays) -> Ways:
-    """Into an array of its own on the root, too, as ours."""
-    ways = arrays.collective("Bcast", arrays.received, 0)
-    return ways if arrays.comm.rank else _around(ways, before=partial(np.copyto, arrays.out, arrays.x))
+def _broadcast(arrays: _Arrays) -> Updates:
+    """On the root, too, into a separate array, as ours does."""
+    updates = arrays.collective("Bcast", arrays.received, 0)
+    return updates if arrays.comm.rank else _around(updates, before=partial(np.copyto, arrays.out, arrays.x))
 
 
-def _shift(arrays: _Arrays) -> Ways:
+def _shift(arrays: _Arrays) -> Updates:
     comm, sent, received = arrays.comm, arrays.sent, arrays.received
     above, below = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     sendrecv, irecv, isend, wait_all = comm.Sendrecv, comm.Irecv, comm.Isend, mpi().Request.Waitall
@@ -94,7 +105,7 @@ def _shift(arrays: _Arrays) -> Ways:
         arrays.made.callback(request.Free)
     start_all = mpi().Prequest.Startall
 
-    def persistent():
+    def persistent() -> None:
         start_all(requests)
         wait_all(requests)
 
@@ -108,65 +119,65 @@ def _shift(arrays: _Arrays) -> Ways:
 # -- parts of arrays -------------------------------------------------------------------------------------------
 
 
-def _all_gather_columns(arrays: _Arrays) -> Ways:
-    """Unpacked by numpy; or received as columns, by a type of which the next begins where the columns end."""
+def _all_gather_columns(arrays: _Arrays) -> Updates:
+    """Unpacked by numpy; or received as columns, by a type whose extent is one row of a rank's columns."""
     x, out, made = arrays.x, arrays.out, arrays.made
     staging, placed = _side_by_side(out, arrays.comm.size)
-    ways = arrays.collective("Allgather", arrays.sent, _doubles(staging))
-    ways = _around(ways, "numpy unpack, ", after=partial(np.copyto, placed, staging))
+    updates = arrays.collective("Allgather", arrays.sent, _doubles(staging))
+    updates = _around(updates, "numpy unpack, ", after=partial(np.copyto, placed, staging))
     columns = mpi().DOUBLE.Create_subarray(out.shape, x.shape, (0, 0))
     made.callback(columns.Free)
     one = columns.Create_resized(0, x.shape[1] * x.itemsize).Commit()
     made.callback(one.Free)
     typed = arrays.collective("Allgather", arrays.sent, [out, 1, one])
-    return ways | {f"{name}, subarray types": way for name, way in typed.items()}
+    return updates | {f"{name}, subarray types": update for name, update in typed.items()}
 
 
-def _all_to_all(split: int, concat: int) -> Callable[[_Arrays], Ways]:
-    """A resharding of the global array that all arrays make, one after the other along ``concat``."""
+def _all_to_all(split: int, concat: int) -> Callable[[_Arrays], Updates]:
+    """A resharding of the global array that the arrays of all ranks make up, in order along ``concat``."""
 
-    def written(arrays: _Arrays) -> Ways:
+    def written(arrays: _Arrays) -> Updates:
         comm, x, out = arrays.comm, arrays.x, arrays.out
         shape = [n * comm.size if dim == concat else n for dim, n in enumerate(x.shape)]
         before, after = one_cut(comm.size, shape, concat), one_cut(comm.size, shape, split)
-        ways = dict(arrays.made.enter_context(reshard_by_hand(comm, x, out, before, after)))
+        updates = dict(arrays.made.enter_context(reshard_by_hand(comm, x, out, before, after)))
         if x.shape[split] % comm.size:
-            return ways
-        if split == 0:  # pieces leave as they lie, and are put side by side
+            return updates
+        if split == 0:  # pieces are sent from where they lie, and unpacked side by side
             staging, placed = _side_by_side(out, comm.size)
             equal = arrays.collective("Alltoall", arrays.sent, _doubles(staging))
-            return ways | _around(equal, "numpy unpack, ", after=partial(np.copyto, placed, staging))
+            return updates | _around(equal, "numpy unpack, ", after=partial(np.copyto, placed, staging))
         staging, taken = _side_by_side(x, comm.size)
         equal = arrays.collective("Alltoall", _doubles(staging), arrays.received)
-        return ways | _around(equal, "numpy pack, ", before=partial(np.copyto, staging, taken))
+        return updates | _around(equal, "numpy pack, ", before=partial(np.copyto, staging, taken))
 
     return written
 
 
 def _side_by_side(array: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
-    """A buffer that has the columns of one rank after those of another, and a view of ``array`` in that order."""
+    """A buffer for the columns of one rank after those of another, and a view of ``array`` in that order."""
     rows, columns = array.shape
     view = array.reshape(rows, ranks, columns // ranks).swapaxes(0, 1)
     return np.empty(view.shape), view
 
 
-def _around(ways: Ways, label: str = "", before: Update | None = None, after: Update | None = None) -> Ways:
-    """Each with a copy before or after it."""
+def _around(updates: Updates, label: str = "", before: Update | None = None, after: Update | None = None) -> Updates:
+    """``updates``, each with a copy before or after it."""
 
-    def with_copy(way: Update) -> Update:
-        def update():
+    def with_copy(move: Update) -> Update:
+        def update() -> None:
             if before is not None:
                 before()
-            way()
+            move()
             if after is not None:
                 after()
 
         return update
 
-    return {f"{label}{name}": with_copy(way) for name, way in ways.items()}
+    return {f"{label}{name}": with_copy(move) for name, move in updates.items()}
 
 
-_WRITTEN: dict[str, Callable[[_Arrays], Ways]] = {
+_WRITTEN: dict[str, Callable[[_Arrays], Updates]] = {
     "all_gather axis 0": _all_gather_rows,
     "all_gather last axis": _all_gather_columns,
     "broadcast": _broadcast,

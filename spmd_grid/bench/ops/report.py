@@ -1,11 +1,14 @@
-"""From the figures of the operations benchmark to text; nothing is measured here."""
+"""Tables and verdicts of the operations benchmark; nothing is measured here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from spmd_grid.bench.common.rows import LIMIT, OURS, Goal, Row, slower_lines
-from spmd_grid.bench.common.table import Table, ours, ratio, remark, time_of, which
+from spmd_grid.bench.common.rows import LIMIT, OURS, Row
+from spmd_grid.bench.common.table import Column, Table, best_by_hand, ours, ratio, remark, time_of
+from spmd_grid.bench.common.verdicts import Goal, slower_lines
+from spmd_grid.bench.ops.cases import OpsCase
 
 __all__ = ["NEW", "NUMPY", "PLAN", "PLAN_NUMPY", "RowFigures", "goals", "summary", "table"]
 
@@ -13,37 +16,37 @@ NEW, NUMPY = f"{OURS}, new result", f"{OURS}, numpy arrays"
 PLAN, PLAN_NUMPY = f"{OURS} plan", f"{OURS} plan, numpy arrays"
 
 
-class RowFigures(Row):
-    """What was measured in one row; times are those of a call."""
+class RowFigures(Row[OpsCase]):
+    """The figures of one row; times are those of a call."""
 
     @property
     def best_over_plan(self) -> float | None:
-        """How many times longer the best hand-written one takes than a plan of ours, if there is one."""
+        """Time of the best hand-written contender divided by that of our plan, if there is one."""
         return self.ratio(self.best(), PLAN) if PLAN in self.by_contender else None
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "best_peer_over_plan": self.best_over_plan}
 
 
-def table(libraries: Sequence[str] = ()) -> Table:
-    """No other library takes part."""
-    columns = [
+def table(libraries: Sequence[str] = ()) -> Table[RowFigures]:
+    """The table; no libraries are compared."""
+    columns: list[Column[RowFigures]] = [
         *ours(),
         time_of("plan", PLAN),
         time_of("new result", NEW),
         time_of("from numpy", NUMPY),
         time_of("plan, numpy", PLAN_NUMPY),
         time_of("copyto", LIMIT),
-        time_of("best by hand", Row.best),
+        time_of("best by hand", RowFigures.best),
         ratio("best/ours", lambda row: row.over_best),
         ratio("best/plan", lambda row: row.best_over_plan),
     ]
-    return Table("time per call", 32, columns, [which(36), remark("remark")])
+    return Table("time per call", 32, columns, [best_by_hand(36), remark("remark")])
 
 
-def goals() -> list[Goal]:
+def goals() -> list[Goal[RowFigures]]:
     return [
-        Goal("a plan not slower than the best by hand", lambda case: True, lambda row: row.best_over_plan, 1.0, True),
+        Goal("a plan not slower than the best by hand", lambda row: True, lambda row: row.best_over_plan, 1.0, True),
     ]
 
 

@@ -1,7 +1,7 @@
 """The rows of the planning benchmark: kinds of resharding, each on grids of 8 to 1,048,576 devices.
 
-Along a row of grids the axes that matter for the partners keep their sizes, or their ratio, and devices keep the sizes
-of their blocks.  So a device has as many partners on the largest grid as on the smallest.
+From grid to grid the axes that determine the partners keep their sizes, or their ratio, and the blocks keep their
+sizes.  So a device has the same number of partners on the largest grid as on the smallest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Axes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class PlanCase:
-    """``kind`` of resharding: from dimensions split by ``before`` to dimensions split by ``after``."""
+    """A resharding of a ``kind``, from dimensions split by the axes ``before`` to dimensions split by ``after``."""
 
     kind: str
     grid_shape: tuple[int, ...]
@@ -40,7 +40,7 @@ class PlanCase:
         return f"{self.kind}, {'x'.join(map(str, self.grid_shape))}"
 
     def shardings(self, grid: Grid) -> tuple[Sharding, Sharding]:
-        """New ones, which remember nothing."""
+        """New source and target shardings, without anything cached."""
         return Sharding(grid, self.before), Sharding(grid, self.after)
 
 
@@ -49,20 +49,20 @@ def _exponent(n: int) -> int:
 
 
 def _two_axes(n: int) -> tuple[int, int]:
-    """``n``, a power of two, as two factors that are as near as can be."""
+    """``n``, a power of two, as its two factors nearest to each other."""
     low = 1 << _exponent(n) // 2
     return low, n // low
 
 
 def _equal_axes(n: int, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """``n``, a power of two, as ``count`` equal factors, and the rest, if any, as one more."""
+    """``n``, a power of two, as ``count`` equal factors, and the remaining factor, if any."""
     side = 1 << _exponent(n) // count
     rest = n // side**count
     return (side,) * count, (rest,) if rest > 1 else ()
 
 
 def _among_equals(kind: str, ndim: int, before: Axes, after: Axes, block: int = 32) -> Callable[[int], PlanCase]:
-    """On equal axes; an axis that is left over splits one more dimension, before and after."""
+    """A resharding on equal axes; a remaining axis splits one more dimension, before and after."""
 
     def case(n: int) -> PlanCase:
         equal, rest = _equal_axes(n, len({axis for axes in (*before, *after) for axis in axes}))
@@ -103,7 +103,7 @@ _KINDS: tuple[Callable[[int], PlanCase], ...] = (
 
 
 def _many_partners() -> Iterator[PlanCase]:
-    """On a million devices: sending to 1,024 what comes from 513; and as much to as from 1,024."""
+    """Cases on a million devices: 1,024 destinations and 513 sources; and 1,024 of both."""
     grid = 1024, 1024
     yield PlanCase("1,500 partners, drop", grid, (513 * 1024, 32), ((0, 1),), ((1,),))
     yield PlanCase("1,000 partners both ways, move", grid, (32 * MILLION, 32 * 1024), ((0,), (1,)), ((0, 1),))

@@ -1,4 +1,4 @@
-"""The rows of the resharding benchmark: which array, cut along which dimension before and after; and what is right."""
+"""The rows of the resharding benchmark: arrays, their dimensions cut before and after; and the correct result."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _DOUBLE = 8  # bytes
 
 @dataclass(frozen=True)
 class ReshardCase:
-    """A global array of doubles of ``shape``: every process has a block along dimension ``before``, and wants one
-    along ``after``."""
+    """A global array of doubles of ``shape``, cut along dimension ``before`` and then along ``after``."""
 
     shape: tuple[int, ...]
     before: int
@@ -36,30 +35,31 @@ class ReshardCase:
 
     @property
     def family(self) -> str:
-        """What rows of all sizes have in common."""
+        """The name of the rows that differ only in size."""
         return f"{len(self.shape)}-d {self._cuts}"
 
     @property
     def _cuts(self) -> str:
-        words = {0: "rows", 1: "columns"} if len(self.shape) == 2 else {}
-        return f"{words.get(self.before, self.before)} to {words.get(self.after, self.after)}"
+        names = {0: "rows", 1: "columns"} if len(self.shape) == 2 else {}
+        return f"{names.get(self.before, self.before)} to {names.get(self.after, self.after)}"
 
     @property
     def n_bytes(self) -> int:
-        """Of the global array."""
+        """Bytes of the global array."""
         return _DOUBLE * prod(self.shape)
 
     @property
     def is_main(self) -> bool:
-        """Whether it leads from the first dimension to the last: what is sent is strided, what comes in is not."""
+        """Whether the cut moves from the first dimension to the last: sent boxes are strided, received ones are not."""
         return (self.before, self.after) == (0, len(self.shape) - 1)
 
     def layouts(self, grid: Grid) -> tuple[Layout, Layout]:
-        """Before and after, on a grid of one axis."""
-        return tuple(
-            Layout(Sharding(grid, [[0] if dim == cut else [] for dim in range(len(self.shape))]), self.shape)
-            for cut in (self.before, self.after)
-        )
+        """The layouts before and after, on a grid of one axis."""
+
+        def layout(cut: int) -> Layout:
+            return Layout(Sharding(grid, [[0] if dim == cut else [] for dim in range(len(self.shape))]), self.shape)
+
+        return layout(self.before), layout(self.after)
 
 
 def all_cases() -> list[ReshardCase]:
@@ -68,7 +68,7 @@ def all_cases() -> list[ReshardCase]:
 
 
 def quick_cases() -> list[ReshardCase]:
-    """A few rows of each kind, none of them large."""
+    """A few rows of each kind, all of them small."""
     return [
         ReshardCase((64, 64), 0, 1),
         ReshardCase((512, 512), 0, 1),
@@ -78,7 +78,7 @@ def quick_cases() -> list[ReshardCase]:
 
 
 def cells_of(box: Box, shape: tuple[int, ...], first: int = 0) -> np.ndarray:
-    """What ``box`` of a global array of ``shape`` holds: another number in every cell, from ``first`` on.
+    """The cells of ``box`` of a global array of ``shape``: a different number in every cell, starting with ``first``.
 
     >>> cells_of(Box((0, 1), (2, 3)), (2, 4), 10)
     array([[11., 12.],

@@ -1,8 +1,8 @@
-"""The resharding benchmark: plans of ours against mpi4py by hand and other libraries, one row after the other.
+"""The resharding benchmark: our plans against hand-written mpi4py and other libraries, row by row.
 
-In a row all contenders bring the same global array of doubles from one layout to another.  Ours is timed on arrays as
-`zeros` makes them, and on plain numpy arrays, which cannot be read by the other processes but have larger pages; all
-others, and ours without shared memory, have the latter.
+In a row all contenders reshard the same global array of doubles.  Ours is timed on arrays as `zeros` makes them, and
+on plain numpy arrays, which other processes cannot read but which have larger pages; all other contenders, and ours
+without shared memory, use plain arrays.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,12 +20,15 @@ from spmd_grid.bench.common.report import Outputs, Subject, write
 from spmd_grid.bench.common.rows import LIMIT, OURS
 from spmd_grid.bench.common.session import Session
 from spmd_grid.bench.reshard.cases import ReshardCase, cells_of
-from spmd_grid.bench.reshard.libraries import Peers
+from spmd_grid.bench.reshard.libraries.installed import Libraries
 from spmd_grid.bench.reshard.peers import hand_written
 from spmd_grid.bench.reshard.report import MESSAGE, NEW, NUMPY, RowFigures, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.reshard.execute import run_plan
 from spmd_grid.reshard.plan import plan_reshard
+
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
 
 __all__ = ["SUBJECT", "measure_row", "run_bench"]
 
@@ -33,46 +37,47 @@ SUBJECT = Subject(
 )
 _REWRITING, _REWRITING_NUMPY = "rewriting", "rewriting numpy arrays"
 _ROW_SECONDS = 5.0  # so that all but the largest rows together stay below five minutes
-_COPIES = 12  # of the global array, at most, that a row needs in memory without other libraries
+_COPIES = 12  # of the global array in memory, at most, without other libraries
 
 
-def run_bench(cases: Sequence[ReshardCase], rounds: int, libraries: Sequence[str], outputs: Outputs) -> None:
-    """Measures and prints the rows of ``cases``, also by ``libraries``.  Collective over all MPI processes."""
+def run_bench(cases: Sequence[ReshardCase], rounds: int, requested: Sequence[str], outputs: Outputs) -> None:
+    """Measure and print the rows of ``cases``, with the ``requested`` libraries.  Collective over all MPI processes."""
     grid = init_grid((-1,))
     session = Session()
     comm, say = session.comm, session.say
-    with Peers(comm, libraries) as peers:
-        skipped = [f"skipped: {reason}" for reason in peers.skipped.values()]
-        in_turns = table(list(peers.versions))
+    with Libraries(comm, requested) as libraries:
+        skipped = [f"skipped: {reason}" for reason in libraries.skipped.values()]
+        printed = table(list(libraries.versions))
         say(
             *skipped,
-            f"medians over {rounds} interleaved rounds, without the time that rewriting the source takes",
-            "ours: into out=; message: ours without shared memory; copyto: a copy of as many bytes",
+            f"medians over {rounds} interleaved rounds, without the time of rewriting the source",
+            "ours: into out=; message: ours without shared memory; copyto: a copy of the same bytes",
             "",
-            in_turns.head(),
+            printed.head(),
         )
         rows = []
         for case in cases:
             if _COPIES * case.n_bytes > comm.bcast(free_bytes()):
                 say(f"{case.name}: skipped, it needs {_COPIES * case.n_bytes >> 30} GiB of memory")
                 continue
-            rows.append(measure_row(case, grid, comm, rounds, peers))
-            say(in_turns.line(rows[-1]))
+            rows.append(measure_row(case, grid, comm, rounds, libraries))
+            say(printed.line(rows[-1]))
         say("", *summary(rows))
-        setting = session.setting | {"rounds": rounds, "peers": peers.versions, "skipped": peers.skipped}
+        setting = session.setting | {"rounds": rounds, "peers": libraries.versions, "skipped": libraries.skipped}
     if comm.rank == 0:
         write(SUBJECT, rows, setting, outputs)
 
 
-def measure_row(case: ReshardCase, grid: ProcessGrid, comm, rounds: int, peers: Peers) -> RowFigures:
-    """One row: checks every contender, then times all in turns.  Collective over the grid, a line of all ranks."""
+def measure_row(case: ReshardCase, grid: ProcessGrid, comm: Intracomm, rounds: int, libraries: Libraries) -> RowFigures:
+    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
     before, after = case.layouts(grid.grid)
-    has, wants = before.core_box(grid.coords), after.core_box(grid.coords)
-    shapes = before.local_shape(grid.coords), after.local_shape(grid.coords)
-    shared, plain = ([make(shape, np.float64) for shape in shapes] for make in (grid.allocate, np.empty))
+    rank = (comm.rank,)
+    source_box, target_box = before.core_box(rank), after.core_box(rank)
+    shared = grid.allocate(source_box.shape, np.float64), grid.allocate(target_box.shape, np.float64)
+    plain = np.empty(source_box.shape), np.empty(target_box.shape)
     plan = plan_reshard(before.sharding, after.sharding, case.shape, "float64")
     n = min(array.size for array in plain)
-    limit = [array.reshape(-1)[:n] for array in reversed(plain)]
+    copied, copy = plain[0].reshape(-1)[:n], plain[1].reshape(-1)[:n]
     contenders = {
         OURS: Contender(lambda: run_plan(plan, shared[0], grid, shared[1]), *shared),
         NEW: Contender(lambda: run_plan(plan, shared[0], grid), shared[0]),
@@ -83,15 +88,15 @@ def measure_row(case: ReshardCase, grid: ProcessGrid, comm, rounds: int, peers: 
     with ExitStack() as made:
         by_hand = made.enter_context(hand_written(comm, *plain, before, after))
         contenders |= {name: Contender(update, *plain) for name, update in by_hand.items()}
-        contenders |= peers.contenders(case, *plain, made, skipped)
+        contenders |= libraries.contenders(case, *plain, made, skipped)
         for number, (name, contender) in enumerate(contenders.items()):
             first = number * prod(case.shape)
-            sent, wanted = (cells_of(box, case.shape, first) for box in (has, wants))
-            check(name, contender, case.name, sent, wanted, comm)
-            del sent, wanted
-        contenders[LIMIT] = Contender(lambda: np.copyto(*limit), *plain)
+            sent, expected = (cells_of(box, case.shape, first) for box in (source_box, target_box))
+            check(name, contender, case.name, sent, expected, comm)
+            del sent, expected
+        contenders[LIMIT] = Contender(lambda: np.copyto(copy, copied), *plain)
         sources = {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}
         raced = race(comm, contenders, sources, rounds, _ROW_SECONDS)
-    figures = raced.figures | peers.own_figures(case, rounds, _ROW_SECONDS, skipped)
+    figures = raced.figures | libraries.own_figures(case, rounds, _ROW_SECONDS, skipped)
     kept = raced.rewriting_us, raced.rounds, plan.chosen, raced.disturbed, skipped, raced.hop_ns
     return RowFigures(case, figures, *kept)

@@ -1,14 +1,15 @@
 """Reshardings written by hand with mpi4py, as an expert would: the contenders of ``bench reshard``.
 
-The box that a rank has and another wants is named by a subarray type of either side's array, or copied to and from
-contiguous buffers by numpy.  Types, buffers, requests and argument lists are made beforehand.  Boxes that are one run
-of their array are sent from there, and received there, without a buffer.
+The box that one rank sends to another is described by a subarray type on either side, or packed into and unpacked from
+contiguous buffers by numpy.  Types, buffers, requests and argument lists are made beforehand.  Boxes that are
+contiguous in their arrays are sent and received in place, without a buffer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,18 +17,22 @@ from spmd_grid.bench.common.mpi import mpi, once_and_persistent
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Datatype, Intracomm
+
 __all__ = ["ALLTOALLW", "hand_written"]
 
 _TYPES = "subarray types"
 ALLTOALLW = f"Alltoallw, {_TYPES}"
 
 Update = Callable[[], object]
+Part = tuple[np.ndarray, np.ndarray]  # of a buffer, and the view of the array that it is packed from or unpacked to
 
 
 class _Side:
-    """One of the two arrays, and its part in what goes to, or comes from, every rank."""
+    """The source or the target, and its boxes that are sent to, or received from, every rank."""
 
-    def __init__(self, array: np.ndarray, own: Box, boxes: list[Box], made: ExitStack):
+    def __init__(self, array: np.ndarray, own: Box, boxes: list[Box], made: ExitStack) -> None:
         self.array, self.made = array, made
         self.boxes = [box.relative_to(own.starts) for box in boxes]
         self.counts = [box.size for box in self.boxes]
@@ -35,8 +40,8 @@ class _Side:
     def view(self, rank: int) -> np.ndarray:
         return self.array[self.boxes[rank].slices()]
 
-    def types(self) -> list:
-        """A subarray type for every rank; of nothing, MPI makes none."""
+    def types(self) -> list[Datatype]:
+        """A subarray type for every rank; for an empty box, of which MPI makes no type, a double."""
         double = mpi().DOUBLE
         types = []
         for box in self.boxes:
@@ -47,15 +52,15 @@ class _Side:
             self.made.callback(types[-1].Free)
         return types
 
-    def in_types(self, types: list) -> list:
-        """The argument of Alltoallw."""
+    def in_types(self, types: list[Datatype]) -> list[Any]:
+        """The argument for Alltoallw."""
         counts = [int(count > 0) for count in self.counts]
         return [self.array, counts, [0] * len(counts), types]
 
-    def in_doubles(self, but: int) -> tuple[list, list[tuple[np.ndarray, np.ndarray]]]:
-        """The argument of Alltoallv for all ranks ``but`` one, and pairs (part of a buffer, view of the array).
+    def in_doubles(self, but: int) -> tuple[list[Any], list[Part]]:
+        """The argument for Alltoallv for all ranks ``but`` one, and the parts to pack or unpack.
 
-        There are no pairs where every part is one run of the array.
+        There are no parts if every box is contiguous in the array.
         """
         double = mpi().DOUBLE
         counts = [0 if rank == but else count for rank, count in enumerate(self.counts)]
@@ -74,22 +79,22 @@ class _Side:
 
 @contextmanager
 def hand_written(
-    comm, source: np.ndarray, target: np.ndarray, before: Layout, after: Layout
+    comm: Intracomm, source: np.ndarray, target: np.ndarray, before: Layout, after: Layout
 ) -> Iterator[dict[str, Update]]:
-    """The contenders by name: each, called on all ranks, brings the cells of ``source`` into ``target``.
+    """Contenders by name: functions that, called on all ranks, move the cells of ``source`` into ``target``.
 
     Collective.  ``source``, ``target``: this rank's blocks of doubles in the layouts ``before`` and ``after`` on a line
-    of all ranks, C-contiguous.  What MPI made is freed at the end of the ``with``.
+    of all ranks, C-contiguous.  MPI objects are freed at the end of the ``with``.
     """
     rank, ranks = comm.rank, range(comm.size)
-    has, wants = ([layout.core_box((each,)) for each in ranks] for layout in (before, after))
+    sources, targets = ([layout.core_box((each,)) for each in ranks] for layout in (before, after))
     with ExitStack() as made:
-        sent = _Side(source, has[rank], [has[rank].intersect(box) for box in wants], made)
-        received = _Side(target, wants[rank], [box.intersect(wants[rank]) for box in has], made)
+        sent = _Side(source, sources[rank], [sources[rank].intersect(box) for box in targets], made)
+        received = _Side(target, targets[rank], [box.intersect(targets[rank]) for box in sources], made)
         yield {**_by_types(comm, sent, received), **_by_packing(comm, sent, received)}
 
 
-def _by_types(comm, sent: _Side, received: _Side) -> dict[str, Update]:
+def _by_types(comm: Intracomm, sent: _Side, received: _Side) -> dict[str, Update]:
     made, sent_types, received_types = sent.made, sent.types(), received.types()
     both = sent.in_types(sent_types), received.in_types(received_types)
     updates = once_and_persistent(made, comm, "Alltoallw", *both)
@@ -99,7 +104,7 @@ def _by_types(comm, sent: _Side, received: _Side) -> dict[str, Update]:
     irecv, isend, wait_all = comm.Irecv, comm.Isend, mpi().Request.Waitall
     copy, own = np.copyto, (received.view(comm.rank), sent.view(comm.rank))
 
-    def nonblocking():
+    def nonblocking() -> None:
         requests = [irecv(buffer, rank) for buffer, rank in receives]
         requests += [isend(buffer, rank) for buffer, rank in sends]
         copy(*own)
@@ -111,7 +116,7 @@ def _by_types(comm, sent: _Side, received: _Side) -> dict[str, Update]:
         made.callback(request.Free)
     start_all = mpi().Prequest.Startall
 
-    def persistent():
+    def persistent() -> None:
         start_all(started)
         copy(*own)
         wait_all(started)
@@ -120,13 +125,13 @@ def _by_types(comm, sent: _Side, received: _Side) -> dict[str, Update]:
     return {f"{name}, {_TYPES}": update for name, update in updates.items()}
 
 
-def _by_packing(comm, sent: _Side, received: _Side) -> dict[str, Update]:
+def _by_packing(comm: Intracomm, sent: _Side, received: _Side) -> dict[str, Update]:
     outgoing, packed = sent.in_doubles(comm.rank)
     incoming, unpacked = received.in_doubles(comm.rank)
     copy, own = np.copyto, (received.view(comm.rank), sent.view(comm.rank))
 
     def around(all_to_all: Update) -> Update:
-        def update():
+        def update() -> None:
             for part, view in packed:
                 copy(part, view)
             all_to_all()
@@ -136,5 +141,5 @@ def _by_packing(comm, sent: _Side, received: _Side) -> dict[str, Update]:
 
         return update
 
-    ways = once_and_persistent(sent.made, comm, "Alltoallv", outgoing, incoming)
-    return {f"numpy pack, {name}": around(all_to_all) for name, all_to_all in ways.items()}
+    updates = once_and_persistent(sent.made, comm, "Alltoallv", outgoing, incoming)
+    return {f"numpy pack, {name}": around(all_to_all) for name, all_to_all in updates.items()}

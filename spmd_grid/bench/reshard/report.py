@@ -1,12 +1,15 @@
-"""From the figures of the resharding benchmark to text; nothing is measured here."""
+"""Tables and verdicts of the resharding benchmark; nothing is measured here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Goal, Row, library_lines, slower_lines
-from spmd_grid.bench.common.table import Table, ours, ratio, remark, time_of, which
+from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Row
+from spmd_grid.bench.common.table import Column, Table, best_by_hand, ours, ratio, remark, time_of
+from spmd_grid.bench.common.verdicts import Goal, library_lines, slower_lines
+from spmd_grid.bench.reshard.cases import ReshardCase
 from spmd_grid.bench.reshard.peers import ALLTOALLW
 
 __all__ = ["MESSAGE", "NEW", "NUMPY", "RowFigures", "goals", "summary", "table"]
@@ -14,51 +17,51 @@ __all__ = ["MESSAGE", "NEW", "NUMPY", "RowFigures", "goals", "summary", "table"]
 NEW, NUMPY, MESSAGE = "spmd_grid, new result", "spmd_grid, numpy arrays", "spmd_grid message path"
 
 
-class RowFigures(Row):
-    """What was measured in one row; times are those of a resharding."""
+class RowFigures(Row[ReshardCase]):
+    """The figures of one row; times are those of a resharding."""
 
     @property
     def alltoallw_over_message(self) -> float:
-        """How many times longer Alltoallw takes than ours without shared memory."""
+        """Time of Alltoallw divided by that of ours without shared memory."""
         return self.ratio(ALLTOALLW, MESSAGE)
 
     @property
     def over_limit(self) -> float:
-        """How many times longer ours takes than a copy of as many bytes."""
+        """Our time divided by that of a copy of the same bytes."""
         return self.ratio(OURS, LIMIT)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         more = {"alltoallw_over_message": self.alltoallw_over_message, "ours_over_limit": self.over_limit}
         return {**super().to_dict(), **more}
 
 
-def table(libraries: Sequence[str] = LIBRARIES) -> Table:
-    """With a column for each of ``libraries``: the fastest of its ways."""
-    columns = [
+def table(libraries: Sequence[str] = LIBRARIES) -> Table[RowFigures]:
+    """The table, with a column for the fastest variant of each of ``libraries``."""
+    columns: list[Column[RowFigures]] = [
         *ours(),
         time_of("new result", NEW),
         time_of("from numpy", NUMPY),
         time_of("message", MESSAGE),
         time_of("Alltoallw", ALLTOALLW),
         time_of("copyto", LIMIT),
-        time_of("best by hand", Row.best),
+        time_of("best by hand", RowFigures.best),
         *(time_of(name, partial(_best_of, name)) for name in libraries),
         ratio("best/ours", lambda row: row.over_best),
         ratio("Alltoallw/message", lambda row: row.alltoallw_over_message),
         ratio("ours/copyto", lambda row: row.over_limit),
     ]
-    return Table("time per resharding", 34, columns, [which(36), remark("plan", lambda row: row.plan)])
+    return Table("time per resharding", 34, columns, [best_by_hand(36), remark("plan", lambda row: row.plan)])
 
 
-def _best_of(library: str, row: Row) -> str | None:
+def _best_of(library: str, row: RowFigures) -> str | None:
     return row.best_of(library)
 
 
-def goals() -> list[Goal]:
+def goals() -> list[Goal[RowFigures]]:
     return [
         Goal(
             "message path not slower than Alltoallw, rows to columns and 0 to 2",
-            lambda case: case.is_main,
+            lambda row: row.case.is_main,
             lambda row: row.alltoallw_over_message,
             1.0,
             True,

@@ -1,4 +1,4 @@
-"""The rows of the start benchmark: what a fresh process does first, as programs that say how long it took."""
+"""The rows of the start benchmark: programs whose first step is timed in a fresh process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPERATIONS = {
 
 @dataclass(frozen=True)
 class StartCase:
-    """``timed`` after ``ready``, both as statements; ``most_ms``: the goal."""
+    """The statements to time, ``timed``, after those in ``ready``; ``most_ms``: the goal."""
 
     name: str
     ready: str
@@ -33,7 +33,7 @@ class StartCase:
 
     @property
     def program(self) -> str:
-        """Prints the seconds."""
+        """Text of a program that prints the seconds."""
         lines = [self.ready, "import time", "began = time.perf_counter()", self.timed]
         return "\n".join([*lines, "print(time.perf_counter() - began)"])
 
@@ -44,13 +44,13 @@ def all_cases() -> list[StartCase]:
         StartCase("import spmd_grid, after numpy", "import numpy, numpy.random", "import spmd_grid", _IMPORT_MS),
         StartCase("import numba", "import numpy", "import numba"),
     ]
-    return imports + [_first(name, words) for name, words in _OPERATIONS.items()]
+    return imports + [_first(name, statement) for name, statement in _OPERATIONS.items()]
 
 
 def quick_cases() -> list[StartCase]:
     return all_cases()[:4]
 
 
-def _first(name: str, words: str) -> StartCase:
-    ready = f"import numba, numpy as np, spmd_grid as sg\ndef body():\n    grid = sg.init_grid((2,))\n    {words}"
+def _first(name: str, statement: str) -> StartCase:
+    ready = f"import numba, numpy as np, spmd_grid as sg\ndef body():\n    grid = sg.init_grid((2,))\n    {statement}"
     return StartCase(f"first {name}, after numba", ready, "sg.run_spmd(body, ranks=2)", _FIRST_CALL_MS)

@@ -1,4 +1,4 @@
-"""The rows of the benchmark of watching: small operations, where what is added shows most."""
+"""The rows of the watch benchmark: small operations, in which the added time shows most."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spmd_grid.reshard.plan import plan_reshard
 __all__ = ["Call", "WatchCase", "all_cases", "quick_cases"]
 
 _AXES = (0,)
-_SIDE = 64  # of the arrays of two dimensions, along the dimension that is not cut; of a halo's block along both
+_SIDE = 64  # of two-dimensional arrays along the dimension that is not cut; of a halo's block along both dimensions
 
 Call = Callable[[], object]
 
@@ -33,8 +33,8 @@ Call = Callable[[], object]
 class WatchCase(NamedTuple):
     """One operation on a line of all ranks.
 
-    ``make`` gives what to call, in the mode in which it will be called; it is collective, and the stack closes what
-    has to be closed.
+    ``make`` gives the function to time; it is collective and called in the mode that is timed.  The stack closes what
+    it opens.
     """
 
     name: str
@@ -57,7 +57,7 @@ def all_cases() -> list[WatchCase]:
 
 
 def quick_cases() -> list[WatchCase]:
-    """An operation, a plan, and the exchange whose calls only the checking mode compares."""
+    """An operation, a plan, and the halo exchange, whose calls only the checking mode compares."""
     return [case for case in all_cases() if case.make in (_all_reduce, _run, _halo_exchange)]
 
 
@@ -80,12 +80,13 @@ def _shift(grid: ProcessGrid, made: ExitStack) -> Call:
 
 
 def _send_or_recv(grid: ProcessGrid, made: ExitStack) -> Call:
-    """To and fro between pairs of ranks: every call is the one or the other, by turns."""
+    """Back and forth between pairs of ranks: calls alternate between send and recv."""
     x, out = _double(grid)
     partner = grid.rank ^ 1
     if partner >= grid.size:
         return lambda: None
-    there, back = partial(send, x, grid, _AXES, (partner,)), partial(recv, grid, _AXES, (partner,), out=out)
+    there: Call = partial(send, x, grid, _AXES, (partner,))
+    back: Call = partial(recv, grid, _AXES, (partner,), out=out)
     turns = cycle([there, back] if grid.rank < partner else [back, there])
     return lambda: next(turns)()
 
@@ -106,7 +107,7 @@ def _update_halo(grid: ProcessGrid, made: ExitStack) -> Call:
 
 def _halo_exchange(grid: ProcessGrid, made: ExitStack) -> Call:
     sharding, shape = Sharding(grid, [[0]], halo_sizes=[1, 1]), (_SIDE * grid.size, _SIDE)
-    # Every mode has an exchange of its own; all go the same way, whatever a trial would say.
+    # Every mode has its own exchange; the path is fixed, so that all take the same.
     halo = made.enter_context(HaloExchange(grid, sharding, shape, "float64", periodic=True, path="read"))
     return partial(halo.update, zeros(shape, sharding, grid))
 
@@ -129,5 +130,5 @@ def _rows_and_columns(grid: ProcessGrid) -> tuple[Sharding, Sharding]:
 
 
 def _double(grid: ProcessGrid) -> tuple[np.ndarray, np.ndarray]:
-    """An array of one double, and another for the result."""
+    """An array of one double, and one for the result."""
     return grid.allocate((1,), np.float64, zeroed=True), grid.allocate((1,), np.float64)

@@ -1,52 +1,56 @@
-"""The benchmark of watching: what recording and checking add to an operation, and what being asked costs without."""
+"""The watch benchmark: the time that recording and checking add to an operation, and their cost when they are off."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
+from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import figures_of, is_disturbed
-from spmd_grid.bench.common.session import Session
+from spmd_grid.bench.common.session import Session, setting_text
 from spmd_grid.bench.common.timing import measure
-from spmd_grid.bench.watch.cases import WatchCase
+from spmd_grid.bench.watch.cases import Call, WatchCase
 from spmd_grid.bench.watch.modes import LOOK, LOOP, MODES, PLAIN, Modes, look_batches
 from spmd_grid.bench.watch.report import WatchRow, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
+
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
 
 __all__ = ["measure_row", "run_bench"]
 
 _ROW_SECONDS = 3.5
 
 
-def run_bench(cases: Sequence[WatchCase], rounds: int, json_path: str = "", markdown_path: str = "") -> None:
-    """Measures and prints the rows of ``cases``.  Collective over all MPI processes."""
+def run_bench(cases: Sequence[WatchCase], rounds: int, outputs: Outputs) -> None:
+    """Measure and print the rows of ``cases``.  Collective over all MPI processes."""
     grid = init_grid((-1,))
     session, modes = Session(), Modes()
-    in_turns = table()
+    printed = table()
     session.say(
         f"medians over {rounds} interleaved rounds, of the slowest rank",
-        "recorded: as with a timeout; checked: as with check=True; off: what asking for either takes without them",
+        "recorded: as with a timeout; checked: as with check=True; off: the cost of looking whether it is either",
         "",
-        in_turns.head(),
+        printed.head(),
     )
     rows = []
     for case in cases:
         rows.append(measure_row(case, grid, session.comm, rounds, modes))
-        session.say(in_turns.line(rows[-1]))
-    lines = summary(rows)
-    session.say("", *lines)
-    session.write_json(json_path, {"rounds": rounds, "rows": [row.to_dict() for row in rows], "summary": lines})
-    caption = (
-        f"Time per operation; {session.place}; medians over {rounds} interleaved rounds of"
-        " `python -m spmd_grid bench watch`."
-    )
-    session.write_markdown(markdown_path, in_turns.markdown(rows, caption, lines))
+        session.say(printed.line(rows[-1]))
+    session.say("", *summary(rows))
+    if session.comm.rank == 0:
+        caption = (
+            f"Time per operation; {setting_text(session.setting)}; medians over {rounds} interleaved rounds of"
+            " `python -m spmd_grid bench watch`."
+        )
+        write_files(outputs, session.setting | {"rounds": rounds}, caption, printed, rows, summary(rows))
 
 
-def measure_row(case: WatchCase, grid: ProcessGrid, comm, rounds: int, modes: Modes) -> WatchRow:
-    """One row: the operation in all modes by turns, and looks.  Collective over the grid, a line of all ranks."""
+def measure_row(case: WatchCase, grid: ProcessGrid, comm: Intracomm, rounds: int, modes: Modes) -> WatchRow:
+    """One row: time the operation in all modes, and looks, in turns.  Collective over the grid, a line of all ranks."""
     with ExitStack() as made:
-        calls = {}
+        calls: dict[str, Call] = {}
         for mode in MODES:
             with modes.within(mode):
                 calls[mode] = case.make(grid, made)
@@ -54,4 +58,4 @@ def measure_row(case: WatchCase, grid: ProcessGrid, comm, rounds: int, modes: Mo
         batches = look_batches() | {mode: modes.batch(mode, call) for mode, call in calls.items()}
         times = measure(comm, batches, rounds, at_most_seconds=_ROW_SECONDS)
     figures = figures_of(times, dict.fromkeys((*MODES, LOOK), LOOP))
-    return WatchRow(case, figures, looks, len(times.seconds[LOOP]), is_disturbed(times))
+    return WatchRow(case, figures, looks, times.rounds, is_disturbed(times))

@@ -1,16 +1,18 @@
 """``python -m spmd_grid doctor``: whether programs will run here, what will be slow, and what to do about it.
 
-Nothing is measured in this process, which loads neither MPI nor numba: whatever may hang, crash or be killed runs in
-processes with a time limit (`trials`), which say what they have found (`probe`).
+This process measures nothing and loads neither MPI nor numba: whatever may hang, crash or be killed runs in other
+processes with a time limit (`trials`), which report their findings (`probe`).
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from argparse import ArgumentParser, Namespace, _SubParsersAction
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from textwrap import fill
+from typing import Any
 
 from spmd_grid.bench.common.launch import inside_a_job
 from spmd_grid.cli.doctor import local, trials
@@ -20,28 +22,28 @@ from spmd_grid.cli.option_types import MOST_PROCESSES, seconds, whole
 __all__ = ["add_parser"]
 
 _WIDTH = 110
-# Beyond these it is slow: microseconds of a ping and of an all_reduce, and GB/s, on one node and between nodes.
+# Limits between ok and slow: microseconds of a ping and of an all_reduce, and GB/s; on one node and between nodes.
 _HERE, _BETWEEN, _WARM_UP_SECONDS = (20.0, 60.0, 1.0), (200.0, 800.0, 0.1), 1.5
 
 
-def add_parser(commands) -> None:
+def add_parser(commands: _SubParsersAction[ArgumentParser]) -> None:
     parser = commands.add_parser(
         "doctor",
-        help="say whether programs will run here, what is slow, and what to do about it",
-        description="Looks at Python, MPI, its launcher, shared memory and cores, starts two ranks and times them."
+        help="check whether programs will run here, what is slow, and what to do about it",
+        description="Checks Python, MPI, its launcher, shared memory and cores; starts two ranks and times them."
         " Exit code 0: programs will run under MPI, though perhaps slowly. 1: they will not. Start it without mpiexec.",
     )
     parser.add_argument(
         "-n", "--ranks", type=whole(2, MOST_PROCESSES), default=2, metavar="N", help="number of ranks to start (2)"
     )
-    parser.add_argument("--limit", type=seconds, default=60.0, metavar="SECONDS", help="for each thing tried (60)")
-    parser.add_argument("--json", action="store_true", help="write JSON, for machines")
+    parser.add_argument("--limit", type=seconds, default=60.0, metavar="SECONDS", help="limit of each attempt (60)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=run)
 
 
 @dataclass
 class Findings:
-    """All checks, and what follows from them."""
+    """All checks, and the conclusions from them."""
 
     checks: list[Check]
     mpi_runs: bool
@@ -57,31 +59,35 @@ class Findings:
         if self.mpi_runs:
             return f"Programs will run under MPI: {self.command}"
         if self.simulated_runs:
-            return f"Programs will not run under MPI yet; see what fails, above. Meanwhile {simulated} works."
-        return "Programs will not run; see what fails, above."
+            return f"Programs will not run under MPI yet; see the failures above. Meanwhile {simulated} works."
+        return "Programs will not run; see the failures above."
 
 
-def run(options) -> int:
+def run(options: Namespace) -> int:
     if inside_a_job():
         print("spmd_grid doctor: start it without mpiexec; it starts ranks itself", file=sys.stderr)
         return 2
-    found = examine(options.ranks, options.limit, (lambda check: None) if options.json else _print_check)
+    found = examine(options.ranks, options.limit, _ignore if options.json else _print_check)
     if options.json:
-        said = {"checks": [asdict(check) for check in found.checks], "conclusion": found.conclusion()}
-        print(json.dumps({**said, "mpi": found.mpi_runs, "simulated": found.simulated_runs}, indent=1))
+        report = {"checks": [asdict(check) for check in found.checks], "conclusion": found.conclusion()}
+        print(json.dumps({**report, "mpi": found.mpi_runs, "simulated": found.simulated_runs}, indent=1))
     else:
         print(f"\n{found.conclusion()}")
     return found.code
 
 
-def examine(ranks: int, limit: float, say=lambda check: None) -> Findings:
-    """Tries everything; ``say`` hears of each check at once.  Local; takes no longer than ``limit`` per attempt."""
+def _ignore(check: Check) -> None:
+    pass
+
+
+def examine(ranks: int, limit: float, report: Callable[[Check], None] = _ignore) -> Findings:
+    """Make all checks, each of which is passed to ``report`` at once.  Local.  ``limit``: seconds per attempt."""
     checks: list[Check] = []
 
     def note(found: Iterator[Check]) -> None:
         for check in found:
             checks.append(check)
-            say(check)
+            report(check)
 
     note(local.versions())
     simulated = trials.probe("simulated", limit)
@@ -91,13 +97,13 @@ def examine(ranks: int, limit: float, say=lambda check: None) -> Findings:
     note(local.memory(ranks))
     note(local.cores(ranks))
     attempt = None
-    if library.said:
+    if library.found:
         attempt = trials.start_ranks(ranks, limit)
-        note(_of_launch(attempt, ranks, library.said))
+        note(_of_launch(attempt, ranks, library.found))
         if attempt.works:
-            note(_of_ranks(attempt.said))
+            note(_of_ranks(attempt.found))
     command = f"{attempt.launcher} -n {ranks} {sys.executable} app.py" if attempt else ""
-    return Findings(checks, attempt is not None and attempt.works, bool(simulated.said), command)
+    return Findings(checks, attempt is not None and attempt.works, bool(simulated.found), command)
 
 
 def _print_check(check: Check) -> None:
@@ -106,22 +112,22 @@ def _print_check(check: Check) -> None:
         print(fill(check.advice, _WIDTH, initial_indent=f"{'':31s}-> ", subsequent_indent=" " * 34), flush=True)
 
 
-# -- what the attempts mean --------------------------------------------------------------------------------------
+# -- checks of the attempts --------------------------------------------------------------------------------------
 
 
-def _of_simulated(probe) -> Iterator[Check]:
-    if not probe.said:
+def _of_simulated(probe: trials.Probe) -> Iterator[Check]:
+    if not probe.found:
         yield Check(
             FAILS, "simulated ranks", probe.problem,
-            "Even without MPI nothing runs: install the package with what it needs, 'pip install spmd-grid'.",
+            "Even without MPI nothing runs: install the package with its requirements, 'pip install spmd-grid'.",
         )  # fmt: skip
         return
-    yield Check(OK, "simulated ranks", "two ranks have met")
-    seconds, folder = probe.said["warm_up"], probe.said["cache"]
+    yield Check(OK, "simulated ranks", "two ranks exchange data")
+    seconds, folder = probe.found["warm_up"], probe.found["cache"]
     if folder is None:
         yield Check(
-            SLOW, "compiled kernels", f"ready after {seconds:.1f} s, in every process anew",
-            "They cannot be kept, since no cache folder can be written to: set NUMBA_CACHE_DIR to one that can be.",
+            SLOW, "compiled kernels", f"ready after {seconds:.1f} s, compiled anew in every process",
+            "They cannot be kept, since no cache folder is writable: set NUMBA_CACHE_DIR to one that is.",
         )  # fmt: skip
     else:
         slow = seconds > _WARM_UP_SECONDS
@@ -132,24 +138,24 @@ def _of_simulated(probe) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _of_library(probe) -> Iterator[Check]:
-    said = probe.said
-    if not said:
+def _of_library(probe: trials.Probe) -> Iterator[Check]:
+    found = probe.found
+    if not found:
         yield Check(
             FAILS, "MPI library", probe.problem,
             "Install one with 'pip install \"spmd-grid[mpich]\"', or load your cluster's ('module load ...') and build"
             " mpi4py with it.",
         )  # fmt: skip
         return
-    yield Check(OK, "MPI library", said["library"])
-    old = said["standard"] < [4, 0]
+    yield Check(OK, "MPI library", found["library"])
+    old = found["standard"] < [4, 0]
     yield Check(
-        OK, "MPI standard", f"{'.'.join(map(str, said['standard']))}, ABI: {said['abi']}"
+        OK, "MPI standard", f"{'.'.join(map(str, found['standard']))}, ABI: {found['abi']}"
         + ", without persistent collectives, so operations between nodes take a little longer" * old,
     )  # fmt: skip
 
 
-def _of_launch(attempt, ranks: int, library: dict) -> Iterator[Check]:
+def _of_launch(attempt: trials.Launch, ranks: int, library: dict[str, Any]) -> Iterator[Check]:
     if attempt.launcher is None:
         yield Check(
             FAILS, "launcher", "there is no mpiexec in PATH or beside Python",
@@ -165,64 +171,70 @@ def _of_launch(attempt, ranks: int, library: dict) -> Iterator[Check]:
             advice = f"It must be the mpiexec that came with {library['library']}, and able to start processes here."
         yield Check(FAILS, "launcher", f"{launcher}: {problem}", advice)
     if attempt.works or attempt.broken:
-        beside = "" if attempt.in_path else "It is not in PATH: type all of it, or activate the environment of Python."
-        yield Check(OK, "launcher", f"{attempt.launcher} starts {ranks} ranks that see each other", beside)
+        advice = "It is not in PATH: type its full path, or activate the environment of Python."
+        yield Check(
+            OK,
+            "launcher",
+            f"{attempt.launcher} starts {ranks} ranks that see each other",
+            advice * (not attempt.in_path),
+        )
     if attempt.broken:
         yield Check(
             FAILS, "first operations", attempt.broken,
-            "The ranks have met, so the launcher is the right one. Start a program of yours with SPMD_GRID_TIMEOUT=10,"
-            f" which says who waits for what. If messages are lost, {library['library']} does not work on this network:"
-            " choose another of its transports, or another library.",
+            "The ranks see each other, so the launcher is the right one. Start a program of yours with"
+            f" SPMD_GRID_TIMEOUT=10, which reports the ranks that wait and their operations. If messages are lost,"
+            f" {library['library']} does not work on this network: choose another of its transports,"
+            " or another library.",
         )  # fmt: skip
 
 
-def _of_ranks(said: dict) -> Iterator[Check]:
-    """What the ranks have measured."""
-    full = said["thread_level"] == "MULTIPLE"
+def _of_ranks(found: dict[str, Any]) -> Iterator[Check]:
+    """The checks of the ranks' measurements."""
+    full = found["thread_level"] == "MULTIPLE"
     yield Check(
-        OK if full else SLOW, "MPI threads", said["thread_level"],
-        "" if full else "Without MULTIPLE nobody watches for ranks that end early, so others may wait for them for"
-        " ever: use an MPI library that was built with thread support.",
+        OK if full else SLOW, "MPI threads", found["thread_level"],
+        "" if full else "Without MULTIPLE, ranks that end early are not noticed, so others may wait for them for ever:"
+        " use an MPI library that was built with thread support.",
     )  # fmt: skip
-    if said["nodes"] > 1:
-        yield Check(OK, "nodes", f"{said['nodes']}: messages between them")
-    elif said["shares_memory"]:
-        in_place, messages = said["in_place"], said["by_messages"]
+    if found["nodes"] > 1:
+        yield Check(OK, "nodes", f"{found['nodes']}: messages between them")
+    elif found["shares_memory"]:
+        in_place, messages = found["in_place"], found["by_messages"]
         slow = in_place < messages
         yield Check(
             SLOW if slow else OK, "single copy",
             f"arrays of other ranks are read in place: {in_place:.1f} GB/s, by messages {messages:.1f} GB/s",
-            "Reading in place loses here: try SPMD_GRID_PATH=message on your program." * slow,
+            "Reading in place is slower here: try SPMD_GRID_PATH=message on your program." * slow,
         )  # fmt: skip
     else:
         yield Check(
-            SLOW, "single copy", "ranks of this node do not see each other's memory; all goes in messages",
+            SLOW, "single copy", "ranks of this node do not see each other's memory; all data is sent in messages",
             "Unset SPMD_GRID_ARENA if it is 0, and let ranks share a process namespace: in containers, start mpiexec"
             " inside one rather than a container per rank.",
         )  # fmt: skip
-    model = f" (model: {said['model']})" if said["model"] else ""
+    model = f" (model: {found['model']})" if found["model"] else ""
     slow_from, where, busy = (
         _HERE,
         "",
         ("Other programs, or ranks beyond the cores, take turns with these: time programs on a quiet machine."),
     )
-    if said["nodes"] > 1:
+    if found["nodes"] > 1:
         slow_from, where, busy = (
             _BETWEEN,
-            f", ranks 0 and {said['peer']} on different nodes",
-            ("The network is slow, or others use it too: look whether the MPI library takes the fastest one there is."),
+            f", ranks 0 and {found['peer']} on different nodes",
+            ("The network is slow, or others use it too: check that the MPI library uses the fastest one available."),
         )
     ping, reduce, rate = slow_from
     figures = [
-        ("ping of 8 bytes", f"{said['latency']:.1f} us{where}", said["latency"] > ping),
-        ("ping of 1 MiB", f"{said['bandwidth']:.1f} GB/s{where}", said["bandwidth"] < rate),
-        ("all_reduce of 8 bytes", f"{said['all_reduce']:.1f} us each, of 20 in a row", said["all_reduce"] > reduce),
+        ("ping of 8 bytes", f"{found['latency']:.1f} us{where}", found["latency"] > ping),
+        ("ping of 1 MiB", f"{found['bandwidth']:.1f} GB/s{where}", found["bandwidth"] < rate),
+        ("all_reduce of 8 bytes", f"{found['all_reduce']:.1f} us each, of 20 in a row", found["all_reduce"] > reduce),
     ]
     for name, value, slow in figures:
         timed = model if name == "ping of 1 MiB" else ""
         yield Check(SLOW if slow else OK, name, f"{value}, the best of several{timed}", busy * slow)
-    if said["far"] is not None:
-        far = said["far"]
+    if found["far"] is not None:
+        far = found["far"]
         yield Check(
             SLOW if far else OK, "processors", "far apart" if far else "close to each other",
             "The ranks' processors share no cache: bind neighbouring ranks to neighbouring cores (mpiexec -bind-to core"

@@ -1,4 +1,4 @@
-"""What the doctor sees without starting anything: versions, shared memory, cores."""
+"""The checks that start no processes: versions, shared memory, cores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spmd_grid.cli.doctor.verdict import FAILS, OK, SLOW, Check
 from spmd_grid.errors import TransportError
+from spmd_grid.formatting import bytes_text
 from spmd_grid.transport.arena import segment_size
 
 __all__ = ["cores", "memory", "quota", "versions"]
@@ -17,12 +18,12 @@ __all__ = ["cores", "memory", "quota", "versions"]
 _NEEDED = {"numpy": (2, 0), "numba": (0, 60), "mpi4py": (4, 0)}
 _PYTHON = (3, 11)
 _MIB, _GIB = 1 << 20, 1 << 30
-_LITTLE = 64 * _MIB  # of /dev/shm, for each rank: what MPI libraries keep there
+_LITTLE = 64 * _MIB  # of /dev/shm for each rank, for the buffers of MPI libraries
 _SMALL_ARENA = _GIB
 
 
 def versions() -> Iterator[Check]:
-    """Python and the packages; mpi4py is needed for MPI only."""
+    """Check Python and the packages; mpi4py is needed for MPI only."""
     yield _needed("Python", platform.python_version(), _PYTHON, "Use Python 3.11 or newer.")
     for name, least in _NEEDED.items():
         wanted = f"{name}>={'.'.join(map(str, least))}"
@@ -38,15 +39,15 @@ def _needed(name: str, found: str, least: tuple[int, ...], advice: str) -> Check
 
 
 def memory(ranks: int, folder: str = "/dev/shm", overcommit: str = "/proc/sys/vm/overcommit_memory") -> Iterator[Check]:
-    """What ranks of one node can share."""
+    """Check the memory that ranks of one node can share."""
     try:
-        room = os.statvfs(folder)
-        size, free = room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
+        system = os.statvfs(folder)
+        size, free = system.f_blocks * system.f_frsize, system.f_bavail * system.f_frsize
         little = free < ranks * _LITTLE
         yield Check(
-            SLOW if little else OK, "/dev/shm", f"{_shown(size)}, {_shown(free)} free",
+            SLOW if little else OK, "/dev/shm", f"{bytes_text(size)}, {bytes_text(free)} free",
             f"MPI libraries keep their own buffers there, and are killed by a bus error once it is full: give it"
-            f" {_shown(ranks * _LITTLE)} (docker run --shm-size=1g), and remove what earlier jobs left there."
+            f" {bytes_text(ranks * _LITTLE)} (docker run --shm-size=1g), and remove what earlier jobs left there."
             if little else "",
         )  # fmt: skip
     except OSError:
@@ -73,7 +74,7 @@ def memory(ranks: int, folder: str = "/dev/shm", overcommit: str = "/proc/sys/vm
         return
     small = arena < _SMALL_ARENA
     yield Check(
-        SLOW if small else OK, "shared arrays", f"up to {_shown(arena)} for each of {ranks} ranks"
+        SLOW if small else OK, "shared arrays", f"up to {bytes_text(arena)} for each of {ranks} ranks"
         + " (SPMD_GRID_ARENA)" * ("SPMD_GRID_ARENA" in os.environ),
         "Arrays beyond that are sent in messages: unset SPMD_GRID_ARENA, or give the job more memory." * small,
     )  # fmt: skip
@@ -93,7 +94,7 @@ def _can_share() -> bool:
 
 
 def cores(ranks: int) -> Iterator[Check]:
-    """Processors that this process may use, against the ranks."""
+    """Check that there are enough processors for the ranks."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     share = quota()
     value = f"{usable} of {os.cpu_count()} usable"
@@ -102,13 +103,13 @@ def cores(ranks: int) -> Iterator[Check]:
     crowded = min(usable, share or usable) < ranks
     yield Check(
         SLOW if crowded else OK, "cores", f"{value}, for {ranks} ranks",
-        "Ranks take turns: results are right, but waiting costs the others time. Start as many ranks as there are"
+        "Ranks take turns on cores: results are right, but slow. Start as many ranks as there are"
         " cores, or ask for more cores." * crowded,
     )  # fmt: skip
 
 
 def quota(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float | None:
-    """How many cores' time the control groups of this process leave it; None where they set no limit.  Local."""
+    """Number of cores whose time the control groups of this process grant it; None without a limit.  Local."""
     found = []
     try:
         lines = own.read_text().splitlines()
@@ -128,13 +129,9 @@ def quota(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgro
 
 
 def _limit(*files: Path) -> list[float]:
-    """The quota and the period, in one file or in two."""
+    """The limit in one file with quota and period, or in two."""
     try:
         granted, period = " ".join(file.read_text() for file in files).split()
         return [int(granted) / int(period)] if int(granted) > 0 else []
     except (OSError, ValueError):  # not there, or "max"
         return []
-
-
-def _shown(n_bytes: int) -> str:
-    return f"{n_bytes / _GIB:.1f} GiB" if n_bytes >= _GIB else f"{n_bytes / _MIB:.0f} MiB"

@@ -1,6 +1,6 @@
-"""What the doctor starts: ``python -m spmd_grid.cli.doctor.probe library | simulated | ranks``; says what it found.
+"""The program that the doctor starts: ``python -m spmd_grid.cli.doctor.probe library | simulated | ranks``.
 
-Collective over all processes for ``ranks``; the first one speaks for all, once each has said how many there are.
+Prints its findings.  ``ranks`` is collective over all processes: each prints their number, the first the findings.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import socket
 import sys
 from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from spmd_grid.cli.doctor.trials import MARK
 from spmd_grid.exchange.agreement.meeting import meeting_of
 from spmd_grid.exchange.paths import forced_path
-from spmd_grid.grid.process_grid import init_grid
+from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.ops.all_reduce import all_reduce
 from spmd_grid.ops.broadcast import broadcast
 from spmd_grid.ops.send_recv import recv, send
@@ -30,16 +32,16 @@ _IN_A_ROW = 20
 
 
 def main() -> None:
-    say({"library": library, "simulated": simulated, "ranks": ranks}[sys.argv[1]]())
+    report({"library": library, "simulated": simulated, "ranks": ranks}[sys.argv[1]]())
 
 
-def say(found: dict) -> None:
-    # In one piece: the lines of several processes must not run into each other.
+def report(found: dict[str, Any]) -> None:
+    # In one write: the lines of several processes must not be mixed.
     sys.stdout.write(f"{MARK}{json.dumps(found)}\n")
     sys.stdout.flush()
 
 
-def library() -> dict:
+def library() -> dict[str, Any]:
     """The MPI library, which is loaded but not initialised."""
     from spmd_grid.bench.common.mpi import library, mpi
 
@@ -47,38 +49,38 @@ def library() -> dict:
     return {"library": library(), "standard": MPI.Get_version(), "abi": _abi(MPI)}
 
 
-def _abi(MPI) -> str:
-    """Whose binary interface mpi4py uses: that of the standard, or of a family of libraries."""
+def _abi(MPI: ModuleType) -> str:
+    """The binary interface that mpi4py uses: that of the standard, or of a family of libraries."""
     standard = getattr(MPI, "Get_abi_version", lambda: (-1, -1))()
     if standard[0] > 0:
         return f"of the MPI standard, {'.'.join(map(str, standard))}"
-    said = MPI.Get_library_version()
+    version = MPI.Get_library_version()
     families = {"MPICH": "MPICH", "MVAPICH": "MPICH", "Intel(R) MPI": "MPICH", "Open MPI": "Open MPI"}
-    return next((family for name, family in families.items() if name in said), "of the library alone")
+    return next((family for name, family in families.items() if name in version), "of the library alone")
 
 
-def simulated() -> dict:
-    """Whether simulated ranks work, and how long kernels take to be ready and where they are kept."""
+def simulated() -> dict[str, Any]:
+    """Check simulated ranks; find the time until kernels are ready, and the folder that keeps them."""
     from spmd_grid import kernels
 
     began = perf_counter()
     warm = kernels.run_course
     seconds = perf_counter() - began
 
-    def body():
+    def body() -> int:
         return all_reduce(1, init_grid((2,)), [0], "sum").item()
 
     if run_spmd(body, ranks=2) != [2, 2]:
-        raise RuntimeError("two simulated ranks add up wrongly")
+        raise RuntimeError("two simulated ranks compute a wrong sum")
     return {"warm_up": seconds, "cache": getattr(warm, "stats", None) and warm.stats.cache_path}
 
 
-def ranks() -> dict:
-    """What all processes of the job measure together."""
+def ranks() -> dict[str, Any]:
+    """The measurements of all processes of the job."""
     from spmd_grid.bench.common.mpi import mpi, world
 
     comm = world()
-    say({"size": comm.size})
+    report({"size": comm.size})
     if comm.size == 1:
         sys.exit(0)
     grid = init_grid((-1,))
@@ -92,13 +94,14 @@ def ranks() -> dict:
         with forced_path(path):
             rates[path] = 8 * _MIB / _least(_broadcast(grid), _LARGE_ROUNDS) / 1e9
     meeting = meeting_of(group)
+    model = getattr(meeting, "model", None)
     found = {
         "size": comm.size,
         "thread_level": _thread_level(mpi()),
         "nodes": len(set(hosts)), "peer": peer, "shares_memory": group.shares_memory,
         "latency": 1e6 * latency, "bandwidth": _MIB / large / 1e9, "all_reduce": 1e6 * reduce,
         "in_place": rates["direct"], "by_messages": rates["message"],
-        "model": str(meeting.model) if getattr(meeting, "model", None) else None,
+        "model": str(model) if model else None,
         "far": bool(meeting.is_far) if group.times_well and group.shares_memory else None,
     }  # fmt: skip
     if comm.rank:
@@ -106,54 +109,54 @@ def ranks() -> dict:
     return found
 
 
-def _thread_level(MPI) -> str:
+def _thread_level(MPI: ModuleType) -> str:
     names = "SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE"
     return next(name for name in names if MPI.Query_thread() == getattr(MPI, f"THREAD_{name}"))
 
 
 def _farthest(hosts: Sequence[str], near: Collection[int]) -> int:
-    """A rank on another host than the first; without one, a rank whose memory the first does not see, or the next."""
+    """A rank on another host than the first; failing that, a rank whose memory the first does not see, or rank 1."""
     others = range(1, len(hosts))
     elsewhere = [rank for rank in others if hosts[rank] != hosts[0]]
     return next(iter([*elsewhere, *(rank for rank in others if rank not in near), 1]))
 
 
-def _ping(grid, peer: int, n_bytes: int, rounds: int) -> float:
-    """Seconds from the first rank to ``peer``: half of there and back."""
+def _ping(grid: ProcessGrid, peer: int, n_bytes: int, rounds: int) -> float:
+    """Seconds of a message from the first rank to ``peer``: half of a round trip."""
     x = np.zeros(n_bytes, np.uint8)
     if grid.rank not in (0, peer):
         return 0.0
 
-    def there_and_back():
+    def round_trip() -> None:
         for sender, receiver in ((0, peer), (peer, 0)):
             if grid.rank == sender:
                 send(x, grid, [0], [receiver])
             else:
                 recv(grid, [0], [sender], out=x)
 
-    return _least(there_and_back, rounds) / 2
+    return _least(round_trip, rounds) / 2
 
 
-def _all_reduces(grid) -> Callable[[], object]:
-    """Several in a row: whoever comes to a single one last finds it done by the others."""
+def _all_reduces(grid: ProcessGrid) -> Callable[[], object]:
+    """Several in a row: the last rank to begin a single one would find it done by the others."""
     one = np.ones(1)
 
-    def in_a_row():
+    def in_a_row() -> None:
         for _ in range(_IN_A_ROW):
             all_reduce(one, grid, [0], "sum")
 
     return in_a_row
 
 
-def _broadcast(grid) -> Callable[[], object]:
-    """From an array that others may read where it lies, into one that is there already."""
+def _broadcast(grid: ProcessGrid) -> Callable[[], object]:
+    """From an array that others may read in place, into an existing array."""
     x, out = (grid.allocate((_MIB,), np.float64) for _ in range(2))
     x[:] = out[:] = 1  # touched for the first time
     return lambda: broadcast(x, grid, [0], [0], out=out)
 
 
 def _least(call: Callable[[], object], rounds: int) -> float:
-    """Seconds of the fastest call: whatever else runs here makes it slower, never faster."""
+    """Seconds of the fastest call: other work on the machine only makes calls slower."""
     taken = []
     for _ in range(rounds):
         began = perf_counter()

@@ -1,4 +1,4 @@
-"""How the doctor tries things: in processes of their own, with a time limit, whatever becomes of them."""
+"""Attempts in separate processes, with a time limit."""
 
 from __future__ import annotations
 
@@ -12,94 +12,95 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from spmd_grid.bench.common.launch import launch_words, python_path
+from spmd_grid.bench.common.launch import launcher_start, python_path
 
 __all__ = ["MARK", "Launch", "Probe", "launchers", "probe", "run_limited", "start_ranks"]
 
-MARK = "spmd_grid doctor: "  # before each line of a probe that is for the doctor
+MARK = "spmd_grid doctor: "  # begins each line of a probe's findings
 _GRACE_SECONDS = 1.5  # for a launcher to end its processes
 _PROBE = "spmd_grid.cli.doctor.probe"
 
 
 @dataclass
 class Probe:
-    """What a probe said, or what became of it."""
+    """The findings of a probe, or the problem that it had."""
 
-    said: dict = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
     problem: str = ""
 
 
 @dataclass
 class Launch:
-    """The launcher that works, or the last that was tried; those that do not, and why.
+    """The launcher that works, or the last one tried; ``failed``: the launchers that do not work, and why.
 
-    ``broken``: what became of ranks that it has started, and that see each other, where these did not end well.
+    ``broken``: the problem of ranks that it started and that see each other, but did not end well.
     """
 
     launcher: str | None = None
     works: bool = False
     broken: str = ""
     in_path: bool = False
-    said: dict = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
     failed: list[tuple[str, str]] = field(default_factory=list)
 
 
 def probe(what: str, limit: float) -> Probe:
-    """Runs a probe on its own.  Local."""
-    heard, problem = _heard([sys.executable, "-m", _PROBE, what], {}, limit)
-    return Probe(heard[-1], "") if heard else Probe({}, problem or "it has said nothing")
+    """Run a probe in a separate process.  Local."""
+    reports, problem = _reports([sys.executable, "-m", _PROBE, what], {}, limit)
+    return Probe(reports[-1], "") if reports else Probe({}, problem or "it printed nothing")
 
 
 def start_ranks(ranks: int, limit: float) -> Launch:
-    """Starts ranks with the mpiexec of PATH, and where that fails, with the one beside Python.  Local."""
-    found = Launch()
+    """Start ranks with the mpiexec in PATH, or if that fails with the one beside Python.  Local."""
+    launch = Launch()
     for launcher, in_path in launchers():
-        found.launcher, found.in_path = launcher, in_path
-        heard, problem = _launched(launcher, ranks, limit)
-        measured = [said for said in heard if "latency" in said]
-        sizes = [said["size"] for said in heard if said not in measured]
+        launch.launcher, launch.in_path = launcher, in_path
+        reports, problem = _launched(launcher, ranks, limit)
+        measured = [report for report in reports if "latency" in report]
+        sizes = [report["size"] for report in reports if report not in measured]
         if measured:
-            found.works, found.said, found.broken = True, measured[0], ""
+            launch.works, launch.found, launch.broken = True, measured[0], ""
             break
         if sizes == [ranks] * ranks:
-            found.broken = problem or "ended without a result"
+            launch.broken = problem or "ended without a result"
             break
         if sizes and set(sizes) != {ranks}:
             problem = f"starts {ranks} programs that do not see each other: it belongs to another MPI"
-        found.failed.append((launcher, problem or "ended without a result"))
-    return found
+        launch.failed.append((launcher, problem or "ended without a result"))
+    return launch
 
 
-def _launched(launcher: str, ranks: int, limit: float) -> tuple[list[dict], str]:
+def _launched(launcher: str, ranks: int, limit: float) -> tuple[list[dict[str, Any]], str]:
     code, *version = run_limited([launcher, "--version"], dict(os.environ), limit)
     if code is None:
-        return [], f"did not end within {limit:g} s, asked for its version"
-    words, more = launch_words(launcher, "".join(version))
-    return _heard([*words, "-n", str(ranks), sys.executable, "-m", _PROBE, "ranks"], more, limit)
+        return [], f"--version did not end within {limit:g} s"
+    arguments, more = launcher_start(launcher, "".join(version))
+    return _reports([*arguments, "-n", str(ranks), sys.executable, "-m", _PROBE, "ranks"], more, limit)
 
 
 def launchers(path: str | None = None, executable: str = sys.executable) -> list[tuple[str, bool]]:
-    """The mpiexec of PATH and the one beside Python, with whether it is that of PATH.  Local."""
+    """The mpiexec in PATH and the one beside Python, each with whether it is the one in PATH.  Local."""
     in_path = shutil.which("mpiexec", path=path)
     found = dict.fromkeys([in_path, shutil.which("mpiexec", path=str(Path(executable).parent))])
     return [(launcher, launcher == in_path) for launcher in found if launcher is not None]
 
 
-def _heard(command: Sequence[str], more: dict, limit: float) -> tuple[list[dict], str]:
-    """What the probes said, and what went wrong."""
+def _reports(command: Sequence[str], more: dict[str, str], limit: float) -> tuple[list[dict[str, Any]], str]:
+    """The findings that probes printed, and the problem if there was one."""
     code, out, err = run_limited(command, {**os.environ, **more, "PYTHONPATH": python_path()}, limit)
-    heard = []
+    reports: list[dict[str, Any]] = []
     for line in out.splitlines():
         with suppress(ValueError):  # a line that was cut off
-            heard += [json.loads(line.removeprefix(MARK))] if line.startswith(MARK) else []
+            reports += [json.loads(line.removeprefix(MARK))] if line.startswith(MARK) else []
     if code is None:
-        return heard, f"did not end within {limit:g} s"
-    return heard, "" if code == 0 else _reason(err) or _reason(out) or f"ended with exit code {code}"
+        return reports, f"did not end within {limit:g} s"
+    return reports, "" if code == 0 else _reason(err) or _reason(out) or f"ended with exit code {code}"
 
 
-def run_limited(command: Sequence[str], environment: dict, limit: float) -> tuple[int | None, str, str]:
-    """Exit code (None: the time was up), output and errors.  Local.  Leaves no process of the command behind."""
+def run_limited(command: Sequence[str], environment: dict[str, str], limit: float) -> tuple[int | None, str, str]:
+    """Exit code (None: it was cut off), output and errors of a command.  Local.  Leaves no process behind."""
     try:
         job = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -115,14 +116,14 @@ def run_limited(command: Sequence[str], environment: dict, limit: float) -> tupl
             os.killpg(job.pid, kill)
         with suppress(subprocess.TimeoutExpired):
             return None, *job.communicate(timeout=_GRACE_SECONDS)
-    job.stdout.close()  # held open by somebody who left the group; nobody waits for that
-    job.stderr.close()
+    for pipe in filter(None, (job.stdout, job.stderr)):  # held open by a process that left the group
+        pipe.close()
     return None, "", ""
 
 
 def _reason(text: str) -> str:
-    """The line that says most: how a Python program ended, else the first that speaks of an error, else the last."""
+    """The most telling line: the exception of a Python program, else the first line with "error", else the last."""
     lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     raised = [line for line in lines if "Error: " in line][-1:]
-    told = [line for line in lines if "error" in line.lower()]
-    return (raised or told or lines[-1:] or [""])[0][:200]
+    named = [line for line in lines if "error" in line.lower()]
+    return (raised or named or lines[-1:] or [""])[0][:200]

@@ -11,7 +11,7 @@ OK, SLOW, FAILS = "ok", "slow", "fails"
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, what was found, and what to do about it where it is not ok."""
+    """The subject of a check, its finding, and advice if it is not ok."""
 
     verdict: str
     name: str

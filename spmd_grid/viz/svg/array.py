@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import ceil
 from textwrap import wrap
 
+from spmd_grid.formatting import count_text
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.cuts import Part
-from spmd_grid.viz.holdings import Block, Holders, blocks_of, count_text, n_blocks, partial_note, shown_parts
+from spmd_grid.viz.holdings import Block, Holders, blocks_of, n_blocks, partial_note, shown_parts
 from spmd_grid.viz.svg.colours import Colours
 from spmd_grid.viz.svg.page import Area, Page, text_width
 
 __all__ = ["LEFT", "ArrayDrawing", "layout_svg"]
 
-LEFT = 46  # room for the numbers of cells
+LEFT = 46  # space for the numbers of cells
 _TOP = 20
 _SIDE, _SHORTEST, _STRIP = 300.0, 140.0, 72.0  # the longer extent, the least of the shorter one, a single dimension
 _MOST_PARTS, _MOST_PLANES, _MOST_CHIPS = 16, 4, 16
@@ -41,7 +42,7 @@ def layout_svg(layout: Layout) -> str:
 
 
 class ArrayDrawing:
-    """A layout on a page.  ``pieces``: by process the boxes that it received, and from which process."""
+    """A layout on a page.  ``pieces``: by receiving process, the boxes and their senders."""
 
     def __init__(
         self,
@@ -49,17 +50,17 @@ class ArrayDrawing:
         layout: Layout,
         colours: Colours,
         pieces: Mapping[int, Sequence[tuple[Box, int]]] | None = None,
-    ):
+    ) -> None:
         self.page, self.layout, self.colours, self.pieces = page, layout, colours, pieces or {}
         self.parts = shown_parts(layout, _MOST_PARTS)
         self.to_scale = not any(None in row for row in self.parts)
         self.width, self.height = _size(layout)
         self.heading = wrap(str(layout.sharding), _HEADING)[:3]
-        self.crowded = self.received = False  # what notes below the drawing explain
+        self.crowded = self.received = False  # explained by notes below the drawing
 
     @property
     def breadth(self) -> float:
-        """How far it reaches to the right, with what is written.  Local."""
+        """Width of the drawing with its text.  Local."""
         return max(self.width, *(text_width(line, 12) for line in (*self.heading, self._summary)))
 
     @property
@@ -69,7 +70,7 @@ class ArrayDrawing:
         return f"{cells}, {count_text(n_blocks(layout), 'block')}, {count_text(layout.grid.size, 'device')}"
 
     def draw(self, x: float, y: float) -> float:
-        """Draws it to the right of ``x``, and the numbers of its cells left of it; returns where it ends.  Local."""
+        """Draw it to the right of ``x``, with the numbers of its cells on the left; returns its lower end.  Local."""
         page, leading = self.page, self.parts[:-2]
         y = self._heading(x, y)
         planes = list(islice(product(*([part for part in row if part] for row in leading)), _MOST_PLANES + 1))
@@ -91,8 +92,8 @@ class ArrayDrawing:
         self.page.text(x, y + 16, self._summary, "soft", size=11)
         return y + 22
 
-    def _notes(self, planes_left_out: bool) -> Iterator[str]:
-        if planes_left_out or not self.to_scale:
+    def _notes(self, planes_omitted: bool) -> Iterator[str]:
+        if planes_omitted or not self.to_scale:
             yield "drawn in part" + ("" if self.to_scale else ", not to scale")
         if not all(self.parts):
             yield "no cells"
@@ -101,59 +102,61 @@ class ArrayDrawing:
         if self.received:
             yield "outlined: received, colour of the sender"
         if self.layout.sharding.halo_sizes and self.to_scale:
-            yield "hatched: halo, colour of who holds it"
+            yield "hatched: halo, colour of its holder"
         if self.layout.sharding.partial_axes:
             yield f"+: {partial_note(self.layout)}"
 
     def _plane(self, area: Area, plane: Sequence[Part]) -> float:
-        """Draws the last two dimensions; returns where they end."""
+        """Draw the last two dimensions; returns the lower end."""
         layout, shown = self.layout, self.parts[len(plane) :]
-        rows, columns = [[_ALONE]] * (2 - len(shown)) + shown
+        missing: list[list[Part | None]] = [[_ALONE]] * (2 - len(shown))
+        rows, columns = missing + shown
         extents = (1, 1, *layout.global_shape)[-2:]
         down, across = _Ruler(rows, extents[0], area.y, area.height), _Ruler(columns, extents[1], area.x, area.width)
         self.page.rect(area, class_="void")
         if shown:
-            self._numbers(across.marks(), lambda position, words: (position, area.y - 7, words, "soft", "middle"))
+            for position, number in self._fitting(across.marks()):
+                self.page.text(position, area.y - 7, number, "soft", "middle", 10.5)
         if len(shown) > 1:
-            self._numbers(down.marks(), lambda position, words: (area.x - 7, position + 4, words, "soft", "end"), 13)
+            for position, number in self._fitting(down.marks(), 13):
+                self.page.text(area.x - 7, position + 4, number, "soft", "end", 10.5)
         for ruler, side in ((across, True), (down, False)):
             for start, length in ruler.gaps():
                 gap = Area(start, area.y, length, area.height) if side else Area(area.x, start, area.width, length)
                 self.page.label(gap, "…", "soft")
-        blocks = [
-            (block, _area(across, down, block.box)) for block in blocks_of(layout, [[part] for part in plane] + shown)
-        ]
-        for block, place in blocks:
-            self._block(block, place)
+        leading: list[list[Part | None]] = [[part] for part in plane]
+        blocks = [(block, _area(across, down, block.box)) for block in blocks_of(layout, leading + shown)]
+        for block, own_area in blocks:
+            self._block(block, own_area)
         if self.to_scale:
-            for block, place in blocks:
-                self._halo(block, place, _area(across, down, block.window))
+            for block, own_area in blocks:
+                self._halo(block, own_area, _area(across, down, block.window))
             for block, _ in blocks:
                 for box, sender in self._pieces_of(block) if not plane else ():
                     self._piece(_area(across, down, box), sender, str(box))
-        for block, place in blocks:
-            self._labels(block, place)
+        for block, own_area in blocks:
+            self._labels(block, own_area)
         return area.y + area.height + 8
 
-    def _numbers(self, marks, line, room: float = 0) -> None:
-        """Writes numbers at the borders of parts, as many as have room."""
+    def _fitting(self, marks: Iterable[tuple[float, str]], length: float = 0) -> Iterator[tuple[float, str]]:
+        """The marks that fit side by side.  ``length``: of each mark (default: the width of its text)."""
         taken = float("-inf")
-        for position, words in marks:
-            needed = room or text_width(words, 10.5) + 6
+        for position, number in marks:
+            needed = length or text_width(number, 10.5) + 6
             if position - needed / 2 >= taken:
-                self.page.text(*line(position, words), size=10.5)
+                yield position, number
                 taken = position + needed / 2
 
     def _process(self, holders: Holders) -> int:
         return self.layout.grid.process(self.layout.grid.linear_index(next(holders.coords())))
 
     def _pieces_of(self, block: Block) -> Sequence[tuple[Box, int]]:
-        return self.pieces.get(self._process(block.holders), ()) if block.holders.count == 1 else ()
+        return self.pieces.get(self._process(block.holders), ()) if block.holders.size == 1 else ()
 
     def _chips(self, block: Block, area: Area) -> list[tuple[str, int, Area]]:
-        """Name, process and place of each holder of a block; where they have no room the first stands for all."""
+        """Name, process and area of each holder of a block; the first one stands for all if they do not fit."""
         inner, grid, sign = area.inset(1.5), self.layout.grid, "+" if block.holders.is_partial else ""
-        chips = _divided(inner, block.holders.count)
+        chips = _divided(inner, block.holders.size)
         if not chips:
             self.crowded = True
             return [(str(block.holders), self._process(block.holders), inner)]
@@ -163,10 +166,10 @@ class ArrayDrawing:
         ]
 
     def _block(self, block: Block, area: Area) -> None:
-        """A block of one holder is rounded; several share one rectangle, or its first one stands for all."""
+        """Draw a block: rounded for one holder; several share the rectangle, or the first one stands for all."""
         chips = self._chips(block, area)
         for name, process, chip in chips:
-            rx = min(5.0, chip.width / 4, chip.height / 4) if block.holders.count == 1 else 0
+            rx = min(5.0, chip.width / 4, chip.height / 4) if block.holders.size == 1 else 0
             self.page.rect(chip, f"{name} holds {block.box}", fill=self.colours.fill(process), rx=rx)
         for _, _, chip in chips:
             if chip.x > chips[0][2].x:
@@ -180,7 +183,7 @@ class ArrayDrawing:
             self.page.label(chip, name, "label", self.colours.fill(process) if lines else "")
 
     def _halo(self, block: Block, core: Area, window: Area) -> None:
-        """What lies around the core, hatched in the colour of who has a copy there."""
+        """Draw the halo around a core, hatched in the colour of the process that holds it."""
         if window == core:
             return
         process = self._process(block.holders)
@@ -189,18 +192,18 @@ class ArrayDrawing:
         self.page.path(_rectangle(window) + _rectangle(core), tooltip, fill=hatch, fill_rule="evenodd")
         self.page.path(_rectangle(window.inset(2.5)), stroke=colour, fill="none", stroke_dasharray="4 3")
 
-    def _piece(self, area: Area, sender: int, words: str) -> None:
-        """What another process sent, outlined in its colour."""
+    def _piece(self, area: Area, sender: int, box: str) -> None:
+        """Outline a box received from another process, in the colour of that process."""
         if min(area.width, area.height) >= 8:
             self.received = True
-            tooltip, colour = f"{words} from process {sender}", self.colours.line(sender)
+            tooltip, colour = f"{box} from process {sender}", self.colours.line(sender)
             self.page.rect(area.inset(4), tooltip, stroke=colour, fill="none", stroke_width=1.6, rx=3)
 
 
 class _Ruler:
-    """Where the parts of one dimension lie on the page: to scale, or all of one length where some are left out."""
+    """Positions of the parts of one dimension on the page: to scale, or of equal length if some are omitted."""
 
-    def __init__(self, parts: Sequence[Part | None], extent: int, origin: float, length: float):
+    def __init__(self, parts: Sequence[Part | None], extent: int, origin: float, length: float) -> None:
         self.parts, self.origin, self.scale = parts, origin, length / max(extent, 1)
         self.each = length / max(len(parts), 1)
         self.to_scale = None not in parts
@@ -213,12 +216,12 @@ class _Ruler:
         return self.origin + n * self.each, self.each
 
     def gaps(self) -> list[tuple[float, float]]:
-        """Position and length of what is left out."""
+        """Position and length of the gaps, where parts are omitted."""
         return [(self.origin + n * self.each, self.each) for n, part in enumerate(self.parts) if part is None]
 
     def marks(self) -> list[tuple[float, str]]:
         """The borders of parts: position and number."""
-        marks = {}
+        marks: dict[int, float] = {}
         for part in filter(None, self.parts):
             position, length = self.span(part.start, part.stop)
             marks[part.start], marks[part.stop] = position, position + length
@@ -243,7 +246,7 @@ def _area(across: _Ruler, down: _Ruler, box: Box) -> Area:
 
 
 def _divided(area: Area, count: int) -> list[Area]:
-    """``count`` equal parts of an area, as wide as letters need their height; none where they would be too small."""
+    """``count`` equal parts of an area, shaped for a line of text each; none if they would be too small."""
     columns = ceil(count / min(count, max(1, int(area.height // 22))))
     rows = ceil(count / columns)
     width, height = area.width / columns, area.height / rows

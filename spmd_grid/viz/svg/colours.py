@@ -38,10 +38,10 @@ class Colours:
         return self._colour(process, 0.63, 0.15)
 
     def _colour(self, process: int, lightness: float, chroma: float) -> str:
-        place = process if self._order is None else self._order[process]
-        if self._count > 8 and place % 2:  # neighbours differ in more than the hue
+        number = process if self._order is None else self._order[process]
+        if self._count > 8 and number % 2:  # neighbours differ in more than the hue
             lightness -= 0.06
-        return _oklch(lightness, chroma, 22 + 360 * place / self._count)
+        return _oklch(lightness, chroma, 22 + 360 * number / self._count)
 
 
 def _oklch(lightness: float, chroma: float, hue: float) -> str:

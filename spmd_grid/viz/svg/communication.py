@@ -1,11 +1,11 @@
-"""The communication matrix as SVG: who sent how many bytes to whom."""
+"""The communication matrix as SVG: the bytes that each rank sent to each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import ceil, log
 
-from spmd_grid.reshard.explain import bytes_text
+from spmd_grid.formatting import bytes_text
 from spmd_grid.viz.svg.page import Area, Page, text_width
 
 __all__ = ["communication_svg"]
@@ -16,16 +16,16 @@ _STEPS = ("#c6def5", "#a5caef", "#80b3e6", "#5b9bdc", "#3d86d0")
 
 
 def communication_svg(matrix: Mapping[tuple[int, int], int], labels: Mapping[int, str]) -> str:
-    """A cell per pair of processes, senders down and receivers across: the stronger the more bytes, in equal ratios.
+    """A cell per pair of ranks, senders down and receivers across, darker for more bytes, on a logarithmic scale.
 
-    Local.  ``labels``: of all processes.  Numbers stand in cells that have room for them, and in all tooltips.
+    Local.  ``labels``: the names of all ranks.  The bytes are in the tooltips, and in the cells if they fit.
     """
     page, ranks = Page(), sorted(labels)
     sums = sum(matrix.values())
     page.text(_EDGE, _EDGE + 13, f"{bytes_text(sums)} among {len(ranks)} ranks", "ink title", size=14)
     page.text(_EDGE, _EDGE + 32, "senders down, receivers across", "soft", size=11)
     cell = min(max(_SIZE / len(ranks), 2.0), 84.0)
-    every = ceil(14 / cell)  # so many rows from one name to the next
+    every = ceil(14 / cell)  # rows from one name to the next
     names = [labels[rank] if every == 1 else str(rank) for rank in ranks]
     left = _EDGE + max(map(text_width, names)) + 10
     area = Area(left, _EDGE + 66, cell * len(ranks), cell * len(ranks))
@@ -36,22 +36,22 @@ def communication_svg(matrix: Mapping[tuple[int, int], int], labels: Mapping[int
             page.text(left - 8, area.y + (n + 0.5) * cell + 4, name, "soft", "end")
         if n % wide == 0:
             page.text(left + (n + 0.5) * cell, area.y - 8, str(ranks[n]), "soft", "middle")
-    places = {rank: n for n, rank in enumerate(ranks)}
+    indices = {rank: n for n, rank in enumerate(ranks)}
     known = {pair: n_bytes for pair, n_bytes in matrix.items() if n_bytes > 0}
     scale = _Scale(known.values())
     for (sender, receiver), n_bytes in sorted(known.items()):
-        spot = Area(area.x + places[receiver] * cell, area.y + places[sender] * cell, cell, cell).inset(0.6)
-        page.rect(spot, f"{labels[sender]} to {labels[receiver]}: {bytes_text(n_bytes)}", fill=scale.colour(n_bytes))
-        page.label(spot, bytes_text(n_bytes), "label")
+        square = Area(area.x + indices[receiver] * cell, area.y + indices[sender] * cell, cell, cell).inset(0.6)
+        page.rect(square, f"{labels[sender]} to {labels[receiver]}: {bytes_text(n_bytes)}", fill=scale.colour(n_bytes))
+        page.label(square, bytes_text(n_bytes), "label")
     if known:
         scale.draw(page, left, area.y + area.height + 22)
     return page.finish()
 
 
 class _Scale:
-    """Colours from the fewest bytes to the most, each for the same ratio."""
+    """Colours from the fewest bytes to the most, each for an equal ratio of bytes."""
 
-    def __init__(self, values):
+    def __init__(self, values: Collection[int]) -> None:
         self._least, self._most = min(values, default=1), max(values, default=1)
 
     def colour(self, n_bytes: int) -> str:
@@ -61,7 +61,7 @@ class _Scale:
         return _STEPS[min(int(share * len(_STEPS)), len(_STEPS) - 1)]
 
     def draw(self, page: Page, x: float, y: float) -> None:
-        """The colours, and the bytes at which they begin and end."""
+        """Draw the colours, and the bytes at which they begin and end."""
         if self._least == self._most:
             page.rect(Area(x, y, 40, _BAR), fill=self.colour(self._most))
             page.text(x + 48, y + 11, bytes_text(self._most), "soft", size=11)

@@ -1,14 +1,14 @@
-"""Exchanges as SVG: the array before and after side by side, and the messages between processes in between."""
+"""Exchanges as SVG: the arrays before and after, and between them the messages of the processes."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from math import sqrt
 
+from spmd_grid.formatting import bytes_text
 from spmd_grid.grid.box import Box
-from spmd_grid.reshard.explain import bytes_text
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.viz.messages import Message, box_text, device_text, listed_messages, n_processes
 from spmd_grid.viz.svg.array import LEFT, ArrayDrawing
@@ -43,7 +43,7 @@ def exchanges_svg(exchanges: Sequence[Redistribution], titles: Sequence[str]) ->
 class _ExchangeDrawing:
     """One exchange on a page."""
 
-    def __init__(self, page: Page, exchange: Redistribution, colours: Colours):
+    def __init__(self, page: Page, exchange: Redistribution, colours: Colours) -> None:
         self.page, self.exchange, self.colours = page, exchange, colours
         self.size = n_processes(exchange)
         self.messages, self.summary = listed_messages(exchange)
@@ -52,7 +52,7 @@ class _ExchangeDrawing:
         self.pairs: dict[tuple[int, int], list[Message]] = defaultdict(list)
         for message in self.messages:
             self.pairs[message.sender, message.receiver].append(message)
-        self.lines: list[str] = []  # in place of arrows
+        self.lines: list[str] = []  # instead of arrows
         if not self.messages:
             self.lines = [self.summary]
         elif self.size > _MOST_MATRIX:
@@ -60,13 +60,13 @@ class _ExchangeDrawing:
 
     @property
     def breadth(self) -> float:
-        """The width that the messages take.  Local."""
+        """Width of the drawing of the messages.  Local."""
         if self.lines:
             return max(text_width(line) for line in self.lines)
         return 2 * (_BYTES + _CHIP) + _FLOW if self.size <= _MOST_ARROWS else _HEIGHT
 
     def draw(self, x: float, y: float, left: float, middle: float) -> float:
-        """Draws it, the array before so wide and the messages so wide; returns where it ends.  Local."""
+        """Draw it, with widths for the array before and for the messages; returns the lower end.  Local."""
         ends = [self.before.draw(x, y), self.after.draw(x + left + _GAP + middle + _GAP + LEFT, y)]
         x, y = x + left + _GAP, y + 58
         centre = x + middle / 2
@@ -84,12 +84,12 @@ class _ExchangeDrawing:
         return max(sum(message.bytes for message in sent) for sent in self.pairs.values())
 
     def _share(self, sent: Sequence[Message]) -> float:
-        """The square root of a pair's share in bytes of the largest: small ones are to be seen, too."""
+        """Square root of a pair's bytes relative to the largest pair, so that small ones remain visible."""
         return sqrt(sum(message.bytes for message in sent) / self._most) if self._most else 1.0
 
     def _pieces(self) -> dict[int, list[tuple[Box, int]]]:
-        """By receiver the boxes it got, without the dimension of contributions, and from whom."""
-        pieces = defaultdict(list)
+        """By receiver, the boxes and their senders; none for partial values, whose boxes have one more dimension."""
+        pieces: dict[int, list[tuple[Box, int]]] = defaultdict(list)
         hidden = self.exchange.hidden is not None
         for message in self.messages if self.size <= _MOST_ARROWS and not hidden else ():
             pieces[message.receiver].append((message.box, message.sender))
@@ -98,13 +98,13 @@ class _ExchangeDrawing:
     # -- arrows --------------------------------------------------------------------------------------------------
 
     def _arrows(self, x: float, y: float) -> float:
-        """Senders on the left, receivers on the right, arrows as wide as they have bytes."""
+        """Draw senders on the left, receivers on the right, and arrows whose width shows the bytes."""
         sides = self.exchange.source, self.exchange.target
         most = max(layout.grid.size for layout in sides)
         pitch = min(max(_HEIGHT / most, 22.0), 46.0)
         height = pitch * most
         xs = x + _BYTES, x + _BYTES + _CHIP + _FLOW
-        ends = []  # by side the middles of processes' rows
+        ends: list[dict[int, float]] = []  # by side, the middle of each process's row
         for layout, left, count in zip(sides, xs, (self._bytes(0), self._bytes(1))):
             first = y + (height - pitch * layout.grid.size) / 2
             ends.append({layout.grid.process(n): first + (n + 0.5) * pitch for n in range(layout.grid.size)})
@@ -121,15 +121,17 @@ class _ExchangeDrawing:
         return y + height
 
     def _bytes(self, side: int) -> Counter[int]:
+        """Bytes by sender (side 0) or by receiver (side 1)."""
         count: Counter[int] = Counter()
         for message in self.messages:
-            count[message[side]] += message.bytes
+            count[(message.sender, message.receiver)[side]] += message.bytes
         return count
 
     def _kept_lines(self, left: float, right: float, ends: Sequence[dict[int, float]]) -> None:
         grid = self.exchange.target.grid
         for process in ends[0].keys() & ends[1].keys():
-            if self.exchange.kept_box(grid.multi_index(grid.device_of_process(process))) is not None:
+            device = grid.device_of_process(process)
+            if device is not None and self.exchange.kept_box(grid.multi_index(device)) is not None:
                 curve = _curve(left + 3, ends[0][process], right - 3, ends[1][process])
                 self.page.path(curve, f"{process} keeps", class_="kept", stroke_dasharray="3 4")
                 if "kept" not in self.summary:
@@ -156,7 +158,7 @@ class _ExchangeDrawing:
     # -- matrix --------------------------------------------------------------------------------------------------
 
     def _matrix(self, x: float, y: float) -> float:
-        """Senders down, receivers across, cells the stronger the more bytes."""
+        """Draw senders down, receivers across, and a cell for each pair, stronger for more bytes."""
         source, target = self.exchange.source, self.exchange.target
         cell = _HEIGHT / max(source.grid.size, target.grid.size)
         rows = {source.grid.process(n): n for n in range(source.grid.size)}
@@ -165,20 +167,22 @@ class _ExchangeDrawing:
         area = Area(x, y + 6, cell * len(columns), cell * len(rows))
         self.page.rect(area, class_="void")
         for (sender, receiver), sent in self.pairs.items():
-            spot = Area(area.x + columns[receiver] * cell, area.y + rows[sender] * cell, cell, cell).inset(0.4)
+            square = Area(area.x + columns[receiver] * cell, area.y + rows[sender] * cell, cell, cell).inset(0.4)
             strength = 0.35 + 0.65 * self._share(sent)
-            self.page.rect(spot, self._tooltip(sent), fill=self.colours.line(sender), fill_opacity=strength)
+            self.page.rect(square, self._tooltip(sent), fill=self.colours.line(sender), fill_opacity=strength)
         return area.y + area.height
 
 
-def _ports(pairs, side: int, middles: dict[int, float], room: float) -> dict[tuple[int, int], tuple[float, float]]:
-    """Where arrows touch a process's chip, and how far apart: in the order of the processes at their other ends."""
-    partners = defaultdict(list)
+def _ports(
+    pairs: Iterable[tuple[int, int]], side: int, middles: dict[int, float], length: float
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """Heights at which arrows touch a process's chip, in the order of their other ends, and the distance of arrows."""
+    partners: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for pair in sorted(pairs, key=lambda pair: pair[1 - side]):
         partners[pair[side]].append(pair)
-    ports = {}
+    ports: dict[tuple[int, int], tuple[float, float]] = {}
     for process, own in partners.items():
-        apart = min(room / max(len(own) - 1, 1), 9.0)
+        apart = min(length / max(len(own) - 1, 1), 9.0)
         for n, pair in enumerate(own):
             ports[pair] = middles[process] + (n - (len(own) - 1) / 2) * apart, apart
     return ports

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 __all__ = ["Area", "Page", "text_width"]
 
 _MARGIN = 24
-# Letters that XML does not know; names of axes may have any.
+# Characters that XML does not allow, but names of axes may have.
 _NO_XML = re.compile("[^\\t\\n\\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Colours of devices are attributes and carry dark text in either theme; everything else is a class.
 _STYLE = """
@@ -24,6 +24,9 @@ text{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",m
 """
 
 
+Attribute = str | float
+
+
 class Area(NamedTuple):
     """A rectangle on the page."""
 
@@ -33,13 +36,13 @@ class Area(NamedTuple):
     height: float
 
     def inset(self, margin: float) -> Area:
-        """The area within ``margin``, of which very small areas have less.  Local."""
+        """The area inside ``margin``, which is narrower in very small areas.  Local."""
         across, down = min(margin, self.width / 4), min(margin, self.height / 4)
         return Area(self.x + across, self.y + down, self.width - 2 * across, self.height - 2 * down)
 
 
 class Page:
-    """Shapes in the order in which they are drawn.  Keywords are attributes, ``_`` for ``-``.
+    """A page of shapes in the order in which they are drawn.  Keytext are attributes, with ``_`` for ``-``.
 
     Local.
 
@@ -49,7 +52,7 @@ class Page:
     '<svg xmlns="http://www.w3.org/2000/svg" role="img" width="58'
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._root = ElementTree.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img"})
         ElementTree.SubElement(self._root, "style").text = _STYLE
         self._paper = ElementTree.SubElement(self._root, "rect", {"class": "paper"})
@@ -57,50 +60,46 @@ class Page:
         self._hatches: set[str] = set()
 
     def finish(self) -> str:
-        """The SVG.  Local."""
+        """The text of the SVG.  Local."""
         width, height = str(ceil(self._right) + _MARGIN), str(ceil(self._bottom) + _MARGIN)
         self._root.attrib |= {"width": width, "height": height, "viewBox": f"0 0 {width} {height}"}
         self._paper.attrib |= {"width": width, "height": height}
         ElementTree.indent(self._root, " ")
         return ElementTree.tostring(self._root, encoding="unicode") + "\n"
 
-    def rect(self, area: Area, tooltip: str = "", **attributes) -> None:
-        """A rectangle.  Local."""
+    def rect(self, area: Area, tooltip: str = "", **attributes: Attribute) -> None:
+        """Draw a rectangle.  Local."""
         self._reach(area.x + area.width, area.y + area.height)
         self._add("rect", tooltip, x=area.x, y=area.y, width=area.width, height=area.height, **attributes)
 
-    def path(self, steps: str, tooltip: str = "", **attributes) -> None:
-        """A line, which lies among what else is drawn.  Local."""
+    def path(self, steps: str, tooltip: str = "", **attributes: Attribute) -> None:
+        """Draw a path, which must lie within the other shapes.  Local."""
         self._add("path", tooltip, d=steps, **attributes)
 
-    def dot(self, x: float, y: float, radius: float, tooltip: str = "", **attributes) -> None:
-        """A filled circle.  Local."""
-        self._add("circle", tooltip, cx=x, cy=y, r=radius, **attributes)
-
-    def text(self, x: float, y: float, words: str, looks: str, anchor: str = "start", size: float = 12) -> None:
-        """A line of text on the base line ``y``.  Local."""
-        self._reach(x + text_width(words, size) * {"start": 1, "middle": 0.5, "end": 0}[anchor], y)
-        # The style sheet's size would win over an attribute.
-        others = {} if anchor == "start" else {"text_anchor": anchor}
+    def text(self, x: float, y: float, text: str, looks: str, anchor: str = "start", size: float = 12) -> None:
+        """Write a line of text on the base line ``y``.  Local."""
+        self._reach(x + text_width(text, size) * {"start": 1, "middle": 0.5, "end": 0}[anchor], y)
+        # The style sheet's size would override an attribute.
+        others: dict[str, Attribute] = {} if anchor == "start" else {"text_anchor": anchor}
         others |= {} if size == 12 else {"style": f"font-size:{size:g}px"}
-        self._add("text", "", x=x, y=y, class_=looks, **others).text = _NO_XML.sub("\ufffd", words)
+        self._add("text", "", x=x, y=y, class_=looks, **others).text = _NO_XML.sub("\ufffd", text)
 
-    def label(self, area: Area, words: str, looks: str, plate: str = "") -> None:
-        """Text in the middle of ``area``, in letters that have room there; none where they would be tiny.
+    def label(self, area: Area, text: str, looks: str, plate: str = "") -> None:
+        """Write text in the middle of ``area``, in letters that fit; none if they would be tiny.
 
-        Local.  ``plate``: the colour of a ground that keeps lines out of the letters.
+        Local.  ``plate``: a background colour, which keeps lines out of the letters.
         """
-        size = min(12.0, (area.width - 6) / text_width(words, 1), (area.height - 2) / 1.1)
+        size = min(12.0, (area.width - 6) / text_width(text, 1), (area.height - 2) / 1.1)
         if size >= 7.5:
             size = int(size * 2) / 2
             x, y = area.x + area.width / 2, area.y + area.height / 2
             if plate:
-                width, height = text_width(words, size) + 5, 1.25 * size
+                width, height = text_width(text, size) + 5, 1.25 * size
                 self.rect(Area(x - width / 2, y - height / 2, width, height), fill=plate, rx=3)
-            self.text(x, y + 0.35 * size, words, looks, "middle", size)
+            self.text(x, y + 0.35 * size, text, looks, "middle", size)
 
     def hatch(self, colour: str, slant: int) -> str:
-        """What to fill with for lines in ``colour``, ``slant`` degrees from upright.  Local."""
+        """The fill for a hatching in ``colour``, ``slant`` degrees from upright.  Local."""
         name = f"hatch-{colour[1:]}-{slant}"
         if name not in self._hatches:
             self._hatches.add(name)
@@ -110,7 +109,7 @@ class Page:
             ElementTree.SubElement(pattern, "path", line)
         return f"url(#{name})"
 
-    def _add(self, kind: str, tooltip: str, **attributes) -> ElementTree.Element:
+    def _add(self, kind: str, tooltip: str, **attributes: Attribute) -> ElementTree.Element:
         named = {name.rstrip("_").replace("_", "-"): _written(value) for name, value in attributes.items()}
         element = ElementTree.SubElement(self._root, kind, named)
         if tooltip:
@@ -121,10 +120,10 @@ class Page:
         self._right, self._bottom = max(self._right, right), max(self._bottom, bottom)
 
 
-def text_width(words: str, size: float = 12) -> float:
-    """How wide a line of text is, nearly: all letters are equally wide.  Local."""
-    return 0.605 * size * len(words)
+def text_width(text: str, size: float = 12) -> float:
+    """Approximate width of a line of text in which all letters are equally wide.  Local."""
+    return 0.605 * size * len(text)
 
 
-def _written(value) -> str:
+def _written(value: Attribute) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

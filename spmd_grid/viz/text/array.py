@@ -1,4 +1,4 @@
-"""The global array as text: cut into blocks, in each the devices that hold it."""
+"""The global array as text: cut into blocks, each with the devices that hold it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import islice, product
 from math import prod
 
+from spmd_grid.formatting import count_text
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.cuts import Part
 from spmd_grid.viz.holdings import (
     COPIES,
     PARTIAL,
-    count_text,
     holders_of,
     idle_devices,
     n_blocks,
@@ -25,13 +25,13 @@ __all__ = ["array_text"]
 
 _MOST_PARTS = 8  # by dimension
 _MOST_PLANES = 4
-_MOST_LISTED = 3  # holders of a block; more become a pattern
+_MOST_LISTED = 3  # holders of a block; more are shown as a pattern
 _GAP = ["..."]
 _ALONE = Part((), 0, 1)  # the only part of a dimension that an array does not have
 
 
 def array_text(layout: Layout) -> str:
-    """The global array cut into blocks, in each the devices that hold it, beside it the ranges of its cells.
+    """The global array cut into blocks, each with the devices that hold it, beside the ranges of its cells.
 
     Local.  Dimensions of more than 8 parts are clipped; arrays of more than two dimensions are drawn plane by plane.
 
@@ -59,7 +59,7 @@ def array_text(layout: Layout) -> str:
 
 
 def _plane(layout: Layout, plane: Sequence[Part], parts: Sequence[Sequence[Part | None]]) -> list[str]:
-    """The last two dimensions of the array, or what there is of them; ``plane``: the parts of the others."""
+    """The last two dimensions of the array, if it has them; ``plane``: the parts of the others."""
     down, across = layout.ndim - 2, layout.ndim - 1
     rows = parts[down] if down >= 0 else [_ALONE]
     columns = parts[across] if across >= 0 else [_ALONE]
@@ -67,8 +67,9 @@ def _plane(layout: Layout, plane: Sequence[Part], parts: Sequence[Sequence[Part 
         return []
 
     def cell(row: Part | None, column: Part | None) -> Cell:
-        chosen = (row, column)[max(2 - layout.ndim, 0) :]
-        return _GAP if row is None or column is None else _holder_lines(layout, [*plane, *chosen])
+        if row is None or column is None:
+            return _GAP
+        return _holder_lines(layout, [*plane, *(row, column)[max(2 - layout.ndim, 0) :]])
 
     cells = [[cell(row, column) for column in columns] for row in rows]
     heads = _headings(layout, across, columns) if across >= 0 else []
@@ -93,7 +94,7 @@ def _justified(labels: Sequence[str]) -> list[str]:
 
 
 def _headings(layout: Layout, dim: int, parts: Sequence[Part | None]) -> list[list[str]]:
-    """Labels of ``parts``: their ranges, then in parentheses those with halos."""
+    """Labels of ``parts``: their ranges, and in parentheses the ranges with halos."""
     labels = [[_range(part) if part else "" for part in parts]]
     if any(layout.sharding.halo_of(dim)):
         labels.append(["({}:{})".format(*window_of(layout, dim, part)) if part else "" for part in parts])
@@ -106,13 +107,13 @@ def _range(part: Part) -> str:
 
 def _holder_lines(layout: Layout, parts: Sequence[Part]) -> Cell:
     holders = holders_of(layout, parts)
-    if holders.is_partial or holders.count > _MOST_LISTED:
+    if holders.is_partial or holders.size > _MOST_LISTED:
         return [str(holders)]
     return [f"({','.join(map(str, coords))})" for coords in holders.coords()]
 
 
 def _notes(layout: Layout, clipped: bool) -> list[str]:
-    """What a drawing does not show by itself."""
+    """The notes below a drawing."""
     sharding, notes = layout.sharding, []
     if clipped:
         notes.append(

@@ -1,4 +1,4 @@
-"""The grid of devices as text: in each the cells of its local array, as in the notes on resharding."""
+"""The grid of devices as text, each with the cells of its local array."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from spmd_grid.viz.text.lines import ARROW, Cell, ruled, widths_of, with_arrows
 
 __all__ = ["contents_text"]
 
-_MOST_CELLS, _MOST_DEVICES = 4000, 64  # that are drawn
+_MOST_CELLS, _MOST_DEVICES = 4000, 64  # in a drawing
 
 
 def contents_text(layout: Layout, across: int | None = None) -> str:
-    """The grid of devices, in each the cells of its local array, numbered from 1 in each dimension.
+    """The grid of devices, each with the cells of its local array, numbered from 1 in each dimension.
 
-    Local.  Grid axis ``across`` runs to the right (default: the last; a single axis runs as the dimension that it
-    cuts), the others down.  Halo cells are in parentheses, a dot stands for one outside the array.  Raises
-    ShardingError where the array or the grid is too large to be drawn so.
+    Local.  Grid axis ``across`` runs to the right (default: the last one; a single axis runs in the direction of the
+    dimension that it cuts), the others down.  Halo cells are in parentheses, a dot is a cell outside the array.  Raises
+    ShardingError if the array or the grid is too large to draw.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> from spmd_grid.grid.sharding import Sharding
@@ -49,8 +49,8 @@ def contents_text(layout: Layout, across: int | None = None) -> str:
     table = []
     for row in product(*map(range, sizes)):
         columns = range(grid.shape[across]) if across >= 0 else ()
-        places = [(*row[:across], column, *row[across:]) for column in columns] or [row]
-        table.append([_contents(layout, coords) for coords in places])
+        devices = [(*row[:across], column, *row[across:]) for column in columns] or [row]
+        table.append([_contents(layout, coords) for coords in devices])
     widths = widths_of(table)
     height = sizes[-1] if sizes else 1
     planes = [ruled(table[first : first + height], widths) for first in range(0, len(table), height)]
@@ -92,6 +92,6 @@ def _contents(layout: Layout, coords: MultiIndex) -> Cell:
 
 
 def _number(layout: Layout, cell: Sequence[int]) -> str:
-    """``23`` for the third cell of the second row; ``2.13`` where an extent has two digits."""
+    """``23`` for the third cell of the second row; ``2.13`` if an extent has two digits."""
     glue = "" if max(layout.global_shape, default=0) < 10 else "."
     return glue.join(str(i + 1) for i in cell) or "x"

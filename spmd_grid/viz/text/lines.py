@@ -1,4 +1,4 @@
-"""Tables with borders and arrows beside them: the lines of which drawings as text are made."""
+"""Tables with borders, and arrows beside them: the parts of drawings as text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ Cell = list[str]  # the lines within
 
 
 def widths_of(table: Sequence[Sequence[Cell]]) -> list[int]:
+    """The width of each column."""
     return [max(len(line) for row in table for line in row[column]) for column in range(len(table[0]))]
 
 
 def ruled(table: Sequence[Sequence[Cell]], widths: Sequence[int]) -> list[tuple[int | None, str]]:
-    """``table`` with borders, line by line, each with the number of the row that begins there."""
+    """The lines of ``table`` with borders, each with the number of the row that begins there."""
     border = "+" + "".join("-" * (width + 2) + "+" for width in widths)
     lines: list[tuple[int | None, str]] = [(None, border)]
     for n, row in enumerate(table):
@@ -28,7 +29,7 @@ def ruled(table: Sequence[Sequence[Cell]], widths: Sequence[int]) -> list[tuple[
 
 
 def with_arrows(lines: Sequence[str], arrows: Sequence[tuple[str, int]]) -> list[str]:
-    """``lines`` with downward arrows on the right, each a name and how many lines it is long."""
+    """``lines`` with downward arrows on the right, given by name and length in lines."""
     drawn = list(lines)
     for name, length in arrows:
         width, head = max(map(len, drawn)), f"  {name} |"

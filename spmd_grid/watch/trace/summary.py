@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
+from spmd_grid.formatting import aligned, bytes_text, seconds_text
 from spmd_grid.watch.trace.reading import Step, Trace
 
 __all__ = ["trace_summary"]
@@ -12,7 +13,7 @@ __all__ = ["trace_summary"]
 _MOST_RANKS, _MOST_ROWS = 64, 12
 
 
-def trace_summary(trace: Trace, bytes_text: Callable[[int], str]) -> str:
+def trace_summary(trace: Trace) -> str:
     """The summary of a trace, in several tables.  Local."""
     ranks = f"{trace.size} rank{'s' * (trace.size != 1)}"
     count = sum(map(len, trace.steps.values()))
@@ -27,7 +28,7 @@ def trace_summary(trace: Trace, bytes_text: Callable[[int], str]) -> str:
         ranks = ", ".join(f"rank {rank}: {count}" for rank, count in list(trace.lost.items())[:_MOST_RANKS])
         lost = sum(trace.lost.values())
         lines.append(f"missing: {lost} updates in compiled loops that could not be written ({ranks})")
-    return "\n".join([*lines, "", *_ranks(trace), "", *_operations(trace), "", *_edges(trace, bytes_text)])
+    return "\n".join([*lines, "", *_ranks(trace), "", *_operations(trace), "", *_edges(trace)])
 
 
 def _ranks(trace: Trace) -> list[str]:
@@ -50,7 +51,7 @@ def _ranks(trace: Trace) -> list[str]:
         rows.append((f"... {len(totals) - _MOST_RANKS} more", "", "", "", ""))
     work = {rank: inside[rank] - waited[rank] for rank in totals}
     return [
-        *_table(("", "total", "in operations", "of it waiting", "between them"), rows),
+        *aligned([("", "total", "in operations", "of it waiting", "between them"), *rows]),
         f"load: {_imbalance(between, 'between operations', trace)};",
         f"      {_imbalance(work, 'at work in operations', trace)}",
     ]
@@ -75,12 +76,11 @@ def _operations(trace: Trace) -> list[str]:
         waited = sum(step.waited for step in steps)
         where = f"{longest.where}, rank {longest.rank}"
         rows.append((name, str(len(steps)), _time(total), _part(waited, total), _time(longest.took), where))
-    return _table(("operation", "count", "total", "waiting", "longest", "where"), rows, left=(0, 5)) + _more(
-        ordered, "operations"
-    )
+    heads = ("operation", "count", "total", "waiting", "longest", "where")
+    return aligned([heads, *rows], left=(0, 5)) + _more(ordered, "operations")
 
 
-def _edges(trace: Trace, bytes_text: Callable[[int], str]) -> list[str]:
+def _edges(trace: Trace) -> list[str]:
     """Who sends most to whom."""
     matrix = trace.matrix()
     if not matrix:
@@ -88,22 +88,11 @@ def _edges(trace: Trace, bytes_text: Callable[[int], str]) -> list[str]:
     ordered = sorted(matrix.items(), key=lambda item: (-item[1], item[0]))
     rows = [(f"rank {a} -> rank {b}", bytes_text(n_bytes)) for (a, b), n_bytes in ordered[:_MOST_ROWS]]
     rows.append(("all", bytes_text(sum(matrix.values()))))
-    return _table(("heaviest edges", "bytes"), rows) + _more(ordered, "edges")
+    return aligned([("heaviest edges", "bytes"), *rows]) + _more(ordered, "edges")
 
 
 def _more(rows: Sequence, what: str) -> list[str]:
     return [f"... {len(rows) - _MOST_ROWS} more {what}"] if len(rows) > _MOST_ROWS else []
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Columns of equal width, numbers to the right."""
-    rows = [head, *rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(n) if i in left else cell.rjust(n) for i, (cell, n) in enumerate(zip(row, widths))]
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def _part(time: float, whole: float) -> str:
@@ -111,11 +100,4 @@ def _part(time: float, whole: float) -> str:
 
 
 def _time(microseconds: float) -> str:
-    """A time in its unit.
-
-    >>> _time(3.25), _time(43_210), _time(3e6)
-    ('3.2 us', '43.2 ms', '3.00 s')
-    """
-    if microseconds < 1e3:
-        return f"{microseconds:.1f} us"
-    return f"{microseconds / 1e3:.1f} ms" if microseconds < 1e6 else f"{microseconds / 1e6:.2f} s"
+    return seconds_text(1e-6 * microseconds)

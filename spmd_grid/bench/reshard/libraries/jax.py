@@ -1,7 +1,7 @@
-"""JAX: ``device_put``, ``shard_map`` and ``jit`` between shardings, in a process of its own.
+"""JAX: ``device_put``, ``shard_map`` and ``jit`` between shardings, in a separate process.
 
-JAX has several CPU devices in one process only, so it cannot take turns call by call with MPI's ranks.  Instead one
-process (`jax_process`) is asked, row by row, right after the others have been measured, while MPI's ranks sleep.
+JAX has several CPU devices only within one process, so it cannot take turns call by call with MPI ranks.  Instead a
+process (`jax_process`) measures each row right after the others, while the MPI ranks sleep.
 """
 
 from __future__ import annotations
@@ -10,40 +10,41 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
-from spmd_grid.bench.common.launch import is_of_a_job, python_path
+from spmd_grid.bench.common.launch import python_path, set_by_launcher
 from spmd_grid.bench.common.mpi import wait_asleep
 from spmd_grid.bench.common.rows import Figure
 from spmd_grid.bench.reshard.cases import ReshardCase
-from spmd_grid.bench.reshard.library import DeclinedError, Peer
+from spmd_grid.bench.reshard.libraries.library import DeclinedError, Library
 
-__all__ = ["JaxPeer"]
+__all__ = ["Jax"]
 
 
-class JaxPeer(Peer):
-    """As many forced CPU devices as there are ranks."""
+class Jax(Library):
+    """A forced CPU device for each rank, all in one process."""
 
     name = "JAX"
     package = distribution = "jax"
     copies = 6
 
     def load(self) -> None:
-        """Only rank 0 has to do with the process."""
-        self.process = None
+        """Start the process, on rank 0 only."""
+        self.process: subprocess.Popen[str] | None = None
         if self.comm.rank == 0:
-            environment = {name: value for name, value in os.environ.items() if not is_of_a_job(name)}
+            environment = {name: value for name, value in os.environ.items() if not set_by_launcher(name)}
             environment |= {
                 "PYTHONPATH": python_path(),
                 "JAX_PLATFORMS": "cpu",
                 "JAX_ENABLE_X64": "1",
                 "XLA_FLAGS": f"--xla_force_host_platform_device_count={self.comm.size}",
             }
-            words = [sys.executable, "-m", "spmd_grid.bench.reshard.jax_process"]
+            command = [sys.executable, "-m", "spmd_grid.bench.reshard.libraries.jax_process"]
             pipe = subprocess.PIPE
-            self.process = subprocess.Popen(words, env=environment, stdin=pipe, stdout=pipe, text=True)
+            self.process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
         if self._ask({}) != {"ready": True}:
             self.close()
-            raise RuntimeError("its process does not start")
+            raise RuntimeError("its process did not start")
 
     def own_figures(self, case: ReshardCase, rounds: int, at_most_seconds: float) -> dict[str, Figure]:
         answer = self._ask(
@@ -58,13 +59,13 @@ class JaxPeer(Peer):
 
     def close(self) -> None:
         if self.process is not None:
-            self.process.communicate()  # there are no more questions
+            self.process.communicate()  # closes its input, which ends it
             self.process = None
 
-    def _ask(self, question: dict) -> dict:
-        """The process's answer, on all ranks; those that wait for it leave it their processors."""
-        answer = None
-        if self.process is not None:
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The process's answer, on all ranks, which wait for it without keeping a processor busy."""
+        answer: dict[str, Any] | None = None
+        if self.process is not None and self.process.stdout is not None:
             try:
                 print(json.dumps(question), file=self.process.stdin, flush=True)
                 answer = json.loads(self.process.stdout.readline() or "{}")

@@ -1,32 +1,36 @@
-"""torch: ``DTensor.redistribute`` over gloo, in the ranks of the MPI job.
+"""torch: ``DTensor.redistribute`` over gloo, on the ranks of the MPI job.
 
-Gloo has no all-to-all that DTensor would use: every process gathers the whole array and keeps its part.
+Gloo has no all-to-all that DTensor could use: every process gathers the whole array and keeps its part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
 from spmd_grid.bench.reshard.cases import ReshardCase
-from spmd_grid.bench.reshard.heat import share_cores
-from spmd_grid.bench.reshard.library import DeclinedError, Peer
+from spmd_grid.bench.reshard.libraries.heat import share_cores
+from spmd_grid.bench.reshard.libraries.library import DeclinedError, Library
 
-__all__ = ["DTensorPeer"]
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
+
+__all__ = ["DTensor"]
 
 
-class DTensorPeer(Peer):
-    """Its tensor wraps the memory of the source; every call makes a new one."""
+class DTensor(Library):
+    """Its tensor wraps the memory of the source; every call makes a new tensor."""
 
     name = "DTensor"
     package = distribution = "torch"
 
-    def __init__(self, comm):
+    def __init__(self, comm: Intracomm) -> None:
         super().__init__(comm)
-        self.copies = 2 * comm.size + 2  # everybody gathers everything
+        self.copies = 2 * comm.size + 2  # every process gathers the whole array
 
     def load(self) -> None:
         import torch
@@ -37,12 +41,12 @@ class DTensorPeer(Peer):
         self.torch, self.distributed, self.tensor = torch, distributed, tensor
         rank, size = self.comm.rank, self.comm.size
         store = None
-        if rank == 0:  # listens at a port that is free, and the others learn which
+        if rank == 0:  # listens on a free port, which the others then learn
             with suppress(RuntimeError):
                 store = distributed.TCPStore("127.0.0.1", 0, size, True, wait_for_workers=False)
         port = self.comm.bcast(store.port if store else None)
         if port is None:
-            raise RuntimeError("no port at 127.0.0.1 to meet at")
+            raise RuntimeError("no free port at 127.0.0.1 for the rendezvous")
         store = store or distributed.TCPStore("127.0.0.1", port, size, False)
         distributed.init_process_group("gloo", store=store, rank=rank, world_size=size)
         self.mesh = tensor.DeviceMesh("cpu", list(range(size)))
@@ -60,11 +64,11 @@ class DTensorPeer(Peer):
         )
         after = [shard(case.after)]
 
-        def redistribute():
+        def redistribute() -> Any:
             return array.redistribute(placements=after).to_local()
 
         if not all(self.comm.allgather(tuple(redistribute().shape) == target.shape)):
-            raise DeclinedError("it cuts this shape into other blocks")
+            raise DeclinedError("it cuts this shape into different blocks")
         yield {f"{self.name} redistribute, gloo": Contender(redistribute, source)}
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the benchmarks know of another library that is measured beside ours, if it is installed."""
+"""The interface to another library that takes part in the benchmark if it is installed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,10 @@ from spmd_grid.bench.common.machine import free_bytes
 from spmd_grid.bench.common.rows import Figure
 from spmd_grid.bench.reshard.cases import ReshardCase
 
-__all__ = ["AbsentError", "DeclinedError", "Peer"]
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
+
+__all__ = ["AbsentError", "DeclinedError", "Library"]
 
 
 class AbsentError(Exception):
@@ -24,14 +28,15 @@ class AbsentError(Exception):
 
 
 class DeclinedError(Exception):
-    """The library takes no part in this row; the text says why, alike on all ranks."""
+    """The library is skipped in this row; the text says why, the same on all ranks."""
 
 
-class Peer(ABC):
+class Library(ABC):
     """A library, opened once for all rows.
 
-    Subclasses give ``name``, how the names of its contenders begin; ``package`` and ``distribution``, how Python and
-    pip call it; ``extra``, that installs it; and ``copies``, how many times the global array it needs in memory.
+    Subclasses set ``name``, with which the names of its contenders begin; ``package`` and ``distribution``, its names
+    in Python and for pip; ``extra``, which installs it; and ``copies``, the copies of the global array it needs in
+    memory.
     """
 
     name: str
@@ -40,52 +45,52 @@ class Peer(ABC):
     extra: str = "bench"
     copies: int = 3
 
-    def __init__(self, comm):
+    def __init__(self, comm: Intracomm) -> None:
         self.comm = comm
 
     def missing(self) -> str:
-        """Why it cannot take part, in words; empty if it is there.  Local."""
+        """The reason why the library cannot take part; empty if it is installed.  Local."""
         if find_spec(self.package) is None:
             return f"{self.distribution} is not installed (pip install 'spmd-grid[{self.extra}]')"
         return ""
 
     def open(self) -> None:
-        """Loads the library.  Collective.  Raises `AbsentError`, on all ranks, where one cannot."""
+        """Load the library.  Collective.  Raises `AbsentError` on all ranks if one of them cannot."""
         reason = self.missing()
         if not any(self.comm.allgather(reason)):
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # of the library about itself
+                    warnings.simplefilter("ignore")  # from the library, about itself
                     self.load()
             except Exception as error:
                 reason = f"{self.distribution} cannot be loaded ({type(error).__name__}: {error})"
-        for told in filter(None, self.comm.allgather(reason)):
-            raise AbsentError(told)
+        for found in filter(None, self.comm.allgather(reason)):
+            raise AbsentError(found)
 
     def version(self) -> str:
         return version(self.distribution)
 
     def check_memory(self, case: ReshardCase) -> None:
-        """Collective.  Raises `DeclinedError` where its copies of the global array may not fit."""
+        """Raise `DeclinedError` if the library's copies of the global array may not fit.  Collective."""
         needed, free = self.copies * case.n_bytes, self.comm.bcast(free_bytes())
         if needed > free:
             raise DeclinedError(f"needs {needed >> 30} GiB of memory, of which {free >> 30} are free")
 
     @abstractmethod
     def load(self) -> None:
-        """Imports the library and makes what it needs once.  Collective."""
+        """Import the library and make what it needs once.  Collective."""
 
     @contextmanager
     def contenders(self, case: ReshardCase, source: np.ndarray, target: np.ndarray) -> Iterator[dict[str, Contender]]:
-        """Those that take turns with all others, by name.  Collective.
+        """The contenders that take turns with all others, by name.  Collective.  May raise `DeclinedError`.
 
-        ``source``, ``target``: this rank's blocks of doubles before and after.  Raises `DeclinedError`.
+        ``source``, ``target``: this rank's blocks of doubles before and after.
         """
         yield {}
 
     def own_figures(self, case: ReshardCase, rounds: int, at_most_seconds: float) -> dict[str, Figure]:
-        """Those that cannot take turns with the others, measured alone.  Collective.  Raises `DeclinedError`."""
+        """Figures of contenders that cannot take turns, measured alone.  Collective.  May raise `DeclinedError`."""
         return {}
 
     def close(self) -> None:
-        """Ends what the library has started.  Collective."""
+        """End what the library has started.  Collective."""

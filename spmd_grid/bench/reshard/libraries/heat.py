@@ -1,29 +1,33 @@
-"""heat: ``resplit``, which sends tiles of torch tensors by mpi4py and gives a new array."""
+"""heat: ``resplit``, which sends tiles of torch tensors by mpi4py and returns a new array."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
 from spmd_grid.bench.reshard.cases import ReshardCase
-from spmd_grid.bench.reshard.library import DeclinedError, Peer
+from spmd_grid.bench.reshard.libraries.library import DeclinedError, Library
 
-__all__ = ["HeatPeer", "share_cores"]
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
+
+__all__ = ["Heat", "share_cores"]
 
 
-def share_cores(comm) -> None:
-    """As many of torch's threads per rank as there are cores for each.  Local."""
+def share_cores(comm: Intracomm) -> None:
+    """Give the threads of torch on each rank an equal share of the cores.  Local."""
     import torch
 
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // comm.size))
 
 
-class HeatPeer(Peer):
-    """Its array wraps the memory of the source; every call makes a new one."""
+class Heat(Library):
+    """Its array wraps the memory of the source; every call makes a new array."""
 
     name = distribution = package = "heat"
     copies = 3
@@ -41,5 +45,5 @@ class HeatPeer(Peer):
         resplit, after = self.heat.resplit, case.after
         fits = tuple(resplit(array, after).larray.shape) == target.shape
         if not all(self.comm.allgather(fits)):
-            raise DeclinedError("it cuts this shape into other blocks")
+            raise DeclinedError("it cuts this shape into different blocks")
         yield {f"{self.name} resplit": Contender(lambda: resplit(array, after).larray, source)}

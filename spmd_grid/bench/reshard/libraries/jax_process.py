@@ -1,7 +1,7 @@
-"""The process in which JAX is measured: reads a row as a line of JSON, answers with its figures in another.
+"""The process in which JAX is measured: reads rows and writes their figures, each as a line of JSON.
 
-Run as ``python -m spmd_grid.bench.reshard.jax_process`` by `jax`, on the number of CPU devices that the environment
-sets.
+`jax` runs it as ``python -m spmd_grid.bench.reshard.libraries.jax_process``, with the number of CPU devices set in the
+environment.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +20,11 @@ from spmd_grid.bench.common.timing import Alone, Batch, measure
 __all__ = ["answer", "main"]
 
 _FILLING = "filling"
+Function = Callable[[Any], Any]  # of JAX's arrays
 
 
 def main() -> None:
-    """Answers until the questions end; what others print goes to stderr."""
+    """Answer until the input ends; what libraries print goes to stderr."""
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         question = json.loads(line)
@@ -33,44 +35,43 @@ def main() -> None:
         print(json.dumps(reply), file=answers, flush=True)
 
 
-def answer(shape: list[int], before: int, after: int, rounds: int, at_most_seconds: float) -> dict:
-    """The figures of every way, each checked once; or why there are none."""
+def answer(shape: list[int], before: int, after: int, rounds: int, at_most_seconds: float) -> dict[str, Any]:
+    """The figures of every variant, each checked once; or the reason why there are none."""
     n = len(_devices())
     uneven = [extent for extent in (shape[before], shape[after]) if extent % n]
     if uneven:
         return {"declined": f"it cuts into equal blocks only, and {n} devices do not divide {uneven[0]}"}
-    fill, ways, place = _ways(tuple(shape), before, after)
+    fill, variants, put = _functions(tuple(shape), before, after)
     whole = np.arange(float(prod(shape))).reshape(shape)
-    source = place(whole)
-    for name, way in ways.items():
-        if not np.array_equal(np.asarray(way(source)), whole):
-            raise RuntimeError(f"{name} gets it wrong")
-    batches = {_FILLING: _batch(fill, lambda source: None)}
-    batches |= {
-        name: _batch(fill, lambda source, way=way: way(source).block_until_ready()) for name, way in ways.items()
-    }
+    source = put(whole)
+    for name, reshard in variants.items():
+        if not np.array_equal(np.asarray(reshard(source)), whole):
+            raise RuntimeError(f"{name} gives a wrong result")
+    batches = {_FILLING: _batch(fill, None)} | {name: _batch(fill, reshard) for name, reshard in variants.items()}
     times = measure(Alone(), batches, rounds, at_most_seconds=at_most_seconds)
-    return {"figures": figures_of(times, dict.fromkeys(ways, _FILLING))}
+    return {"figures": figures_of(times, dict.fromkeys(variants, _FILLING))}
 
 
-def _batch(fill: Callable, call: Callable) -> Batch:
-    """A new source before every call, as all others get one."""
+def _batch(fill: Function, reshard: Function | None) -> Batch:
+    """Calls with a new source each, as for all other contenders; only the new sources for None."""
 
     def batch(n: int) -> None:
         for value in range(n):
-            call(fill(float(value)).block_until_ready())
+            source = fill(float(value)).block_until_ready()
+            if reshard is not None:
+                reshard(source).block_until_ready()
 
     return batch
 
 
-def _devices() -> list:
+def _devices() -> list[Any]:
     import jax
 
     return jax.devices()
 
 
-def _ways(shape: tuple[int, ...], before: int, after: int) -> tuple[Callable, dict[str, Callable], Callable]:
-    """How to make a source of one value, the ways to reshard one by name, and how to place a given array."""
+def _functions(shape: tuple[int, ...], before: int, after: int) -> tuple[Function, dict[str, Function], Function]:
+    """Functions that make a source of one value, that reshard a source (by name), and that distribute an array."""
     import jax
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -80,16 +81,16 @@ def _ways(shape: tuple[int, ...], before: int, after: int) -> tuple[Callable, di
     ]
     source, target = (NamedSharding(mesh, spec) for spec in cut)
 
-    def exchange(block):
+    def exchange(block: Any) -> Any:
         return jax.lax.all_to_all(block, "devices", split_axis=after, concat_axis=before, tiled=True)
 
-    ways = {
+    variants = {
         "device_put": lambda array: jax.device_put(array, target),
         "shard_map": jax.jit(jax.shard_map(exchange, mesh=mesh, in_specs=cut[0], out_specs=cut[1])),
         "jit": jax.jit(lambda array: array, out_shardings=target),
     }
     fill = jax.jit(lambda value: jax.numpy.full(shape, value), out_shardings=source)
-    return fill, ways, lambda array: jax.device_put(array, source)
+    return fill, variants, lambda array: jax.device_put(array, source)
 
 
 if __name__ == "__main__":

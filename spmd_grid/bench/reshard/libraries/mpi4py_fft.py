@@ -9,13 +9,13 @@ import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
 from spmd_grid.bench.reshard.cases import ReshardCase
-from spmd_grid.bench.reshard.library import DeclinedError, Peer
+from spmd_grid.bench.reshard.libraries.library import DeclinedError, Library
 
-__all__ = ["PencilPeer"]
+__all__ = ["Mpi4pyFft"]
 
 
-class PencilPeer(Peer):
-    """Pencils cut along one dimension, from and to the arrays of what is written by hand."""
+class Mpi4pyFft(Library):
+    """Pencils cut along one dimension, from and to the arrays of the hand-written contenders."""
 
     name = "mpi4py-fft"
     package = "mpi4py_fft"
@@ -37,7 +37,7 @@ class PencilPeer(Peer):
         fits = (tuple(before.subshape), tuple(after.subshape)) == (source.shape, target.shape)
         try:
             if not all(self.comm.allgather(fits)):
-                raise DeclinedError("it cuts this shape into other blocks")
+                raise DeclinedError("it cuts this shape into different blocks")
             transfer = before.transfer(after, "d")
             try:
                 yield {

@@ -1,0 +1,1 @@
+"""Other libraries that reshard, adapted to the benchmark."""

@@ -1,0 +1,1 @@
+"""python -m spmd_grid bench: measure this package, hand-written mpi4py and other libraries."""

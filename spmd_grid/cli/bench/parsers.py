@@ -1,0 +1,173 @@
+"""The parser of every benchmark's options."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentParser
+
+from spmd_grid.bench.common.plot import SUFFIXES
+from spmd_grid.bench.common.rows import LIBRARIES
+from spmd_grid.cli.option_types import MOST_PROCESSES, MOST_ROUNDS, given, whole
+from spmd_grid.numerals import shown
+
+__all__ = [
+    "QUICK_ROUNDS",
+    "QUICK_START_ROUNDS",
+    "ROUNDS",
+    "START_ROUNDS",
+    "halo_parser",
+    "kernels_parser",
+    "ops_parser",
+    "plan_parser",
+    "reshard_parser",
+    "start_parser",
+    "watch_parser",
+]
+
+ROUNDS, QUICK_ROUNDS = 61, 9
+START_ROUNDS, QUICK_START_ROUNDS = 15, 3
+
+
+def ops_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "ops",
+        help="collective operations against hand-written ones",
+        description="Time per call of ten collective operations on 8 B to 64 MiB of doubles per rank: plain calls,"
+        " plans, arrays that other processes can read, and plain numpy arrays; and of hand-written mpi4py: buffer"
+        " collectives with numpy packing, subarray types, persistent requests. Interleaved in one run; the array is"
+        " rewritten before every call.",
+    )
+    _add_options(parser, "'all_gather*1 MiB'", "small arrays, few rounds")
+    _add_plot(parser)
+    _add_ranks(parser)
+    return parser
+
+
+def halo_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "halo",
+        help="HaloExchange against hand-written halo exchanges",
+        description="Time per update of HaloExchange, and of hand-written mpi4py: Isend/Irecv, persistent requests and"
+        " Neighbor_alltoallw, with views, subarray types and packing. Interleaved in one run, on periodic fields of"
+        " doubles cut along the first or the last dimension; all faces are rewritten before every update. Then the part"
+        " of a large exchange that hides behind computing.",
+    )
+    _add_options(parser, "'2-d 64^2 rows*1 field'", "a few rows, few rounds, no overlap")
+    _add_ranks(parser)
+    parser.add_argument(
+        "--overlap", action="store_true", help="measure only the part of an exchange that hides behind computing"
+    )
+    return parser
+
+
+def reshard_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "reshard",
+        help="run_plan against hand-written reshardings and other libraries",
+        description="Time per resharding of doubles by run_plan, and by hand-written mpi4py: Alltoallw and Isend/Irecv"
+        " with subarray types, Alltoallv with numpy packing, and their persistent forms; also by mpi4py-fft, heat and"
+        " torch's DTensor, if they are installed. Interleaved in one run, on arrays of 2 and 3 dimensions whose cut"
+        " moves from one dimension to another; the source is rewritten before every call. JAX, if installed, is"
+        " measured row by row in a separate process.",
+    )
+    _add_options(parser, "'2-d 512^2 rows to columns'", "a few rows, few rounds")
+    _add_plot(parser)
+    _add_ranks(parser)
+    parser.add_argument(
+        "--peers",
+        type=_libraries,
+        metavar="LIST",
+        help=f"the other libraries to measure, or 'none' ({','.join(LIBRARIES)})",
+    )
+    return parser
+
+
+def plan_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "plan",
+        help="the time in which one process plans, on grids of 8 to 1,048,576 devices",
+        description="Time in which one process plans: makes both layouts and lists what it sends and receives. On grids"
+        " of 8 to 1,048,576 devices on which it has the same number of partners, and on the largest also with very many"
+        " partners; also the time of plan_reshard and of totals(). Needs no other processes.",
+    )
+    _add_options(parser, "'swap'", "only the smallest and the largest grids, few rounds")
+    return parser
+
+
+def watch_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "watch",
+        help="the time that recording and checking add to an operation",
+        description="Time per operation plain, recorded (as with a timeout) and checked (as with check=True), by turns"
+        " in one run, on small arrays; and the time in which an operation finds that it is neither.",
+    )
+    _add_options(parser, "'all_reduce'", "a few rows, few rounds")
+    _add_ranks(parser)
+    return parser
+
+
+def kernels_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "kernels",
+        help="the compiled kernels against numpy, in one process",
+        description="Time in which the compiled kernels, and numpy, copy and combine the same arrays. Needs no other"
+        " processes.",
+    )
+    _add_options(parser, "'copy'", "a few rows, few rounds")
+    return parser
+
+
+def start_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "start",
+        help="the time of importing the package, and of a first operation, in a fresh process",
+        description="Time in which a fresh process imports the package, beyond numpy, and runs its first operation,"
+        " beyond importing numba; each in separate processes, by turns.",
+    )
+    _add_options(parser, "'first'", "the imports and one operation, few rounds", (START_ROUNDS, QUICK_START_ROUNDS))
+    return parser
+
+
+def _add_options(
+    parser: ArgumentParser, example: str, quick: str, rounds: tuple[int, int] = (ROUNDS, QUICK_ROUNDS)
+) -> None:
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument(
+        "--rows", type=given, metavar="PATTERN", help=f"only rows whose name contains this, such as {example}"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=whole(1, MOST_ROUNDS),
+        metavar="N",
+        help="number of rounds, in each of which all take a turn ({}; {} with --quick)".format(*rounds),
+    )
+    parser.add_argument("--json", type=given, metavar="PATH", help="write all figures to this file")
+    parser.add_argument("--markdown", type=given, metavar="PATH", help="write the table to this file")
+
+
+def _add_plot(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--plot", type=given, metavar="PATH", help=f"draw time against size to this file ({', '.join(SUFFIXES)})"
+    )
+    parser.add_argument(
+        "--from",
+        dest="figures",
+        type=given,
+        metavar="PATH",
+        help="measure nothing; print, write and draw the rows of a file that --json wrote",
+    )
+
+
+def _add_ranks(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "-n", "--ranks", type=whole(1, MOST_PROCESSES), default=2, metavar="N", help="MPI processes to start (2)"
+    )
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # given to the processes it starts
+
+
+def _libraries(text: str) -> str:
+    names = [] if text == "none" else text.split(",")
+    for name in names:
+        if name not in LIBRARIES:
+            raise argparse.ArgumentTypeError(f"{shown(name)}; it must be one of {', '.join(LIBRARIES)}, or none")
+    return text

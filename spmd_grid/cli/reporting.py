@@ -1,0 +1,52 @@
+"""The output of commands: text on stdout, or a refusal in one line on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+
+from spmd_grid.errors import SpmdError
+
+__all__ = ["refuse", "reported"]
+
+_LONGEST = 600  # letters of a refusal
+
+
+def reported(name: str, command: Callable[[Namespace], str]) -> Callable[[Namespace], int]:
+    """``command`` with its text printed; its refusals are one line on stderr, with exit code 2."""
+
+    def run(options: Namespace) -> int:
+        try:
+            text = command(options)
+        except OverflowError:
+            return refuse(name, "the grid or the array is too large to plan")
+        except (SpmdError, OSError) as error:
+            return refuse(name, str(error))
+        try:
+            _say(text)
+        except BrokenPipeError:  # the reader, such as head, has closed the pipe
+            _drop_output()
+        return 0
+
+    return run
+
+
+def refuse(name: str, reason: str) -> int:
+    """Print on stderr, in one line, why a command refuses; returns the exit code."""
+    line = " ".join(reason.split())
+    print(f"spmd_grid {name}: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}", file=sys.stderr)
+    return 2
+
+
+def _say(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except UnicodeEncodeError:
+        print(text.replace("↓", "v").encode("ascii", "replace").decode(), flush=True)
+
+
+def _drop_output() -> None:
+    """Let the interpreter end without a complaint about output that is no longer read."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
