@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain
 
 from spmd_grid.errors import AxisError, DeviceError, GridError
 from spmd_grid.grid.box import as_ints, multi_index, row_major
 from spmd_grid.typing import Axis, GridAxes, MultiIndex, Shape
 
-__all__ = ["Grid", "resolve_shape"]
+__all__ = ["Grid", "near_square", "resolve_shape"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -222,26 +223,49 @@ class Grid:
 
 
 def resolve_shape(shape: Sequence[int], n_processes: int) -> Shape:
-    """The grid shape for ``n_processes``, where one entry of ``shape`` may be -1 for "as many as there are".
+    """The grid shape for ``n_processes``, where entries of ``shape`` may be -1.
 
-    Local.  A grid may have fewer devices than there are processes, unless it has a -1.  Raises GridError.
+    Local.  The other sizes must divide the number of processes; the quotient is spread over the -1 entries by
+    :func:`near_square`, the larger factors first.  Without a -1 a grid may have fewer devices than there are processes.
+    Raises GridError.
 
-    >>> resolve_shape((2, -1), 6), resolve_shape((2, 2), 6)
-    ((2, 3), (2, 2))
+    >>> resolve_shape((2, -1), 6), resolve_shape((-1, -1), 6), resolve_shape((2, 2), 6)
+    ((2, 3), (3, 2), (2, 2))
     """
     entries = as_ints(shape) or ()
-    if entries.count(-1) > 1:
-        raise GridError(f"grid shape is {shape!r}; at most one entry may be -1")
-    if -1 in entries:
+    n_unknown = entries.count(-1)
+    if n_unknown:
         others = [entry for entry in entries if entry != -1]
         known = math.prod(_check_shape(others, shape)) if others else 1
         if n_processes < 1 or n_processes % known:
             raise GridError(f"grid shape is {shape!r}; {known} devices per -1 do not divide {n_processes} processes")
-        return tuple([n_processes // known if entry == -1 else entry for entry in entries])
+        factors = iter(near_square(n_processes // known, n_unknown))
+        return tuple([next(factors) if entry == -1 else entry for entry in entries])
     checked = _check_shape(shape)
     if math.prod(checked) > n_processes:
         raise GridError(f"a grid of {_by(checked)} needs {math.prod(checked)} processes; there are {n_processes}")
     return checked
+
+
+@cache
+def near_square(size: int, n_factors: int) -> tuple[int, ...]:
+    """``n_factors`` factors of ``size``, as equal as its divisors allow, the larger ones first.
+
+    Local.  The first factor is the smallest that the largest one can be, then the second, and so on (the purpose of
+    MPI_Dims_create).
+
+    >>> near_square(12, 2), near_square(12, 3), near_square(7, 2)
+    ((4, 3), (3, 2, 2), (7, 1))
+    """
+    if n_factors == 1:
+        return (size,)
+    small = [factor for factor in range(1, math.isqrt(size) + 1) if size % factor == 0]
+    for largest in chain(small, (size // factor for factor in reversed(small))):
+        if largest**n_factors >= size:
+            rest = near_square(size // largest, n_factors - 1)
+            if rest[0] <= largest:
+                return largest, *rest
+    raise AssertionError(f"{size} has the factor {size}")
 
 
 def _check_shape(shape, found=None) -> Shape:

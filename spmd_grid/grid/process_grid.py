@@ -211,10 +211,12 @@ def init_grid(
     Collective over all processes (of ``comm``), with the same arguments.  Simulated ranks, and processes in checking
     mode, compare them.  Else nothing is sent, except that MPI is initialised the first time, and where ``check`` or
     ``timeout`` is given; a group of processes that think of different orders of it is told when it first meets.
-    One entry of ``shape`` may be -1.  ``ranks`` lists the process of each device by linear index (default 0, 1, ...);
-    a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py intracommunicator to use in
-    place of all processes.  Raises `GridError` when the shape does not fit the processes, and `MismatchError` where
-    processes that compare make different grids.
+    Entries of ``shape`` may be -1: the processes that the other entries leave are spread near-square over those axes,
+    with the larger factors first, as by MPI_Dims_create (12 processes: (-1, -1) is (4, 3), (-1, 2, -1) is (3, 2, 2)).
+    The other entries must divide the number of processes.  ``ranks`` lists the process of each device by linear index
+    (default 0, 1, ...); a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py
+    intracommunicator to use in place of all processes.  Raises `GridError` when the shape does not fit the processes,
+    and `MismatchError` where processes that compare make different grids.
 
     ``check`` and ``timeout`` are for the whole program, from now on, plans that exist already excepted; None leaves
     things as they are, which is what ``SPMD_GRID_CHECK`` and ``SPMD_GRID_TIMEOUT`` say. ``check=True`` records
@@ -227,6 +229,8 @@ def init_grid(
     >>> from spmd_grid import run_spmd
     >>> run_spmd(lambda: init_grid((2, -1)).coords, ranks=6)
     [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    >>> run_spmd(lambda: init_grid((-1, -1)).shape, ranks=6)[0]
+    (3, 2)
     """
     if is_simulated():
         refuse_grid_during_import(sys._getframe(1))

@@ -31,7 +31,7 @@ class Sharding:
     >>> s = Sharding(Grid((2, 3)), [[0], [1]], halo_sizes=[1, 1, 0, 2])
     >>> print(s)
     [[0],[1]] on 2x3, halo [(1, 1), (0, 2)]
-    >>> s.core_shape((5, 7), (1, 2)), s.shard_shape((5, 7), (1, 2)), s.shard_slices((5, 7), (1, 2))
+    >>> s.core_shape((5, 7), (1, 2)), s.local_shape((5, 7), (1, 2)), s.core_slices((5, 7), (1, 2))
     ((2, 1), (4, 3), (slice(3, 5, None), slice(6, 7, None)))
     """
 
@@ -109,21 +109,44 @@ class Sharding:
         offsets = self.sharded_dims_offsets
         return offsets[self.sharded_dims.index(dim)] if offsets and self.axes_of(dim) else None
 
-    def shard_shape(self, global_shape: Shape, coords: MultiIndex) -> Shape:
-        """The shape of the local array of the device at ``coords``: its core and its halos.
+    def local_shape(self, global_shape: Shape, coords: MultiIndex) -> Shape:
+        """Shape of the local array of the device at ``coords``: its core and its halos (`core_shape` is without them).
 
         Local.  Raises ShardingError where the global shape does not fit, DeviceError where no device is at ``coords``.
+
+        >>> Sharding(Grid((3,)), [[0]], halo_sizes=[1, 1]).local_shape((7, 4), (1,))
+        (5, 4)
         """
         core = self.core_shape(global_shape, coords)
         return tuple([extent + sum(self.halo_of(dim)) for dim, extent in enumerate(core)])
 
+    def shard_shape(self, global_shape: Shape, coords: MultiIndex) -> Shape:
+        """The same as :meth:`local_shape`: shape of the local array, halos included.
+
+        Local.  Raises as :meth:`local_shape`.  Not the shape that `shard_slices` selects, which is without halos.
+        """
+        return self.local_shape(global_shape, coords)
+
     def core_shape(self, global_shape: Shape, coords: MultiIndex) -> Shape:
-        """The shape of the block that the device at ``coords`` owns.  Local.  Raises as :meth:`shard_shape`."""
+        """Shape of the block that the device at ``coords`` owns, halos excluded.  Local.  Raises as `local_shape`."""
         return self.core_box(self.check_global_shape(global_shape), coords).shape
 
-    def shard_slices(self, global_shape: Shape, coords: MultiIndex) -> tuple[slice, ...]:
-        """Where in the global array the core of device ``coords`` is.  Local.  Raises as :meth:`shard_shape`."""
+    def core_slices(self, global_shape: Shape, coords: MultiIndex) -> tuple[slice, ...]:
+        """Slices of the global array that select the core of the device at ``coords``, halos excluded.
+
+        Local.  They select an array of :meth:`core_shape`.  Raises as :meth:`local_shape`.
+
+        >>> Sharding(Grid((3,)), [[0]], halo_sizes=[1, 1]).core_slices((7, 4), (1,))
+        (slice(3, 6, None), slice(0, 4, None))
+        """
         return self.core_box(self.check_global_shape(global_shape), coords).slices()
+
+    def shard_slices(self, global_shape: Shape, coords: MultiIndex) -> tuple[slice, ...]:
+        """The same as :meth:`core_slices`: slices of the core in the global array, halos excluded.
+
+        Local.  Raises as :meth:`local_shape`.  Not slices of an array of `shard_shape`, which has halos.
+        """
+        return self.core_slices(global_shape, coords)
 
     def core_box(self, global_shape: Shape, coords: MultiIndex) -> Box:
         """The cells that the device at ``coords`` owns, of a global shape that has been checked.  Local."""
