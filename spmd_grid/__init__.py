@@ -4,7 +4,7 @@ Every process runs the same program on its shard of each array; data moves only 
 tensor dimensions and grid axes.  Importing the package loads neither MPI nor numba.
 """
 
-from spmd_grid.array import ShardedArray, empty, from_function, full, zeros
+from spmd_grid.array import ShardedArray, empty, from_function, from_global, from_local, full, zeros
 from spmd_grid.errors import (
     AxisError,
     CutOffError,
@@ -91,6 +91,8 @@ __all__ = [
     "empty",
     "forced_path",
     "from_function",
+    "from_global",
+    "from_local",
     "full",
     "gather",
     "init_grid",

@@ -73,6 +73,13 @@ class ProcessGrid:
         return self.grid.size
 
     @property
+    def own_coords(self) -> MultiIndex:
+        """``coords``, of a process that is in the grid.  Raises `GridError` on one that is not."""
+        if self.coords is None:
+            raise GridError(f"process {self.rank} is not in the {self.grid} grid")
+        return self.coords
+
+    @property
     def axis_names(self) -> tuple[str, ...] | None:
         """Names of the grid axes, if they have any."""
         return self.grid.axis_names
@@ -131,12 +138,13 @@ class ProcessGrid:
             )
         return ProcessGrid(grid, self._world)
 
-    def check_same_program(self, other, operation: str) -> None:
-        """Refuses what is no grid over the same processes, numbered alike.  Local.  Raises GridError."""
+    def check_same_program(self, other: object, operation: str) -> ProcessGrid:
+        """``other`` itself, if it is a grid over the same processes, numbered alike.  Local.  Raises GridError."""
         if not isinstance(other, ProcessGrid):
             raise GridError(f"{operation}: grid is {other!r}; it must be a grid bound to processes")
         if other._world is not self._world:
             raise GridError(f"{operation}: the grids {self.grid} and {other.grid} were made on different communicators")
+        return other
 
     @property
     def kept(self) -> dict:

@@ -8,11 +8,13 @@ from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from itertools import chain
 
-from spmd_grid.errors import AxisError, GridError, ReductionError, ShardingError
+import numpy as np
+
+from spmd_grid.errors import AxisError, DTypeError, GridError, ReductionError, ShardingError
 from spmd_grid.grid.blocks import block_interval, block_position, check_offsets, check_policy
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.device_grid import Grid
-from spmd_grid.reduction_kind import KINDS, as_reduction
+from spmd_grid.reduction_kind import KINDS, as_reduction, result_dtype
 from spmd_grid.typing import GridAxes, MultiIndex, Shape, SplitAxes
 
 __all__ = ["Sharding"]
@@ -183,6 +185,14 @@ class Sharding:
                     f"they must cover its extent {shape[dim]} in global_shape {shape}"
                 )
         return shape
+
+    def check_dtype(self, op: str, dtype: np.dtype) -> None:
+        """Refuse a dtype that partial values of this sharding cannot have.  Local.  Raises DTypeError."""
+        if self.partial_axes:
+            try:
+                result_dtype(as_reduction(self.partial_kind), dtype, None)
+            except DTypeError as error:
+                raise DTypeError(f"{op}: {error}") from None
 
     def __str__(self) -> str:
         return self._text
