@@ -1,11 +1,11 @@
 """spmd_grid: an MPI-backed SPMD execution engine for grids of devices.
 
 Every process runs the same program on its shard of each array; data moves only through operations that are defined on
-tensor dimensions and grid axes.  Importing the package loads neither MPI nor numba.
+tensor dimensions and grid axes.  ``import spmd_grid`` loads neither MPI nor numba.
 """
 
 from spmd_grid import random  # noqa: F401 - sg.random.Generator
-from spmd_grid.array import ShardedArray, empty, from_function, full, zeros
+from spmd_grid.array import ShardedArray, empty, from_function, from_global, from_local, full, zeros
 from spmd_grid.errors import (
     AxisError,
     CutOffError,
@@ -92,6 +92,8 @@ __all__ = [
     "empty",
     "forced_path",
     "from_function",
+    "from_global",
+    "from_local",
     "full",
     "gather",
     "init_grid",

@@ -1,3 +1,5 @@
+"""``python -m spmd_grid``: the command line."""
+
 import sys
 
 from spmd_grid.cli.main import main

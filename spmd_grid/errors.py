@@ -4,9 +4,9 @@ Every error raised on purpose derives from :class:`SpmdError`.  Errors about arg
 or ``TypeError`` as well, so that code which catches the builtin keeps working.  A message names the operation,
 the value found, the value required and the rule.
 
-Two kinds of refusal exist.  What all processes know by SPMD (axes, roots, reductions) is checked before anything
-is sent, and every process raises.  What one process alone knows (its array's shape, its ``out``) travels with the
-operation's header, and every partner raises the same error.
+There are two kinds of refusal.  What all processes know by SPMD (axes, roots, reductions) is checked before anything
+is sent, and every process raises.  What one process alone knows (its array's shape, its ``out``) is sent with the
+operation's header, and every other member raises the same error.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = [
 class SpmdError(Exception):
     """Base of every error that spmd_grid raises on purpose; catch it to catch them all."""
 
-    is_shared = False  # whether all members of the group raise it alike
-    cuts_off = False  # whether it left an operation in the middle, where other members may still wait
+    is_shared = False  # whether all members of the group raise the same error
+    cuts_off = False  # whether an operation ended early because of it, while other members may still wait
 
 
 class GridError(SpmdError, ValueError):
-    """A grid is malformed, does not fit the processes, or is used where this process has no place in it.
+    """A grid is malformed, does not fit the processes, or is used by a process that is not in it.
 
     Compare ``grid.shape`` with the number of processes the launcher started.
     """
@@ -51,14 +51,14 @@ class GridError(SpmdError, ValueError):
 class AxisError(SpmdError, ValueError):
     """A grid axis or a tensor axis is unknown, negative, duplicated or out of range.
 
-    Axes count from 0; negative axes are not taken, since they are as often a mistake as a wish.
+    Axes count from 0; negative axes are refused, since they are as often a mistake as intended.
     """
 
 
 class DeviceError(SpmdError, ValueError):
     """A root, source or destination is not a device of the group.
 
-    It lists one coordinate per entry of ``grid_axes``, in that order.
+    A device is given by one coordinate per entry of ``grid_axes``, in that order.
     """
 
 
@@ -83,7 +83,7 @@ class OutputError(SpmdError, ValueError):
 
 
 class ImplicitGatherError(SpmdError, TypeError):
-    """A sharded array was used as if it were a numpy array, which would gather it behind the program's back."""
+    """A sharded array was used as if it were a numpy array, which would gather it implicitly."""
 
 
 class RequestError(SpmdError, RuntimeError):
@@ -91,23 +91,23 @@ class RequestError(SpmdError, RuntimeError):
 
 
 class MismatchError(SpmdError, RuntimeError):
-    """Processes of one group are in different operations, or pass different arguments to the same one.
+    """Processes of one group are in different operations, or pass different arguments to the same operation.
 
-    The message has a line per process; the program took different branches on different processes.
+    The message has a line per process.  Look for a branch that the program takes on some processes only.
     """
 
 
 class CutOffError(SpmdError, RuntimeError):
     """An operation was left in the middle, or one was begun while another was under way in the same process.
 
-    The message says which, where, and by what.  Every later operation on the same processes raises this error, on all
-    of them, since they no longer agree on where they are.  Save what you need from ``local`` and ``core``, and end the
-    program, or make a grid on a new communicator: ``init_grid(..., comm=MPI.COMM_WORLD.Dup())``.
+    The message names the operation, the call site, and the cause.  Every later operation on the same processes raises
+    this error, on all of them, since they may be in different operations.  Save what you need from ``local`` and
+    ``core``, and end the program, or make a grid on a new communicator: ``init_grid(..., comm=MPI.COMM_WORLD.Dup())``.
     """
 
 
 class PlanError(SpmdError, RuntimeError):
-    """A plan was found wrong before it ran: an error of this package, which has moved nothing; please report it."""
+    """A plan was found wrong before it ran: a defect of this package; no data has moved.  Please report it."""
 
 
 class TransportError(SpmdError, RuntimeError):
@@ -115,11 +115,11 @@ class TransportError(SpmdError, RuntimeError):
 
 
 class SimulationError(SpmdError, ImportError):
-    """A program does something that simulated ranks cannot honour; the message says what and why."""
+    """A program does something that simulated ranks do not support; the message says what and why."""
 
 
 class DeadlockError(SpmdError, RuntimeError):
-    """Every simulated rank waits and none can go on; the message says which rank waits where for whom.
+    """Every simulated rank waits and none can go on; the message says where each rank waits, and for which ranks.
 
     Under MPI: a process waits for a message that only itself could send.
     """
@@ -128,7 +128,7 @@ class DeadlockError(SpmdError, RuntimeError):
 class HangError(SpmdError, RuntimeError):
     """An operation of a simulated rank waits for longer than ``SPMD_GRID_TIMEOUT`` or ``timeout=`` allows.
 
-    The message says what every rank does.  Under MPI the same is printed, and the job ends.
+    The message says what every rank is doing.  Under MPI the same text is printed, and the job ends.
     """
 
 

@@ -1,6 +1,6 @@
-"""Numbers as people write them: on the command line, and in the environment.
+"""Numbers from the command line and from the environment.
 
-Only plain digits count: no digits of other alphabets, no underscores, nothing too long to be meant.
+Only plain digits are taken: no digits of other alphabets, no underscores, and at most 30 characters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MOST_DIGITS, _MOST_SHOWN = 30, 40
 
 
 def whole_number(text: str, least: float = -inf, most: float = inf) -> int:
-    """The whole number from ``least`` to ``most`` that ``text`` is.  Local.  Raises ValueError with the rule.
+    """Parse ``text`` as a whole number from ``least`` to ``most``.  Local.  Raises ValueError with the rule.
 
     >>> whole_number(" 12 ", 1)
     12
@@ -28,7 +28,7 @@ def whole_number(text: str, least: float = -inf, most: float = inf) -> int:
 
 
 def is_natural(text: str) -> bool:
-    """Whether ``text`` is a number in plain digits.  Local.
+    """Whether ``text`` consists of plain digits.  Local.
 
     >>> is_natural("12"), is_natural("²"), is_natural("")
     (True, False, False)
@@ -37,7 +37,7 @@ def is_natural(text: str) -> bool:
 
 
 def real_number(text: str) -> float:
-    """The finite number that ``text`` is, such as 1.5 or 2e3.  Local.  Raises ValueError with the rule."""
+    """Parse ``text`` as a finite number, such as 1.5 or 2e3.  Local.  Raises ValueError with the rule."""
     word = text.strip()
     if word.isascii() and "_" not in word and len(word) <= _MOST_DIGITS:
         try:
@@ -50,7 +50,7 @@ def real_number(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """The seconds, above 0, that ``text`` is.  Local.  Raises ValueError with the rule."""
+    """Parse ``text`` as a number of seconds above 0.  Local.  Raises ValueError with the rule."""
     try:
         number = real_number(text)
     except ValueError:
@@ -61,5 +61,5 @@ def seconds(text: str) -> float:
 
 
 def shown(text: str) -> str:
-    """The text in quotation marks; a long one is cut."""
+    """``text`` in quotation marks, cut if it is long."""
     return repr(text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "...")

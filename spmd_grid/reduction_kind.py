@@ -1,37 +1,39 @@
-"""The reduction kinds of the dialect and what they mean element by element (numpy's ufuncs)."""
+"""The reduction kinds of the dialect, and their meaning element by element (numpy's ufuncs)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from spmd_grid.errors import DTypeError, ReductionError
 
-__all__ = ["ReductionKind", "KINDS", "as_reduction", "identity", "result_dtype"]
+__all__ = ["KINDS", "ReductionKind", "as_reduction", "identity", "is_numeric", "result_dtype"]
 
 
 @dataclass(frozen=True, slots=True)
 class ReductionKind:
     """One way to combine values of a group.
 
-    ``combine`` takes two arrays and gives one; it is a numpy ufunc for the dialect's kinds.  ``elementwise`` tells
-    that combining a part of the arrays gives the same part of the result, so that arrays may be cut into slices.
+    ``combine`` turns two arrays into one; it is a numpy ufunc for the dialect's kinds.  ``elementwise``: whether
+    combining a part of the arrays gives the same part of the result, so that arrays may be cut into slices.
     """
 
     name: str
-    combine: Callable
+    combine: Callable[..., Any]
     elementwise: bool
 
     @property
     def is_average(self) -> bool:
+        """Whether the sum is divided by the number of members at the end."""
         return self.name == "average"
 
     @property
     def shown(self) -> str:
-        """The kind, or the callable's name, in words that are alike on all processes."""
+        """The kind, or the callable's name: a text that is the same on all processes."""
         return self.name if self.elementwise else getattr(self.combine, "__name__", "callable")
 
 
@@ -52,7 +54,7 @@ KINDS = MappingProxyType(
 )
 
 
-def as_reduction(reduction) -> ReductionKind:
+def as_reduction(reduction: object) -> ReductionKind:
     """The kind named by ``reduction``, or a ``generic`` one for a callable of two arrays.
 
     Local.  A callable must be associative; it is applied in group order and need not commute.
@@ -72,9 +74,10 @@ def as_reduction(reduction) -> ReductionKind:
 
 
 def result_dtype(kind: ReductionKind, dtype: np.dtype, requested: np.dtype | None) -> np.dtype:
-    """The dtype in which ``kind`` reduces arrays of ``dtype``, and which its result has.
+    """The dtype in which ``kind`` reduces arrays of ``dtype``, which is also the dtype of the result.
 
-    Local.  ``requested`` wins; else it is ``dtype`` itself, except that an average of integers or bool is float64.
+    Local.  It is ``requested`` if given, else ``dtype`` itself, except that an average of integers or bool is float64.
+    Raises DTypeError.
 
     >>> result_dtype(KINDS["average"], np.dtype("int32"), None)
     dtype('float64')
@@ -103,15 +106,16 @@ def is_numeric(dtype: np.dtype) -> bool:
     return dtype.kind == "V" and dtype.names is None and dtype.subdtype is None and dtype.type is not np.void
 
 
-def identity(kind: ReductionKind, dtype: np.dtype):
-    """The value e of ``dtype`` with ``combine(e, v) == v`` for every v; refuses kinds that have none.
+def identity(kind: ReductionKind, dtype: np.dtype) -> np.generic:
+    """The value e of ``dtype`` with ``combine(e, v) == v`` for every v.
 
-    Local.
+    Local.  Raises ReductionError for kinds that have none.
 
     >>> identity(KINDS["min"], np.dtype("int8"))
     np.int8(127)
     """
     name = kind.name
+    value: complex | np.generic | np.ndarray
     if name == "sum" and dtype.kind in "fc":
         value = -0.0  # 0.0 + -0.0 is 0.0: only the negative zero leaves every value as it is
     elif name in ("sum", "bitwise_or", "bitwise_xor"):
@@ -124,10 +128,11 @@ def identity(kind: ReductionKind, dtype: np.dtype):
         value = _extreme(dtype, lowest=name == "max")
     else:
         raise ReductionError(f"reduction {name!r} has no identity; a partial value needs one")
-    return np.asarray(value).astype(dtype)[()]
+    return np.asarray(value).astype(dtype)[()]  # type: ignore[return-value]  # of 0 dimensions: a scalar
 
 
-def _extreme(dtype: np.dtype, lowest: bool):
+def _extreme(dtype: np.dtype, lowest: bool) -> complex:
+    """The lowest or the largest value of ``dtype``, infinities included."""
     if dtype.kind == "b":
         return not lowest
     if dtype.kind in "iu":

@@ -1,4 +1,4 @@
-"""Names for the shapes of arguments; no logic."""
+"""Names for types of arguments."""
 
 from __future__ import annotations
 

@@ -15,7 +15,17 @@ MODULES = ["spmd_grid", *(m.name for m in pkgutil.walk_packages(sg.__path__, "sp
 # Names that programs may rely on.
 PROMISED = {
     *("init_grid", "Grid", "ProcessGrid", "run_spmd", "Sharding", "ShardedArray", "SpmdError"),
-    *("zeros", "empty", "full", "from_function", "update_halo", "map_overlap", "HaloExchange"),
+    *(
+        "zeros",
+        "empty",
+        "full",
+        "from_function",
+        "from_global",
+        "from_local",
+        "update_halo",
+        "map_overlap",
+        "HaloExchange",
+    ),
     *("all_gather", "all_reduce", "all_slice", "all_to_all", "broadcast", "gather", "recv", "reduce"),
     *("reduce_scatter", "scatter", "send", "shift", "plan_reshard", "run_plan", "reshard"),
     *("sum", "dot", "norm", "max", "min"),

@@ -1,4 +1,4 @@
-"""The block rule: which cells of an extent belong to which block.  Nothing else in the package knows it.
+"""The block rule: which cells of an extent belong to which block.  It is written here and nowhere else.
 
 One axis of ``size`` parts cuts an extent into consecutive intervals; several axes nest, each cutting the block that
 the axis before it left.  A block's *position* is the row-major index of its coordinates, so that blocks lie in the
@@ -45,7 +45,7 @@ def block_interval(
 ) -> tuple[int, int]:
     """``(start, stop)`` of the block at ``coords`` when axes of ``sizes``, major to minor, cut ``extent`` cells.
 
-    Local.  In closed form: the cost is that of ``len(sizes)`` divisions.
+    Local.  Closed form: one division per entry of ``sizes``.
 
     >>> block_interval(7, (2, 3), (1, 0)), block_interval(7, (2, 3), (0, 2), "balanced")
     ((4, 5), (3, 4))
@@ -67,7 +67,7 @@ def block_extent(
     blocks: str = "ceil",
     offsets: Sequence[int] | None = None,
 ) -> int:
-    """The number of cells of the block at ``coords``; arguments as for :func:`block_interval`.
+    """Number of cells of the block at ``coords``; arguments as for :func:`block_interval`.
 
     Local.
 
@@ -79,7 +79,7 @@ def block_extent(
 
 
 def block_starts(extent: int, sizes: Sequence[int], blocks: str = "ceil") -> tuple[int, ...]:
-    """The start of every block by position, then the end: what explicit offsets would say.
+    """The start of every block by position, then the end: the explicit offsets of the same blocks.
 
     Local.
 
@@ -102,8 +102,8 @@ def block_position(
 ) -> int:
     """The position of the block that holds ``cell``, with ``0 <= cell < extent``; the inverse of the block rule.
 
-    Local.  The blocks that meet cells ``[a, b)`` are those from the position of a to that of ``b - 1``, of which
-    those in between may be empty.
+    Local.  The blocks that overlap cells ``[a, b)`` lie from the position of a to that of ``b - 1``; some between them
+    may be empty.
 
     >>> [block_position(7, (2, 3), cell) for cell in range(7)]
     [0, 0, 1, 1, 3, 4, 5]
@@ -119,17 +119,17 @@ def block_position(
     return position
 
 
-def check_policy(blocks: str) -> str:
-    """``blocks`` itself where it names a policy; raises ShardingError where it does not."""
+def check_policy(blocks: object) -> str:
+    """``blocks`` itself, if it names a policy.  Local.  Raises ShardingError."""
     if not isinstance(blocks, str) or blocks not in POLICIES:
         raise ShardingError(f"blocks is {blocks!r}; it must be one of {', '.join(map(repr, POLICIES))}")
     return blocks
 
 
-def check_offsets(offsets, sizes: Sequence[int], what: str = "sharded_dims_offsets") -> tuple[int, ...]:
-    """``offsets`` as a tuple, where they can be the starts and the end of the blocks of axes of ``sizes``.
+def check_offsets(offsets: object, sizes: Sequence[int], what: str = "sharded_dims_offsets") -> tuple[int, ...]:
+    """``offsets`` as a tuple, if they can be the starts and the end of the blocks of axes of ``sizes``.
 
-    Local.  Raises ShardingError.  That they end at the extent is for whoever knows the extent to check.
+    Local.  Raises ShardingError.  It does not check that they end at the extent, which is not known here.
 
     >>> check_offsets([0, 2, 2, 5], (3,))
     (0, 2, 2, 5)
@@ -152,9 +152,9 @@ def check_offsets(offsets, sizes: Sequence[int], what: str = "sharded_dims_offse
 
 
 def meeting_parts(extent: int, parts: int, low: int, high: int, blocks: str = "ceil") -> range:
-    """The parts that meet cells ``[low, high)`` when a single axis cuts ``extent`` cells, none of them empty.
+    """The parts that overlap cells ``[low, high)`` when a single axis cuts ``extent`` cells; none of them is empty.
 
-    Local.  In closed form.  ``0 <= low < high <= extent``.
+    Local.  Closed form.  ``0 <= low < high <= extent``.
 
     >>> meeting_parts(7, 3, 2, 5), meeting_parts(7, 3, 2, 5, "balanced")
     (range(0, 2), range(0, 2))

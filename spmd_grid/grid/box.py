@@ -15,14 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import index
+from typing import Any
 
 from spmd_grid.typing import Shape
 
 __all__ = ["Box", "as_ints", "multi_index", "pieces_of", "row_major"]
 
 
-def as_ints(values) -> tuple[int, ...] | None:
-    """The ``values`` as a tuple of plain ints, or None where they are not an ordered row of integers (bool is none).
+def as_ints(values: object) -> tuple[int, ...] | None:
+    """``values`` as a tuple of plain ints, or None if they are not an ordered sequence of integers; bools are refused.
 
     >>> as_ints([2, 3]), as_ints([2, True]), as_ints("23"), as_ints(2)
     ((2, 3), None, None, None)
@@ -30,8 +31,8 @@ def as_ints(values) -> tuple[int, ...] | None:
     if isinstance(values, str | bytes | AbstractSet | Mapping):
         return None
     try:
-        values = tuple(values)
-        return None if any(isinstance(value, bool) for value in values) else tuple(map(index, values))
+        entries: tuple[Any, ...] = tuple(values)  # type: ignore[arg-type]  # what cannot be iterated raises TypeError
+        return None if any(isinstance(entry, bool) for entry in entries) else tuple(map(index, entries))
     except TypeError:
         return None
 
@@ -79,23 +80,26 @@ class Box:
 
     @property
     def shape(self) -> Shape:
+        """The extent of every dimension."""
         return tuple([stop - start for start, stop in zip(self.starts, self.stops, strict=True)])
 
     @property
     def ndim(self) -> int:
+        """Number of dimensions."""
         return len(self.starts)
 
     @property
     def size(self) -> int:
-        """The number of cells."""
+        """Number of cells."""
         return math.prod(self.shape)
 
     @property
     def is_empty(self) -> bool:
+        """Whether the box has no cells."""
         return any(stop <= start for start, stop in zip(self.starts, self.stops, strict=True))
 
     def intersect(self, other: Box) -> Box:
-        """The common cells; where there are none, a box of extent 0 in the dimensions that do not meet."""
+        """The common cells; if there are none, a box of extent 0 in the dimensions that do not overlap."""
         starts = tuple(map(max, self.starts, other.starts))
         return Box(starts, tuple(map(max, starts, map(min, self.stops, other.stops))))
 
@@ -112,7 +116,7 @@ class Box:
         return self.shift([-start for start in origin_starts])
 
     def grow(self, low: Sequence[int], high: Sequence[int]) -> Box:
-        """This box with ``low[d]`` cells more before, and ``high[d]`` after, in dimension d.
+        """This box, extended in every dimension d by ``low[d]`` cells before it and ``high[d]`` after it.
 
         >>> print(Box((0, 2), (3, 5)).grow((1, 0), (0, 2)))
         [-1:3, 2:7]
@@ -120,9 +124,9 @@ class Box:
         return Box(_add(self.starts, [-cells for cells in low]), _add(self.stops, high))
 
     def subtract(self, other: Box) -> list[Box]:
-        """Disjoint non-empty boxes that together are the cells of this box outside ``other``.
+        """The cells of this box outside ``other``, as disjoint non-empty boxes.
 
-        At most two per dimension: slabs of the first dimension span all others, and so on.
+        At most two boxes per dimension; those of the first dimension span all later ones, and so on.
 
         >>> [str(box) for box in Box((0, 0), (3, 4)).subtract(Box((1, 1), (3, 3)))]
         ['[0:1, 0:4]', '[1:3, 0:1]', '[1:3, 3:4]']
@@ -154,7 +158,7 @@ def _add(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
 
 
 def pieces_of(box: Box, most: int) -> Iterator[Box]:
-    """``box`` in row-major order, cut into boxes of at most ``most`` cells, of whole rows where they fit.
+    """``box`` cut into boxes of at most ``most`` cells, in row-major order; rows are cut only where they do not fit.
 
     >>> [str(piece) for piece in pieces_of(Box((0, 0), (3, 4)), 8)]
     ['[0:2, 0:4]', '[2:3, 0:4]']

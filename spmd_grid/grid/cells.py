@@ -1,4 +1,4 @@
-"""Regular sets of cells of a local array, perhaps walked backwards or repeated: the sides of a box copy."""
+"""Regular sets of cells of a local array, in order, backwards or repeated: the source or the target of a box copy."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Cells(NamedTuple):
         return cls(box.starts, (1,) * box.ndim, box.shape)
 
     def offset(self, strides: Sequence[int]) -> int:
-        """Where the first cell lies in an array of ``strides``."""
+        """The offset of the first cell in an array of ``strides``."""
         return sum(start * stride for start, stride in zip(self.starts, strides, strict=True))
 
     def strides(self, strides: Sequence[int]) -> tuple[int, ...]:
-        """The strides between these cells in an array of ``strides``."""
+        """The strides of :meth:`view` of an array of ``strides``."""
         return tuple([step * stride for step, stride in zip(self.steps, strides, strict=True)])
 
     def view(self, x: np.ndarray) -> np.ndarray:

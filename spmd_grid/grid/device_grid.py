@@ -1,17 +1,19 @@
-"""The grid of devices as a value: shape, names, and which process each device is; no process behind it."""
+"""The grid of devices as a value: its shape, axis names, and the process of each device; needs no running process."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from spmd_grid.errors import AxisError, DeviceError, GridError
 from spmd_grid.grid.box import as_ints, multi_index, row_major
 from spmd_grid.typing import Axis, GridAxes, MultiIndex, Shape
 
-__all__ = ["Grid", "resolve_shape"]
+__all__ = ["Grid", "near_square", "resolve_shape"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -19,8 +21,8 @@ class Grid:
     """An N-d array of devices, numbered row-major by their *linear index*.
 
     Local.  ``axis_names``: one per axis, or None.  ``ranks``: the process of each device by linear index; None
-    where device i is process i.  Nothing here enumerates devices, so that grids of millions cost nothing.  Raises
-    GridError.
+    if device i is process i.  No method enumerates all devices, so a grid of millions is as cheap as a small one.
+    Raises GridError.
 
     >>> grid = Grid((2, 3), axis_names=("x", "y"))
     >>> grid
@@ -33,14 +35,20 @@ class Grid:
     axis_names: tuple[str, ...] | None = None
     ranks: tuple[int, ...] | None = None
 
-    def __post_init__(self):
+    if TYPE_CHECKING:  # what callers may pass; the fields hold tuples
+
+        def __init__(
+            self, shape: Sequence[int], axis_names: Sequence[str] | None = None, ranks: Sequence[int] | None = None
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _check_shape(self.shape))
         if self.axis_names is not None:
             object.__setattr__(self, "axis_names", self._check_axis_names(self.axis_names))
         if self.ranks is not None:
             object.__setattr__(self, "ranks", self._check_ranks(self.ranks))
 
-    def _check_axis_names(self, axis_names) -> tuple[str, ...]:
+    def _check_axis_names(self, axis_names: object) -> tuple[str, ...]:
         names = tuple(axis_names) if isinstance(axis_names, list | tuple) else ()
         if len(names) != self.ndim or not all(isinstance(name, str) and name for name in names):
             raise GridError(
@@ -50,7 +58,7 @@ class Grid:
             raise GridError(f"axis_names is {axis_names!r}; names must differ from each other")
         return names
 
-    def _check_ranks(self, ranks) -> tuple[int, ...] | None:
+    def _check_ranks(self, ranks: object) -> tuple[int, ...] | None:
         checked = as_ints(ranks)
         if checked is None or min(checked, default=0) < 0:
             raise GridError(f"ranks is {ranks!r}; it must list process numbers, integers from 0")
@@ -67,26 +75,27 @@ class Grid:
 
     @property
     def ndim(self) -> int:
+        """Number of grid axes."""
         return len(self.shape)
 
     @cached_property
     def size(self) -> int:
-        """The number of devices."""
+        """Number of devices."""
         return math.prod(self.shape)
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """By axis, how far apart the linear indices of neighbours along it are."""
+        """The difference between the linear indices of neighbours along each axis."""
         return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(self.ndim))
 
     def axes(self, grid_axes: GridAxes, what: str = "grid_axes") -> tuple[int, ...]:
         """The numbers of axes given by number or name, in the order given.
 
-        Local.  ``what`` is how messages call the argument.  Raises AxisError for an axis that is unknown, negative,
+        Local.  ``what`` names the argument in error messages.  Raises AxisError for an axis that is unknown, negative,
         out of range or listed twice, and for a single axis in place of a list.
         """
         if not isinstance(grid_axes, Sequence) or isinstance(grid_axes, str | bytes):
-            listed = as_ints(grid_axes)  # numpy arrays are sequences in all but name
+            listed = as_ints(grid_axes)  # numpy arrays are no registered sequences
             if listed is None:
                 raise AxisError(f"{what} is {grid_axes!r}; it must be a list of axes of the grid {self}, such as [0]")
             grid_axes = listed
@@ -100,9 +109,10 @@ class Grid:
 
     def _axis_number(self, axis: Axis, grid_axes: GridAxes, what: str) -> int:
         if isinstance(axis, str):
-            if axis in (self.axis_names or ()):
-                return self.axis_names.index(axis)
-            known = f"its axes are {', '.join(self.axis_names)}" if self.axis_names else "its axes have no names"
+            names = self.axis_names or ()
+            if axis in names:
+                return names.index(axis)
+            known = f"its axes are {', '.join(names)}" if names else "its axes have no names"
             raise AxisError(f"{what} is {list(grid_axes)}; the grid {self} has no axis {axis!r}: {known}")
         number = as_ints((axis,))
         if number is None:
@@ -110,7 +120,7 @@ class Grid:
         return number[0]
 
     def grid_shape(self, axes: GridAxes | None = None) -> Shape:
-        """The sizes of ``axes`` in the order asked; of all axes for None or an empty list.
+        """The sizes of ``axes`` in the order given; of all axes for None or an empty list.
 
         Local.  Raises AxisError.
 
@@ -119,12 +129,12 @@ class Grid:
         """
         return tuple([self.shape[axis] for axis in self._axes_or_all(axes)])
 
-    def linear_index(self, coords: MultiIndex) -> int:
+    def linear_index(self, coords: Sequence[int]) -> int:
         """The row-major index of the device at ``coords``.  Local.  Raises DeviceError."""
         return row_major(self.check_coords(coords), self.shape)
 
     def multi_index(self, linear: int, axes: GridAxes | None = None) -> MultiIndex:
-        """The coordinates of device ``linear`` on ``axes`` in the order asked; on all axes for None or an empty list.
+        """The coordinates of device ``linear`` on ``axes`` in the order given; on all axes for None or an empty list.
 
         Local.  Raises DeviceError and AxisError.
 
@@ -140,17 +150,17 @@ class Grid:
         return linear if self.ranks is None else self.ranks[linear]
 
     def device_of_process(self, process: int) -> int | None:
-        """The linear index of the device that ``process`` is, or None where it is none of this grid.  Local."""
+        """The linear index of the device that ``process`` is, or None if it is not in this grid.  Local."""
         if self.ranks is None:
             return process if 0 <= process < self.size else None
         return self._device_by_process.get(process)
 
     @cached_property
     def _device_by_process(self) -> dict[int, int]:
-        return {process: device for device, process in enumerate(self.ranks)}
+        return {process: device for device, process in enumerate(self.ranks or ())}
 
-    def neighbors_linear_indices(self, coords: MultiIndex, split_axes: GridAxes) -> tuple[int, int]:
-        """``(down, up)``: the devices before and after in the row-major order of ``split_axes``; -1 where none.
+    def neighbors_linear_indices(self, coords: Sequence[int], split_axes: GridAxes) -> tuple[int, int]:
+        """``(down, up)``: the devices before and after in the row-major order of ``split_axes``; -1 if there is none.
 
         Local.  The order never wraps around.  Raises DeviceError and AxisError.
 
@@ -172,15 +182,15 @@ class Grid:
         return device(here - 1), device(here + 1)
 
     def is_like(self, other: Grid) -> bool:
-        """Whether the same process has the same coordinates on both grids, whatever their axes are called.  Local.
+        """Whether every process has the same coordinates on both grids; axis names may differ.  Local.
 
         >>> Grid((2, 3), axis_names=("x", "y")).is_like(Grid((2, 3))), Grid((2,)).is_like(Grid((2,), ranks=(1, 0)))
         (True, False)
         """
         return self.shape == other.shape and self.ranks == other.ranks
 
-    def check_coords(self, coords: MultiIndex) -> MultiIndex:
-        """``coords`` as a tuple of ints, where a device is there; raises DeviceError where none is.  Local."""
+    def check_coords(self, coords: Sequence[int]) -> MultiIndex:
+        """``coords`` as a tuple of ints, if a device has them.  Local.  Raises DeviceError."""
         checked = as_ints(coords)
         if (
             checked is None
@@ -210,7 +220,7 @@ class Grid:
     def __hash__(self) -> int:
         return self._hash
 
-    def __reduce__(self):  # the hash of names differs between processes: it must not travel
+    def __reduce__(self) -> tuple[type[Grid], tuple[object, ...]]:  # hashes of names differ between processes
         return Grid, (self.shape, self.axis_names, self.ranks)
 
     def __str__(self) -> str:
@@ -222,29 +232,52 @@ class Grid:
 
 
 def resolve_shape(shape: Sequence[int], n_processes: int) -> Shape:
-    """The grid shape for ``n_processes``, where one entry of ``shape`` may be -1 for "as many as there are".
+    """The grid shape for ``n_processes``, where entries of ``shape`` may be -1.
 
-    Local.  A grid may have fewer devices than there are processes, unless it has a -1.  Raises GridError.
+    Local.  The other sizes must divide the number of processes; the quotient is spread over the -1 entries by
+    :func:`near_square`, the larger factors first.  Without a -1 a grid may have fewer devices than there are processes.
+    Raises GridError.
 
-    >>> resolve_shape((2, -1), 6), resolve_shape((2, 2), 6)
-    ((2, 3), (2, 2))
+    >>> resolve_shape((2, -1), 6), resolve_shape((-1, -1), 6), resolve_shape((2, 2), 6)
+    ((2, 3), (3, 2), (2, 2))
     """
     entries = as_ints(shape) or ()
-    if entries.count(-1) > 1:
-        raise GridError(f"grid shape is {shape!r}; at most one entry may be -1")
-    if -1 in entries:
+    n_unknown = entries.count(-1)
+    if n_unknown:
         others = [entry for entry in entries if entry != -1]
         known = math.prod(_check_shape(others, shape)) if others else 1
         if n_processes < 1 or n_processes % known:
             raise GridError(f"grid shape is {shape!r}; {known} devices per -1 do not divide {n_processes} processes")
-        return tuple([n_processes // known if entry == -1 else entry for entry in entries])
+        factors = iter(near_square(n_processes // known, n_unknown))
+        return tuple([next(factors) if entry == -1 else entry for entry in entries])
     checked = _check_shape(shape)
     if math.prod(checked) > n_processes:
         raise GridError(f"a grid of {_by(checked)} needs {math.prod(checked)} processes; there are {n_processes}")
     return checked
 
 
-def _check_shape(shape, found=None) -> Shape:
+@cache
+def near_square(size: int, n_factors: int) -> tuple[int, ...]:
+    """``n_factors`` factors of ``size``, as equal as its divisors allow, the larger ones first.
+
+    Local.  The first factor is the smallest that the largest one can be, then the second, and so on (the purpose of
+    MPI_Dims_create).
+
+    >>> near_square(12, 2), near_square(12, 3), near_square(7, 2)
+    ((4, 3), (3, 2, 2), (7, 1))
+    """
+    if n_factors == 1:
+        return (size,)
+    small = [factor for factor in range(1, math.isqrt(size) + 1) if size % factor == 0]
+    for largest in chain(small, (size // factor for factor in reversed(small))):
+        if largest**n_factors >= size:
+            rest = near_square(size // largest, n_factors - 1)
+            if rest[0] <= largest:
+                return largest, *rest
+    raise AssertionError(f"{size} has the factor {size}")
+
+
+def _check_shape(shape: object, found: object = None) -> Shape:
     checked = as_ints(shape)
     if not checked or min(checked) < 1:
         found = shape if found is None else found

@@ -1,4 +1,4 @@
-"""Groups of devices: who takes part in an operation over some grid axes, and in which order.
+"""Groups of devices: the members of an operation over some grid axes, and their order.
 
 A group is the set of devices that share all coordinates *outside* its axes.  Its members are numbered row-major over
 the axes *in the order given*, the first outermost: over axes [3, 1] a device's index is ``c3 * s1 + c1``.  Without
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def group_size(grid: Grid, axes: tuple[int, ...]) -> int:
-    """The number of devices in a group of ``axes``.  Local.
+    """Number of devices in a group of ``axes``.  Local.
 
     >>> group_size(Grid((2, 3, 4)), (2, 0))
     8
@@ -55,7 +55,7 @@ def group_color(grid: Grid, coords: MultiIndex, axes: tuple[int, ...]) -> int:
 def group_members(grid: Grid, coords: MultiIndex, axes: tuple[int, ...]) -> tuple[int, ...]:
     """The linear indices of the group of the device at ``coords``, in group order.
 
-    Local.  Costs as much as the group is large, however large the grid.
+    Local.  The cost is proportional to the size of the group, not of the grid.
 
     >>> group_members(Grid((2, 3)), (1, 2), (0,)), group_members(Grid((2, 3)), (1, 2), (1, 0))
     ((2, 5), (0, 3, 1, 4, 2, 5))
@@ -69,7 +69,7 @@ def group_members(grid: Grid, coords: MultiIndex, axes: tuple[int, ...]) -> tupl
 
 
 def group_member(grid: Grid, coords: MultiIndex, axes: tuple[int, ...], index: int) -> int:
-    """The linear index of member ``index`` of the group of the device at ``coords``, listing no others.  Local.
+    """The linear index of member ``index`` of the group of the device at ``coords``; lists no others.  Local.
 
     >>> group_member(Grid((2, 3)), (1, 2), (1, 0), 3)
     4
@@ -80,10 +80,10 @@ def group_member(grid: Grid, coords: MultiIndex, axes: tuple[int, ...], index: i
     return row_major(member, grid.shape)
 
 
-def in_group_index(grid: Grid, axes: tuple[int, ...], device, what: str) -> int:
+def in_group_index(grid: Grid, axes: tuple[int, ...], device: object, what: str) -> int:
     """The index within its group of ``device``: coordinates in the order of ``axes``.
 
-    Local.  ``what`` is how messages call it: root, source, destination.  Raises DeviceError.
+    Local.  ``what`` names the argument in error messages: root, source, destination.  Raises DeviceError.
 
     >>> in_group_index(Grid((2, 3, 4)), (2, 0), [3, 1], "root")
     7

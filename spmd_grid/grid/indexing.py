@@ -1,12 +1,13 @@
 """From global cells to devices and local arrays, and back; pure functions of a layout.
 
-Indices are global: one whole number per tensor dimension, counted from 0.  Negative ones are refused, since -1 is the
-last cell to numpy, and the halo cell before the first one here.
+Indices are global: one whole number per tensor dimension, counted from 0.  Negative ones are refused: -1 is the last
+cell in numpy, but here it would be the halo cell before the first one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -34,9 +35,9 @@ def owner_of(layout: Layout, index: Sequence[int]) -> MultiIndex:
 
 
 def local_index(layout: Layout, coords: MultiIndex, index: Sequence[int], halos: bool) -> MultiIndex | None:
-    """Where the local array of the device at ``coords`` holds the cell: in its core, or, with ``halos``, anywhere.
+    """The index of the cell in the local array of the device at ``coords``; None if the device does not hold it.
 
-    None where it does not.  Local.  Raises ShapeError.
+    Local.  Cells of halos count with ``halos`` only.  Raises ShapeError.
     """
     cell = _check_index("local_index", layout, index)
     held = held_box(layout, coords, halos)
@@ -54,7 +55,7 @@ def held_box(layout: Layout, coords: MultiIndex, halos: bool) -> Box:
 def index_arrays(box: Box) -> tuple[np.ndarray, ...]:
     """The indices of the cells of ``box``, one open array per dimension, which broadcast against one another.
 
-    Local.  As ``numpy.ogrid``, also of negative cells.
+    Local.  Like ``numpy.ogrid``, but cells may be negative.
 
     >>> index_arrays(Box((-1, 4), (2, 6)))
     (array([[-1],
@@ -70,7 +71,7 @@ def index_arrays(box: Box) -> tuple[np.ndarray, ...]:
     )
 
 
-def coordinates(box: Box, origin, spacing) -> tuple[np.ndarray, ...]:
+def coordinates(box: Box, origin: float | Sequence[float], spacing: float | Sequence[float]) -> tuple[np.ndarray, ...]:
     """``origin + spacing * index`` of the cells of ``box``, as open float arrays.
 
     Local.  ``origin`` and ``spacing``: one number, or one per dimension.  Raises ShapeError.
@@ -82,7 +83,7 @@ def coordinates(box: Box, origin, spacing) -> tuple[np.ndarray, ...]:
     return tuple([o + s * i for o, s, i in zip(origins, spacings, index_arrays(box), strict=True)])
 
 
-def _check_index(op: str, layout: Layout, index) -> MultiIndex:
+def _check_index(op: str, layout: Layout, index: object) -> MultiIndex:
     cell = as_ints(index)
     shape = layout.global_shape
     if cell is None or len(cell) != len(shape) or not all(0 <= i < extent for i, extent in zip(cell, shape)):
@@ -93,11 +94,10 @@ def _check_index(op: str, layout: Layout, index) -> MultiIndex:
     return cell
 
 
-def _per_dimension(what: str, value, ndim: int) -> list[float]:
-    try:
+def _per_dimension(what: str, value: float | Sequence[float], ndim: int) -> list[float]:
+    numbers: np.ndarray | None = None
+    with suppress(ValueError):  # rows of different lengths
         numbers = np.asarray(value)
-    except ValueError:  # rows of different lengths
-        numbers = None
     if numbers is None or numbers.dtype.kind not in "iuf" or numbers.shape not in ((), (ndim,)):
         raise ShapeError(f"coordinates: {what}={value!r}; it must be a number, or one for each of {ndim} dimensions")
     return np.broadcast_to(numbers.astype(np.float64), (ndim,)).tolist()

@@ -1,4 +1,4 @@
-"""A sharding of a certain global shape, validated once: where every device's cells are.
+"""Layouts: a sharding with a global shape, validated once, which gives the cells of every device.
 
 Along one dimension, for a halo of 1 below and 2 above (o: core, h: halo in the domain, x: halo outside):
 
@@ -32,7 +32,7 @@ _MOST_CORES = 1024
 class Layout:
     """A sharding and a global shape that fit each other.
 
-    Local.  Raises ShardingError where they do not fit.
+    Local.  Raises ShardingError if they do not fit.
 
     >>> layout = Layout(Sharding(Grid((3,)), [[0]], halo_sizes=[1, 2]), (7,))
     >>> str(layout.local_box((0,))), str(layout.core_in_local((0,))), str(layout.in_domain_local((0,)))
@@ -42,16 +42,17 @@ class Layout:
     sharding: Sharding
     global_shape: Shape
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "global_shape", self.sharding.check_global_shape(self.global_shape))
 
     @property
     def grid(self) -> Grid:
+        """The grid of the sharding."""
         return self.sharding.grid
 
     @property
     def ndim(self) -> int:
-        """The number of tensor dimensions."""
+        """Number of tensor dimensions."""
         return len(self.global_shape)
 
     @property
@@ -71,23 +72,23 @@ class Layout:
 
     @cached_property
     def _cores(self) -> dict[MultiIndex, Box]:
-        """The blocks asked for last: plans ask for those of a few devices, again and again."""
+        """The cores that were computed last: plans ask for those of a few devices again and again."""
         return {}
 
     def local_box(self, coords: MultiIndex) -> Box:
-        """The cells of the local array, core and halos, in global coordinates; may stick out of the domain.  Local."""
+        """The cells of the local array, core and halos, in global coordinates; may exceed the domain.  Local."""
         return self.core_box(coords).grow(self._halo(0), self._halo(1))
 
     def local_shape(self, coords: MultiIndex) -> Shape:
-        """The shape of the local array of the device at ``coords``.  Local."""
+        """The shape of the local array of the device at ``coords``, halos included.  Local."""
         return self.local_box(coords).shape
 
     def core_in_local(self, coords: MultiIndex) -> Box:
-        """The core's cells within the local array.  Local."""
+        """The cells of the core, in coordinates of the local array.  Local."""
         return Box.from_shape(self.core_box(coords).shape).shift(self._halo(0))
 
     def in_domain_local(self, coords: MultiIndex) -> Box:
-        """The part of the local array that lies in the domain, in local coordinates.  Local."""
+        """The cells of the local array that lie in the domain, in coordinates of the local array.  Local."""
         local = self.local_box(coords)
         return local.intersect(self.domain_box).relative_to(local.starts)
 
@@ -100,10 +101,11 @@ class Layout:
         return all(coords[axis] == 0 for axis in self.sharding.replicated_axes)
 
     def owners(self, box: Box) -> Iterator[tuple[MultiIndex, Box]]:
-        """``(coords, piece)`` of each device whose core meets ``box``, with the common cells; the pieces tile ``box``.
+        """``(coords, piece)`` of each device whose core overlaps ``box``: the common cells.  The pieces tile ``box``.
 
         Local.  Coordinates on replicated and partial axes are 0.  Found in closed form, in row-major order of blocks:
-        the cost is that of the blocks between the first and the last that meet.  ``box`` must lie in the domain.
+        the cost is proportional to the number of blocks from the first to the last that overlap.  ``box`` must lie in
+        the domain.
 
         >>> layout = Layout(Sharding(Grid((2, 3)), [[1]]), (7,))
         >>> [(coords, str(piece)) for coords, piece in layout.owners(Box((2,), (5,)))]
@@ -112,7 +114,8 @@ class Layout:
         assert self.domain_box.contains(box), f"{box} is not in {self.domain_box}"
         if box.is_empty:
             return
-        for pieces in product(*(list(self._meeting(dim, box.starts[dim], box.stops[dim])) for dim in range(self.ndim))):
+        overlaps = [list(self._overlapping(dim, box.starts[dim], box.stops[dim])) for dim in range(self.ndim)]
+        for pieces in product(*overlaps):
             coords = [0] * self.grid.ndim
             for dim, (digits, _, _) in enumerate(pieces):
                 for axis, digit in zip(self.sharding.axes_of(dim), digits, strict=True):
@@ -120,8 +123,8 @@ class Layout:
             starts, stops = tuple([start for _, start, _ in pieces]), tuple([stop for _, _, stop in pieces])
             yield tuple(coords), Box(starts, stops)
 
-    def _meeting(self, dim: int, start: int, stop: int) -> Iterator[tuple[MultiIndex, int, int]]:
-        """The blocks of one dimension that meet cells ``[start, stop)``: their digits and the common cells."""
+    def _overlapping(self, dim: int, start: int, stop: int) -> Iterator[tuple[MultiIndex, int, int]]:
+        """The blocks of one dimension that overlap cells ``[start, stop)``: their digits and the common cells."""
         extent, sizes = self.global_shape[dim], self.sharding.sizes_of(dim)
         first, last = (self.sharding.position(dim, extent, cell) for cell in (start, stop - 1))
         for position in range(first, last + 1):
@@ -131,9 +134,9 @@ class Layout:
                 yield digits, max(low, start), min(high, stop)
 
     def check_addressable(self, itemsize: int) -> None:
-        """Refuses a layout of which a single process might hold more bytes than memory has addresses.
+        """Refuse a layout of which one process might hold more bytes than memory has addresses.
 
-        Local, alike on all processes.  Raises ShardingError.
+        Local, with the same outcome on all processes.  Raises ShardingError.
         """
         most = [max(n + sum(self.sharding.halo_of(dim)), 1) for dim, n in enumerate(self.global_shape)]
         if prod(most) * max(itemsize, 1) > sys.maxsize:

@@ -1,22 +1,25 @@
-"""A grid bound to running processes: the only file of this room that knows of communicators."""
+"""A grid bound to running processes: the only module of this package that uses communicators."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from math import prod
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from spmd_grid.errors import GridError
 from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.device_grid import Grid, resolve_shape
 from spmd_grid.grid.groups import group_members
-from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.communicator import Activity, Communicator
 from spmd_grid.transport.launch import as_communicator, current_world, is_simulated, refuse_grid_during_import
 from spmd_grid.transport.mismatch import DIFFERENT_GRIDS, mismatch
 from spmd_grid.typing import GridAxes, MultiIndex, Shape
 from spmd_grid.watch.call_site import call_site
+from spmd_grid.watch.recorder import Recorder
 
 __all__ = ["ProcessGrid", "init_grid"]
 
@@ -26,8 +29,8 @@ class ProcessGrid:
 
     ``grid`` is the pure geometry, ``rank`` the number of this process and ``coords`` its device's coordinates, or
     None for a process that is not in the grid.  Sub-communicators come from one cache per program and are shared
-    between grids, so grids may be made and dropped freely.  A context manager; ``close`` only makes further use an
-    error.
+    between grids, so grids may be made and dropped freely.  A grid is a context manager; ``close`` frees nothing but
+    references, and makes further use an error.
     """
 
     __slots__ = (
@@ -49,9 +52,9 @@ class ProcessGrid:
         self.grid = grid
         self.rank = world.rank
         self.coords: MultiIndex | None = None if device is None else grid.multi_index(device)
-        self.calls: dict = {}  # operations keep here what they have prepared for this grid
-        self.plans = None  # and `map_overlap` its plans
-        self.process = world.process  # the calling one
+        self.calls: dict[tuple[object, ...], Any] = {}  # operations keep their prepared calls here
+        self.plans: Any = None  # and `map_overlap` its plans
+        self.process = world.process  # the calling process
         self._world = world
         self._groups: dict[tuple[int, ...], Communicator] = {}
         self._peers: dict[tuple[int, ...], Communicator] = {}
@@ -59,7 +62,7 @@ class ProcessGrid:
 
     @property
     def shape(self) -> Shape:
-        """Devices along each grid axis."""
+        """Number of devices along each grid axis."""
         return self.grid.shape
 
     @property
@@ -73,12 +76,19 @@ class ProcessGrid:
         return self.grid.size
 
     @property
+    def own_coords(self) -> MultiIndex:
+        """``coords``, of a process that is in the grid.  Raises `GridError` on one that is not."""
+        if self.coords is None:
+            raise GridError(f"process {self.rank} is not in the {self.grid} grid")
+        return self.coords
+
+    @property
     def axis_names(self) -> tuple[str, ...] | None:
         """Names of the grid axes, if they have any."""
         return self.grid.axis_names
 
     def grid_shape(self, axes: GridAxes | None = None) -> Shape:
-        """Sizes of ``axes`` in the order asked, of all axes by default.  Local."""
+        """Sizes of ``axes`` in the order given, of all axes by default.  Local."""
         return self.grid.grid_shape(axes)
 
     def process_linear_index(self) -> int | None:
@@ -86,18 +96,19 @@ class ProcessGrid:
         return None if self.coords is None else self.grid.linear_index(self.coords)
 
     def process_multi_index(self, axes: GridAxes | None = None) -> MultiIndex | None:
-        """Coordinates of this process's device along ``axes``, in the order asked; None outside the grid.  Local."""
+        """Coordinates of this process's device along ``axes``, in the order given; None outside the grid.  Local."""
         device = self.process_linear_index()
         return None if device is None else self.grid.multi_index(device, axes)
 
     def neighbors_linear_indices(self, coords: Sequence[int], split_axes: GridAxes) -> tuple[int, int]:
-        """Linear indices of the devices (down, up) of ``coords`` along ``split_axes``; -1 where none.  Local."""
+        """Linear indices of the devices (down, up) of ``coords`` along ``split_axes``; -1 if there is none.  Local."""
         return self.grid.neighbors_linear_indices(coords, split_axes)
 
-    def group(self, axes: tuple[int, ...], activity=None) -> Communicator:
+    def group(self, axes: tuple[int, ...], activity: Activity | None = None) -> Communicator:
         """The communicator of this device's group over ``axes`` (numbers), in group order.
 
-        Collective over the group the first time, when the communicator is made; ``activity`` tells reports what for.
+        Collective over the group the first time, when the communicator is made; ``activity`` is for reports: the
+        operation that needs it.
         """
         found = self._groups.get(axes)
         if found is None:
@@ -106,7 +117,7 @@ class ProcessGrid:
         return found
 
     def peers(self, axes: tuple[int, ...]) -> Communicator:
-        """As `group`, for messages between two of its devices and nothing else.  Local."""
+        """Like `group`, but only for messages between two of its devices.  Local."""
         found = self._peers.get(axes)
         if found is None:
             found = self._peers[axes] = self._subgroup(axes, meets=False)
@@ -114,13 +125,13 @@ class ProcessGrid:
 
     def _subgroup(self, axes: tuple[int, ...], meets: bool) -> Communicator:
         self.check_use("a group of devices")
-        members = group_members(self.grid, self.coords, axes)
+        members = group_members(self.grid, self.own_coords, axes)
         return self._world.subgroup([self.grid.process(device) for device in members], meets, self.grid)
 
     def like(self, grid: Grid, operation: str) -> ProcessGrid:
         """Another grid bound to the processes of the same program.
 
-        Local.  Raises GridError where it needs a process that is not there, or this grid has been closed.
+        Local.  Raises GridError if it needs a process that does not exist, or if this grid has been closed.
         """
         if self._closed:
             raise GridError(f"{operation}: the {self.grid} grid has been closed")
@@ -131,43 +142,44 @@ class ProcessGrid:
             )
         return ProcessGrid(grid, self._world)
 
-    def check_same_program(self, other, operation: str) -> None:
-        """Refuses what is no grid over the same processes, numbered alike.  Local.  Raises GridError."""
+    def check_same_program(self, other: object, operation: str) -> ProcessGrid:
+        """``other`` itself, if it is a grid over the same processes, numbered alike.  Local.  Raises GridError."""
         if not isinstance(other, ProcessGrid):
             raise GridError(f"{operation}: grid is {other!r}; it must be a grid bound to processes")
         if other._world is not self._world:
             raise GridError(f"{operation}: the grids {self.grid} and {other.grid} were made on different communicators")
+        return other
 
     @property
-    def kept(self) -> dict:
-        """What this process keeps for the rest of the program, by what it is for."""
+    def kept(self) -> dict[Any, Any]:
+        """Objects that this process keeps for the rest of the program, by their use."""
         return self._world.process.kept
 
     @property
-    def recorder(self):
-        """What records the operations of this process, if anything does.  Local."""
+    def recorder(self) -> Recorder | None:
+        """The recorder of this process's operations, if they are recorded.  Local."""
         return self.process.recorder
 
-    def allocate(self, shape: Shape, dtype, zeroed: bool = False) -> np.ndarray:
-        """A new C-contiguous array, where possible in memory that the other processes of the node can address.
+    def allocate(self, shape: Shape, dtype: DTypeLike, zeroed: bool = False) -> np.ndarray:
+        """A new C-contiguous array, if possible in memory that the other processes of the node can address.
 
-        Local.  What is in it: zeros if ``zeroed``, else anything.  A child made by fork has that memory in common with
-        its parent: what one writes there, the other reads.  Arrays that the child allocates are its own.
+        Local.  Its cells are zeros if ``zeroed``, else arbitrary.  A child made by fork shares that memory with its
+        parent: what one writes there, the other reads.  Arrays that the child allocates are its own.
 
         >>> from spmd_grid import run_spmd
         >>> run_spmd(lambda: init_grid((2,)).allocate((2, 1), "i2", zeroed=True).tolist(), ranks=2)
         [[[0], [0]], [[0], [0]]]
         """
         dtype = np.dtype(dtype)
-        # Python's objects are nobody else's business, and numpy has rules of its own for elements without bytes.
+        # Pointers to Python objects mean nothing to other processes, and elements without bytes need no shared memory.
         if dtype.itemsize and not dtype.hasobject:
             memory = self._world.process.arena.allocate(prod(shape) * dtype.itemsize, zeroed)
             if memory is not None:
                 return np.ndarray(shape, dtype, memory)
-        return (np.zeros if zeroed else np.empty)(shape, dtype)
+        return np.zeros(shape, dtype) if zeroed else np.empty(shape, dtype)
 
     def check_use(self, operation: str) -> None:
-        """Refuses a closed grid, a process that has no place in it, and one whose operations are refused.  Local."""
+        """Refuse a closed grid, a process that is not in it, and one whose operations are refused.  Local."""
         self.process.gate.check()
         if self._closed:
             raise GridError(f"{operation}: the {self.grid} grid has been closed")
@@ -178,7 +190,7 @@ class ProcessGrid:
             )
 
     def close(self) -> None:
-        """Ends the use of this grid by this process.  Local; may be called again."""
+        """End the use of this grid by this process.  Local; may be called again."""
         self._closed = True
         self.calls.clear()
         self.plans = None
@@ -188,10 +200,10 @@ class ProcessGrid:
     def __enter__(self) -> ProcessGrid:
         return self
 
-    def __exit__(self, *exc_info) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def __reduce__(self):
+    def __reduce__(self) -> NoReturn:
         raise TypeError("a ProcessGrid is bound to running processes and cannot be pickled; pickle its .grid")
 
     def __repr__(self) -> str:
@@ -202,36 +214,43 @@ def init_grid(
     shape: Sequence[int],
     axis_names: Sequence[str] | None = None,
     ranks: Sequence[int] | None = None,
-    comm=None,
+    comm: object = None,
     check: bool | None = None,
     timeout: float | None = None,
 ) -> ProcessGrid:
-    """Binds a grid of ``shape`` to the processes of the running program.
+    """Bind a grid of ``shape`` to the processes of the running program.
 
     Collective over all processes (of ``comm``), with the same arguments.  Simulated ranks, and processes in checking
-    mode, compare them.  Else nothing is sent, except that MPI is initialised the first time, and where ``check`` or
-    ``timeout`` is given; a group of processes that think of different orders of it is told when it first meets.
-    One entry of ``shape`` may be -1.  ``ranks`` lists the process of each device by linear index (default 0, 1, ...);
-    a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py intracommunicator to use in
-    place of all processes.  Raises `GridError` when the shape does not fit the processes, and `MismatchError` where
-    processes that compare make different grids.
+    mode, compare the arguments.  Other processes send nothing, except that the first call initialises MPI, and that
+    ``check`` and ``timeout`` are agreed on; if they hold different orders of a group's processes, they learn so when
+    the group first communicates.
 
-    ``check`` and ``timeout`` are for the whole program, from now on, plans that exist already excepted; None leaves
-    things as they are, which is what ``SPMD_GRID_CHECK`` and ``SPMD_GRID_TIMEOUT`` say. ``check=True`` records
-    operations, and compares what nothing else compares: calls of a `HaloExchange`, and both ends of a message.
-    ``timeout``: when an operation has waited for so many seconds, a report tells what every rank does, and the program
-    ends: under MPI all processes, with simulated ranks by `HangError`. The clock stands still while any rank is at a
-    debugger's prompt, or prepares the first use of an operation. Where processes ask for different things, all are
-    checked, and the least limit counts. Raises `TransportError` for what they cannot be.
+    Entries of ``shape`` may be -1: the processes that the other entries leave are spread near-square over those axes,
+    with the larger factors first, as by MPI_Dims_create (12 processes: (-1, -1) is (4, 3), (-1, 2, -1) is (3, 2, 2)).
+    The other entries must divide the number of processes.  ``ranks`` lists the process of each device by linear index
+    (default 0, 1, ...); a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py
+    intracommunicator to use in place of all processes.  Raises `GridError` when the shape does not fit the processes,
+    and `MismatchError` when processes that compare make different grids.
+
+    ``check`` and ``timeout`` apply to the whole program from now on, except to plans that exist already; None keeps the
+    present setting, at first that of ``SPMD_GRID_CHECK`` and ``SPMD_GRID_TIMEOUT``.  ``check=True`` records operations,
+    and compares what is not compared otherwise: calls of a `HaloExchange`, and both ends of a message.  ``timeout``:
+    when an operation has waited for this number of seconds, a report says what every rank is doing, and the program
+    ends: under MPI all processes, with simulated ranks by `HangError`.  The clock stands still while any rank is at a
+    debugger's prompt, or prepares the first use of an operation.  If processes ask for different settings, all are
+    checked, and the smallest timeout counts.  Raises `TransportError` for invalid values.
 
     >>> from spmd_grid import run_spmd
     >>> run_spmd(lambda: init_grid((2, -1)).coords, ranks=6)
     [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    >>> run_spmd(lambda: init_grid((-1, -1)).shape, ranks=6)[0]
+    (3, 2)
     """
     if is_simulated():
         refuse_grid_during_import(sys._getframe(1))
     world = current_world() if comm is None else as_communicator(comm)
-    grid = refused = None
+    grid: Grid | None = None
+    refused: GridError | None = None
     try:
         grid = _fitting_grid(shape, axis_names, None if ranks is None else _as_ranks(ranks), world.size)
     except GridError as error:
@@ -240,42 +259,44 @@ def init_grid(
         refused = GridError(f"init_grid: {error}{alone if world.size == 1 else ''}")
     world.process.gate.check()
     was_compared = _compares(world)
+    call = _InitGridCall(grid, refused)
     if was_compared:
-        _Making(grid, refused).compare(world)
+        call.compare(world)
     if refused is not None:
         raise refused
+    assert grid is not None, "either there is a grid or it was refused"
     bound = ProcessGrid(grid, world)
     world.process.coords = bound.coords
     if check is not None or timeout is not None:
         world.process.gate.run("init_grid", world.watch, check, timeout)
         if not was_compared and _compares(world):
-            _Making(grid, refused).compare(world)
+            call.compare(world)
     if bound.recorder is not None:
         bound.recorder.sign(world.process.label())
     return bound
 
 
 def _compares(world: Communicator) -> bool:
-    """Whether the processes of ``world`` compare the grids that they make: simulated ranks, or in checking mode."""
+    """Whether the processes of ``world`` compare the grids that they make: as simulated ranks, or in checking mode."""
     recorder = world.process.recorder
     return world.size > 1 and (world.shares_objects or (recorder is not None and recorder.check))
 
 
-class _Making:
-    """The making of a grid, or what keeps this process from it; an activity for reports."""
+class _InitGridCall:
+    """A call of init_grid: the grid that it makes, or its refusal; an activity for reports."""
 
     def __init__(self, grid: Grid | None, refused: GridError | None):
-        self._word = repr(grid) if refused is None else f"refused: {refused}"
+        self._text = repr(grid) if refused is None else f"refused: {refused}"
 
     def describe(self) -> str:
-        """The call in words."""
-        return f"init_grid of {self._word}"
+        """The call as reports show it."""
+        return f"init_grid of {self._text}"
 
     def compare(self, world: Communicator) -> None:
-        """Compares what all processes make.  Collective.  Raises MismatchError, alike on all."""
-        told = world.process.gate.run("init_grid", self._compare, world)
-        if told is not None:
-            error = mismatch(told, DIFFERENT_GRIDS)
+        """Compare the grids that all processes make.  Collective.  Raises MismatchError, the same on every process."""
+        differing = world.process.gate.run("init_grid", self._compare, world)
+        if differing is not None:
+            error = mismatch(differing, DIFFERENT_GRIDS)
             error.is_shared = True
             raise error
 
@@ -283,25 +304,27 @@ class _Making:
         process, recorder = world.process, world.process.recorder
         process.activity = self
         if recorder is not None and recorder.is_idle:
-            told = recorder.watch(self, self._ask, world)
+            differing = recorder.watch(self, self._exchange, world)
         else:
-            told = self._ask(world)
+            differing = self._exchange(world)
         process.activity = None
-        return told
+        return differing
 
-    def _ask(self, world: Communicator) -> list[str] | None:
-        return world.compare(self._word, f"rank {world.rank}: {self.describe()} at {call_site()}")
+    def _exchange(self, world: Communicator) -> list[str] | None:
+        return world.compare(self._text, f"rank {world.rank}: {self.describe()} at {call_site()}")
 
 
-def _as_ranks(ranks) -> tuple[int, ...]:
+def _as_ranks(ranks: object) -> tuple[int, ...]:
     numbers = as_ints(ranks)
     if not numbers:
         raise GridError(f"ranks is {ranks!r}; it must list the process of each device, by linear index")
     return numbers
 
 
-def _fitting_grid(shape, axis_names, ranks: tuple[int, ...] | None, n_processes: int) -> Grid:
-    """The grid, if every device has a process of its own and, unless ``ranks`` says otherwise, every process one."""
+def _fitting_grid(
+    shape: Sequence[int], axis_names: Sequence[str] | None, ranks: tuple[int, ...] | None, n_processes: int
+) -> Grid:
+    """The grid, if every device has its own process and, unless ``ranks`` is given, every process a device."""
     n_devices = n_processes if ranks is None else len(ranks)
     grid = Grid(resolve_shape(shape, n_devices), axis_names, ranks)
     if grid.size != n_devices:

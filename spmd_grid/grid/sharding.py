@@ -1,37 +1,48 @@
-"""How a tensor is spread over a grid: the frozen value that annotates arrays and drives plans."""
+"""Shardings: frozen values that say how a tensor is spread over a grid."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from itertools import chain
+from typing import TYPE_CHECKING, Protocol
 
-from spmd_grid.errors import AxisError, GridError, ReductionError, ShardingError
+import numpy as np
+
+from spmd_grid.errors import AxisError, DTypeError, GridError, ReductionError, ShardingError
 from spmd_grid.grid.blocks import block_interval, block_position, check_offsets, check_policy
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.device_grid import Grid
-from spmd_grid.reduction_kind import KINDS, as_reduction
-from spmd_grid.typing import GridAxes, MultiIndex, Shape, SplitAxes
+from spmd_grid.reduction_kind import KINDS, as_reduction, result_dtype
+from spmd_grid.typing import GridAxes, Shape, SplitAxes
 
-__all__ = ["Sharding"]
+__all__ = ["HasGrid", "Sharding"]
+
+
+class HasGrid(Protocol):
+    """A `Grid`, or a `ProcessGrid`: a sharding keeps the pure geometry of it."""
+
+    @property
+    def grid(self) -> Grid: ...
 
 
 @dataclass(frozen=True, repr=False)
 class Sharding:
-    """Per tensor dimension the grid axes that split it, major to minor; axes that occur nowhere replicate.
+    """The grid axes that split each tensor dimension, major to minor; the tensor is replicated along all other axes.
 
     Local.  A dimension is *sharded* when its list is not empty.  ``halo_sizes`` gives (low, high) cells per sharded
     dimension, ``sharded_dims_offsets`` the start of every shard and the end; both as one flat list or as a list per
     sharded dimension.  Along ``partial_axes`` devices hold partial results, to be combined by ``partial_kind``.
-    Spellings that mean the same are equal: axes by name, trailing empty lists, halos of 0, the block policy beside
-    offsets, an empty list for None.  Raises AxisError, ShardingError, ReductionError, GridError.
+    Shardings that mean the same are equal: axes may be given by name, trailing lists may be empty, halos may be 0, a
+    block policy beside offsets has no effect, an empty list stands for None.  Raises AxisError, ShardingError,
+    ReductionError and GridError.
 
     >>> s = Sharding(Grid((2, 3)), [[0], [1]], halo_sizes=[1, 1, 0, 2])
     >>> print(s)
     [[0],[1]] on 2x3, halo [(1, 1), (0, 2)]
-    >>> s.core_shape((5, 7), (1, 2)), s.shard_shape((5, 7), (1, 2)), s.shard_slices((5, 7), (1, 2))
+    >>> s.core_shape((5, 7), (1, 2)), s.local_shape((5, 7), (1, 2)), s.core_slices((5, 7), (1, 2))
     ((2, 1), (4, 3), (slice(3, 5, None), slice(6, 7, None)))
     """
 
@@ -44,8 +55,22 @@ class Sharding:
     partial_axes: tuple[int, ...] = ()
     partial_kind: str = "sum"
 
-    def __post_init__(self):
-        def store(name, value):
+    if TYPE_CHECKING:  # what callers may pass; the fields hold tuples
+
+        def __init__(
+            self,
+            grid: HasGrid,
+            split_axes: SplitAxes,
+            *,
+            blocks: str = "ceil",
+            halo_sizes: Sequence[int] | Sequence[Sequence[int]] | None = None,
+            sharded_dims_offsets: Sequence[int] | Sequence[Sequence[int]] | None = None,
+            partial_axes: GridAxes = (),
+            partial_kind: str = "sum",
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        def store(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
         store("grid", _pure_grid(self.grid))
@@ -60,7 +85,7 @@ class Sharding:
         policy = check_policy(self.blocks)
         store("blocks", policy if self.sharded_dims and self.sharded_dims_offsets is None else "ceil")
 
-    def _refuse_axis_used_twice(self):
+    def _refuse_axis_used_twice(self) -> None:
         used = [*chain.from_iterable(self.split_axes), *self.partial_axes]
         for axis in used:
             if used.count(axis) > 1:
@@ -78,22 +103,22 @@ class Sharding:
     def __hash__(self) -> int:
         return self._hash
 
-    def __getstate__(self):  # the hash of names differs between processes: it must not travel
+    def __getstate__(self) -> dict[str, object]:  # without the hash: hashes of names differ between processes
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     @cached_property
     def sharded_dims(self) -> tuple[int, ...]:
-        """The tensor dimensions that are split, also where by axes of size 1."""
+        """The tensor dimensions that are split, including those split by axes of size 1 only."""
         return tuple(dim for dim, axes in enumerate(self.split_axes) if axes)
 
     @cached_property
     def replicated_axes(self) -> tuple[int, ...]:
-        """The grid axes that neither split nor are partial."""
+        """The grid axes that neither split a dimension nor are partial."""
         used = {*chain.from_iterable(self.split_axes), *self.partial_axes}
         return tuple(axis for axis in range(self.grid.ndim) if axis not in used)
 
     def axes_of(self, dim: int) -> tuple[int, ...]:
-        """The grid axes that split tensor dimension ``dim``; empty where none do.  Local."""
+        """The grid axes that split tensor dimension ``dim``; empty if none do.  Local."""
         return self.split_axes[dim] if 0 <= dim < len(self.split_axes) else ()
 
     def sizes_of(self, dim: int) -> tuple[int, ...]:
@@ -105,34 +130,57 @@ class Sharding:
         return self.halo_sizes[self.sharded_dims.index(dim)] if self.halo_sizes and self.axes_of(dim) else (0, 0)
 
     def offsets_of(self, dim: int) -> tuple[int, ...] | None:
-        """The explicit offsets of tensor dimension ``dim``, or None where a block policy rules.  Local."""
+        """The explicit offsets of tensor dimension ``dim``, or None if it is cut by a block policy.  Local."""
         offsets = self.sharded_dims_offsets
         return offsets[self.sharded_dims.index(dim)] if offsets and self.axes_of(dim) else None
 
-    def shard_shape(self, global_shape: Shape, coords: MultiIndex) -> Shape:
-        """The shape of the local array of the device at ``coords``: its core and its halos.
+    def local_shape(self, global_shape: Sequence[int], coords: Sequence[int]) -> Shape:
+        """Shape of the local array of the device at ``coords``: its core and its halos (`core_shape` is without them).
 
-        Local.  Raises ShardingError where the global shape does not fit, DeviceError where no device is at ``coords``.
+        Local.  Raises ShardingError if the global shape does not fit, DeviceError if no device is at ``coords``.
+
+        >>> Sharding(Grid((3,)), [[0]], halo_sizes=[1, 1]).local_shape((7, 4), (1,))
+        (5, 4)
         """
         core = self.core_shape(global_shape, coords)
         return tuple([extent + sum(self.halo_of(dim)) for dim, extent in enumerate(core)])
 
-    def core_shape(self, global_shape: Shape, coords: MultiIndex) -> Shape:
-        """The shape of the block that the device at ``coords`` owns.  Local.  Raises as :meth:`shard_shape`."""
+    def shard_shape(self, global_shape: Sequence[int], coords: Sequence[int]) -> Shape:
+        """The same as :meth:`local_shape`: shape of the local array, halos included.
+
+        Local.  Raises as :meth:`local_shape`.  Not the shape that `shard_slices` selects, which is without halos.
+        """
+        return self.local_shape(global_shape, coords)
+
+    def core_shape(self, global_shape: Sequence[int], coords: Sequence[int]) -> Shape:
+        """Shape of the block that the device at ``coords`` owns, halos excluded.  Local.  Raises as `local_shape`."""
         return self.core_box(self.check_global_shape(global_shape), coords).shape
 
-    def shard_slices(self, global_shape: Shape, coords: MultiIndex) -> tuple[slice, ...]:
-        """Where in the global array the core of device ``coords`` is.  Local.  Raises as :meth:`shard_shape`."""
+    def core_slices(self, global_shape: Sequence[int], coords: Sequence[int]) -> tuple[slice, ...]:
+        """Slices of the global array that select the core of the device at ``coords``, halos excluded.
+
+        Local.  They select an array of :meth:`core_shape`.  Raises as :meth:`local_shape`.
+
+        >>> Sharding(Grid((3,)), [[0]], halo_sizes=[1, 1]).core_slices((7, 4), (1,))
+        (slice(3, 6, None), slice(0, 4, None))
+        """
         return self.core_box(self.check_global_shape(global_shape), coords).slices()
 
-    def core_box(self, global_shape: Shape, coords: MultiIndex) -> Box:
-        """The cells that the device at ``coords`` owns, of a global shape that has been checked.  Local."""
+    def shard_slices(self, global_shape: Sequence[int], coords: Sequence[int]) -> tuple[slice, ...]:
+        """The same as :meth:`core_slices`: slices of the core in the global array, halos excluded.
+
+        Local.  Raises as :meth:`local_shape`.  Not slices of an array of `shard_shape`, which has halos.
+        """
+        return self.core_slices(global_shape, coords)
+
+    def core_box(self, global_shape: Shape, coords: Sequence[int]) -> Box:
+        """The cells that the device at ``coords`` owns, of a global shape that has already been checked.  Local."""
         coords = self.grid.check_coords(coords)
         digits = [[coords[axis] for axis in self.axes_of(dim)] for dim in range(len(global_shape))]
         intervals = [self.block(dim, extent, digits[dim]) for dim, extent in enumerate(global_shape)]
         return Box(tuple([start for start, _ in intervals]), tuple([stop for _, stop in intervals]))
 
-    def block(self, dim: int, extent: int, digits: MultiIndex) -> tuple[int, int]:
+    def block(self, dim: int, extent: int, digits: Sequence[int]) -> tuple[int, int]:
         """(start, stop) of the block whose coordinates on :meth:`axes_of` ``dim`` are ``digits``, of ``extent`` cells.
 
         Local.
@@ -143,8 +191,8 @@ class Sharding:
         """The row-major index over :meth:`axes_of` of the block that holds ``cell`` of ``extent`` cells.  Local."""
         return block_position(extent, self.sizes_of(dim), cell, self.blocks, self.offsets_of(dim))
 
-    def check_global_shape(self, global_shape: Shape) -> Shape:
-        """``global_shape`` as a tuple of ints where this sharding can cut it; raises ShardingError.  Local."""
+    def check_global_shape(self, global_shape: Sequence[int]) -> Shape:
+        """``global_shape`` as a tuple of ints, if this sharding can cut it.  Local.  Raises ShardingError."""
         shape = as_ints(global_shape)
         if shape is None or min(shape, default=0) < 0:
             raise ShardingError(f"global_shape is {global_shape!r}; it must list extents, integers from 0")
@@ -153,13 +201,21 @@ class Sharding:
                 f"sharding {self} splits dimension {len(self.split_axes) - 1}, but global_shape {shape} "
                 f"has {len(shape)} dimensions"
             )
-        for dim in self.sharded_dims if self.sharded_dims_offsets else ():
-            if self.offsets_of(dim)[-1] != shape[dim]:
+        for dim, offsets in zip(self.sharded_dims, self.sharded_dims_offsets or ()):
+            if offsets[-1] != shape[dim]:
                 raise ShardingError(
-                    f"sharded_dims_offsets of dimension {dim} end at {self.offsets_of(dim)[-1]}; "
+                    f"sharded_dims_offsets of dimension {dim} end at {offsets[-1]}; "
                     f"they must cover its extent {shape[dim]} in global_shape {shape}"
                 )
         return shape
+
+    def check_dtype(self, op: str, dtype: np.dtype) -> None:
+        """Refuse a dtype that partial values of this sharding cannot have.  Local.  Raises DTypeError."""
+        if self.partial_axes:
+            try:
+                result_dtype(as_reduction(self.partial_kind), dtype, None)
+            except DTypeError as error:
+                raise DTypeError(f"{op}: {error}") from None
 
     def __str__(self) -> str:
         return self._text
@@ -188,13 +244,13 @@ class Sharding:
         return f"Sharding({self.grid!r}, {_lists(self.split_axes)}{''.join(options)})"
 
 
-def _lists(rows: Sequence[Sequence[int]], names: Sequence | None = None) -> str:
-    """Rows as the dialect writes them: [[0],[1, 2]]."""
+def _lists(rows: Sequence[Sequence[int]], names: Sequence[object] | None = None) -> str:
+    """Rows as the dialect writes them: [[0],[1, 2]]; entries by name where ``names`` are given."""
     texts = (", ".join(str(entry if names is None else names[entry]) for entry in row) for row in rows)
     return f"[{','.join(f'[{text}]' for text in texts)}]"
 
 
-def _pure_grid(grid) -> Grid:
+def _pure_grid(grid: object) -> Grid:
     pure = getattr(grid, "grid", None)
     if not isinstance(pure, Grid):
         raise GridError(f"grid is {grid!r}; a sharding needs a Grid or a ProcessGrid")
@@ -206,13 +262,13 @@ def _check_split_axes(grid: Grid, split_axes: SplitAxes) -> tuple[tuple[int, ...
         raise AxisError(
             f"split_axes is {split_axes!r}; it must be a list per tensor dimension of grid axes, such as [[0], []]"
         )
-    split: list[GridAxes] = [grid.axes(axes, f"split_axes[{dim}]") for dim, axes in enumerate(split_axes)]
+    split = [grid.axes(axes, f"split_axes[{dim}]") for dim, axes in enumerate(split_axes)]
     while split and not split[-1]:
         split.pop()
     return tuple(split)
 
 
-def _check_partial_kind(partial_kind) -> str:
+def _check_partial_kind(partial_kind: str) -> str:
     kind = as_reduction(partial_kind)
     if kind.is_average or kind.name not in KINDS:
         raise ReductionError(
@@ -221,33 +277,36 @@ def _check_partial_kind(partial_kind) -> str:
     return kind.name
 
 
-def _rows(values, lengths: Sequence[int], what: str, rule: str) -> list[tuple[int, ...]]:
+def _rows(values: Iterable[object], lengths: Sequence[int], what: str, rule: str) -> list[tuple[int, ...]]:
     """``values`` as one row per entry of ``lengths``; a flat list is cut into rows of these lengths."""
     try:
         flat, nested = as_ints(values), [as_ints(row) for row in values]
     except TypeError:
         raise ShardingError(f"{what} is {values!r}; {rule}") from None
     if flat is None:
-        if None in nested or len(nested) != len(lengths):
+        rows = [row for row in nested if row is not None]
+        if not len(rows) == len(nested) == len(lengths):
             raise ShardingError(f"{what} is {values!r}; {rule}")
-        return nested
+        return rows
     if len(flat) != sum(lengths):
         raise ShardingError(f"{what} has {len(flat)} entries; it must have {sum(lengths)}: {rule}")
     entries = iter(flat)
     return [tuple([next(entries) for _ in range(length)]) for length in lengths]
 
 
-def _check_halo_sizes(halo_sizes, n_sharded: int) -> tuple[tuple[int, int], ...] | None:
+def _check_halo_sizes(halo_sizes: Iterable[object] | None, n_sharded: int) -> tuple[tuple[int, int], ...] | None:
     if halo_sizes is None or as_ints(halo_sizes) == ():
         return None
     rule = f"(low, high) for each of the {n_sharded} sharded dimensions, as pairs or one flat list of integers from 0"
     rows = _rows(halo_sizes, [2] * n_sharded, "halo_sizes", rule)
     if any(len(row) != 2 or min(row) < 0 for row in rows):
         raise ShardingError(f"halo_sizes is {halo_sizes!r}; {rule}")
-    return tuple(rows) if any(map(any, rows)) else None
+    return tuple([(low, high) for low, high in rows]) if any(map(any, rows)) else None
 
 
-def _check_all_offsets(offsets, sizes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...] | None:
+def _check_all_offsets(
+    offsets: Iterable[object] | None, sizes: Sequence[Sequence[int]]
+) -> tuple[tuple[int, ...], ...] | None:
     if offsets is None or as_ints(offsets) == ():
         return None
     lengths = [math.prod(row) + 1 for row in sizes]

@@ -10,21 +10,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from spmd_grid.kernels.copy.tables import (
-    ARRAY_WORDS,
-    BoxRow,
-    Flat,
-    address_of,
-    box_row,
-    build_table,
-    bytes_at,
-    flatten,
-    table_bytes,
-)
+from spmd_grid.kernels.array_object import ARRAY_FIELDS, address_of
+from spmd_grid.kernels.copy.tables import BoxRow, box_row, build_table, table_bytes
+from spmd_grid.kernels.memory import Flat, bytes_at, flatten
 from spmd_grid.kernels.reduce.folds import fold, fold_addresses, supports
 
 __all__ = [
-    "ARRAY_WORDS",
+    "ARRAY_FIELDS",
     "BoxRow",
     "Flat",
     "address_of",

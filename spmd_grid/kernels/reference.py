@@ -8,25 +8,12 @@ from contextlib import nullcontext
 import numpy as np
 
 from spmd_grid.kernels.copy.tables import FIXED_COLUMNS
+from spmd_grid.kernels.memory import strided_bytes_at
 from spmd_grid.reduction_kind import KINDS
 
-__all__ = ["bytes_at", "copy_boxes", "copy_boxes_between", "fold", "fold_addresses"]
+__all__ = ["copy_boxes", "copy_boxes_between", "fold", "fold_addresses"]
 
 BLOCK = 1 << 18  # bytes of the result at a time, so that it stays in the L2 cache
-
-
-class _Memory:
-    """Bytes in memory as numpy's array interface describes them."""
-
-    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...]):
-        self.__array_interface__ = {
-            "data": (address, False), "shape": shape, "strides": strides, "typestr": "|u1", "version": 3,
-        }  # fmt: skip
-
-
-def bytes_at(address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    """A uint8 array over memory that somebody else keeps alive; strides in bytes.  Local."""
-    return np.asarray(_Memory(address, shape, strides))
 
 
 def copy_boxes(table: np.ndarray, source_base: int, target_base: int) -> None:
@@ -45,7 +32,9 @@ def _copy_row(row: list[int], source_base: int, target_base: int) -> None:
     ndim = (len(row) - FIXED_COLUMNS) // 3
     dims = row[FIXED_COLUMNS:]
     shape, source, target = (tuple(dims[i * ndim : (i + 1) * ndim]) for i in range(3))
-    np.copyto(bytes_at(target_base + row[1], shape, target), bytes_at(source_base + row[0], shape, source))
+    np.copyto(
+        strided_bytes_at(target_base + row[1], shape, target), strided_bytes_at(source_base + row[0], shape, source)
+    )
 
 
 def fold(kind: str, stack: np.ndarray, out: np.ndarray) -> None:
@@ -59,7 +48,7 @@ def fold(kind: str, stack: np.ndarray, out: np.ndarray) -> None:
 def fold_addresses(kind: str, addresses: np.ndarray, n: int, out: np.ndarray) -> None:
     """As ``fold``, with rows of ``n`` contiguous elements of ``out``'s dtype at ``addresses``.  Local."""
     size = n * out.itemsize
-    _fold_rows(kind, [bytes_at(address, (size,), (1,)).view(out.dtype) for address in addresses.tolist()], out)
+    _fold_rows(kind, [strided_bytes_at(address, (size,), (1,)).view(out.dtype) for address in addresses.tolist()], out)
 
 
 def _fold_rows(kind: str, rows: list[np.ndarray], out: np.ndarray) -> None:

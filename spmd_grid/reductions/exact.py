@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from spmd_grid.errors import DTypeError
-from spmd_grid.kernels.copy.tables import address_of
+from spmd_grid.kernels.array_object import address_of
 from spmd_grid.reductions.cells import runs
 from spmd_grid.reductions.dtypes import part_dtype, working_dtype
 from spmd_grid.reductions.rounding import rounded, rounded_root

@@ -103,6 +103,32 @@ def test_from_local_wraps_without_a_copy(spmd):
     assert on_grid(spmd, 3, check) == [[1, 1, 1, 2, 2, 2, 3]] * 3
 
 
+def test_from_global_and_from_local_are_functions_too(spmd):
+    def check(grid):
+        s = sg.Sharding(grid, ROW, halo_sizes=[1, 1])
+        a = sg.from_global(np.arange(1, 8), s, grid, name="a")
+        b = sg.ShardedArray.from_global(np.arange(1, 8), s, grid, "a")
+        assert np.array_equal(a.local, b.local) and (a.layout, a.name, a.dtype) == (b.layout, b.name, b.dtype)
+        assert a.local.shape == s.local_shape((7,), grid.coords)
+        c = sg.from_local(a.local, s, grid, (7,), name="c")
+        assert c.local is a.local and (c.layout, c.name) == (a.layout, "c")
+        return c.to_global().tolist()
+
+    assert on_grid(spmd, 3, check) == [[1, 2, 3, 4, 5, 6, 7]] * 3
+
+
+def test_from_global_and_from_local_refuse_on_all(spmd):
+    def from_global(grid):
+        sg.from_global(np.zeros((4, 5 if grid.rank == 2 else 4)), sg.Sharding(grid, ROW), grid)
+
+    def from_local(grid):
+        sg.from_local(np.zeros((3 if grid.rank == 1 else 2, 4)), sg.Sharding(grid, ROW), grid, (4, 4))
+
+    for make in (from_global, from_local):
+        name, message = refused(spmd, make)
+        assert name == "ShapeError" and message.startswith(f"{make.__name__}: ")
+
+
 def test_local_and_core_are_writeable_views(spmd):
     def check(grid):
         a = sg.zeros((4, 4), sg.Sharding(grid, [[0], [1]], halo_sizes=[1, 0, 2, 1]), grid)

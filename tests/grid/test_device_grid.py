@@ -3,7 +3,8 @@
 import pickle
 import subprocess
 import sys
-from itertools import product
+from itertools import combinations_with_replacement, product
+from math import prod
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spmd_grid.errors import AxisError, DeviceError, GridError
-from spmd_grid.grid.device_grid import Grid, resolve_shape
+from spmd_grid.grid.device_grid import Grid, near_square, resolve_shape
 
 NAMED = Grid((2, 3), axis_names=("x", "y"))
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
@@ -174,7 +175,9 @@ def test_resolve_shape(shape, n_processes, expected):
 @pytest.mark.parametrize(
     ("shape", "n_processes", "message"),
     [
-        ((-1, -1), 4, "at most one entry may be -1"),
+        ((-1, 4, -1), 6, "4 devices per -1 do not divide 6 processes"),
+        ((-1, 0, -1), 6, "must list at least one size"),
+        ((-1, -1), 0, "do not divide 0 processes"),
         ((4, -1), 6, "do not divide 6 processes"),
         ((2, 4), 6, "needs 8 processes; there are 6"),
         ((0, -1), 6, "must list at least one size"),
@@ -185,3 +188,23 @@ def test_resolve_shape(shape, n_processes, expected):
 def test_refused_resolve_shape(shape, n_processes, message):
     with pytest.raises(GridError, match=message):
         resolve_shape(shape, n_processes)
+
+
+@pytest.mark.parametrize(
+    ("shape", "shapes"),
+    [
+        ((-1, -1), {1: (1, 1), 2: (2, 1), 3: (3, 1), 4: (2, 2), 6: (3, 2), 12: (4, 3)}),
+        ((-1, -1, -1), {1: (1, 1, 1), 2: (2, 1, 1), 4: (2, 2, 1), 6: (3, 2, 1), 12: (3, 2, 2), 1024: (16, 8, 8)}),
+        ((-1, 2, -1), {2: (1, 2, 1), 4: (2, 2, 1), 6: (3, 2, 1), 12: (3, 2, 2)}),
+    ],
+)
+def test_several_unknown_sizes_are_near_square(shape, shapes):
+    assert {n: resolve_shape(shape, n) for n in shapes} == shapes
+
+
+@pytest.mark.parametrize("n_factors", [1, 2, 3, 4])
+def test_near_square_is_the_first_of_all_factorisations(n_factors):
+    for size in range(1, 73):
+        divisors = [d for d in range(1, size + 1) if size % d == 0]
+        descending = combinations_with_replacement(divisors[::-1], n_factors)
+        assert near_square(size, n_factors) == min(factors for factors in descending if prod(factors) == size)

@@ -26,6 +26,19 @@ def test_coordinates(spmd, n, asked, shape):
     assert spmd(n, body) == list(np.ndindex(shape))
 
 
+@pytest.mark.parametrize(
+    ("n", "shape"), [(1, (1, 1)), (2, (2, 1)), (3, (3, 1)), (4, (2, 2)), (6, (3, 2)), (12, (4, 3))]
+)
+def test_near_square(spmd, n, shape):
+    """Of several -1 the larger factors come first; the processes of ``ranks`` count where they are given."""
+
+    def body():
+        grid, turned = sg.init_grid((-1, -1)), sg.init_grid((-1, 1, -1), ranks=range(n)[::-1])
+        return grid.shape, grid.coords, turned.shape
+
+    assert spmd(n, body) == [(shape, coords, (shape[0], 1, shape[1])) for coords in np.ndindex(shape)]
+
+
 def test_axis_names(spmd):
     def body():
         grid = sg.init_grid((2, 2), axis_names=("y", "x"))
@@ -70,7 +83,7 @@ REFUSALS = {
     "too large": ((2, 2), None, "a grid of 2x2 needs 4 processes; there are 3"),
     "too small": ((2,), None, "has 2 devices, but there are 3 processes"),
     "no fit": ((2, -1), None, "2 devices per -1 do not divide 3 processes"),
-    "two unknown": ((-1, -1), None, "at most one entry may be -1"),
+    "no fit of two": ((-1, 2, -1), None, "2 devices per -1 do not divide 3 processes"),
     "zero": ((0, 3), None, "at least one size, each an integer of at least 1"),
     "ranks too few": ((3,), (0, 1), "a grid of 3 needs 3 processes; there are 2"),
     "rank twice": ((2,), (1, 1), "a process must not be two devices"),

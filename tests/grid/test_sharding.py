@@ -82,8 +82,10 @@ def test_questions():
 )
 def test_shapes_of_7_by_4(split_axes, options, coords, core, local):
     s = Sharding(GRID, split_axes, **options)
-    assert s.core_shape((7, 4), coords) == core and s.shard_shape((7, 4), coords) == local
-    assert np.empty((7, 4))[s.shard_slices((7, 4), coords)].shape == core
+    assert s.core_shape((7, 4), coords) == core
+    assert s.local_shape((7, 4), coords) == s.shard_shape((7, 4), coords) == local
+    assert s.core_slices((7, 4), coords) == s.shard_slices((7, 4), coords)
+    assert np.empty((7, 4))[s.core_slices((7, 4), coords)].shape == core
 
 
 def test_a_scalar_is_everywhere():
@@ -145,7 +147,7 @@ def test_refused_shardings(error, split_axes, options, message):
         Sharding(GRID, split_axes, **options)
 
 
-@pytest.mark.parametrize("method", ["shard_shape", "core_shape", "shard_slices"])
+@pytest.mark.parametrize("method", ["local_shape", "shard_shape", "core_shape", "core_slices", "shard_slices"])
 @pytest.mark.parametrize(
     ("sharding", "global_shape", "message"),
     [

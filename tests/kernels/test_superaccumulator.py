@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_grid.kernels.copy.tables import address_of
+from spmd_grid.kernels.array_object import address_of
 from spmd_grid.kernels.reduce.superaccumulator import BLOCK, LIMBS, LOWEST, WORDS, adders_of
 
 ANY = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)

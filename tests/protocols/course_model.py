@@ -48,14 +48,18 @@ class Neighbour:
     """One process: its lines, words, staging and array, and the state of its channel."""
 
     def __init__(self, recorder: Recorder, rank: int, pairs: Sequence[Pair]):
-        from spmd_grid.kernels.protocol import course
+        from spmd_grid.kernels.protocol import course, unchanged_arrays, waits
 
         self.recorder, self.rank, self.at = recorder, rank, small_slots()
         words = {name: getattr(recorder, name) for name in ("load", "store", "store_release", "wait_for")}
         words["load_acquire"] = lambda address: recorder.words[address]  # of pokes; waits have their own
         copy_rows = copy_words(recorder)
         words["copy_at"] = lambda function, *args: copy_rows(*args)
-        self._course = reread(course, words | {"at": self.at})["_course"]
+        words["at"] = self.at
+        words["announce"] = reread(waits, words)["announce"]
+        arrays = reread(unchanged_arrays, words)
+        words |= {name: arrays[name] for name in unchanged_arrays.__all__}
+        self._course = reread(course, words)["_course"]
         self.sources = [pair for pair in pairs if pair.reader == rank]
         self.readers = [pair for pair in pairs if pair.source == rank]
         readers = len(self.readers)

@@ -88,7 +88,7 @@ def test_pokes_read_and_write_nothing_that_others_use():
 @pytest.mark.parametrize("look", range(3))
 def test_a_wait_ends_with_an_acquire_load(look):
     """Wherever in ``wait_for`` the word is seen: in the models, that function is one step."""
-    from spmd_grid.kernels.protocol import course, slots
+    from spmd_grid.kernels.protocol import slots, waits
 
     state, word, looks = 8, 64, []
 
@@ -102,5 +102,5 @@ def test_a_wait_ends_with_an_acquire_load(look):
         return 5 if len(looks) > look else 4
 
     words = {"load": load, "load_acquire": load_acquire, "pause": lambda: None, "give_way": lambda: None}
-    wait_for = reread(course, words)["wait_for"]
+    wait_for = reread(waits, words)["wait_for"]
     assert wait_for(state, word, 5, 0) == slots.FINE and len(looks) == look + 1

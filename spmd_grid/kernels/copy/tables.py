@@ -12,26 +12,14 @@ before it are the plane that the kernel walks innermost.  The base columns are i
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from spmd_grid.errors import DTypeError, OutputError
+from spmd_grid.errors import OutputError
 
-__all__ = [
-    "ARRAY_WORDS",
-    "FIXED_COLUMNS",
-    "BoxRow",
-    "Flat",
-    "address_of",
-    "box_row",
-    "bytes_at",
-    "build_table",
-    "flatten",
-    "table_bytes",
-]
+__all__ = ["FIXED_COLUMNS", "BoxRow", "box_row", "build_table", "table_bytes"]
 
 FIXED_COLUMNS = 4  # the columns before shape[D]
 
@@ -47,14 +35,6 @@ class BoxRow(NamedTuple):
     source_base: int
     target_base: int
     dims: tuple[tuple[int, int, int], ...]
-
-
-class Flat(NamedTuple):
-    """Where an array lies: the address of its first element, its strides and its item size, in bytes."""
-
-    address: int
-    strides: tuple[int, ...]
-    itemsize: int
 
 
 def box_row(
@@ -127,59 +107,3 @@ def table_bytes(table: np.ndarray) -> int:
 
 def _by_target(dim: tuple[int, int, int]) -> int:
     return dim[2]
-
-
-# A numpy array object begins with its data pointer, right after CPython's object header (PyArrayObject_fields, part of
-# numpy's stable ABI).  Reading it takes 0.1 us; ``x.ctypes.data`` takes 0.8.
-_HEADER = object.__basicsize__
-_word_at = ctypes.c_size_t.from_address
-_probe = np.zeros((2, 2))[1:, 1:]
-_probe.flags.writeable = False
-
-if _word_at(id(_probe) + _HEADER).value == _probe.ctypes.data:
-
-    def address_of(x: np.ndarray) -> int:
-        """The address of ``x``'s first element.  Local."""
-        return _word_at(id(x) + _HEADER).value
-
-else:
-
-    def address_of(x: np.ndarray) -> int:
-        """The address of ``x``'s first element.  Local."""
-        return x.ctypes.data
-
-
-def _array_words() -> int:
-    """Where in an array object the struct of numpy's headers begins; 0 where it is not what they say."""
-    probe = np.zeros((2, 3), ">f4")[:, 1:]
-    probe.flags.writeable = False
-    words = np.frombuffer((ctypes.c_int64 * 7).from_address(id(probe) + _HEADER), np.int64)
-    data, ndim, shape, strides, _, dtype, flags = words.tolist()
-    sides = [(ctypes.c_int64 * 2).from_address(address)[:] for address in (shape, strides)] if ndim & 0xFF == 2 else []
-    known = (
-        data == probe.ctypes.data
-        and sides == [[2, 2], [12, 4]]
-        and dtype == id(probe.dtype)
-        and not flags & 0x0400
-        and ctypes.c_int.from_address(id(np.zeros(1)) + _HEADER + 48).value & 0x0400
-    )
-    return _HEADER if known else 0
-
-
-# The struct: data, number of dimensions (32 bits), shape, strides, base, dtype, flags (32 bits); a word each.
-ARRAY_WORDS = _array_words()
-
-
-def bytes_at(address: int, n_bytes: int) -> np.ndarray:
-    """The memory at ``address`` as flat uint8; the caller keeps it alive.  Local."""
-    return np.frombuffer((ctypes.c_uint8 * n_bytes).from_address(int(address)), np.uint8, n_bytes)
-
-
-def flatten(x: np.ndarray) -> Flat:
-    """Address, strides and item size of ``x``; the caller keeps ``x`` alive for as long as it uses the address.
-
-    Local.  Arrays that hold Python objects are refused: copying their bytes would break reference counts.
-    """
-    if x.dtype.hasobject:
-        raise DTypeError(f"bytes of an array of dtype {x.dtype}; only dtypes without Python objects can be moved")
-    return Flat(address_of(x), x.strides, x.itemsize)

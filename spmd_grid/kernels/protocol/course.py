@@ -21,27 +21,13 @@ from __future__ import annotations
 
 import numba  # noqa: F401 - first of all: see compiled.py
 
-from spmd_grid.kernels.address import (
-    call,
-    claim,
-    complete_messages,
-    copy_at,
-    give_way,
-    load,
-    load_acquire,
-    pause,
-    start_messages,
-    store,
-    store_release,
-    this_thread,
-)
+from spmd_grid.kernels.address import call, claim, copy_at, load, load_acquire, store, store_release, this_thread
 from spmd_grid.kernels.compiled import by_address, inner, kernel
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.unchanged_arrays import field_of, is_unchanged
+from spmd_grid.kernels.protocol.waits import announce, start_all, test_all, wait_for, wait_for_messages
 
-__all__ = ["announce", "course_address", "run_course", "wait_for"]
-
-
-_WRITEABLE = 0x0400  # numpy's NPY_ARRAY_WRITEABLE
+__all__ = ["course_address", "run_course"]
 
 
 @inner
@@ -50,89 +36,6 @@ def _copy(state, call_, first, count, source, target):
     if count:
         table, columns = load(call_, at.CALL_TABLE), load(call_, at.CALL_COLUMNS)
         copy_at(load(state, at.COPY), table, columns, first, first + count, source, target)
-
-
-@inner
-def _field(call_, f, what):
-    return load(call_, at.CALL_FIELDS + f * at.FIELD_WORDS + what)
-
-
-@inner
-def _look_around(state, address, value, member):
-    """Lets the interpreter see to other things in a long wait; False where the wait is given up.
-
-    What the function gives does not tell: where a signal's handler raises before its first step, it gives anything.
-    """
-    store(load(state, at.WENT_ON), 0, 0)
-    call(load(state, at.ON_WAIT), address, value, member)
-    return load(load(state, at.WENT_ON), 0) == 1
-
-
-@inner
-def wait_for(state, address, value, member):
-    """Waits until the word at ``address`` is at least ``value``; FINE, or ENDED where the wait was given up."""
-    while True:
-        for _ in range(load(state, at.POLLS)):
-            if load_acquire(address) >= value:
-                return at.FINE
-            pause()
-        for _ in range(load(state, at.YIELDS)):
-            if load_acquire(address) >= value:
-                return at.FINE
-            give_way()
-        if load_acquire(address) >= value:
-            return at.FINE
-        if not _look_around(state, address, value, member):
-            return at.ENDED
-
-
-@inner
-def _went_on(state):
-    """Whether the callback that was called last has come to its end; True of functions of MPI."""
-    return not load(state, at.CALLS_BACK) or load(load(state, at.WENT_ON), 0) == 1
-
-
-@inner
-def _start_messages(state, requests, count):
-    """Whether all have been started."""
-    store(load(state, at.WENT_ON), 0, 0)
-    return start_messages(load(state, at.START_MESSAGES), count, requests) == 0 and _went_on(state)
-
-
-@inner
-def _test_messages(state, requests, count):
-    """1 when all are complete, 0 when not, negative on failure."""
-    flag = load(state, at.FLAG)
-    store(load(state, at.WENT_ON), 0, 0)
-    if complete_messages(load(state, at.TEST_MESSAGES), count, requests, flag, load(state, at.STATUSES)) != 0:
-        return -1
-    return load(flag, 0) if _went_on(state) else -1
-
-
-@inner
-def _wait_for_messages(state, requests, count, outgoing):
-    while True:
-        for _ in range(load(state, at.POLLS)):
-            done = _test_messages(state, requests, count)
-            if done != 0:
-                return at.FINE if done > 0 else at.ENDED
-        for _ in range(load(state, at.YIELDS)):
-            done = _test_messages(state, requests, count)
-            if done != 0:
-                return at.FINE if done > 0 else at.ENDED
-            give_way()
-        if not _look_around(state, 0, requests, outgoing):
-            return at.ENDED
-
-
-@inner
-def announce(state):
-    """Wakes those that may wait for what was posted, where somebody must; False where a signal came in between."""
-    if load(state, at.ON_POST):
-        store(load(state, at.WENT_ON), 0, 0)
-        call(load(state, at.ON_POST), 0, 0, 0)
-        return load(load(state, at.WENT_ON), 0) == 1
-    return True
 
 
 @inner
@@ -149,30 +52,12 @@ def _write_text(source, target):
 
 
 @inner
-def _still_there(state, call_):
-    """Whether the arrays are what they were when the call was made, and may be written."""
-    for f in range(load(state, at.N_FIELDS)):
-        array = _field(call_, f, at.F_OBJECT)
-        if array:
-            words = array + load(state, at.ARRAY_WORDS)
-            if load(words, 0) != _field(call_, f, at.F_ADDRESS) or load(words, 5) != _field(call_, f, at.F_DTYPE):
-                return False
-            ndim, known = load(state, at.NDIM), _field(call_, f, at.F_SHAPE)
-            if load(words, 1) & 0xFFFFFFFF != ndim or not load(words, 6) & _WRITEABLE:
-                return False
-            for d in range(ndim):
-                if load(load(words, 2), d) != load(known, d) or load(load(words, 3), d) != load(known, ndim + d):
-                    return False
-    return True
-
-
-@inner
 def _begin(state, call_):
     if load(load(state, at.GATE), 0):
         return at.BARRED
     if load(state, at.PHASE) != at.IDLE or load(state, at.HELD):
         return at.BUSY
-    if not _still_there(state, call_):
+    if not is_unchanged(state, call_):
         return at.CHANGED
     epoch = load(state, at.EPOCH) + 1
     store(state, at.EPOCH, epoch)
@@ -186,7 +71,7 @@ def _begin(state, call_):
         if load(reader, at.R_ONE_WAY) and wait_for(state, load(reader, at.R_DONE), epoch - 2, -2 - i) != at.FINE:
             return at.ENDED
     if load(state, at.N_RECEIVES):
-        if not _start_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)):
+        if not start_all(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)):
             return at.ENDED
 
     lends = 0
@@ -199,9 +84,9 @@ def _begin(state, call_):
                 for f in range(n_fields):
                     if (unchanged >> f) & 1:
                         continue
-                    if load(reader, at.R_STAGED) or _field(call_, f, at.F_OFFSET) < 0:
+                    if load(reader, at.R_STAGED) or field_of(call_, f, at.F_OFFSET) < 0:
                         first = load(reader, at.R_ROWS) + f * pieces
-                        _copy(state, call_, first, pieces, _field(call_, f, at.F_ADDRESS), staging)
+                        _copy(state, call_, first, pieces, field_of(call_, f, at.F_ADDRESS), staging)
                     else:
                         lends = 1
         line = load(state, at.LINES) + odd * load(state, at.LINE_BYTES)
@@ -209,7 +94,7 @@ def _begin(state, call_):
         if refused:
             _write_text(load(state, at.TEXT), line + load(state, at.LINE_TEXT))
         for f in range(n_fields):
-            store(line, at.POSTED_OFFSETS + f, _field(call_, f, at.F_OFFSET))
+            store(line, at.POSTED_OFFSETS + f, field_of(call_, f, at.F_OFFSET))
         store_release(line, epoch)  # behind the stores of line and staging, and the loads of the exchange before
         if not announce(state):
             return at.ENDED
@@ -230,13 +115,13 @@ def _begin(state, call_):
             for f in range(n_fields):
                 if not requests and not (unchanged >> f) & 1:
                     first = load(neighbour, at.M_ROWS) + f * pieces
-                    _copy(state, call_, first, pieces, _field(call_, f, at.F_ADDRESS), buffer)
+                    _copy(state, call_, first, pieces, field_of(call_, f, at.F_ADDRESS), buffer)
             store(buffer, at.POSTED_EPOCH, epoch)
         if not requests:
             requests, count = load(state, at.REQUESTS_OUT), load(state, at.COUNT_OUT)
         store(state, at.SENDING, requests)
         store(state, at.COUNT_SENDING, count)
-        if not _start_messages(state, requests, count):
+        if not start_all(state, requests, count):
             return at.ENDED
     return at.FINE
 
@@ -261,7 +146,7 @@ def _arrive(state):
             culprit = 1
             _write_text(line + load(state, at.LINE_TEXT), load(state, at.TEXT))
     if load(state, at.N_RECEIVES):
-        if _wait_for_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN), 0) != at.FINE:
+        if wait_for_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN), 0) != at.FINE:
             return at.ENDED
         for i in range(load(state, at.N_RECEIVES)):
             neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
@@ -295,22 +180,22 @@ def _land(state):
             offset = load(line, at.POSTED_OFFSETS + f)
             first = load(source, at.S_ROWS) + f * pieces
             if offset >= 0 and load(source, at.S_SEGMENT) >= 0:
-                _copy(state, call_, first, pieces, load(source, at.S_SEGMENT) + offset, _field(call_, f, at.F_INTO))
+                _copy(state, call_, first, pieces, load(source, at.S_SEGMENT) + offset, field_of(call_, f, at.F_INTO))
             else:
                 first += n_fields * pieces
                 staging = load(source, at.S_STAGING) + odd * load(source, at.S_STAGING_BYTES)
-                _copy(state, call_, first, pieces, staging, _field(call_, f, at.F_INTO))
+                _copy(state, call_, first, pieces, staging, field_of(call_, f, at.F_INTO))
     for i in range(load(state, at.N_RECEIVES)):
         neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
         buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
         for f in range(n_fields):
             if not (load(buffer, at.POSTED_UNCHANGED) >> f) & 1:
                 first = load(neighbour, at.M_ROWS) + f * pieces
-                _copy(state, call_, first, pieces, buffer, _field(call_, f, at.F_INTO))
+                _copy(state, call_, first, pieces, buffer, field_of(call_, f, at.F_INTO))
     for f in range(n_fields):
-        into = _field(call_, f, at.F_INTO)
+        into = field_of(call_, f, at.F_INTO)
         first = load(state, at.OWN) + f * load(state, at.N_OWN)
-        _copy(state, call_, first, load(state, at.N_OWN), _field(call_, f, at.F_ADDRESS), into)
+        _copy(state, call_, first, load(state, at.N_OWN), field_of(call_, f, at.F_ADDRESS), into)
         first = load(state, at.FILL) + f * load(state, at.N_FILL)
         _copy(state, call_, first, load(state, at.N_FILL), load(state, at.CONSTANTS), into)
 
@@ -336,7 +221,7 @@ def _part(state):
             if wait_for(state, load(reader, at.R_DONE), epoch, -2 - i) != at.FINE:
                 return at.ENDED
     if load(state, at.N_SENDS):
-        if _wait_for_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING), 1) != at.FINE:
+        if wait_for_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING), 1) != at.FINE:
             return at.ENDED
     store(state, at.PHASE, at.IDLE)
     return at.REFUSED_BY if load(state, at.CULPRIT) or load(state, at.REFUSED) else at.FINE
@@ -347,12 +232,12 @@ def _poke(state):
     """Lets messages progress; 1 when the next part would wait for nothing."""
     phase, epoch, ready = load(state, at.PHASE), load(state, at.EPOCH), 1
     if phase != at.IDLE and load(state, at.N_SENDS):
-        sent = _test_messages(state, load(state, at.SENDING), load(state, at.COUNT_SENDING))
+        sent = test_all(state, load(state, at.SENDING), load(state, at.COUNT_SENDING))
         if phase == at.LEFT and sent == 0:
             ready = 0
     if phase == at.BEGUN:
         if load(state, at.N_RECEIVES):
-            if _test_messages(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) == 0:
+            if test_all(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)) == 0:
                 ready = 0
         for i in range(load(state, at.N_SOURCES)):
             source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
@@ -380,7 +265,7 @@ def _course(what, state, call_):
             return code
     code = at.FINE
     if what & at.LAND and load(state, at.PHASE) == at.ARRIVED:
-        if _still_there(state, load(state, at.CALL)):
+        if is_unchanged(state, load(state, at.CALL)):
             _land(state)
         else:
             store(state, at.MISSED, load(state, at.EPOCH))

@@ -19,7 +19,7 @@ from spmd_grid.kernels.address import copy_at, load, store, store_release
 from spmd_grid.kernels.compiled import inner, kernel
 from spmd_grid.kernels.copy.boxes import copy_address, move
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.course import announce, wait_for
+from spmd_grid.kernels.protocol.waits import announce, wait_for
 
 __all__ = ["call_roll", "copy_table", "depart", "meet"]
 

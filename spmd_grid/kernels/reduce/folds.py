@@ -13,7 +13,7 @@ import numpy as np
 
 from spmd_grid.errors import DTypeError, ReductionError, ShapeError
 from spmd_grid.kernels import reference
-from spmd_grid.kernels.copy.tables import address_of
+from spmd_grid.kernels.array_object import address_of
 from spmd_grid.reduction_kind import KINDS
 
 __all__ = ["COMPILED_FROM", "fold", "fold_addresses", "supports"]

@@ -1,0 +1,101 @@
+"""Waits of the compiled protocols: for words that other processes store, and for messages.
+
+A wait polls, then gives way to other threads, then lets the interpreter run (``ON_WAIT``), which may give it up.
+"""
+
+from __future__ import annotations
+
+import numba  # noqa: F401 - first of all: see compiled.py
+
+from spmd_grid.kernels.address import (
+    call,
+    complete_messages,
+    give_way,
+    load,
+    load_acquire,
+    pause,
+    start_messages,
+    store,
+)
+from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.protocol import slots as at
+
+__all__ = ["announce", "start_all", "test_all", "wait_for", "wait_for_messages"]
+
+
+@inner
+def _look_around(state, address, value, member):
+    """Lets the interpreter see to other things in a long wait; False where the wait is given up.
+
+    What the function gives does not tell: where a signal's handler raises before its first step, it gives anything.
+    """
+    store(load(state, at.WENT_ON), 0, 0)
+    call(load(state, at.ON_WAIT), address, value, member)
+    return load(load(state, at.WENT_ON), 0) == 1
+
+
+@inner
+def wait_for(state, address, value, member):
+    """Waits until the word at ``address`` is at least ``value``; FINE, or ENDED where the wait was given up."""
+    while True:
+        for _ in range(load(state, at.POLLS)):
+            if load_acquire(address) >= value:
+                return at.FINE
+            pause()
+        for _ in range(load(state, at.YIELDS)):
+            if load_acquire(address) >= value:
+                return at.FINE
+            give_way()
+        if load_acquire(address) >= value:
+            return at.FINE
+        if not _look_around(state, address, value, member):
+            return at.ENDED
+
+
+@inner
+def _went_on(state):
+    """Whether the callback that was called last has come to its end; True of functions of MPI."""
+    return not load(state, at.CALLS_BACK) or load(load(state, at.WENT_ON), 0) == 1
+
+
+@inner
+def start_all(state, requests, count):
+    """Whether all have been started."""
+    store(load(state, at.WENT_ON), 0, 0)
+    return start_messages(load(state, at.START_MESSAGES), count, requests) == 0 and _went_on(state)
+
+
+@inner
+def test_all(state, requests, count):
+    """1 when all are complete, 0 when not, negative on failure."""
+    flag = load(state, at.FLAG)
+    store(load(state, at.WENT_ON), 0, 0)
+    if complete_messages(load(state, at.TEST_MESSAGES), count, requests, flag, load(state, at.STATUSES)) != 0:
+        return -1
+    return load(flag, 0) if _went_on(state) else -1
+
+
+@inner
+def wait_for_messages(state, requests, count, outgoing):
+    while True:
+        for _ in range(load(state, at.POLLS)):
+            done = test_all(state, requests, count)
+            if done != 0:
+                return at.FINE if done > 0 else at.ENDED
+        for _ in range(load(state, at.YIELDS)):
+            done = test_all(state, requests, count)
+            if done != 0:
+                return at.FINE if done > 0 else at.ENDED
+            give_way()
+        if not _look_around(state, 0, requests, outgoing):
+            return at.ENDED
+
+
+@inner
+def announce(state):
+    """Wakes those that may wait for what was posted, where somebody must; False where a signal came in between."""
+    if load(state, at.ON_POST):
+        store(load(state, at.WENT_ON), 0, 0)
+        call(load(state, at.ON_POST), 0, 0, 0)
+        return load(load(state, at.WENT_ON), 0) == 1
+    return True
