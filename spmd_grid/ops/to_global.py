@@ -1,26 +1,30 @@
-"""to_global: everybody's core at its place in the global array."""
+"""to_global: assemble the global array from the cores of all members."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
 from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import root_index
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.shape_rules import same_dtype
 from spmd_grid.ops.movement.box_moves import Movement
+from spmd_grid.typing import MultiIndex
 
 __all__ = ["assemble"]
 
 
 class Assemble(Operation):
-    """Everybody's core at its place in the global array; the first copy of each is taken."""
+    """Assemble the global array from the members' cores, each from the first member that holds a copy of it."""
 
     name = "to_global"
 
-    def prepare(self, grid, axes, layout, root) -> dict:
+    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], layout: Layout, root: Any) -> dict[str, Any]:
         return {"layout": layout, "root": None if root is None else root_index(self.name, grid, axes, root)}
 
     def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
@@ -49,7 +53,8 @@ class Assemble(Operation):
         )
         return Movement(call, facts, transfer, layout.global_shape if mine else None, dtype, False)
 
-    def _contributes(self, layout: Layout, coords) -> bool:
+    def _contributes(self, layout: Layout, coords: MultiIndex) -> bool:
+        """Whether the device at ``coords`` sends its core."""
         return layout.is_owner(coords) and all(coords[axis] == 0 for axis in layout.sharding.partial_axes)
 
 

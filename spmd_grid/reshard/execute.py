@@ -18,8 +18,9 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.kernels import address_of
 from spmd_grid.ops.calls.arguments import as_array, check_output, gate_of, hashable
-from spmd_grid.ops.calls.collective import CollectiveCall, Opening, Operation, keep_call
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation, keep_call
 from spmd_grid.ops.calls.compare import AgreePlan
+from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.plan import Plan, check_options, digest_of, plan_reshard
