@@ -17,7 +17,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import check_extents, check_out, concatenated_shape, same_dtype
+from spmd_grid.ops.calls.shape_rules import check_extents, check_out, concatenated_shape, same_dtype, shape_of
 from spmd_grid.ops.movement.box_moves import Movement
 from spmd_grid.typing import GridAxes
 
@@ -107,11 +107,11 @@ def resolve_gather(name: str, call: CollectiveCall, facts: list[Facts], root: in
     mine = comm.rank in receivers
     receives, start = [], 0
     for peer, fact in enumerate(facts if mine else ()):
-        source = Box.from_shape(fact.shape)
+        source = Box.from_shape(shape_of(fact))
         if not source.is_empty:
             receives.append(Receive(peer, source, source.shift([start if d == axis else 0 for d in range(len(shape))])))
-        start += fact.shape[axis]
-    source = Box.from_shape(facts[comm.rank].shape)
+        start += source.shape[axis]
+    source = Box.from_shape(shape_of(facts[comm.rank]))
     transfer = Transfer(
         pattern="all_gather" if root is None else "gather",
         rank=comm.rank,

@@ -14,7 +14,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import ReductionLike, as_dtype
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import check_out, equal_shapes, same_dtype
+from spmd_grid.ops.calls.shape_rules import check_out, dtype_of, equal_shapes, same_dtype
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.reduction_kind import as_reduction, result_dtype
 from spmd_grid.typing import GridAxes
@@ -121,7 +121,7 @@ class AllReduce(Reducing):
 
     def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Reduction:
         self.check(call, facts)
-        check_out(self.name, facts, [facts[0].shape] * len(facts), facts[0].dtype, call.label)
+        check_out(self.name, facts, [facts[0].shape] * len(facts), dtype_of(facts[0]), call.label)
         return Reduction(call, facts, call.args.reduction)
 
 

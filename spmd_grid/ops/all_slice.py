@@ -49,10 +49,11 @@ class AllSlice:
         check_grid(self.name, grid)
         axes = as_grid_axes(self.name, grid, grid_axes)
         axis = as_tensor_axis(self.name, "slice_axis", slice_axis)
-        x = as_array(self.name, x)
+        x, coords = as_array(self.name, x), grid.coords
+        assert coords is not None  # `check_grid` has refused processes outside the grid
         check_axis(self.name, "slice_axis", axis, x.ndim, f"rank {grid.rank} {grid.coords}")
         sizes = grid.grid.grid_shape(axes) if axes else ()
-        start, stop = block_interval(x.shape[axis], sizes, [grid.coords[a] for a in axes])
+        start, stop = block_interval(x.shape[axis], sizes, [coords[a] for a in axes])
         part = x[(slice(None),) * axis + (slice(start, stop),)]
         if out is None:
             return part.copy()

@@ -17,7 +17,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import all_to_all_shapes, check_extents, check_out, cut_box, same_dtype
+from spmd_grid.ops.calls.shape_rules import all_to_all_shapes, check_extents, check_out, cut_box, same_dtype, shape_of
 from spmd_grid.ops.movement.box_moves import Movement
 from spmd_grid.typing import GridAxes
 
@@ -107,11 +107,12 @@ class AllToAll(Operation):
         shapes = all_to_all_shapes(self.name, facts, split, concat, call.sizes, call.label)
         check_extents(self.name, facts, concat, call.args.extents, call.label)
         check_out(self.name, facts, shapes, dtype, call.label)
-        own = facts[comm.rank].shape
+        given = [shape_of(fact) for fact in facts]
+        own = given[comm.rank]
         sends = [Send(peer, cut_box(own, split, call.sizes, peer)) for peer in range(comm.size)]
         receives, start = [], 0
-        for peer, fact in enumerate(facts):
-            piece = cut_box(fact.shape, split, call.sizes, comm.rank)
+        for peer, shape in enumerate(given):
+            piece = cut_box(shape, split, call.sizes, comm.rank)
             target = Box.from_shape(piece.shape).shift([start if d == concat else 0 for d in range(len(own))])
             receives.append(Receive(peer, piece, target))
             start += piece.shape[concat]
@@ -123,9 +124,9 @@ class AllToAll(Operation):
             target_shape=shapes[comm.rank],
             sends=tuple(send for send in sends if not send.box.is_empty),
             receives=tuple(receive for receive in receives if not receive.box.is_empty),
-            volume=sum(Box.from_shape(fact.shape).size for fact in facts),
+            volume=sum(prod(shape) for shape in given),
         )
-        in_runs = all(prod(fact.shape[:split]) == 1 for fact in facts) and all(prod(s[:concat]) == 1 for s in shapes)
+        in_runs = all(prod(s[:split]) == 1 for s in given) and all(prod(s[:concat]) == 1 for s in shapes)
         return Movement(call, facts, transfer, shapes[comm.rank], dtype, in_runs)
 
 

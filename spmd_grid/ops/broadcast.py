@@ -15,7 +15,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import hashable, root_index
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import check_out
+from spmd_grid.ops.calls.shape_rules import check_out, dtype_of, shape_of
 from spmd_grid.ops.movement.box_moves import Movement
 from spmd_grid.typing import GridAxes
 
@@ -86,7 +86,7 @@ class Broadcast(Operation):
 
     def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         comm, root = call.comm, call.args.root
-        shape, dtype = facts[root].shape, facts[root].dtype
+        shape, dtype = shape_of(facts[root]), dtype_of(facts[root])
         check_out(self.name, facts, [shape] * comm.size, dtype, call.label)
         whole = Box.from_shape(shape)
         is_root = comm.rank == root

@@ -14,7 +14,7 @@ from spmd_grid.ops.all_reduce import Reducing
 from spmd_grid.ops.calls.arguments import ReductionLike, hashable, root_index
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import check_out
+from spmd_grid.ops.calls.shape_rules import check_out, dtype_of
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.typing import GridAxes
 
@@ -93,7 +93,7 @@ class Reduce(Reducing):
         self.check(call, facts)
         root = call.args.root
         shapes = [facts[0].shape if i == root else None for i in range(len(facts))]
-        check_out(self.name, facts, shapes, facts[0].dtype, call.label)
+        check_out(self.name, facts, shapes, dtype_of(facts[0]), call.label)
         return Reduction(call, facts, call.args.reduction, root=root)
 
 

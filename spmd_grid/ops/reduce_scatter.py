@@ -14,7 +14,7 @@ from spmd_grid.ops.all_reduce import Reducing
 from spmd_grid.ops.calls.arguments import ReductionLike, as_scatter_axis
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes
+from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes, dtype_of, shape_of
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.typing import GridAxes
 
@@ -98,8 +98,10 @@ class ReduceScatter(Reducing):
 
     def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Reduction:
         self.check(call, facts)
-        blocks = cut_boxes(self.name, facts[0].shape, call.args.scatter_axis, "scatter_axis", call.sizes, call.label(0))
-        check_out(self.name, facts, [block.shape for block in blocks], facts[0].dtype, call.label)
+        blocks = cut_boxes(
+            self.name, shape_of(facts[0]), call.args.scatter_axis, "scatter_axis", call.sizes, call.label(0)
+        )
+        check_out(self.name, facts, [block.shape for block in blocks], dtype_of(facts[0]), call.label)
         return Reduction(call, facts, call.args.reduction, blocks=blocks)
 
 

@@ -16,7 +16,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_scatter_axis, hashable, root_index
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes
+from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes, dtype_of, shape_of
 from spmd_grid.ops.movement.box_moves import Movement
 from spmd_grid.typing import GridAxes
 
@@ -98,7 +98,7 @@ class Scatter(Operation):
 
     def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         comm, axis, root = call.comm, call.args.scatter_axis, call.args.root
-        shape, dtype = facts[root].shape, facts[root].dtype
+        shape, dtype = shape_of(facts[root]), dtype_of(facts[root])
         blocks = cut_boxes(self.name, shape, axis, "scatter_axis", call.sizes, call.label(root))
         check_out(self.name, facts, [block.shape for block in blocks], dtype, call.label)
         mine = blocks[comm.rank]

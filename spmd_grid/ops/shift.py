@@ -16,7 +16,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import check_out
+from spmd_grid.ops.calls.shape_rules import check_out, dtype_of, shape_of
 from spmd_grid.ops.movement.box_moves import Movement
 from spmd_grid.typing import Axis, GridAxes, Shape
 
@@ -117,14 +117,14 @@ class Shift(Operation):
         for member, (shape, dtype) in enumerate(incoming):
             if sources[member] is None and call.args.fill is not None:
                 _check_fill(call.args.fill, dtype, call.label(member))
-            check_out(
-                self.name, facts[member : member + 1], [shape], dtype, lambda _, member=member: call.label(member)
-            )
+            check_out(self.name, facts[member : member + 1], [shape], dtype, lambda _: call.label(member))  # noqa: B023
         target = self._neighbor(call, comm.rank, call.args.offset)
-        own = Box.from_shape(facts[comm.rank].shape)
+        own = Box.from_shape(shape_of(facts[comm.rank]))
         shape, dtype = incoming[comm.rank]
         source = sources[comm.rank]
-        whole = None if source is None else Box.from_shape(shape)
+        receives: tuple[Receive, ...] = ()
+        if source is not None and not (whole := Box.from_shape(shape_of(facts[source]))).is_empty:
+            receives = (Receive(source, whole, whole),)
         transfer = Transfer(
             pattern="pairwise",
             rank=comm.rank,
@@ -132,7 +132,7 @@ class Shift(Operation):
             source_shape=own.shape,
             target_shape=shape,
             sends=() if target is None or own.is_empty else (Send(target, own),),
-            receives=() if whole is None or whole.is_empty else (Receive(source, whole, whole),),
+            receives=receives,
             volume=0,
         )
         return Movement(call, facts, transfer, shape, dtype, True, fill=call.args.fill if source is None else None)
@@ -153,8 +153,8 @@ def _sign(fill: Any) -> str | None:
 def _incoming(facts: list[Facts], member: int, source: int | None, fill: Any) -> tuple[Shape | None, np.dtype]:
     """Shape (None: no result) and dtype of a member's result."""
     if source is not None:
-        return facts[source].shape, facts[source].dtype
-    return (None if fill is None else facts[member].shape), facts[member].dtype
+        return facts[source].shape, dtype_of(facts[source])
+    return (None if fill is None else facts[member].shape), dtype_of(facts[member])
 
 
 def _check_fill(fill: Any, dtype: np.dtype, member: str) -> None:

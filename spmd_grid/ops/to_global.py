@@ -12,7 +12,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import root_index
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
-from spmd_grid.ops.calls.shape_rules import same_dtype
+from spmd_grid.ops.calls.shape_rules import same_dtype, shape_of
 from spmd_grid.ops.movement.box_moves import Movement
 from spmd_grid.typing import MultiIndex
 
@@ -28,7 +28,8 @@ class Assemble(Operation):
         return {"layout": layout, "root": None if root is None else root_index(self.name, grid, axes, root)}
 
     def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
-        comm, layout, root = call.comm, call.args.layout, call.args.root
+        comm, layout, root, own_coords = call.comm, call.args.layout, call.args.root, call.grid.coords
+        assert own_coords is not None  # `check_grid` has refused processes outside the grid
         dtype = same_dtype(self.name, facts, call.label)
         receivers = range(comm.size) if root is None else [root]
         receives = []
@@ -37,8 +38,8 @@ class Assemble(Operation):
             box = layout.core_box(coords)
             if self._contributes(layout, coords) and not box.is_empty:
                 receives.append(Receive(member, Box.from_shape(box.shape), box))
-        own = Box.from_shape(facts[comm.rank].shape)
-        sends = self._contributes(layout, call.grid.coords) and not own.is_empty
+        own = Box.from_shape(shape_of(facts[comm.rank]))
+        sends = self._contributes(layout, own_coords) and not own.is_empty
         mine = comm.rank in receivers
         transfer = Transfer(
             pattern="all_gather" if root is None else "gather",

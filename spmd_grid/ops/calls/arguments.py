@@ -129,7 +129,7 @@ def as_scalar(op: str, what: str, value: Any, dtype: np.dtype) -> np.ndarray:
 
 def root_index(op: str, grid: ProcessGrid, axes: tuple[int, ...], device: Any, what: str = "root") -> int:
     """The member that a device is, given by its coordinates along ``axes``."""
-    return in_group_index(grid, axes, device, f"{op}: {what}")
+    return in_group_index(grid.grid, axes, device, f"{op}: {what}")
 
 
 def as_array(op: str, x: Any) -> np.ndarray:

@@ -83,7 +83,7 @@ class CollectiveCall:
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm, path)
-        self.meeting: Meeting | None = None
+        self.meeting: Meeting = None  # type: ignore[assignment]  # `agree` sets it before anything reads it
         if self.path is MIXED and kind.endswith("start"):  # started operations send messages
             self.path = INLINE
         self._lets_read = self.path in (DIRECT, MIXED) and not kind.endswith("start") and kind != "plan"
@@ -105,7 +105,9 @@ class CollectiveCall:
 
     def label(self, member: int) -> str:
         """Name a member as the user knows it: ``rank 3 (1, 0)``."""
-        device = group_members(self.grid.grid, self.grid.coords, self.axes)[member]
+        coords = self.grid.coords
+        assert coords is not None  # `check_grid` has refused processes outside the grid
+        device = group_members(self.grid.grid, coords, self.axes)[member]
         return f"rank {self.grid.grid.process(device)} {self.grid.grid.multi_index(device)}"
 
     def opening_for(self, x: Any, out: Any) -> tuple[Opening, np.ndarray | None]:

@@ -313,7 +313,7 @@ def _checked(op: str, shape: Sequence[int] | None, dtype: np.typing.DTypeLike | 
     """Check and normalise the shape and dtype of a plan's arrays."""
     try:
         template = np.empty(0, dtype)
-        extents = np.broadcast_to(np.empty(()), shape).shape
+        extents = np.broadcast_to(np.empty(()), shape).shape  # type: ignore[arg-type]  # None is refused here
     except TypeError as error:
         raise DTypeError(f"{op}.plan: shape={shape!r}, dtype={dtype!r}; {error}") from None
     except ValueError as error:

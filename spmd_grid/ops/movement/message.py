@@ -48,6 +48,7 @@ _SEPARATOR = "\x1f"  # between columns of text
 def send_array(call: MessageCall, x: np.ndarray) -> Iterator[list]:
     """Send ``x`` to the call's peer, in steps that do not wait."""
     comm, facts = call.comm, Facts(x.shape, x.dtype)
+    assert call.peer is not None  # only receivers may name any member
     frame, bodies, number = _frame(comm, PLAIN, encode_facts(facts))
     if facts.fits_inline:
         frame[HEADER_BYTES : HEADER_BYTES + facts.nbytes] = x.tobytes()
@@ -64,6 +65,7 @@ def send_array(call: MessageCall, x: np.ndarray) -> Iterator[list]:
 
 def send_error(call: MessageCall, error: SpmdError) -> Iterator[list]:
     """Send ``error`` in place of an array, so that the receiver raises it; then raise it here too."""
+    assert call.peer is not None
     frame, bodies, _ = _frame(call.comm, ERROR, encode_error(error))
     yield call.comm.isend_message(frame, bodies, call.peer)
     raise error
@@ -104,7 +106,7 @@ def receive_array(call: MessageCall, out: np.ndarray | None, traced: bool = Fals
     comm, frame = call.comm, bytearray(MESSAGE_FRAME_BYTES)
     recorder = comm.process.recorder
     checks = recorder is not None and recorder.check
-    where = _call_site(recorder) if checks else ""
+    where = "" if recorder is None or not checks else _call_site(recorder)
     request = comm.irecv_frame(frame, call.peer)
     yield [request]
     kind, length, number = read_prefix(frame)
@@ -123,6 +125,7 @@ def receive_array(call: MessageCall, out: np.ndarray | None, traced: bool = Fals
         if group != call.group and any(group):
             problem = mismatch(in_columns([_sender_columns(frame), (call.title, call.grid, f" at {where}")]))
     facts = decode_facts(body)
+    assert facts.shape is not None and facts.dtype is not None
     if problem is None and out is not None:
         problem = _misfit(out, facts, frame)
     # The message is received in any case: its sender may be waiting for that.
