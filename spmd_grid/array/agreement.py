@@ -43,7 +43,7 @@ def agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layo
 
     Collective over the grid.  Where ``make`` raises on one process, all processes raise.
     """
-    call = _AGREEMENTS[op]._find(grid, all_axes(grid), (layout,), thread_name=grid.process.gate.thread_name())
+    call = _AGREEMENTS[op].find_call(grid, all_axes(grid), (layout,), thread_name=grid.process.gate.thread_name())
     array: np.ndarray | None = None
     cause: Exception | None = None
     try:
@@ -55,7 +55,7 @@ def agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layo
         cause = error
         opening = call.refusal(call.blame(ShapeError(f"{op}: {type(error).__name__}: {error}")))
     try:
-        call.open_by_itself(opening, array)
+        call.agree_by_itself(opening, array)
     except SpmdError as error:
         raise error from cause
     assert array is not None, "a refusal raises on every process, this one included"

@@ -70,7 +70,7 @@ class ShardedArray(ComputingArray):
     @classmethod
     def _from_global(cls, array: ArrayLike, sharding: Sharding, grid: ProcessGrid, name: str | None) -> ShardedArray:
         check_sharding("from_global", sharding, grid)
-        compared: np.ndarray = compare_array._run(array, grid, all_axes(grid), (sharding,))
+        compared: np.ndarray = compare_array.run_in_gate(array, grid, all_axes(grid), (sharding,))
         layout, coords = Layout(sharding, compared.shape), grid.own_coords
         local = allocate_local("from_global", layout, compared.dtype, grid, zeroed=True)
         inside = layout.local_box(coords).intersect(layout.domain_box)
@@ -319,8 +319,8 @@ class ShardedArray(ComputingArray):
         core = self.core
         if self.sharding.partial_axes:
             reduction = self.sharding.partial_kind, None
-            core = all_reduce._run(core, self._grid, self.sharding.partial_axes, reduction)
-        return assemble._run(core, self._grid, all_axes(self._grid), (self._layout, hashable(root)))
+            core = all_reduce.run_in_gate(core, self._grid, self.sharding.partial_axes, reduction)
+        return assemble.run_in_gate(core, self._grid, all_axes(self._grid), (self._layout, hashable(root)))
 
     def __repr__(self) -> str:
         return (

@@ -66,7 +66,7 @@ def _run(
     results = list(found) if isinstance(found, tuple) else [found]
     axes = splits.axes_of_reductions(interface)
     if axes:
-        results = [all_reduce._run(np.asarray(each), grid, axes, (application.kind, None)) for each in results]
+        results = [all_reduce.run_in_gate(np.asarray(each), grid, axes, (application.kind, None)) for each in results]
     if application.finish is not None:
         results = [application.finish(each) for each in results]
     if out is not None:

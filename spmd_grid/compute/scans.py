@@ -39,7 +39,7 @@ def _scan(function: Callable, combine: np.ufunc, a: Any, axis: int, dtype: Any) 
     axes = sharding.axes_of(axis)
     if axes:
         total = combine.reduce(core, axis=axis, dtype=block.dtype, keepdims=True)
-        totals = all_gather._run(np.ascontiguousarray(total), grid, axes, (axis, None))
+        totals = all_gather.run_in_gate(np.ascontiguousarray(total), grid, axes, (axis, None))
         before = np.moveaxis(totals, axis, 0)[: _index(grid, axes)]
         block = combine(
             block, np.expand_dims(combine.reduce(before, axis=0, dtype=block.dtype), axis), dtype=block.dtype

@@ -1,1 +1,1 @@
-"""The operations of the dialect, one file each; `signatures` holds their rules of shape, without data."""
+"""The operations of the dialect, one file each; their rules of shape are in `calls.shape_rules`."""

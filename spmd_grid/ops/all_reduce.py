@@ -1,57 +1,64 @@
-"""all_reduce: the group's arrays combined element by element, on every device."""
+"""all_reduce: combine the group's arrays element by element, on every device."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from spmd_grid.errors import DTypeError, ReductionError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.requests import Request
-from spmd_grid.ops.calls.arguments import as_dtype
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.arguments import ReductionLike, as_dtype
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import check_out, equal_shapes, same_dtype
+from spmd_grid.ops.calls.shape_rules import check_out, dtype_of, equal_shapes, same_dtype
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.reduction_kind import as_reduction, result_dtype
+from spmd_grid.typing import GridAxes
 
 __all__ = ["Reducing", "all_reduce"]
 
 
 class Reducing(Operation):
-    """What the reducing operations share: the reduction, the result's dtype, equal arrays on all devices."""
+    """Base of the reducing operations: checks the reduction, converts to the result's dtype, compares shapes."""
 
-    wants_contiguous = True
+    needs_contiguous = True
 
-    def prepare_reduction(self, reduction, dtype) -> dict:
+    def prepare_reduction(self, reduction: Any, dtype: Any) -> dict[str, Any]:
+        """Check the reduction and the requested dtype."""
         try:
             return {"reduction": as_reduction(reduction), "dtype": as_dtype(self.name, dtype)}
         except ReductionError as error:
             raise ReductionError(f"{self.name}: {error}") from None
 
-    def convert(self, call: Call, x: np.ndarray) -> np.ndarray:
-        """x in the dtype of the result, C-contiguous; converted before anything is combined."""
+    def convert(self, call: CollectiveCall, x: np.ndarray) -> np.ndarray:
+        """Convert x to the dtype of the result, C-contiguous, before anything is combined."""
         try:
             dtype = result_dtype(call.args.reduction, x.dtype, call.args.dtype)
         except DTypeError as error:
             raise DTypeError(f"{self.name}: {error}") from None
         if x.dtype == dtype:
             return x if x.flags.c_contiguous else x.copy("C")
-        with np.errstate(all="ignore"):  # a warning on one member, made an error, would strand the others
+        with np.errstate(all="ignore"):  # a warning that is an error on one member would leave the others waiting
             return x.astype(dtype, order="C")
 
-    def check(self, call: Call, facts: list[Facts]) -> None:
+    def check(self, call: CollectiveCall, facts: list[Facts]) -> None:
+        """Refuse arrays of different shapes or dtypes."""
         equal_shapes(self.name, facts, call.label)
         same_dtype(self.name, facts, call.label)
 
 
 class AllReduce(Reducing):
-    """Combines the group's arrays element by element and gives the result to every device, with equal bits.
+    """Combine the group's arrays element by element; every device gets the result, with equal bits.
 
-    Collective over ``grid_axes``.  ``x``: any shape (0-d too), equal on all devices of the group.  ``reduction``: sum,
-    max, min, product, average, bitwise_and, bitwise_or, bitwise_xor with the meaning of numpy's ufuncs, or an
-    associative callable of two arrays (called on whole arrays, in group order, on every device).  The values are
-    converted to ``dtype`` first; by default that is x's own, and float64 for an average of integers or bool.  Result:
-    a new array of x's shape, or ``out``.
+    Collective over ``grid_axes`` (None: all axes of the grid, in order).  ``x``: any shape (0-d too), equal on all
+    devices of the group.  ``reduction``: sum, max, min, product, average, bitwise_and, bitwise_or, bitwise_xor with the
+    meaning of numpy's ufuncs, or an associative callable of two arrays (called on whole arrays, in group order, on
+    every device).  The values are converted to ``dtype`` first; the default is x's own, and float64 for an average of
+    integers or bool.  Result: a new array of x's shape, or ``out``.
 
     Two messages of about ``x.nbytes / G`` per pair of devices in a group of G; small arrays travel with the header.
 
@@ -63,29 +70,58 @@ class AllReduce(Reducing):
     ...     return sg.all_reduce(np.array([grid.rank, -grid.rank]), grid, [0], "max").tolist()
     >>> sg.run_spmd(body, ranks=4)
     [[2, 0], [3, -1], [2, 0], [3, -1]]
+    >>> sg.run_spmd(lambda: int(sg.all_reduce(1, sg.init_grid((2, 2)))), ranks=4)
+    [4, 4, 4, 4]
     """
 
     name = "all_reduce"
 
-    def __call__(self, x, grid, grid_axes, reduction="sum", dtype=None, *, out=None):
+    def __call__(
+        self,
+        x: np.typing.ArrayLike,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None = None,
+        reduction: ReductionLike = "sum",
+        dtype: np.typing.DTypeLike | None = None,
+        *,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
         return self._operate(x, grid, grid_axes, (reduction, dtype), out)
 
-    def start(self, x, grid, grid_axes, reduction="sum", dtype=None, *, out=None) -> Request:
-        """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
+    def start(
+        self,
+        x: np.typing.ArrayLike,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None = None,
+        reduction: ReductionLike = "sum",
+        dtype: np.typing.DTypeLike | None = None,
+        *,
+        out: np.ndarray | None = None,
+    ) -> Request:
+        """Start the operation; ``wait()`` of the request returns the result.  Do not change x until then."""
         return self._begin(x, grid, grid_axes, (reduction, dtype), out)
 
     def plan(
-        self, grid, shape, dtype, grid_axes, reduction="sum", result_dtype=None, *, path=None, name=None
+        self,
+        grid: ProcessGrid,
+        shape: Sequence[int],
+        dtype: np.typing.DTypeLike,
+        grid_axes: GridAxes | None = None,
+        reduction: ReductionLike = "sum",
+        result_dtype: np.typing.DTypeLike | None = None,
+        *,
+        path: str | None = None,
+        name: str | None = None,
     ) -> OperationPlan:
-        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        """Prepare the operation for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
         return self._plan(grid, shape, dtype, grid_axes, (reduction, result_dtype), path, name)
 
-    def prepare(self, grid, axes, reduction, dtype) -> dict:
+    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], reduction: Any, dtype: Any) -> dict[str, Any]:
         return self.prepare_reduction(reduction, dtype)
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Reduction:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Reduction:
         self.check(call, facts)
-        check_out(self.name, facts, [facts[0].shape] * len(facts), facts[0].dtype, call.label)
+        check_out(self.name, facts, [facts[0].shape] * len(facts), dtype_of(facts[0]), call.label)
         return Reduction(call, facts, call.args.reduction)
 
 

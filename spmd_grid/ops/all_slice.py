@@ -1,24 +1,29 @@
-"""all_slice: each device cuts its own block out of its own array."""
+"""all_slice: cut each device's own block out of its own array."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from spmd_grid.errors import OutputError
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.blocks import block_interval
-from spmd_grid.ops.calls.arguments import as_array, as_tensor_axis, check_grid, check_output
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, as_tensor_axis, check_grid, check_output
 from spmd_grid.ops.calls.plan import CallPlan
 from spmd_grid.ops.calls.shape_rules import check_axis
+from spmd_grid.typing import GridAxes
 
 __all__ = ["all_slice"]
 
 
 class AllSlice:
-    """Cuts this device's block out of ``x`` along ``slice_axis``, by the block rule in group order.
+    """Cut this device's block out of ``x`` along ``slice_axis``, by the block rule in group order.
 
     Local: it never communicates, and the devices' arrays need not be equal.  Result: a new array of shape
-    (..., own block's extent along slice_axis, ...), or ``out``.  Several ``grid_axes`` cut one after the other.
+    (..., own block's extent along slice_axis, ...), or ``out``.  Several ``grid_axes`` cut one after the other; None
+    means all axes of the grid, in order.
 
     Raises `AxisError`, `DTypeError` and `OutputError`.
 
@@ -32,14 +37,23 @@ class AllSlice:
 
     name = "all_slice"
 
-    def __call__(self, x, grid, grid_axes, slice_axis, *, out=None) -> np.ndarray:
+    def __call__(
+        self,
+        x: np.typing.ArrayLike,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None,
+        slice_axis: int,
+        *,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
         check_grid(self.name, grid)
-        axes = grid.grid.axes(grid_axes, "all_slice: grid_axes")
+        axes = as_grid_axes(self.name, grid, grid_axes)
         axis = as_tensor_axis(self.name, "slice_axis", slice_axis)
-        x = as_array(self.name, x)
+        x, coords = as_array(self.name, x), grid.coords
+        assert coords is not None  # `check_grid` has refused processes outside the grid
         check_axis(self.name, "slice_axis", axis, x.ndim, f"rank {grid.rank} {grid.coords}")
         sizes = grid.grid.grid_shape(axes) if axes else ()
-        start, stop = block_interval(x.shape[axis], sizes, [grid.coords[a] for a in axes])
+        start, stop = block_interval(x.shape[axis], sizes, [coords[a] for a in axes])
         part = x[(slice(None),) * axis + (slice(start, stop),)]
         if out is None:
             return part.copy()
@@ -52,13 +66,29 @@ class AllSlice:
         out[...] = part
         return out
 
-    def start(self, x, grid, grid_axes, slice_axis, *, out=None) -> Request:
-        """The operation as a request, for uniformity: it is complete at once."""
+    def start(
+        self,
+        x: np.typing.ArrayLike,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None,
+        slice_axis: int,
+        *,
+        out: np.ndarray | None = None,
+    ) -> Request:
+        """Run the operation; the request, which the other operations need, is complete at once."""
         return Request.completed(self(x, grid, grid_axes, slice_axis, out=out))
 
-    def plan(self, grid, shape, dtype, grid_axes, slice_axis) -> CallPlan:
-        """The operation for arrays of ``shape`` and ``dtype``.  Local."""
-        text = f"all_slice(grid_axes={list(grid_axes)}, slice_axis={slice_axis})"
+    def plan(
+        self,
+        grid: ProcessGrid,
+        shape: Sequence[int],
+        dtype: np.typing.DTypeLike,
+        grid_axes: GridAxes | None,
+        slice_axis: int,
+    ) -> CallPlan:
+        """Prepare the operation for arrays of ``shape`` and ``dtype``.  Local."""
+        shown = list(range(grid.ndim) if grid_axes is None else grid_axes)
+        text = f"all_slice(grid_axes={shown}, slice_axis={slice_axis})"
         return CallPlan(
             self.name,
             text,

@@ -1,8 +1,10 @@
-"""shift: every device's array to the device ``offset`` further along one grid axis."""
+"""shift: send every device's array to the device ``offset`` further along one grid axis."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import index
+from typing import Any
 
 import numpy as np
 
@@ -11,20 +13,23 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.requests import Request
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.calls.shape_rules import check_out
+from spmd_grid.ops.calls.shape_rules import check_out, dtype_of, shape_of
 from spmd_grid.ops.movement.box_moves import Movement
+from spmd_grid.typing import Axis, GridAxes, Shape
 
 __all__ = ["shift"]
 
 
 class Shift(Operation):
-    """Sends each device's array from coordinate i to i + ``offset`` along ``shift_axis``, one of ``grid_axes``.
+    """Send each device's array from coordinate i to i + ``offset`` along ``shift_axis``, one of ``grid_axes``.
 
-    Collective over ``grid_axes``.  ``offset`` may be negative.  With ``rotate`` the axis closes to a ring; without, a
-    device that nobody sends to gets an array of x's own shape and dtype filled with ``fill``, or None where no fill
-    is given.  Shapes and dtypes travel with the message and may differ by device.  Result: a new array, or ``out``.
+    Collective over ``grid_axes`` (None: all axes of the grid, in order).  ``offset`` may be negative.  With ``rotate``
+    the axis closes to a ring; without it, a device to which no other sends gets an array of x's own shape and dtype
+    filled with ``fill``, or None without ``fill``.  Shapes and dtypes travel with the message and may differ by device.
+    Result: a new array, or ``out``.
 
     One message of ``x.nbytes`` per device.
 
@@ -41,27 +46,62 @@ class Shift(Operation):
 
     name = "shift"
 
-    def __call__(self, x, grid, grid_axes, shift_axis, offset, rotate=False, fill=None, *, out=None):
+    def __call__(
+        self,
+        x: np.typing.ArrayLike,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None,
+        shift_axis: Axis,
+        offset: int,
+        rotate: bool = False,
+        fill: Any = None,
+        *,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray | None:
         return self._operate(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
 
-    def start(self, x, grid, grid_axes, shift_axis, offset, rotate=False, fill=None, *, out=None) -> Request:
-        """Begins the operation; ``wait()`` gives its result, and x must hold still until then."""
+    def start(
+        self,
+        x: np.typing.ArrayLike,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None,
+        shift_axis: Axis,
+        offset: int,
+        rotate: bool = False,
+        fill: Any = None,
+        *,
+        out: np.ndarray | None = None,
+    ) -> Request:
+        """Start the operation; ``wait()`` of the request returns the result.  Do not change x until then."""
         return self._begin(x, grid, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), out)
 
     def plan(
-        self, grid, shape, dtype, grid_axes, shift_axis, offset, rotate=False, fill=None, *, path=None, name=None
+        self,
+        grid: ProcessGrid,
+        shape: Sequence[int],
+        dtype: np.typing.DTypeLike,
+        grid_axes: GridAxes | None,
+        shift_axis: Axis,
+        offset: int,
+        rotate: bool = False,
+        fill: Any = None,
+        *,
+        path: str | None = None,
+        name: str | None = None,
     ) -> OperationPlan:
-        """The operation made ready for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
+        """Prepare the operation for arrays of ``shape`` and ``dtype``.  Collective, as the operation is."""
         return self._plan(grid, shape, dtype, grid_axes, (shift_axis, offset, rotate, fill, _sign(fill)), path, name)
 
-    def group_axes(self, grid, axes, shift_axis, *rest) -> tuple[int, ...]:
-        """Data moves along ``shift_axis`` only, so its lines are the groups that matter."""
+    def group_axes(self, grid: ProcessGrid, axes: tuple[int, ...], shift_axis: Axis, *rest: Any) -> tuple[int, ...]:
+        """``shift_axis`` alone: data moves only along it."""
         (axis,) = grid.grid.axes([shift_axis], "shift: shift_axis")
         if axis not in axes:
             raise AxisError(f"shift: shift_axis={shift_axis!r} is not among grid_axes={list(axes)}; it must be")
         return (axis,)
 
-    def prepare(self, grid, axes, shift_axis, offset, rotate, fill, sign) -> dict:
+    def prepare(
+        self, grid: ProcessGrid, axes: tuple[int, ...], shift_axis: Any, offset: Any, rotate: Any, fill: Any, sign: Any
+    ) -> dict[str, Any]:
         try:
             number = None if isinstance(offset, (bool, np.bool_)) else index(offset)
         except TypeError:
@@ -70,21 +110,21 @@ class Shift(Operation):
             raise AxisError(f"shift: offset={offset!r}; it must be a whole number of devices")
         return {"shift_axis": axes[0], "offset": number, "rotate": bool(rotate), "fill": fill}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         comm = call.comm
         sources = [self._neighbor(call, member, -call.args.offset) for member in range(comm.size)]
         incoming = [_incoming(facts, member, source, call.args.fill) for member, source in enumerate(sources)]
         for member, (shape, dtype) in enumerate(incoming):
             if sources[member] is None and call.args.fill is not None:
                 _check_fill(call.args.fill, dtype, call.label(member))
-            check_out(
-                self.name, facts[member : member + 1], [shape], dtype, lambda _, member=member: call.label(member)
-            )
+            check_out(self.name, facts[member : member + 1], [shape], dtype, lambda _: call.label(member))  # noqa: B023
         target = self._neighbor(call, comm.rank, call.args.offset)
-        own = Box.from_shape(facts[comm.rank].shape)
+        own = Box.from_shape(shape_of(facts[comm.rank]))
         shape, dtype = incoming[comm.rank]
         source = sources[comm.rank]
-        whole = None if source is None else Box.from_shape(shape)
+        receives: tuple[Receive, ...] = ()
+        if source is not None and not (whole := Box.from_shape(shape_of(facts[source]))).is_empty:
+            receives = (Receive(source, whole, whole),)
         transfer = Transfer(
             pattern="pairwise",
             rank=comm.rank,
@@ -92,36 +132,37 @@ class Shift(Operation):
             source_shape=own.shape,
             target_shape=shape,
             sends=() if target is None or own.is_empty else (Send(target, own),),
-            receives=() if whole is None or whole.is_empty else (Receive(source, whole, whole),),
+            receives=receives,
             volume=0,
         )
         return Movement(call, facts, transfer, shape, dtype, True, fill=call.args.fill if source is None else None)
 
-    def _neighbor(self, call: Call, member: int, offset: int) -> int | None:
-        place = member + offset
+    def _neighbor(self, call: CollectiveCall, member: int, offset: int) -> int | None:
+        """The member ``offset`` further; None beyond the end of the axis."""
+        other = member + offset
         if call.args.rotate:
-            return place % call.comm.size
-        return place if 0 <= place < call.comm.size else None
+            return other % call.comm.size
+        return other if 0 <= other < call.comm.size else None
 
 
-def _sign(fill) -> str | None:
-    """What tells a fill of -0.0 from the equal 0.0, so that prepared calls are not mixed up."""
+def _sign(fill: Any) -> str | None:
+    """A text that differs between the equal fills 0.0 and -0.0, so that their prepared calls are kept apart."""
     return None if fill is None else str(fill)
 
 
-def _incoming(facts: list[Facts], member: int, source: int | None, fill):
-    """Shape (None: no result) and dtype of what a member gets."""
+def _incoming(facts: list[Facts], member: int, source: int | None, fill: Any) -> tuple[Shape | None, np.dtype]:
+    """Shape (None: no result) and dtype of a member's result."""
     if source is not None:
-        return facts[source].shape, facts[source].dtype
-    return (None if fill is None else facts[member].shape), facts[member].dtype
+        return facts[source].shape, dtype_of(facts[source])
+    return (None if fill is None else facts[member].shape), dtype_of(facts[member])
 
 
-def _check_fill(fill, dtype: np.dtype, who: str) -> None:
-    """``fill`` must be a value of the dtype of whoever nobody sends to."""
+def _check_fill(fill: Any, dtype: np.dtype, member: str) -> None:
+    """Refuse a ``fill`` that is no value of ``dtype``, the dtype of a member to which no other sends."""
     try:
         np.empty((), dtype)[...] = fill
     except (TypeError, ValueError, OverflowError) as error:
-        raise DTypeError(f"shift: fill={fill!r} for the array of {who}, of dtype {dtype}; {error}") from None
+        raise DTypeError(f"shift: fill={fill!r} for the array of {member}, of dtype {dtype}; {error}") from None
 
 
 shift = Shift()

@@ -22,6 +22,10 @@ class Traffic(NamedTuple):
     awaits: tuple[int, ...] | None = None
     turn: int | None = None
 
+    def traffic(self) -> Traffic:
+        """This itself, as other movements give their traffic."""
+        return self
+
 
 def group_name(processes: Sequence[int]) -> str:
     """The series of the operations of a group, which all its members begin in the same order.  Local.

@@ -136,16 +136,15 @@ class Member:
 
     def reduce(self, number: int, root: int | None = None) -> None:
         """A reduction by memory; who has a result reads it, and rewrites it before the next round."""
-        from spmd_grid.ops.reduction import reduction
+        from spmd_grid.ops.reduction import slice_folding
 
         self._write(self.array, number)
         self._write(self.result, number + 500)
         has_result = root in (None, self.rank)
         target = Words(self.result) if has_result else None
-        run = reread_function(
-            reduction.Reduction._run_by_memory, {**vars(reduction), "_flat_target": lambda target: (target, None)}
-        )
-        run(self._reduction(reduction.Reduction, root), self.post(LENT, lent=self.array), None, target)
+        kind = slice_folding.SliceFolding
+        run = reread_function(kind.run, {**vars(slice_folding), "flat_target": lambda target: (target, None)})
+        run(self._reduction(kind, root), self.post(LENT, lent=self.array), None, target)
         if has_result:
             for i in range(self.size):
                 total = sum(_cell(rank, number, i) for rank in range(self.size))
@@ -182,17 +181,16 @@ class Member:
 
         meeting = SimpleNamespace(swap=swapped, depart=self.depart, reads_in_place=lambda x: True)
         made = SimpleNamespace(
-            call=SimpleNamespace(meeting=meeting),
-            dtype=np.dtype(np.int64),
+            _call=SimpleNamespace(meeting=meeting),
+            _dtype=np.dtype(np.int64),
             _root=root,
             _own=slice(self.rank, self.rank + 1),
             _addresses=addresses,
             _folding=SimpleNamespace(addresses=folded),
             _parts=SimpleNamespace(of=words_of),
-            _goals=SimpleNamespace(of=words_of),
+            _root_result=SimpleNamespace(of=words_of),
             _spread_copies=SimpleNamespace(run=spread),
         )
-        made._depart = lambda frames: kind._depart(made, frames)
         made._fold_at_root = lambda *args: kind._fold_at_root(made, *args)
         return made
 

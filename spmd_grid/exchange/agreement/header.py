@@ -89,7 +89,7 @@ def decode_facts(body: bytes) -> Facts:
     return Facts(shape, _dtype_of(dtype), out_shape, _dtype_of(out_dtype))
 
 
-def read_prefix(header: bytes) -> tuple[int, int, bytes]:
+def read_prefix(header: bytes | bytearray) -> tuple[int, int, bytes]:
     """Kind, length of the body, fingerprint of the call."""
     return _PREFIX.unpack_from(header)
 

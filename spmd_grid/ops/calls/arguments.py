@@ -1,20 +1,26 @@
-"""Arguments that all processes know alike, checked before anything is sent; and arrays, checked where they are."""
+"""Checks of arguments: those equal on all processes, before anything is sent, and this process's own arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import index
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from spmd_grid.errors import AxisError, DTypeError, GridError, OutputError, ShapeError, SpmdError
 from spmd_grid.grid.groups import in_group_index
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.gate import Gate
+from spmd_grid.typing import GridAxes
 
 __all__ = [
+    "ReductionLike",
     "as_array",
     "as_dtype",
     "as_extents",
+    "as_grid_axes",
     "as_scalar",
     "as_scatter_axis",
     "as_tensor_axis",
@@ -25,21 +31,28 @@ __all__ = [
     "root_index",
 ]
 
+# The name of a reduction, or an associative function of two arrays.
+ReductionLike: TypeAlias = str | ReductionKind | Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-# What numpy may raise where it reads lists, dicts and strings as descriptions of dtypes.  No more: every process must
-# raise alike, so what comes from outside (a time limit's exception) must not be taken for a wrong argument.
-_NUMPYS_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, SyntaxError, RuntimeError)
+# Errors that numpy may raise for a wrong description of a dtype.  No others are caught: an exception that comes from
+# outside (such as that of a time limit) must not be taken for a wrong argument, since every process must raise alike.
+_NUMPY_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, SyntaxError, RuntimeError)
 
 
-def hashable(value):
-    """Lists as tuples, so that the arguments of a call can be looked up."""
+def hashable(value: Any) -> Any:
+    """Convert lists to tuples, so that the arguments of a call can be looked up."""
     if type(value) is list:
         return tuple(value) if list not in map(type, value) else tuple(map(hashable, value))
     return tuple(value.tolist()) if type(value) is np.ndarray and value.ndim == 1 else value
 
 
-def as_tensor_axis(op: str, what: str, axis) -> int:
-    """A tensor axis as a non-negative int."""
+def as_grid_axes(op: str, grid: ProcessGrid, grid_axes: GridAxes | None) -> tuple[int, ...]:
+    """The numbers of ``grid_axes``; None means all axes of the grid, in order."""
+    return tuple(range(grid.ndim)) if grid_axes is None else grid.grid.axes(grid_axes, f"{op}: grid_axes")
+
+
+def as_tensor_axis(op: str, what: str, axis: Any) -> int:
+    """Convert a tensor axis to a non-negative int."""
     try:
         number = None if isinstance(axis, (bool, np.bool_)) else index(axis)
     except TypeError:
@@ -49,8 +62,8 @@ def as_tensor_axis(op: str, what: str, axis) -> int:
     return number
 
 
-def as_scatter_axis(op: str, scatter_axis, scatter_dim) -> int:
-    """The tensor axis under either of its two names."""
+def as_scatter_axis(op: str, scatter_axis: Any, scatter_dim: Any) -> int:
+    """The tensor axis, given under one of its two names."""
     if (scatter_axis is None) == (scatter_dim is None):
         raise AxisError(
             f"{op}: scatter_axis={scatter_axis!r} and scatter_dim={scatter_dim!r}; exactly one of the two names of"
@@ -61,15 +74,15 @@ def as_scatter_axis(op: str, scatter_axis, scatter_dim) -> int:
     return as_tensor_axis(op, "scatter_axis", scatter_axis)
 
 
-def check_grid(op: str, grid) -> None:
-    """The grid must be bound to processes, this one among them."""
+def check_grid(op: str, grid: object) -> None:
+    """Refuse a grid that is not bound to processes, or not to this one."""
     if not isinstance(grid, ProcessGrid):
         raise GridError(f"{op}: grid is {grid!r}; it must be a grid bound to processes, as init_grid makes them")
     grid.check_use(op)
 
 
-def gate_of(op: str, grid) -> Gate:
-    """The gate through which operations on ``grid`` go; it must be bound to processes."""
+def gate_of(op: str, grid: ProcessGrid) -> Gate:
+    """The gate that operations on ``grid`` pass; refuse a grid that is not bound to processes."""
     try:
         return grid.process.gate
     except AttributeError:
@@ -77,8 +90,8 @@ def gate_of(op: str, grid) -> Gate:
         raise
 
 
-def as_extents(op: str, extents, size: int) -> tuple[int, ...] | None:
-    """Extents by group order, one per member."""
+def as_extents(op: str, extents: Any, size: int) -> tuple[int, ...] | None:
+    """Convert extents in group order, one per member, to ints."""
     if extents is None:
         return None
     try:
@@ -92,16 +105,16 @@ def as_extents(op: str, extents, size: int) -> tuple[int, ...] | None:
     return numbers
 
 
-def as_dtype(op: str, dtype) -> np.dtype | None:
-    """A dtype as numpy understands it."""
+def as_dtype(op: str, dtype: np.typing.DTypeLike | None) -> np.dtype | None:
+    """Convert a description of a dtype to a dtype; None stays None."""
     try:
         return None if dtype is None else np.dtype(dtype)
-    except _NUMPYS_ERRORS as error:
+    except _NUMPY_ERRORS as error:
         raise DTypeError(f"{op}: dtype={dtype!r}; {error}") from None
 
 
-def as_scalar(op: str, what: str, value, dtype: np.dtype) -> np.ndarray:
-    """``value`` as a 0-d array of ``dtype``, which must be able to hold it."""
+def as_scalar(op: str, what: str, value: Any, dtype: np.dtype) -> np.ndarray:
+    """Convert ``value`` to a 0-d array of ``dtype``, which must be able to hold it."""
     value = value.item() if isinstance(value, np.generic) else value
     try:
         if isinstance(value, complex) and dtype.kind != "c":
@@ -114,13 +127,13 @@ def as_scalar(op: str, what: str, value, dtype: np.dtype) -> np.ndarray:
         raise DTypeError(f"{op}: {what}={value!r} does not make a value of dtype {dtype}: {error}") from None
 
 
-def root_index(op: str, grid, axes: tuple[int, ...], device, what: str = "root") -> int:
-    """The place in the group of an in-group device."""
-    return in_group_index(grid, axes, device, f"{op}: {what}")
+def root_index(op: str, grid: ProcessGrid, axes: tuple[int, ...], device: Any, what: str = "root") -> int:
+    """The member that a device is, given by its coordinates along ``axes``."""
+    return in_group_index(grid.grid, axes, device, f"{op}: {what}")
 
 
-def as_array(op: str, x) -> np.ndarray:
-    """What the caller passed as an array that can be moved as bytes.  Local; the caller agrees on the error."""
+def as_array(op: str, x: Any) -> np.ndarray:
+    """Convert ``x`` to an array that can be sent as bytes.  Local; the caller shares the error with the group."""
     if type(x) is not np.ndarray:
         if isinstance(x, np.ma.MaskedArray):
             raise DTypeError(f"{op}: x is a masked array, whose mask would be lost; pass x.data and x.mask")
@@ -137,8 +150,8 @@ def as_array(op: str, x) -> np.ndarray:
     return x
 
 
-def check_output(op: str, out, x: np.ndarray | None) -> None:
-    """``out`` must be a writeable array that does not overlap ``x``.  Local; the caller agrees on the error."""
+def check_output(op: str, out: object, x: np.ndarray | None) -> None:
+    """Refuse ``out`` unless it is a writeable array apart from ``x``.  Local; the caller shares the error."""
     if not isinstance(out, np.ndarray) or isinstance(out, (np.ma.MaskedArray, np.matrix)):
         raise OutputError(f"{op}: out is {type(out).__name__}; it must be a numpy array")
     if not out.flags.writeable:
@@ -149,6 +162,6 @@ def check_output(op: str, out, x: np.ndarray | None) -> None:
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # the stubs know only 0 and -1
     except np.exceptions.TooHardError:
         return True

@@ -1,43 +1,49 @@
-"""The course that every collective operation takes, so that each operation states only its rule.
+"""The stages common to all collective operations; each operation adds only its own rule.
 
-1. `Operation.prepare` checks the arguments that all processes know alike and finds the group (a `Call`, kept by the
-   grid for the next time);
-2. each member describes its own arrays in a header (`Call.open`), or the error that keeps it from taking part;
-3. with everybody's facts known, `Operation.resolve` states the result shapes and the boxes to move, or refuses, alike
-   on all members; the headers of the whole group are the key under which this is kept;
-4. the boxes move (`exchange`).
+1. `Operation.prepare` checks the arguments that are equal on all processes and finds the group.  The result is a
+   `CollectiveCall`, which the grid keeps for the next time.
+2. Each member sends a header that describes its own arrays, or the error that keeps it from taking part
+   (`CollectiveCall.agree`).
+3. With the facts of all members, `Operation.resolve` computes the result shapes and the boxes to move, or raises the
+   same error on all members.  Its result is kept under the headers of the whole group.
+4. The boxes move (`exchange`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from threading import get_ident
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.facts import encode_error, learn_facts
-from spmd_grid.exchange.agreement.header import ERROR, PLAIN, Facts, encode, encode_facts, fingerprint
+from spmd_grid.exchange.agreement.header import ERROR, PLAIN, Facts, encode_facts, fingerprint
 from spmd_grid.exchange.agreement.meeting import Meeting, meeting_of
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, checked_path, chosen_path, path_for
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.groups import group_members, in_group_device
-from spmd_grid.ops.calls.arguments import as_array, check_grid, check_output, gate_of
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, check_output, gate_of
 from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.calls.opening import Opening, opening_key
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
+from spmd_grid.typing import GridAxes
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["Call", "Operation", "keep_call"]
+__all__ = ["CollectiveCall", "Operation", "keep_call"]
 
-# How many calls a grid keeps prepared.
+# Number of prepared calls that a grid keeps.
 _MOST_CALLS = 512
 
 
-class Call:
-    """An operation with checked arguments on one group: everything that does not depend on the arrays."""
+class CollectiveCall:
+    """An operation with checked arguments on one group: all that does not depend on the arrays."""
 
     __slots__ = (
         "_fingerprint",
@@ -57,7 +63,14 @@ class Call:
     )
 
     def __init__(
-        self, op: Operation, grid, axes: tuple[int, ...], args: dict, kind: str, path: str, thread_name: str = ""
+        self,
+        op: Operation,
+        grid: ProcessGrid,
+        axes: tuple[int, ...],
+        args: dict[str, Any],
+        kind: str,
+        path: str,
+        thread_name: str = "",
     ):
         self.op = op
         self.grid = grid
@@ -70,20 +83,20 @@ class Call:
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm, path)
-        self.meeting: Meeting | None = None
-        if self.path is MIXED and kind.endswith("start"):  # started operations go by messages
+        self.meeting: Meeting = None  # type: ignore[assignment]  # `agree` sets it before anything reads it
+        if self.path is MIXED and kind.endswith("start"):  # started operations send messages
             self.path = INLINE
         self._lets_read = self.path in (DIRECT, MIXED) and not kind.endswith("start") and kind != "plan"
         self.takes_array = op.takes_array(self)
         self.gives_result = op.gives_result(self)
-        self._openings: dict = {}
+        self._openings: dict[Hashable, Opening] = {}
         self._fingerprint = fingerprint(f"{self._text} on {grid.grid!r} by {self.path}")
 
     def describe(self) -> str:
-        """The call in words, for reports."""
+        """Describe the call for reports."""
         return self._text
 
-    def _shown(self, name: str, value) -> str:
+    def _shown(self, name: str, value: Any) -> str:
         if isinstance(value, ReductionKind):
             return repr(value.shown)
         if name == "root":
@@ -91,22 +104,24 @@ class Call:
         return repr(list(value)) if type(value) is tuple else str(value)
 
     def label(self, member: int) -> str:
-        """``rank 3 (1, 0)``: a member in the words of the user."""
-        device = group_members(self.grid.grid, self.grid.coords, self.axes)[member]
+        """Name a member as the user knows it: ``rank 3 (1, 0)``."""
+        coords = self.grid.coords
+        assert coords is not None  # `check_grid` has refused processes outside the grid
+        device = group_members(self.grid.grid, coords, self.axes)[member]
         return f"rank {self.grid.grid.process(device)} {self.grid.grid.multi_index(device)}"
 
-    def bring(self, x, out) -> tuple[Opening, np.ndarray | None]:
-        """The opening that describes this member's arrays, and its array as it takes part.
+    def opening_for(self, x: Any, out: Any) -> tuple[Opening, np.ndarray | None]:
+        """Make the opening that describes this member's arrays; also return its array, converted if necessary.
 
-        Local.  Does not raise for what the others must learn of: then the opening says so.
+        Local.  An error that the other members must learn of is not raised here: it becomes the opening.
         """
         if not self.takes_array:
             x = None
         if not self.gives_result:
             out = None
-        key = _key_of(x, out)
+        key = opening_key(x, out)
         found = self._openings.get(key)
-        if found is not None and self._as_kept(x, out):
+        if found is not None and self._can_be_used(x, out):
             return found, x
         try:
             given = as_array(self.op.name, x) if self.takes_array else None
@@ -124,17 +139,17 @@ class Call:
             keep(self._openings, key, opening)
         return opening, taken
 
-    def _as_kept(self, x: np.ndarray | None, out: np.ndarray | None) -> bool:
-        """Whether arrays whose shapes and dtypes have been seen before can take part as they are."""
+    def _can_be_used(self, x: np.ndarray | None, out: np.ndarray | None) -> bool:
+        """Whether arrays of known shapes and dtypes can be used without conversion or further checks."""
         if x is not None:
-            if self.op.wants_contiguous and not (x.flags.c_contiguous and x.flags.aligned):
+            if self.op.needs_contiguous and not (x.flags.c_contiguous and x.flags.aligned):
                 return False
             if out is not None and (x.base is not None or out.base is not None) and np.may_share_memory(x, out):
-                return False  # arrays that own their memory overlap only where they are one
+                return False  # two arrays that own their memory never overlap
         return out is None or (out is not x and out.flags.writeable)
 
     def opening(self, facts: Facts) -> Opening:
-        """The opening that states ``facts``."""
+        """Make or look up the opening that states ``facts``."""
         found = self._openings.get(facts)
         if found is None:
             found = Opening(PLAIN, self._fingerprint, encode_facts(facts), facts)
@@ -142,15 +157,15 @@ class Call:
         return found
 
     def blame(self, error: SpmdError) -> SpmdError:
-        """An error of this member alone, naming it."""
+        """The error with this member's name added; for errors that this member alone has."""
         return type(error)(f"{error} (on {self.label(self.comm.rank)})")
 
     def refusal(self, error: SpmdError) -> Opening:
-        """The opening of a member that cannot take part; every member will raise ``error``."""
+        """Make the opening of a member that cannot take part; every member will raise ``error``."""
         return Opening(ERROR, self._fingerprint, encode_error(error), None)
 
-    def open(self, opening: Opening, x: np.ndarray | None):
-        """Swaps headers; what the whole group has agreed to do, and the frames it came in.  Collective."""
+    def agree(self, opening: Opening, x: np.ndarray | None) -> tuple[Any, Frames]:
+        """Exchange headers; return what `Operation.resolve` made of them, and the frames.  Collective."""
         comm, meeting = self.comm, self.meeting
         if meeting is None:
             meeting = self.meeting = meeting_of(comm)
@@ -165,164 +180,170 @@ class Call:
             agreed = self._resolve(opening, frames)
         return agreed, frames
 
-    def open_by_itself(self, opening: Opening, x: np.ndarray | None):
-        """As `open`, where that is all of the operation and nobody has recorded it.  Collective."""
+    def agree_by_itself(self, opening: Opening, x: np.ndarray | None) -> tuple[Any, Frames]:
+        """Exchange headers as `agree` does, and record it: for operations that consist of nothing else.  Collective."""
         recorder = self.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(self, None, self.open, opening, x)
-        return self.open(opening, x)
+            return recorder.run(self, None, self.agree, opening, x)
+        return self.agree(opening, x)
 
-    def _said(self) -> tuple[str, ...]:
-        """Who is in which call, on which grid and path, and where, for the table of a mismatch."""
-        who = f"{self.label(self.comm.rank)}: {self._text}"
-        return who, f" on {self.grid.grid!r}", f" by the path {self.path!r}", f" at {call_site()}"
+    def _mismatch_row(self) -> tuple[str, ...]:
+        """This member, its call, grid, path and call site: a row of the table in a mismatch error."""
+        call = f"{self.label(self.comm.rank)}: {self._text}"
+        return call, f" on {self.grid.grid!r}", f" by the path {self.path!r}", f" at {call_site()}"
 
-    def _resolve(self, opening: Opening, frames: Frames):
+    def _resolve(self, opening: Opening, frames: Frames) -> Any:
         try:
-            facts = learn_facts(self.comm, frames, opening.body, self._said)
+            facts = learn_facts(self.comm, frames, opening.body, self._mismatch_row)
             agreed = self.op.resolve(self, facts)
         except SpmdError as error:
             error.is_shared = True
             raise
         kinds = frames.headers[::HEADER_BYTES]  # the first byte of each header
-        if kinds.count(PLAIN) == self.comm.size:  # headers that announce more do not name all facts by themselves
+        if kinds.count(PLAIN) == self.comm.size:  # headers that announce a second part do not contain all facts
             keep(opening.agreed, frames.headers, agreed)
         return agreed
-
-
-class Opening:
-    """A header ready to be posted, and what was agreed the last times it met certain others."""
-
-    __slots__ = ("agreed", "body", "header", "inline_stop")
-
-    def __init__(self, kind: int, call: bytes, body: bytes, facts: Facts | None):
-        self.header, self.body = encode(kind, call, body)
-        carries = facts is not None and facts.shape is not None and facts.fits_inline
-        self.inline_stop = HEADER_BYTES + facts.nbytes if carries else 0
-        self.agreed: dict = {}
 
 
 class Operation(ABC):
     """A collective operation; an instance is called like a function.
 
-    Subclasses give ``name``, ``prepare`` (arguments known to all), ``takes_array`` and ``resolve``.
+    Subclasses define ``name``, ``prepare`` (checks of arguments), ``takes_array`` and ``resolve``.
     """
 
     name: str
-    wants_contiguous = False  # whether ``convert`` makes arrays C-contiguous and aligned
+    needs_contiguous = False  # whether ``convert`` makes arrays C-contiguous and aligned
 
     @abstractmethod
-    def prepare(self, grid, axes: tuple[int, ...], *args) -> dict:
-        """Checks the arguments that all processes know alike; the normalised ones by name."""
+    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], *args: Any, **options: Any) -> dict[str, Any]:
+        """Check the arguments that are equal on all processes; return the normalised ones by name."""
 
-    def group_axes(self, grid, axes: tuple[int, ...], *args) -> tuple[int, ...]:
-        """The axes over which this operation's groups extend: ``grid_axes``, or a part of them that suffices."""
+    def group_axes(self, grid: ProcessGrid, axes: tuple[int, ...], *args: Any, **options: Any) -> tuple[int, ...]:
+        """The axes over which this operation's groups extend: ``grid_axes``, or those of them that matter."""
         return axes
 
     @abstractmethod
-    def resolve(self, call: Call, facts: list[Facts]):
-        """What this member does, given everybody's facts: an object with ``run`` and ``steps``; or refuses."""
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Any:
+        """Plan this member's work from the facts of all members: an object with ``run`` and ``steps``.
 
-    def takes_array(self, call: Call) -> bool:
+        Raises the same error on all members where their arrays do not fit.
+        """
+
+    def takes_array(self, call: CollectiveCall) -> bool:
         """Whether this member's array matters (off the root it may not)."""
         return True
 
-    def gives_result(self, call: Call) -> bool:
-        """Whether this member gets a result; one that does not may pass any ``out``."""
+    def gives_result(self, call: CollectiveCall) -> bool:
+        """Whether this member gets a result; without one, ``out`` is ignored."""
         return True
 
-    def convert(self, call: Call, x: np.ndarray) -> np.ndarray:
-        """The array that takes part, made from the one that was passed."""
+    def convert(self, call: CollectiveCall, x: np.ndarray) -> np.ndarray:
+        """Convert the array that was passed into the one that takes part."""
         return x
 
-    def _operate(self, x, grid, grid_axes, args: tuple, out=None):
+    def _operate(
+        self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
+    ) -> Any:
+        """Run the operation; its own signature says whether it may return None."""
         try:
             gate, token = grid.process.gate, None
             token = gate.idle.pop()
-            if get_ident() == gate.owner and grid.process.recorder is None:  # as `_go` has it, without its price
-                call = self._find(grid, grid_axes, args)
-                opening, x = call.bring(x, out)
-                agreed, frames = call.open(opening, x)
+            if get_ident() == gate.owner and grid.process.recorder is None:  # `_run` inlined, for speed
+                call = self.find_call(grid, grid_axes, args)
+                opening, x = call.opening_for(x, out)
+                agreed, frames = call.agree(opening, x)
                 result = agreed.run(x, out, frames)
             else:
-                result = self._run(x, grid, grid_axes, args, out)
+                result = self.run_in_gate(x, grid, grid_axes, args, out)
             gate.idle.append(token)
             return result
         except BaseException as error:
             gate_of(self.name, grid).fail(self.name, locals().get("token"), error)
             raise
 
-    def _run(self, x, grid, grid_axes, args: tuple, out=None):
-        """The operation as a part of another one, which has gone through the gate."""
-        return self._go(self._find(grid, grid_axes, args, thread_name=grid.process.gate.thread_name()), x, out)
+    def run_in_gate(
+        self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
+    ) -> Any:
+        """Run the operation as a part of another one, which has passed the gate."""
+        return self._run(self.find_call(grid, grid_axes, args, thread_name=grid.process.gate.thread_name()), x, out)
 
-    def _go(self, call: Call, x, out):
+    def _run(self, call: CollectiveCall, x: Any, out: np.ndarray | None) -> Any:
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(call, x, self._go, call, x, out)
-        opening, x = call.bring(x, out)
-        agreed, frames = call.open(opening, x)
+            return recorder.run(call, x, self._run, call, x, out)
+        opening, x = call.opening_for(x, out)
+        agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
 
-    def _begin(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
+    def _begin(
+        self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
+    ) -> Request:
+        """Start the operation."""
         return gate_of(self.name, grid).run(f"{self.name}.start", self._start, x, grid, grid_axes, args, out)
 
-    def _start(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
-        """As `_run`, of the start."""
-        call = self._find(grid, grid_axes, args, "start", thread_name=grid.process.gate.thread_name())
+    def _start(
+        self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
+    ) -> Request:
+        """Start the operation; the gate has been passed."""
+        call = self.find_call(grid, grid_axes, args, "start", thread_name=grid.process.gate.thread_name())
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(call, x, self._start, x, grid, grid_axes, args, out)
-        opening, x = call.bring(x, out)
-        agreed, frames = call.open(opening, x)
+        opening, x = call.opening_for(x, out)
+        agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         return Request(call.comm, agreed.steps(x, out, frames), call)
 
-    def _plan(self, grid, shape, dtype, grid_axes, args: tuple, path: str | None, name=None) -> OperationPlan:
+    def _plan(
+        self,
+        grid: ProcessGrid,
+        shape: Sequence[int] | None,
+        dtype: np.typing.DTypeLike | None,
+        grid_axes: GridAxes | None,
+        args: tuple,
+        path: str | None,
+        name: str | None = None,
+    ) -> OperationPlan:
         path = chosen_path() if path is None else checked_path(path, f"{self.name}.plan: path")
         arguments = self, grid, shape, dtype, grid_axes, args, path, name
         return gate_of(self.name, grid).run(f"{self.name}.plan", OperationPlan, *arguments)
 
-    def _find(
-        self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None, thread_name: str = ""
-    ) -> Call:
-        """The prepared call; arguments that all processes know alike are refused here, before anything is sent.
+    def find_call(
+        self,
+        grid: ProcessGrid,
+        grid_axes: GridAxes | None,
+        args: tuple,
+        kind: str = "",
+        path: str | None = None,
+        thread_name: str = "",
+    ) -> CollectiveCall:
+        """Look up or prepare the call; ``grid_axes`` None: all axes of the grid, in order.
 
-        A blocking call, a started one (``kind``) and a plan are different operations: they do not meet.  Nor do calls
-        of threads with another ``thread_name``.
+        Arguments that are equal on all processes are checked here, before anything is sent.  A blocking call, a started
+        one (``kind``) and a plan are different operations, which do not match each other; nor do calls of threads with
+        different names.
         """
         path = path or chosen_path()
         try:
             axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
-            # The types as well, since 1, 1.0 and True are equal, and not all of them are axes.
+            # With the types, since 1, 1.0 and True are equal, but not all of them are valid axes.
             key = self.name, axes, args, tuple(map(type, args)), kind, path, thread_name
             return grid.calls[key]
         except (KeyError, TypeError, AttributeError):
             pass
         check_grid(self.name, grid)
-        axes = self.group_axes(grid, grid.grid.axes(grid_axes, f"{self.name}: grid_axes"), *args)
-        call = Call(self, grid, axes, self.prepare(grid, axes, *args), kind, path, thread_name)
+        axes = self.group_axes(grid, as_grid_axes(self.name, grid, grid_axes), *args)
+        call = CollectiveCall(self, grid, axes, self.prepare(grid, axes, *args), kind, path, thread_name)
         keep_call(grid, key, call)
         return call
 
 
-def keep_call(grid, key: tuple, call) -> None:
-    """Keeps on ``grid`` what has been prepared for the arguments in ``key``, if they can be looked up."""
+def keep_call(grid: ProcessGrid, key: tuple, call: object) -> None:
+    """Keep on ``grid`` a call prepared for the arguments in ``key``, if they are hashable."""
     try:
         keep(grid.calls, key, call, _MOST_CALLS)
-    except TypeError:  # an unhashable callable, say
+    except TypeError:  # such as an unhashable callable
         pass
-
-
-def _key_of(x, out) -> tuple | None:
-    """What a kept opening depends on; None for things that are not plain arrays and have to be looked at anew."""
-    if type(x) is np.ndarray:
-        if out is None:
-            return x.shape, x.dtype
-        return (x.shape, x.dtype, out.shape, out.dtype) if type(out) is np.ndarray else None
-    if x is None and type(out) is np.ndarray:
-        return None, None, out.shape, out.dtype
-    return (None, None) if x is None and out is None else None

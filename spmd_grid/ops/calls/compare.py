@@ -1,52 +1,58 @@
-"""What all processes must agree on although nothing moves: the arrays that constructors get, and plans."""
+"""Comparisons of arguments that all processes must agree on: the arrays passed to constructors, and plans."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.shape_rules import equal_shapes, same_dtype
+from spmd_grid.transport.communicator import Frames
 
 __all__ = ["AgreeDtype", "AgreePlan", "compare_array"]
 
 
 class _Compared:
-    """The outcome of a comparison that moved nothing: the caller's own array."""
+    """The outcome of a comparison, in which nothing moves."""
 
     @staticmethod
-    def run(x, out, frames):
+    def run(x: np.ndarray, out: np.ndarray | None, frames: Frames) -> np.ndarray:
+        """Return the caller's own array."""
         return x
 
 
 class CompareArray(Operation):
-    """All processes must pass arrays of one shape and dtype."""
+    """Check that all processes pass arrays of one shape and dtype."""
 
     name = "from_global"
 
-    def prepare(self, grid, axes, sharding) -> dict:
+    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], sharding: Sharding) -> dict[str, Any]:
         return {"sharding": sharding}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> _Compared:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> _Compared:
         equal_shapes(self.name, facts, call.label)
         same_dtype(self.name, facts, call.label)
         return _Compared()
 
 
 class AgreeDtype(Operation):
-    """Every process has an array that fits its place in a layout; all must be of one dtype."""
+    """Check that all processes pass arrays of one dtype; each has checked its shape against the layout."""
 
     def __init__(self, name: str):
         self.name = name
 
-    def prepare(self, grid, axes, layout) -> dict:
+    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], layout: Layout) -> dict[str, Any]:
         return {"layout": layout}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> np.dtype:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> np.dtype:
         return same_dtype(self.name, facts, call.label)
 
 
@@ -54,25 +60,25 @@ _NOTHING = Facts(None, None)
 
 
 class AgreePlan(Operation):
-    """All processes must make the same plan, which is told by a line of text; or learn why one cannot."""
+    """Check that all processes make the same plan, given by a line of text, or raise the error of one that cannot."""
 
     def __init__(self, name: str):
         self.name = name
 
-    def agree(self, grid, axes, plan: str, error: SpmdError | None = None) -> None:
-        """Compares ``plan``, or raises ``error`` on all.  Collective over ``axes``.  Raises MismatchError."""
-        call = self._find(grid, axes, (plan,))
-        call.open_by_itself(call.opening(_NOTHING) if error is None else call.refusal(error), None)
+    def agree(self, grid: ProcessGrid, axes: tuple[int, ...], plan: str, error: SpmdError | None = None) -> None:
+        """Compare ``plan``, or raise ``error`` on all members.  Collective over ``axes``.  Raises MismatchError."""
+        call = self.find_call(grid, axes, (plan,))
+        call.agree_by_itself(call.opening(_NOTHING) if error is None else call.refusal(error), None)
 
-    def comparison(self, grid, axes, plan: str) -> Callable[[], object]:
-        """What compares ``plan`` again and again, inside operations.  Local, and then as `agree`."""
-        call = self._find(grid, axes, (plan,))
-        return partial(call.open, call.opening(_NOTHING), None)
+    def comparison(self, grid: ProcessGrid, axes: tuple[int, ...], plan: str) -> Callable[[], object]:
+        """Make a function that compares ``plan`` inside operations.  Local; the function is as `agree`."""
+        call = self.find_call(grid, axes, (plan,))
+        return partial(call.agree, call.opening(_NOTHING), None)
 
-    def prepare(self, grid, axes, plan) -> dict:
+    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], plan: str) -> dict[str, Any]:
         return {"plan": plan}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> None:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> None:
         return None
 
 

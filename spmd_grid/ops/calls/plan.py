@@ -1,10 +1,10 @@
-"""Operations made ready for arrays of one shape and dtype: what a hot loop runs."""
+"""Operations prepared for arrays of one shape and dtype, for hot loops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,19 +13,64 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import meeting_of
 from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
-from spmd_grid.transport.communicator import INLINE_BYTES
-from spmd_grid.typing import Shape
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.transport.communicator import INLINE_BYTES, Communicator, Frames
+from spmd_grid.typing import GridAxes, Shape
 
 __all__ = ["CallPlan", "OperationPlan"]
+
+
+class PlannedCall(Protocol):
+    """The part of a `CollectiveCall` that plans use."""
+
+    comm: Communicator
+    path: str
+    takes_array: bool
+
+    def describe(self) -> str:
+        """Describe the call for reports."""
+
+    def opening(self, facts: Facts) -> Opening:
+        """Make or look up the opening that states ``facts``."""
+
+    def opening_for(self, x: Any, out: Any) -> tuple[Opening, np.ndarray | None]:
+        """Make the opening that describes this member's arrays."""
+
+    def blame(self, error: SpmdError) -> SpmdError:
+        """The error with this member's name added."""
+
+    def refusal(self, error: SpmdError) -> Opening:
+        """Make the opening of a member that cannot take part."""
+
+    def agree(self, opening: Opening, x: np.ndarray | None) -> tuple[Any, Frames]:
+        """Exchange headers.  Collective."""
+
+    def agree_by_itself(self, opening: Opening, x: np.ndarray | None) -> tuple[Any, Frames]:
+        """Exchange headers, and record it.  Collective."""
+
+
+class PlannedOperation(Protocol):
+    """The part of an `Operation` that plans use."""
+
+    name: str
+
+    def find_call(
+        self, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, kind: str, path: str | None, thread_name: str
+    ) -> PlannedCall:
+        """Look up or prepare the call."""
+
+    def convert(self, call: Any, x: np.ndarray) -> np.ndarray:
+        """Convert the array that was passed into the one that takes part."""
 
 
 class OperationPlan:
     """An operation with all its arguments, for arrays of ``shape`` and ``dtype``; made by ``sg.<operation>.plan``.
 
     Collective over the operation's group when made, when run and when started; the rest is Local.  Members compare
-    operation, arguments, shapes and dtypes when it is made, and that they run the same plan each time they run it.
-    ``shape`` and ``dtype`` are None on a device whose array the operation ignores.  ``path`` forces a way, as
-    `forced_path` does; ``name`` is how reports call the plan.
+    operation, arguments, shapes and dtypes when it is made, and check at each run that they run the same plan.
+    ``shape`` and ``dtype`` are None on a device whose array the operation ignores.  ``path`` forces a path, as
+    `forced_path` does; ``name`` is the plan's name in reports.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():
@@ -37,11 +82,19 @@ class OperationPlan:
     """
 
     def __init__(
-        self, op, grid, shape: Sequence[int] | None, dtype, grid_axes, args: tuple, path: str, name: str | None
+        self,
+        op: PlannedOperation,
+        grid: ProcessGrid,
+        shape: Sequence[int] | None,
+        dtype: np.typing.DTypeLike | None,
+        grid_axes: GridAxes | None,
+        args: tuple,
+        path: str,
+        name: str | None,
     ):
         self._op, self._process, self._gate = op, grid.process, grid.process.gate
         self._made_for = grid, tuple(grid_axes) if isinstance(grid_axes, Iterator) else grid_axes, args, path
-        made, self._call = self._in_voice("plan"), self._find("plan.run")
+        made, self._call = self._call_of_thread("plan"), self._find_call("plan.run")
         self._name, self.name = op.name, name
         self._request: Request | None = None
         self._is_closed = False
@@ -57,74 +110,75 @@ class OperationPlan:
             if made.comm.size == 1:
                 raise
             opening = made.refusal(made.blame(error))
-        self._agreed, _ = made.open_by_itself(opening, None)
+        self._agreed, _ = made.agree_by_itself(opening, None)
 
-    def run(self, x=None, out=None) -> np.ndarray | None:
-        """The operation on ``x``, which has the plan's shape and dtype; a new array, or ``out``.  Collective.
+    def run(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> np.ndarray | None:
+        """Run the operation on ``x``, which has the plan's shape and dtype; return a new array or ``out``.  Collective.
 
-        Raises as the operation does, and `ShapeError` or `DTypeError` where x is not what the plan is for, the same
+        Raises as the operation does, and `ShapeError` or `DTypeError` if x is not what the plan is for, the same
         on every device of the group.
         """
         try:
             gate, token = self._gate, None
             token = gate.idle.pop()
-            if get_ident() == gate.owner and self._process.recorder is None:  # as `_run` has it, without its price
-                opening, x = self._bring(self._call, x, out)
-                agreed, frames = self._call.open(opening, x)
+            if get_ident() == gate.owner and self._process.recorder is None:  # `_run` inlined, for speed
+                opening, x = self._opening_for(self._call, x, out)
+                agreed, frames = self._call.agree(opening, x)
                 result = agreed.run(x, out, frames)
             else:
-                result = self._run(self._in_voice("plan.run"), x, out)
+                result = self._run(self._call_of_thread("plan.run"), x, out)
             gate.idle.append(token)
             return result
         except BaseException as error:
             self._gate.fail(f"{self._name}.plan.run", locals().get("token"), error)
             raise
 
-    def _run(self, call, x, out) -> np.ndarray | None:
+    def _run(self, call: PlannedCall, x: Any, out: np.ndarray | None) -> np.ndarray | None:
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(_Named(call, self.name), x, self._run, call, x, out)
-        opening, x = self._bring(call, x, out)
-        agreed, frames = call.open(opening, x)
+            return recorder.run(_NamedCall(call, self.name), x, self._run, call, x, out)
+        opening, x = self._opening_for(call, x, out)
+        agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
 
-    def _in_voice(self, kind: str):
+    def _call_of_thread(self, kind: str) -> PlannedCall:
         """The call of this plan as the calling thread makes it."""
-        return self._find(kind, self._gate.thread_name())
+        return self._find_call(kind, self._gate.thread_name())
 
-    def _find(self, kind: str, thread_name: str = ""):
+    def _find_call(self, kind: str, thread_name: str = "") -> PlannedCall:
         grid, axes, args, path = self._made_for
-        return self._op._find(grid, axes, args, kind, path, thread_name)
+        return self._op.find_call(grid, axes, args, kind, path, thread_name)
 
-    def start(self, x=None, out=None) -> Request:
-        """Begins the operation; ``wait()``, of the request or of the plan, gives its result.  Collective."""
+    def start(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> Request:
+        """Start the operation; ``wait()``, of the request or of the plan, returns its result.  Collective."""
         if self._request is not None and not self._request.done:
             raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
-        return self._gate.run(f"{self._name}.plan.start", self._start, self._in_voice("plan.start"), x, out)
+        return self._gate.run(f"{self._name}.plan.start", self._start, self._call_of_thread("plan.start"), x, out)
 
-    def _start(self, call, x, out) -> Request:
+    def _start(self, call: PlannedCall, x: Any, out: np.ndarray | None) -> Request:
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(_Named(call, self.name), x, self._start, call, x, out)
-        opening, x = self._bring(call, x, out)
-        agreed, frames = call.open(opening, x)
+            return recorder.run(_NamedCall(call, self.name), x, self._start, call, x, out)
+        opening, x = self._opening_for(call, x, out)
+        agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         self._request = Request(call.comm, agreed.steps(x, out, frames), call)
         return self._request
 
     def wait(self) -> np.ndarray | None:
-        """The result of what ``start`` began.  Collective, as the operation is."""
+        """Wait for the started operation and return its result.  Collective, as the operation is."""
         if self._request is None:
             raise RequestError(f"{self._name}: wait() of a plan that has not been started")
         request, self._request = self._request, None
         return request.wait()
 
-    def _bring(self, call, x, out):
+    def _opening_for(self, call: PlannedCall, x: Any, out: Any) -> tuple[Opening, np.ndarray | None]:
+        """Make the opening for ``x``, which must be what the plan is for; also return ``x``, converted if necessary."""
         if type(x) is np.ndarray and x.shape == self.shape and x.dtype == self.dtype and not self._is_closed:
-            return call.bring(x, out)
+            return call.opening_for(x, out)
         try:
             if self._is_closed:
                 raise RequestError(f"{self._name}: the plan has been closed")
@@ -134,15 +188,15 @@ class OperationPlan:
             if call.comm.size == 1:
                 raise
             return call.refusal(call.blame(error)), None
-        return call.bring(x, out)
+        return call.opening_for(x, out)
 
     @property
     def staging_bytes(self) -> int:
-        """The most bytes beside x and the result that a run holds on the direct path."""
+        """Upper bound on the bytes of staging memory that a run holds on the direct path."""
         return self._agreed.staging_bytes
 
     def describe(self) -> str:
-        """What the plan does, and how the bytes go, in words."""
+        """Describe the operation, and the path that its bytes take."""
         call, agreed = self._call, self._agreed
         arrays = "no array" if self.shape is None else f"{self.dtype} of shape {self.shape}"
         lines = [f"{call.describe()} on {arrays}, {call.comm.size} members", f"  {agreed.describe()}"]
@@ -154,75 +208,100 @@ class OperationPlan:
         return "\n".join(lines)
 
     def close(self) -> None:
-        """Ends its use by this process; may be called again."""
+        """End the use of the plan by this process; may be called again."""
         self._is_closed = True
 
     def __enter__(self) -> OperationPlan:
         return self
 
-    def __exit__(self, *exc_info) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
         return f"<plan of {self._call.describe()}, x: {self.dtype} {self.shape}>"
 
 
-class _Named(NamedTuple):
-    """A call of a plan with a name, in words."""
+class _NamedCall(NamedTuple):
+    """A call of a plan that may have a name, for reports."""
 
-    call: Any
+    call: PlannedCall
     name: str | None
 
     def describe(self) -> str:
+        """Describe the call, with the plan's name."""
         return self.call.describe() + (f" {self.name!r}" if self.name else "")
 
 
 class CallPlan:
-    """As `OperationPlan`, of an operation without a group to agree with: it is called with what it was made for.
+    """As `OperationPlan`, for an operation that needs no agreement of a group: each run is an ordinary call.
 
-    ``call(x, out)`` and ``begin(x, out)`` are the operation and its start.  ``takes``: whether it takes an array.
+    ``call(x, out)`` and ``start(x, out)`` are the operation and its start.  ``takes_array``: whether it takes an array.
     """
 
-    def __init__(self, name: str, text: str, shape, dtype, call: Callable, begin: Callable, takes: bool = True):
-        self._name, self._text, self._takes = name, text, takes
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        shape: Sequence[int],
+        dtype: np.typing.DTypeLike,
+        call: Callable[[Any, Any], np.ndarray | None],
+        start: Callable[[Any, Any], Request],
+        takes_array: bool = True,
+    ):
+        self._name, self._text, self._takes_array = name, text, takes_array
         self.shape, self.dtype = _checked(name, shape, dtype)
-        self._functions = call, begin
+        self._call, self._start = call, start
         self._request: Request | None = None
         self._is_closed = False
 
-    def run(self, x=None, out=None):
-        """The operation, as its own call."""
+    def run(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> np.ndarray | None:
+        """Run the operation, as its own call does."""
         self._check(x)
-        return self._functions[0](x, out)
+        return self._call(x, out)
 
-    def start(self, x=None, out=None) -> Request:
-        """Begins the operation, as its own start."""
+    def start(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> Request:
+        """Start the operation, as its own start does."""
         if self._request is not None and not self._request.done:
             raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
         self._check(x)
-        self._request = self._functions[1](x, out)
+        self._request = self._start(x, out)
         return self._request
 
-    wait = OperationPlan.wait
+    def wait(self) -> np.ndarray | None:
+        """Wait for the started operation and return its result."""
+        if self._request is None:
+            raise RequestError(f"{self._name}: wait() of a plan that has not been started")
+        request, self._request = self._request, None
+        return request.wait()
 
-    def _check(self, x) -> None:
+    def _check(self, x: Any) -> None:
         if self._is_closed:
             raise RequestError(f"{self._name}: the plan has been closed")
-        if self._takes:
+        if self._takes_array:
             _check_array(self._name, x, self.shape, self.dtype)
 
     @property
     def staging_bytes(self) -> int:
+        """Zero: nothing is staged."""
         return 0
 
     def describe(self) -> str:
-        """What the plan does, in words."""
+        """Describe the operation."""
         return f"{self._text} on {self.dtype} of shape {self.shape}"
 
-    close, __enter__, __exit__ = OperationPlan.close, OperationPlan.__enter__, OperationPlan.__exit__
+    def close(self) -> None:
+        """End the use of the plan by this process; may be called again."""
+        self._is_closed = True
+
+    def __enter__(self) -> CallPlan:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
 
-def _check_array(op: str, x, shape: Shape, dtype: np.dtype) -> None:
+def _check_array(op: str, x: Any, shape: Shape | None, dtype: np.dtype | None) -> None:
+    """Refuse an array that is not of the plan's shape and dtype."""
     given = np.asarray(x)
     if given.shape != shape:
         raise ShapeError(f"{op}: x has shape {given.shape}; the plan is for {shape}")
@@ -230,11 +309,11 @@ def _check_array(op: str, x, shape: Shape, dtype: np.dtype) -> None:
         raise DTypeError(f"{op}: x has dtype {given.dtype}; the plan is for {dtype}")
 
 
-def _checked(op: str, shape, dtype) -> tuple[Shape, np.dtype]:
-    """What x must be."""
+def _checked(op: str, shape: Sequence[int] | None, dtype: np.typing.DTypeLike | None) -> tuple[Shape, np.dtype]:
+    """Check and normalise the shape and dtype of a plan's arrays."""
     try:
         template = np.empty(0, dtype)
-        extents = np.broadcast_to(np.empty(()), shape).shape
+        extents = np.broadcast_to(np.empty(()), shape).shape  # type: ignore[arg-type]  # None is refused here
     except TypeError as error:
         raise DTypeError(f"{op}.plan: shape={shape!r}, dtype={dtype!r}; {error}") from None
     except ValueError as error:

@@ -1,9 +1,10 @@
-"""Operations that move boxes: what a member does once all facts are known."""
+"""The work of a member in operations that move boxes, once all facts are known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.traffic import Moved
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.ops.movement.staging import StagedCopies
 from spmd_grid.transport.communicator import Frames, tag_of
@@ -27,8 +29,8 @@ __all__ = ["Movement"]
 class Movement:
     """Moves boxes of the members' arrays into a result of ``shape`` (None: this member has no result).
 
-    ``in_runs``: whether all boxes of all members are runs of their arrays.  ``fill``: what cells that nobody sends
-    hold.
+    ``in_runs``: whether all boxes of all members are runs of their arrays.  ``fill``: the value of cells that no member
+    sends.
     """
 
     __slots__ = (
@@ -47,13 +49,13 @@ class Movement:
 
     def __init__(
         self,
-        call,
+        call: CollectiveCall,
         facts: list[Facts],
         transfer: Transfer,
         shape: Shape | None,
         dtype: np.dtype,
         in_runs: bool,
-        fill=None,
+        fill: Any = None,
     ):
         self.call = call
         self.comm = call.comm
@@ -61,15 +63,16 @@ class Movement:
         self.shape = shape
         self.dtype = dtype
         self.fill = fill
-        # In large groups MPI's own collectives, which are logarithmic, beat a message to every member of other nodes.
+        # In large groups MPI's own collectives, which are logarithmic, beat a message to every member on other nodes.
         mixes = transfer.pattern in ("pairwise", "all_to_all") or transfer.size <= FEW_MEMBERS
         self._arrays = MemberArrays(call, facts, mixes)
         self._copies = DirectCopies(transfer)
-        self._inline: tuple = (None, ())
-        self._far: dict = {}
+        self._inline: tuple[list[Any] | None, list[tuple[np.ndarray, tuple[slice, ...]]]] = (None, [])
+        self._far: dict[bytes | None, Transfer] = {}
         self._staging = StagedCopies(call, facts, transfer, in_runs)
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
+        """Move the boxes; ``frames`` are those in which the members agreed.  Collective."""
         target = self._target(out)
         arrays = self._arrays.of(frames)
         if arrays is None:
@@ -87,22 +90,24 @@ class Movement:
 
     @property
     def staging_bytes(self) -> int:
-        """The most bytes beside x and the result that a run by memory holds."""
+        """Upper bound on the bytes of staging memory that a run by memory holds."""
         return 2 * (LINE_BYTES + COPIED_BYTES)
 
     def describe(self) -> str:
-        """What is moved, in words."""
+        """Describe the bytes that this member sends and receives."""
         me, size = self.transfer.rank, self.dtype.itemsize
         out = sum(send.box.size for send in self.transfer.sends if send.peer != me) * size
         into = sum(receive.box.size for receive in self.transfer.receives if receive.peer != me) * size
         return f"sends {out} bytes to the other members and receives {into}"
 
     def traffic(self) -> Traffic:
-        """Its part of a trace."""
+        """The movement's part of a trace."""
         return Moved(self.comm, self.dtype.itemsize, self._arrays.way, self.transfer).traffic()
 
-    def steps(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
-        """As ``run``, in steps that do not wait."""
+    def steps(
+        self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames
+    ) -> Generator[list, None, np.ndarray | None]:
+        """Move the boxes as ``run`` does, in steps that do not wait."""
         target = self._target(out)
         if self._arrays.way is INLINE:
             self._copy_inline(self._arrays.of(frames), target)
@@ -110,9 +115,9 @@ class Movement:
             yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
         return target
 
-    def _run_mixed(self, x, arrays: list[np.ndarray | None], target: np.ndarray | None, frames: Frames) -> None:
-        """Copies what can be read while messages carry the rest."""
-        far = self._far.get(frames.locations)
+    def _run_mixed(self, x: np.ndarray | None, arrays: list[Any], target: np.ndarray | None, frames: Frames) -> None:
+        """Copy from arrays that can be read while messages carry the rest."""
+        far = self._far.get(frames.places)
         if far is None:
             me, transfer = self.transfer.rank, self.transfer
             sends = [s for s in transfer.sends if s.peer == me or not self._arrays.is_read_by(frames, s.peer)]
@@ -126,15 +131,15 @@ class Movement:
         next(steps, None)
         self.call.meeting.depart(frames)
 
-    def _copy_inline(self, arrays: list[np.ndarray | None], target: np.ndarray | None) -> None:
-        """Copies the receives out of the frames; where in them they lie is worked out once."""
-        if target is None:
+    def _copy_inline(self, arrays: list[Any] | None, target: np.ndarray | None) -> None:
+        """Copy the receives from the frames; the views of the frames are made once."""
+        if target is None or arrays is None:
             return
         if self._inline[0] is not arrays:
             views = [(view_of(arrays[r.peer], r.source_box), r.box.slices()) for r in self.transfer.receives]
             self._inline = arrays, views
-        for view, place in self._inline[1]:
-            target[place] = view
+        for view, cells in self._inline[1]:
+            target[cells] = view
 
     def _target(self, out: np.ndarray | None) -> np.ndarray | None:
         if self.shape is None:

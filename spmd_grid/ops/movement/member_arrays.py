@@ -1,30 +1,33 @@
-"""The arrays of a group's members as one of them can reach them, and copies straight out of them."""
+"""The arrays of a group's members, where this process can read them, and copies directly from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.meeting import array_in_frame
+from spmd_grid.exchange.agreement.meeting import MixedMeeting, array_in_frame
 from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, MIXED
 from spmd_grid.exchange.transfer.execute import copy_from
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.transfer import Transfer
+from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.transport.communicator import Frames
 from spmd_grid.typing import Shape
 
 __all__ = ["DirectCopies", "MemberArrays", "fresh"]
 
-# Smaller results come from the heap, which hands them out faster; the arena keeps larger ones warm, for others to read.
+# Smaller results come from the heap, which is faster; larger ones from the arena, where other processes can read them.
 _ARENA_BYTES = 1 << 12
 
 
-def fresh(grid, shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """A new array for a result, its contents anything.  Local."""
+def fresh(grid: ProcessGrid, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """Allocate an uninitialised array for a result.  Local."""
     n_bytes = dtype.itemsize
     for extent in shape:
         n_bytes *= extent
@@ -32,26 +35,27 @@ def fresh(grid, shape: Shape, dtype: np.dtype) -> np.ndarray:
 
 
 class MemberArrays:
-    """The members' arrays of one call, where this process can read them: where they lie, or in the frames.
+    """The members' arrays of one call, as this process can read them: in their own memory, or in the frames.
 
-    ``facts``: shapes and dtypes, alike on all members.  ``way``: the path of the call, as far as it suits the arrays.
+    ``facts``: shapes and dtypes, equal on all members.  ``way``: the call's path, or another one that suits the arrays.
     ``mixes``: whether some arrays may be read while messages carry others.
     """
 
     __slots__ = ("_call", "_facts", "_known", "way")
 
-    def __init__(self, call, facts: Sequence[Facts], mixes: bool = False):
+    def __init__(self, call: CollectiveCall, facts: Sequence[Facts], mixes: bool = False):
         self._call, self._facts = call, facts
-        self._known: dict = {}
+        self._known: dict[Hashable, list[Any] | None] = {}
         self.way = call.path
         if self.way in (INLINE, MIXED):
             fits = all([fact.fits_inline for fact in facts])
             self.way = INLINE if fits else self.way if mixes and self.way is MIXED else MESSAGE
 
-    def of(self, frames: Frames) -> list[np.ndarray | None] | None:
-        """One array per member, valid until the next meeting of the group; None where messages have to carry all.
+    def of(self, frames: Frames) -> list[Any] | None:
+        """One array per member, valid until the next meeting of the group; None if messages must carry all arrays.
 
-        None stands for a member that has no array, and, on the mixed way, for one that this process cannot read.
+        In the list, None stands for a member without an array and, on the mixed path, for an array that this process
+        cannot read.
         """
         if self.way is MESSAGE:
             return None
@@ -63,7 +67,7 @@ class MemberArrays:
         except KeyError:
             pass
         if self.way is INLINE:
-            found = [
+            found: list[Any] | None = [
                 None if fact.shape is None else array_in_frame(frames.data, member, fact)
                 for member, fact in enumerate(self._facts)
             ]
@@ -73,20 +77,23 @@ class MemberArrays:
         return found
 
     def is_read_by(self, frames: Frames, member: int) -> bool:
-        """Whether ``member`` reads this member's array by itself, on the mixed way.  Local."""
-        return self._call.meeting.is_read_by(frames, self._facts, member)
+        """Whether ``member`` reads this member's array by itself, on the mixed path.  Local."""
+        meeting = self._call.meeting
+        assert isinstance(meeting, MixedMeeting)
+        return meeting.is_read_by(frames, self._facts, member)
 
 
 class DirectCopies:
-    """Copies what a transfer receives straight from the members' arrays; tables are made once for where they lie."""
+    """Copies the receives of a transfer directly from the members' arrays; keeps a copy table for their addresses."""
 
     __slots__ = ("_tables", "_transfer")
 
     def __init__(self, transfer: Transfer):
         self._transfer = transfer
-        self._tables: dict = {}
+        self._tables: dict[Hashable, tuple[np.ndarray, int, int, int]] = {}
 
-    def run(self, frames: Frames, arrays: Sequence[np.ndarray | None], target: np.ndarray | None) -> None:
+    def run(self, frames: Frames, arrays: Sequence[Any], target: np.ndarray | None) -> None:
+        """Copy into ``target`` from ``arrays``, of which those that are None are skipped."""
         if target is None or not self._transfer.receives:
             return
         if frames.locations is None:
@@ -101,7 +108,7 @@ class DirectCopies:
         _, address, columns, rows = found
         kernels.copy_table(address, columns, rows, 0, kernels.address_of(target))
 
-    def _table(self, arrays: Sequence[np.ndarray | None], target: np.ndarray) -> np.ndarray:
+    def _table(self, arrays: Sequence[Any], target: np.ndarray) -> np.ndarray:
         start, rows = kernels.address_of(target), []
         for receive in self._transfer.receives:
             if arrays[receive.peer] is None:

@@ -1,9 +1,10 @@
-"""Arrays combined one after the other, as numpy's ufuncs mean it, into one; averages are divided at the end."""
+"""Fold arrays into one, one after the other, with the meaning of numpy's ufuncs; averages are divided at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +12,11 @@ from spmd_grid import kernels
 from spmd_grid.errors import ReductionError
 from spmd_grid.reduction_kind import ReductionKind
 
-__all__ = ["Folding"]
+__all__ = ["Folding", "flat_target"]
 
 
 class Folding:
-    """Of ``size`` arrays of one shape and dtype, in order, as ``kind`` says, for the operation ``op``.  Local."""
+    """Folds ``size`` arrays of one shape and dtype, in order, by the reduction ``kind`` for the operation ``op``."""
 
     def __init__(self, kind: ReductionKind, size: int, op: str):
         self._kind, self._size, self._op = kind, size, op
@@ -23,17 +24,17 @@ class Folding:
         self._quiet = _quiet_context()
 
     def addresses(self, addresses: np.ndarray, part: np.ndarray) -> None:
-        """Contiguous arrays of the size of ``part``, which they are folded into, by where they begin."""
+        """Fold contiguous arrays, given by their addresses, into ``part``, which has their size."""
         kernels.fold_addresses(self._name, addresses, part.size, part)
         self._divide(part)
 
     def stack(self, stack: np.ndarray, flat: np.ndarray) -> None:
-        """The rows of a stack into ``flat``."""
+        """Fold the rows of a stack into ``flat``."""
         kernels.fold(self._name, stack, flat)
         self._divide(flat)
 
-    def arrays(self, arrays: Sequence[np.ndarray], target: np.ndarray) -> None:
-        """Arrays of any strides, by numpy: the fastest for small ones."""
+    def arrays(self, arrays: Sequence[np.ndarray] | np.ndarray, target: np.ndarray) -> None:
+        """Fold arrays of any strides by numpy, which is the fastest for small ones."""
         combine = self._kind.combine
         if len(arrays) == 1:
             target[...] = arrays[0]
@@ -44,7 +45,7 @@ class Folding:
         self._divide(target)
 
     def by_callable(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """The result of a function of the user's, which must keep shape and dtype; raises ReductionError."""
+        """Fold by the user's function, which must keep shape and dtype; raises ReductionError."""
         shape, dtype = arrays[0].shape, arrays[0].dtype
         result = arrays[0].copy()
         for array in arrays[1:]:
@@ -62,9 +63,26 @@ class Folding:
 
 
 def _quiet_context() -> Context:
-    """A context in which numpy does not warn: a warning on one member, made an error, would strand the others.
+    """A context in which numpy does not warn: a warning that is an error on one member would leave the others waiting.
 
     Running a ufunc in it costs a tenth of a microsecond, entering ``np.errstate`` nearly one.
     """
     with np.errstate(all="ignore"):
         return copy_context()
+
+
+def flat_target(target: np.ndarray | None) -> tuple[Any, Callable[[], None] | None]:
+    """A flat array to fill in place of ``target``, and a function that copies it there, or None if it is a view.
+
+    Without a target (on members without a result) the array is None.
+    """
+    if target is None:
+        return None, None
+    if target.flags.c_contiguous:
+        return target.reshape(-1), None
+    flat = np.empty(target.size, target.dtype)
+
+    def finish() -> None:
+        target[...] = flat.reshape(target.shape)
+
+    return flat, finish

@@ -1,4 +1,4 @@
-"""What moves when values are combined: parts to those who fold them, and folded slices to where they belong.
+"""Transfers of reductions: parts to the members that fold them, and folded slices to the members that need them.
 
 As in the reduce-scatter and all-gather algorithm of R. Rabenseifner, "Optimization of Collective Reduction Operations"
 (ICCS 2004).
@@ -10,18 +10,19 @@ from collections.abc import Sequence
 
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
+from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
 
 __all__ = ["collect_parts", "collect_whole", "spread_slices"]
 
 
 def _row(box: Box, row: int) -> Box:
-    """``box`` in row ``row`` of a stack."""
+    """The box that ``box`` is in row ``row`` of a stack."""
     return Box((row, *box.starts), (row + 1, *box.stops))
 
 
-def collect_whole(comm, n: int, root: int | None) -> Transfer:
-    """Everybody's n elements as rows of a stack, on root or on all."""
+def collect_whole(comm: Communicator, n: int, root: int | None) -> Transfer:
+    """Collect the n elements of each member as rows of a stack, on root or on all."""
     whole = Box((0,), (n,))
     receivers = range(comm.size) if root is None else [root]
     mine = comm.rank in receivers
@@ -38,10 +39,10 @@ def collect_whole(comm, n: int, root: int | None) -> Transfer:
     )
 
 
-def collect_parts(comm, shape: Shape, parts: Sequence[Box], own: bool = True) -> Transfer:
-    """This member's part of everybody's array as rows of a stack; ``own``: the own one as well."""
+def collect_parts(comm: Communicator, shape: Shape, parts: Sequence[Box], own: bool = True) -> Transfer:
+    """Collect this member's part of each array as rows of a stack; ``own``: that of its own array as well."""
     mine = parts[comm.rank]
-    place = Box.from_shape(mine.shape)
+    row = Box.from_shape(mine.shape)
     peers = [peer for peer in range(comm.size) if own or peer != comm.rank]
     return Transfer(
         pattern="all_to_all",
@@ -50,13 +51,13 @@ def collect_parts(comm, shape: Shape, parts: Sequence[Box], own: bool = True) ->
         source_shape=(1, *shape),
         target_shape=(comm.size, *mine.shape),
         sends=tuple(Send(peer, _row(parts[peer], 0)) for peer in peers if not parts[peer].is_empty),
-        receives=() if mine.is_empty else tuple(Receive(i, _row(mine, 0), _row(place, i)) for i in peers),
+        receives=() if mine.is_empty else tuple(Receive(i, _row(mine, 0), _row(row, i)) for i in peers),
         volume=max(part.size for part in parts) * comm.size,
     )
 
 
-def spread_slices(comm, n: int, slices: Sequence[Box], root: int | None, in_place: bool) -> Transfer:
-    """Everybody's folded slice at its place in the result, on root or on all; ``in_place``: the own one is there."""
+def spread_slices(comm: Communicator, n: int, slices: Sequence[Box], root: int | None, in_place: bool) -> Transfer:
+    """Send each folded slice to its part of the result, on root or on all; ``in_place``: the own one is there."""
     mine = slices[comm.rank]
     source = Box((0,), mine.shape)
     receivers = range(comm.size) if root is None else [root]

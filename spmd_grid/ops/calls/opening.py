@@ -1,0 +1,36 @@
+"""Headers of members that take part in a collective operation, ready to be posted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.exchange.agreement.header import Facts, encode
+from spmd_grid.transport.communicator import HEADER_BYTES
+
+__all__ = ["Opening", "opening_key"]
+
+
+class Opening:
+    """A header ready to be posted, and the results of `Operation.resolve`, by the headers of the whole group."""
+
+    __slots__ = ("agreed", "body", "header", "inline_stop")
+
+    def __init__(self, kind: int, call: bytes, body: bytes, facts: Facts | None):
+        self.header, self.body = encode(kind, call, body)
+        self.inline_stop = 0
+        if facts is not None and facts.shape is not None and facts.fits_inline:
+            self.inline_stop = HEADER_BYTES + facts.nbytes
+        self.agreed: dict[bytes, Any] = {}
+
+
+def opening_key(x: Any, out: Any) -> tuple | None:
+    """The key under which an opening is kept; None where an argument is no plain array and must be checked anew."""
+    if type(x) is np.ndarray:
+        if out is None:
+            return x.shape, x.dtype
+        return (x.shape, x.dtype, out.shape, out.dtype) if type(out) is np.ndarray else None
+    if x is None and type(out) is np.ndarray:
+        return None, None, out.shape, out.dtype
+    return (None, None) if x is None and out is None else None
