@@ -131,17 +131,17 @@ class Frames:
 
     ``headers``: the members' headers one after the other (hashable bytes); ``data``: all frames, member after
     member, valid until the next swap on the same communicator; ``exposed``: what each member exposed, where objects
-    are shared, else None.  ``places``: where the members' arrays lie, where memory is shared; ``lent``: whether any
+    are shared, else None.  ``locations``: where the members' arrays lie, where memory is shared; ``lent``: whether any
     must hold still until its readers depart, ``lends``: whether this member's own.
     """
 
-    __slots__ = ("data", "exposed", "headers", "lends", "lent", "places")
+    __slots__ = ("data", "exposed", "headers", "lends", "lent", "locations")
 
     def __init__(self, headers: bytes, data, exposed: list | None):
         self.headers = headers
         self.data = data
         self.exposed = exposed
-        self.places: bytes | None = None
+        self.locations: bytes | None = None
         self.lent = exposed is not None
         self.lends = 0
 

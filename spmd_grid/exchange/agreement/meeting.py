@@ -229,14 +229,14 @@ class MemoryMeeting(_NodeMeeting):
             if seen < 0:
                 self._raise_ended()
             # The same bytes as long as nothing changes: they know their hash, by which everything is looked up.
-            frames.headers, frames.places = self._headers[turn].tobytes(), self._places[turn].tobytes()
+            frames.headers, frames.locations = self._headers[turn].tobytes(), self._places[turn].tobytes()
         frames.lent, frames.lends = seen & at.ANY_LENT, flags & at.LENT
         return frames
 
     def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
         """As of any meeting; None on all members alike where one of the arrays cannot be read."""
         found: list[np.ndarray | None] = []
-        for member, (fact, place) in enumerate(zip(facts, _read(frames.places), strict=True)):
+        for member, (fact, place) in enumerate(zip(facts, _read(frames.locations), strict=True)):
             if fact.shape is None:
                 found.append(None)
             elif not fact.nbytes:
@@ -281,14 +281,14 @@ class MixedMeeting(_NodeMeeting):
             self.comm.frame[HEADER_BYTES:] = place.tobytes()
         frames = self.comm.swap_frames()
         starts = range(HEADER_BYTES, len(frames.data), FRAME_BYTES)
-        frames.places = b"".join([frames.data[start : start + _PLACE_BYTES] for start in starts])
+        frames.locations = b"".join([frames.data[start : start + _PLACE_BYTES] for start in starts])
         frames.lent, frames.lends = True, flags & at.LENT
         return frames
 
     def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
         """Of members whose array is in the frame, or near and can be read; this member's own is nobody else's."""
         found: list[np.ndarray | None] = []
-        for member, (fact, place) in enumerate(zip(facts, _read(frames.places), strict=True)):
+        for member, (fact, place) in enumerate(zip(facts, _read(frames.locations), strict=True)):
             if fact.shape is None or member == self.comm.rank:
                 found.append(None)
             elif fact.fits_inline:
@@ -310,7 +310,7 @@ class MixedMeeting(_NodeMeeting):
         me = self.comm.rank
         if facts[me].fits_inline:
             return True
-        return member in self.comm.near and _read(frames.places)[me][at.PLACE_OFFSET] >= 0
+        return member in self.comm.near and _read(frames.locations)[me][at.PLACE_OFFSET] >= 0
 
 
 def array_in_frame(data, member: int, fact: Facts) -> np.ndarray:

@@ -112,13 +112,13 @@ class Movement:
 
     def _run_mixed(self, x, arrays: list[np.ndarray | None], target: np.ndarray | None, frames: Frames) -> None:
         """Copies what can be read while messages carry the rest."""
-        far = self._far.get(frames.places)
+        far = self._far.get(frames.locations)
         if far is None:
             me, transfer = self.transfer.rank, self.transfer
             sends = [s for s in transfer.sends if s.peer == me or not self._arrays.is_read_by(frames, s.peer)]
             receives = [receive for receive in transfer.receives if arrays[receive.peer] is None]
             far = replace(transfer, pattern="pairwise", sends=tuple(sends), receives=tuple(receives))
-            keep(self._far, frames.places, far)
+            keep(self._far, frames.locations, far)
         steps = send_and_receive(self.comm, far, x, target, tag_of("blocking movements"))
         requests = next(steps)
         self._copies.run(frames, arrays, target)

@@ -57,7 +57,7 @@ class MemberArrays:
             return None
         if frames.exposed is not None and self.way is DIRECT:
             return frames.exposed
-        key = id(frames.data) if self.way is INLINE else frames.places
+        key = id(frames.data) if self.way is INLINE else frames.locations
         try:
             return self._known[key]
         except KeyError:
@@ -89,10 +89,10 @@ class DirectCopies:
     def run(self, frames: Frames, arrays: Sequence[np.ndarray | None], target: np.ndarray | None) -> None:
         if target is None or not self._transfer.receives:
             return
-        if frames.places is None:
+        if frames.locations is None:
             copy_from(self._transfer, arrays, target)
             return
-        key = frames.places, target.strides
+        key = frames.locations, target.strides
         found = self._tables.get(key)
         if found is None:
             table = self._table(arrays, target)

@@ -162,13 +162,13 @@ class Reduction:
 
     def _block_rows(self, frames: Frames, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
         """This member's block of everybody's array, and where each begins."""
-        found = None if frames.places is None else self._rows_at.get(frames.places)
+        found = None if frames.locations is None else self._rows_at.get(frames.locations)
         if found is None:
             first = self._block_run[0]
             rows = [array.reshape(-1)[first : first + self.cut.size] for array in arrays]
             found = rows, np.array([kernels.address_of(row) for row in rows], np.int64)
-            if frames.places is not None:
-                keep(self._rows_at, frames.places, found)
+            if frames.locations is not None:
+                keep(self._rows_at, frames.locations, found)
         return found
 
     @property
@@ -254,11 +254,11 @@ class Reduction:
 
     def _addresses(self, frames: Frames, arrays: list[np.ndarray]) -> np.ndarray:
         """Where everybody's array begins."""
-        found = None if frames.places is None else self._rows_at.get(frames.places)
+        found = None if frames.locations is None else self._rows_at.get(frames.locations)
         if found is None:
             found = np.array([kernels.address_of(array) for array in arrays], np.int64)
-            if frames.places is not None:
-                keep(self._rows_at, frames.places, found)
+            if frames.locations is not None:
+                keep(self._rows_at, frames.locations, found)
         return found
 
     def _depart(self, frames: Frames) -> None:
