@@ -74,7 +74,7 @@ class ShardedArray:
     @classmethod
     def _from_global(cls, array, sharding: Sharding, grid: ProcessGrid, name: str | None) -> ShardedArray:
         _check_sharding("from_global", sharding, grid)
-        array = compare_array._run(array, grid, _all_axes(grid), (sharding,))
+        array = compare_array.run_in_gate(array, grid, _all_axes(grid), (sharding,))
         layout = Layout(sharding, array.shape)
         result = cls._allocate("from_global", layout, array.dtype, grid, zeroed=True)
         result._fill_domain(view_of(array, layout.local_box(grid.coords).intersect(layout.domain_box)))
@@ -322,8 +322,8 @@ class ShardedArray:
         core = self.core
         if self.sharding.partial_axes:
             reduction = self.sharding.partial_kind, None
-            core = all_reduce._run(core, self._grid, self.sharding.partial_axes, reduction)
-        return assemble._run(core, self._grid, _all_axes(self._grid), (self._layout, hashable(root)))
+            core = all_reduce.run_in_gate(core, self._grid, self.sharding.partial_axes, reduction)
+        return assemble.run_in_gate(core, self._grid, _all_axes(self._grid), (self._layout, hashable(root)))
 
     def __array__(self, dtype=None, copy=None):
         raise ImplicitGatherError(
@@ -451,7 +451,7 @@ def _make(op: str, global_shape, sharding, grid, dtype, zeroed: bool, name: str 
 
 def _agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layout: Layout) -> np.ndarray:
     """The array that ``make`` gives on this process, once all processes have one, of one dtype.  Collective."""
-    call = _AGREEMENTS[op]._find(grid, _all_axes(grid), (layout,), voice=grid.process.gate.voice())
+    call = _AGREEMENTS[op].find_call(grid, _all_axes(grid), (layout,), voice=grid.process.gate.voice())
     array = cause = None
     try:
         array = make()

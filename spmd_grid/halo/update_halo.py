@@ -226,7 +226,7 @@ class UpdateHalo(Operation):
         calls = []
         for dim in reversed(sharding.sharded_dims):
             args = (dim, *sharding.halo_of(dim), wraps[dim], _known_starts(sharding, dim, shape))
-            calls.append(self._find(grid, sharding.axes_of(dim), args, kind, voice=voice))
+            calls.append(self.find_call(grid, sharding.axes_of(dim), args, kind, voice=voice))
         course = _Course(sharding, shape, calls)
         keep_call(grid, key, course)
         return course

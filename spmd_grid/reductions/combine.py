@@ -55,7 +55,7 @@ def combine(name: str, found, kind: str, *arrays: ShardedArray, reproducible: bo
     a = arrays[0]
     dtypes = tuple([array.dtype for array in arrays])
     axes = tuple(range(a.grid.ndim))
-    return _COMBINES[name]._run(np.asarray(found), a.grid, axes, (kind, dtypes, reproducible, a.layout))
+    return _COMBINES[name].run_in_gate(np.asarray(found), a.grid, axes, (kind, dtypes, reproducible, a.layout))
 
 
 def check_array(op: str, a, what: str = "a", takes_partial: str | None = None) -> None:

@@ -227,7 +227,7 @@ class _Prepared:
         self.everybody = grid.like(Grid((len(processes),), ranks=tuple(sorted(processes))), op)
         self.takes_part = self.everybody.coords is not None
         if self.takes_part:
-            self.call = _reshard._find(self.everybody, [0], (wish,), voice=grid.process.gate.voice())
+            self.call = _reshard.find_call(self.everybody, [0], (wish,), voice=grid.process.gate.voice())
             source, target = (coords_of(layout, self.call.comm) for layout in (before, after))
             self.given_shape = None if source is None else before.local_shape(source)
             self.result_shape = None if target is None else after.local_shape(target)

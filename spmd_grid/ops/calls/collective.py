@@ -238,21 +238,21 @@ class Operation(ABC):
             gate, token = grid.process.gate, None
             token = gate.idle.pop()
             if get_ident() == gate.owner and grid.process.recorder is None:  # as `_go` has it, without its price
-                call = self._find(grid, grid_axes, args)
+                call = self.find_call(grid, grid_axes, args)
                 opening, x = call.bring(x, out)
                 agreed, frames = call.open(opening, x)
                 result = agreed.run(x, out, frames)
             else:
-                result = self._run(x, grid, grid_axes, args, out)
+                result = self.run_in_gate(x, grid, grid_axes, args, out)
             gate.idle.append(token)
             return result
         except BaseException as error:
             gate_of(self.name, grid).fail(self.name, locals().get("token"), error)
             raise
 
-    def _run(self, x, grid, grid_axes, args: tuple, out=None):
+    def run_in_gate(self, x, grid, grid_axes, args: tuple, out=None):
         """The operation as a part of another one, which has gone through the gate."""
-        return self._go(self._find(grid, grid_axes, args, voice=grid.process.gate.voice()), x, out)
+        return self._go(self.find_call(grid, grid_axes, args, voice=grid.process.gate.voice()), x, out)
 
     def _go(self, call: Call, x, out):
         recorder = call.comm.process.recorder
@@ -268,8 +268,8 @@ class Operation(ABC):
         return gate_of(self.name, grid).run(f"{self.name}.start", self._start, x, grid, grid_axes, args, out)
 
     def _start(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
-        """As `_run`, of the start."""
-        call = self._find(grid, grid_axes, args, "start", voice=grid.process.gate.voice())
+        """As `run_in_gate`, of the start."""
+        call = self.find_call(grid, grid_axes, args, "start", voice=grid.process.gate.voice())
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(call, x, self._start, x, grid, grid_axes, args, out)
@@ -284,7 +284,7 @@ class Operation(ABC):
         arguments = self, grid, shape, dtype, grid_axes, args, path, name
         return gate_of(self.name, grid).run(f"{self.name}.plan", OperationPlan, *arguments)
 
-    def _find(self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None, voice: str = "") -> Call:
+    def find_call(self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None, voice: str = "") -> Call:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent.
 
         A blocking call, a started one (``kind``) and a plan are different operations: they do not meet.  Nor do calls

@@ -61,12 +61,12 @@ class AgreePlan(Operation):
 
     def agree(self, grid, axes, plan: str, error: SpmdError | None = None) -> None:
         """Compares ``plan``, or raises ``error`` on all.  Collective over ``axes``.  Raises MismatchError."""
-        call = self._find(grid, axes, (plan,))
+        call = self.find_call(grid, axes, (plan,))
         call.open_by_itself(call.opening(_NOTHING) if error is None else call.refusal(error), None)
 
     def comparison(self, grid, axes, plan: str) -> Callable[[], object]:
         """What compares ``plan`` again and again, inside operations.  Local, and then as `agree`."""
-        call = self._find(grid, axes, (plan,))
+        call = self.find_call(grid, axes, (plan,))
         return partial(call.open, call.opening(_NOTHING), None)
 
     def prepare(self, grid, axes, plan) -> dict:

@@ -96,7 +96,7 @@ class OperationPlan:
 
     def _find(self, kind: str, voice: str = ""):
         grid, axes, args, path = self._made_for
-        return self._op._find(grid, axes, args, kind, path, voice)
+        return self._op.find_call(grid, axes, args, kind, path, voice)
 
     def start(self, x=None, out=None) -> Request:
         """Begins the operation; ``wait()``, of the request or of the plan, gives its result.  Collective."""
