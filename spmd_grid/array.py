@@ -451,7 +451,7 @@ def _make(op: str, global_shape, sharding, grid, dtype, zeroed: bool, name: str 
 
 def _agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, layout: Layout) -> np.ndarray:
     """The array that ``make`` gives on this process, once all processes have one, of one dtype.  Collective."""
-    call = _AGREEMENTS[op].find_call(grid, _all_axes(grid), (layout,), voice=grid.process.gate.voice())
+    call = _AGREEMENTS[op].find_call(grid, _all_axes(grid), (layout,), thread_name=grid.process.gate.thread_name())
     array = cause = None
     try:
         array = make()

@@ -208,8 +208,8 @@ class UpdateHalo(Operation):
     ) -> _Course:
         """The checked arguments, as kept by the grid from the last time; refuses what all processes know alike."""
         given = (split_axes, halo_sizes, periodic, global_shape, sharded_dims_offsets)
-        voice = grid.process.gate.voice()
-        key = (self.name, blocks, kind, voice, chosen_path(), type(periodic), *map(hashable, given))
+        thread_name = grid.process.gate.thread_name()
+        key = (self.name, blocks, kind, thread_name, chosen_path(), type(periodic), *map(hashable, given))
         try:
             return grid.calls[key]
         except (KeyError, TypeError):
@@ -226,7 +226,7 @@ class UpdateHalo(Operation):
         calls = []
         for dim in reversed(sharding.sharded_dims):
             args = (dim, *sharding.halo_of(dim), wraps[dim], _known_starts(sharding, dim, shape))
-            calls.append(self.find_call(grid, sharding.axes_of(dim), args, kind, voice=voice))
+            calls.append(self.find_call(grid, sharding.axes_of(dim), args, kind, thread_name=thread_name))
         course = _Course(sharding, shape, calls)
         keep_call(grid, key, course)
         return course

@@ -141,7 +141,7 @@ def run_plan(plan: Plan, local, grid: ProcessGrid, out=None):
 
 
 def _run_plan(plan: Plan, local, grid: ProcessGrid, out):
-    key = "run_plan", plan, chosen_path(), grid.process.gate.voice()
+    key = "run_plan", plan, chosen_path(), grid.process.gate.thread_name()
     return _run(_prepare("run_plan", key, grid, lambda: (plan, plan.source, plan.target)), local, out, plan.name)
 
 
@@ -197,7 +197,7 @@ def reshard_local(
         return _Wish(source, target, before.global_shape, strategy, memory_limit, links), before, after
 
     options = hashable(global_shape), strategy, memory_limit, links
-    key = "reshard", source, target, *options, chosen_path(), grid.process.gate.voice()
+    key = "reshard", source, target, *options, chosen_path(), grid.process.gate.thread_name()
     return _run(_prepare("reshard", key, grid, make), local, out)
 
 
@@ -227,7 +227,7 @@ class _Prepared:
         self.everybody = grid.like(Grid((len(processes),), ranks=tuple(sorted(processes))), op)
         self.takes_part = self.everybody.coords is not None
         if self.takes_part:
-            self.call = _reshard.find_call(self.everybody, [0], (wish,), voice=grid.process.gate.voice())
+            self.call = _reshard.find_call(self.everybody, [0], (wish,), thread_name=grid.process.gate.thread_name())
             source, target = (coords_of(layout, self.call.comm) for layout in (before, after))
             self.given_shape = None if source is None else before.local_shape(source)
             self.result_shape = None if target is None else after.local_shape(target)

@@ -56,7 +56,7 @@ class Gate:
     """The gate of one process of a program.  ``label()`` names the process.
 
     ``idle`` holds a token while no operation is under way.  ``owner``: the thread that made the gate; others are told
-    apart by `voice`.  ``text``: why nothing goes through any more, empty while it does; ``barred`` is 1 then, for
+    apart by `thread_name`.  ``text``: why nothing goes through any more, empty while it does; ``barred`` is 1 then, for
     compiled code.  ``on_cut(text)`` bars the gates of all processes; it is called on the process that was cut off.
     """
 
@@ -90,7 +90,7 @@ class Gate:
         self.owner = threading.get_ident()
         self._voices = WeakKeyDictionary()
 
-    def voice(self) -> str:
+    def thread_name(self) -> str:
         """The calling thread as all processes know it; it must not meet another one.  Empty for the owner.  Local."""
         if threading.get_ident() == self.owner:
             return ""

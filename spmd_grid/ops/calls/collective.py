@@ -56,14 +56,16 @@ class Call:
         "takes_array",
     )
 
-    def __init__(self, op: Operation, grid, axes: tuple[int, ...], args: dict, kind: str, path: str, voice: str = ""):
+    def __init__(
+        self, op: Operation, grid, axes: tuple[int, ...], args: dict, kind: str, path: str, thread_name: str = ""
+    ):
         self.op = op
         self.grid = grid
         self.axes = axes
         self.sizes = grid.grid.grid_shape(axes) if axes else ()
         shown = ", ".join(f"{name}={self._shown(name, value)}" for name, value in args.items() if value is not None)
         name = f"{op.name}.{kind}" if kind else op.name
-        thread = f" in thread {voice}" if voice else ""
+        thread = f" in thread {thread_name}" if thread_name else ""
         self._text = f"{name}(grid_axes={list(axes)}{', ' if shown else ''}{shown}){thread}"
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
@@ -252,7 +254,7 @@ class Operation(ABC):
 
     def run_in_gate(self, x, grid, grid_axes, args: tuple, out=None):
         """The operation as a part of another one, which has gone through the gate."""
-        return self._go(self.find_call(grid, grid_axes, args, voice=grid.process.gate.voice()), x, out)
+        return self._go(self.find_call(grid, grid_axes, args, thread_name=grid.process.gate.thread_name()), x, out)
 
     def _go(self, call: Call, x, out):
         recorder = call.comm.process.recorder
@@ -269,7 +271,7 @@ class Operation(ABC):
 
     def _start(self, x, grid, grid_axes, args: tuple, out=None) -> Request:
         """As `run_in_gate`, of the start."""
-        call = self.find_call(grid, grid_axes, args, "start", voice=grid.process.gate.voice())
+        call = self.find_call(grid, grid_axes, args, "start", thread_name=grid.process.gate.thread_name())
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(call, x, self._start, x, grid, grid_axes, args, out)
@@ -284,23 +286,25 @@ class Operation(ABC):
         arguments = self, grid, shape, dtype, grid_axes, args, path, name
         return gate_of(self.name, grid).run(f"{self.name}.plan", OperationPlan, *arguments)
 
-    def find_call(self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None, voice: str = "") -> Call:
+    def find_call(
+        self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None, thread_name: str = ""
+    ) -> Call:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent.
 
         A blocking call, a started one (``kind``) and a plan are different operations: they do not meet.  Nor do calls
-        of threads with another ``voice``.
+        of threads with another ``thread_name``.
         """
         path = path or chosen_path()
         try:
             axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
             # The types as well, since 1, 1.0 and True are equal, and not all of them are axes.
-            key = self.name, axes, args, tuple(map(type, args)), kind, path, voice
+            key = self.name, axes, args, tuple(map(type, args)), kind, path, thread_name
             return grid.calls[key]
         except (KeyError, TypeError, AttributeError):
             pass
         check_grid(self.name, grid)
         axes = self.group_axes(grid, grid.grid.axes(grid_axes, f"{self.name}: grid_axes"), *args)
-        call = Call(self, grid, axes, self.prepare(grid, axes, *args), kind, path, voice)
+        call = Call(self, grid, axes, self.prepare(grid, axes, *args), kind, path, thread_name)
         keep_call(grid, key, call)
         return call
 

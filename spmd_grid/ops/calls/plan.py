@@ -92,11 +92,11 @@ class OperationPlan:
 
     def _in_voice(self, kind: str):
         """The call of this plan as the calling thread makes it."""
-        return self._find(kind, self._gate.voice())
+        return self._find(kind, self._gate.thread_name())
 
-    def _find(self, kind: str, voice: str = ""):
+    def _find(self, kind: str, thread_name: str = ""):
         grid, axes, args, path = self._made_for
-        return self._op.find_call(grid, axes, args, kind, path, voice)
+        return self._op.find_call(grid, axes, args, kind, path, thread_name)
 
     def start(self, x=None, out=None) -> Request:
         """Begins the operation; ``wait()``, of the request or of the plan, gives its result.  Collective."""
