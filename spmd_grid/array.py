@@ -462,7 +462,7 @@ def _agree_dtype(op: str, make: Callable[[], np.ndarray], grid: ProcessGrid, lay
         cause = error
         opening = call.refusal(call.blame(ShapeError(f"{op}: {type(error).__name__}: {error}")))
     try:
-        call.open_by_itself(opening, array)
+        call.agree_by_itself(opening, array)
     except SpmdError as error:
         raise error from cause
     return array

@@ -26,7 +26,7 @@ from spmd_grid.halo.geometry.boundary import as_periodic
 from spmd_grid.halo.geometry.line import halo_pieces, in_domain
 from spmd_grid.ops.calls.arguments import check_grid, gate_of, hashable
 from spmd_grid.ops.calls.bounded_cache import keep
-from spmd_grid.ops.calls.collective import Call, Operation, keep_call
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation, keep_call
 from spmd_grid.ops.calls.shape_rules import same_dtype
 from spmd_grid.watch.recorder import Recorder
 
@@ -36,7 +36,7 @@ __all__ = ["update_halo"]
 class _Line:
     """What one dimension's exchange needs to know: the line's blocks, and what this device sends and receives."""
 
-    def __init__(self, call: Call, facts: list[Facts]):
+    def __init__(self, call: CollectiveCall, facts: list[Facts]):
         self.comm = call.comm
         self.path = call.path
         self.dim, self.low, self.high = call.args.dim, call.args.low, call.args.high
@@ -180,7 +180,7 @@ class UpdateHalo(Operation):
     def prepare(self, grid, axes, dim, low, high, periodic, starts) -> dict:
         return {"dim": dim, "low": low, "high": high, "periodic": periodic, "starts": starts}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> _Line:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> _Line:
         dim, low, high = call.args.dim, call.args.low, call.args.high
         same_dtype(self.name, facts, call.label)
         for i, fact in enumerate(facts):
@@ -235,7 +235,7 @@ class UpdateHalo(Operation):
 class _Course:
     """An update with checked arguments; ``calls`` are those of the lines, last dimension first."""
 
-    def __init__(self, sharding: Sharding, global_shape: tuple[int, ...] | None, calls: list[Call]):
+    def __init__(self, sharding: Sharding, global_shape: tuple[int, ...] | None, calls: list[CollectiveCall]):
         self._sharding = sharding
         self._global_shape = global_shape
         self._calls = calls
@@ -263,7 +263,7 @@ class _Course:
         for call in self._calls * min(len(self._calls), 2):
             opening = call.opening(facts) if problem is None else call.refusal(problem)
             try:
-                lines[call], _ = call.open(opening, None)
+                lines[call], _ = call.agree(opening, None)
             except SpmdError as error:
                 if error.cuts_off or isinstance(error, CutOffError):
                     raise  # nobody comes to a second round

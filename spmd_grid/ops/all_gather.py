@@ -10,7 +10,7 @@ from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_size
 from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_extents, check_out, concatenated_shape, same_dtype
 from spmd_grid.ops.movement.box_moves import Movement
@@ -57,11 +57,11 @@ class AllGather(Operation):
             "extents": as_extents(self.name, extents, group_size(grid.grid, axes)),
         }
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         return resolve_gather(self.name, call, facts, None)
 
 
-def resolve_gather(name: str, call: Call, facts: list[Facts], root: int | None) -> Movement:
+def resolve_gather(name: str, call: CollectiveCall, facts: list[Facts], root: int | None) -> Movement:
     """Everybody's array at its place in the concatenation, on ``root`` or (None) on all."""
     comm, axis = call.comm, call.args.gather_axis
     dtype = same_dtype(name, facts, call.label)

@@ -8,7 +8,7 @@ from spmd_grid.errors import DTypeError, ReductionError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.requests import Request
 from spmd_grid.ops.calls.arguments import as_dtype
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, equal_shapes, same_dtype
 from spmd_grid.ops.reduction.reduction import Reduction
@@ -28,7 +28,7 @@ class Reducing(Operation):
         except ReductionError as error:
             raise ReductionError(f"{self.name}: {error}") from None
 
-    def convert(self, call: Call, x: np.ndarray) -> np.ndarray:
+    def convert(self, call: CollectiveCall, x: np.ndarray) -> np.ndarray:
         """x in the dtype of the result, C-contiguous; converted before anything is combined."""
         try:
             dtype = result_dtype(call.args.reduction, x.dtype, call.args.dtype)
@@ -39,7 +39,7 @@ class Reducing(Operation):
         with np.errstate(all="ignore"):  # a warning on one member, made an error, would strand the others
             return x.astype(dtype, order="C")
 
-    def check(self, call: Call, facts: list[Facts]) -> None:
+    def check(self, call: CollectiveCall, facts: list[Facts]) -> None:
         equal_shapes(self.name, facts, call.label)
         same_dtype(self.name, facts, call.label)
 
@@ -83,7 +83,7 @@ class AllReduce(Reducing):
     def prepare(self, grid, axes, reduction, dtype) -> dict:
         return self.prepare_reduction(reduction, dtype)
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Reduction:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Reduction:
         self.check(call, facts)
         check_out(self.name, facts, [facts[0].shape] * len(facts), facts[0].dtype, call.label)
         return Reduction(call, facts, call.args.reduction)

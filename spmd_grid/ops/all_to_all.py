@@ -10,7 +10,7 @@ from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_size
 from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import all_to_all_shapes, check_extents, check_out, cut_box, same_dtype
 from spmd_grid.ops.movement.box_moves import Movement
@@ -63,7 +63,7 @@ class AllToAll(Operation):
             "extents": as_extents(self.name, extents, group_size(grid.grid, axes)),
         }
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         comm, split, concat = call.comm, call.args.split_axis, call.args.concat_axis
         dtype = same_dtype(self.name, facts, call.label)
         shapes = all_to_all_shapes(self.name, facts, split, concat, call.sizes, call.label)

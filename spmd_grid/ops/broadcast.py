@@ -7,7 +7,7 @@ from spmd_grid.exchange.requests import Request
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.arguments import hashable, root_index
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out
 from spmd_grid.ops.movement.box_moves import Movement
@@ -48,10 +48,10 @@ class Broadcast(Operation):
     def prepare(self, grid, axes, root) -> dict:
         return {"root": root_index(self.name, grid, axes, root)}
 
-    def takes_array(self, call: Call) -> bool:
+    def takes_array(self, call: CollectiveCall) -> bool:
         return call.comm.rank == call.args.root
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         comm, root = call.comm, call.args.root
         shape, dtype = facts[root].shape, facts[root].dtype
         check_out(self.name, facts, [shape] * comm.size, dtype, call.label)

@@ -7,7 +7,7 @@ from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.groups import group_size
 from spmd_grid.ops.all_gather import resolve_gather
 from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable, root_index
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.movement.box_moves import Movement
 
@@ -50,10 +50,10 @@ class Gather(Operation):
             "extents": as_extents(self.name, extents, group_size(grid.grid, axes)),
         }
 
-    def gives_result(self, call: Call) -> bool:
+    def gives_result(self, call: CollectiveCall) -> bool:
         return call.comm.rank == call.args.root
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         return resolve_gather(self.name, call, facts, call.args.root)
 
 

@@ -6,7 +6,7 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.requests import Request
 from spmd_grid.ops.all_reduce import Reducing
 from spmd_grid.ops.calls.arguments import hashable, root_index
-from spmd_grid.ops.calls.collective import Call
+from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out
 from spmd_grid.ops.reduction.reduction import Reduction
@@ -47,10 +47,10 @@ class Reduce(Reducing):
     def prepare(self, grid, axes, reduction, root, dtype) -> dict:
         return {"root": root_index(self.name, grid, axes, root), **self.prepare_reduction(reduction, dtype)}
 
-    def gives_result(self, call: Call) -> bool:
+    def gives_result(self, call: CollectiveCall) -> bool:
         return call.comm.rank == call.args.root
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Reduction:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Reduction:
         self.check(call, facts)
         root = call.args.root
         shapes = [facts[0].shape if i == root else None for i in range(len(facts))]

@@ -6,7 +6,7 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.requests import Request
 from spmd_grid.ops.all_reduce import Reducing
 from spmd_grid.ops.calls.arguments import as_scatter_axis
-from spmd_grid.ops.calls.collective import Call
+from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes
 from spmd_grid.ops.reduction.reduction import Reduction
@@ -68,7 +68,7 @@ class ReduceScatter(Reducing):
             **self.prepare_reduction(reduction, dtype),
         }
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Reduction:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Reduction:
         self.check(call, facts)
         blocks = cut_boxes(self.name, facts[0].shape, call.args.scatter_axis, "scatter_axis", call.sizes, call.label(0))
         check_out(self.name, facts, [block.shape for block in blocks], facts[0].dtype, call.label)

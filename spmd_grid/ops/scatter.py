@@ -9,7 +9,7 @@ from spmd_grid.exchange.requests import Request
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.arguments import as_scatter_axis, hashable, root_index
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes
 from spmd_grid.ops.movement.box_moves import Movement
@@ -55,10 +55,10 @@ class Scatter(Operation):
             "root": root_index(self.name, grid, axes, root),
         }
 
-    def takes_array(self, call: Call) -> bool:
+    def takes_array(self, call: CollectiveCall) -> bool:
         return call.comm.rank == call.args.root
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         comm, axis, root = call.comm, call.args.scatter_axis, call.args.root
         shape, dtype = facts[root].shape, facts[root].dtype
         blocks = cut_boxes(self.name, shape, axis, "scatter_axis", call.sizes, call.label(root))

@@ -11,7 +11,7 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.requests import Request
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out
 from spmd_grid.ops.movement.box_moves import Movement
@@ -70,7 +70,7 @@ class Shift(Operation):
             raise AxisError(f"shift: offset={offset!r}; it must be a whole number of devices")
         return {"shift_axis": axes[0], "offset": number, "rotate": bool(rotate), "fill": fill}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         comm = call.comm
         sources = [self._neighbor(call, member, -call.args.offset) for member in range(comm.size)]
         incoming = [_incoming(facts, member, source, call.args.fill) for member, source in enumerate(sources)]
@@ -97,7 +97,7 @@ class Shift(Operation):
         )
         return Movement(call, facts, transfer, shape, dtype, True, fill=call.args.fill if source is None else None)
 
-    def _neighbor(self, call: Call, member: int, offset: int) -> int | None:
+    def _neighbor(self, call: CollectiveCall, member: int, offset: int) -> int | None:
         place = member + offset
         if call.args.rotate:
             return place % call.comm.size

@@ -8,7 +8,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
 from spmd_grid.grid.layout import Layout
 from spmd_grid.ops.calls.arguments import root_index
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.shape_rules import same_dtype
 from spmd_grid.ops.movement.box_moves import Movement
 
@@ -23,7 +23,7 @@ class Assemble(Operation):
     def prepare(self, grid, axes, layout, root) -> dict:
         return {"layout": layout, "root": None if root is None else root_index(self.name, grid, axes, root)}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> Movement:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Movement:
         comm, layout, root = call.comm, call.args.layout, call.args.root
         dtype = same_dtype(self.name, facts, call.label)
         receivers = range(comm.size) if root is None else [root]

@@ -18,7 +18,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.kernels import address_of
 from spmd_grid.ops.calls.arguments import as_array, check_output, gate_of, hashable
-from spmd_grid.ops.calls.collective import Call, Opening, Operation, keep_call
+from spmd_grid.ops.calls.collective import CollectiveCall, Opening, Operation, keep_call
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.members import coords_of
@@ -94,7 +94,7 @@ class _Reshard(Operation):
     def prepare(self, grid, axes, wish) -> dict:
         return {"plan": wish.recipe}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> _Arrays:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> _Arrays:
         """The arrays that all bring, of which some may learn here."""
         known = [(place, _Arrays.of_facts(fact)) for place, fact in enumerate(facts) if fact.out_shape is not None]
         if not known:
@@ -329,7 +329,7 @@ class _Prepared:
 class _Named(NamedTuple):
     """A resharding with the name of its plan, in words."""
 
-    call: Call
+    call: CollectiveCall
     name: str
 
     def describe(self) -> str:
@@ -345,7 +345,7 @@ def _run(prepared: _Prepared, local, out, name: str | None = None):
         activity = prepared.call if name is None else _Named(prepared.call, name)
         return recorder.run(activity, local, _run, prepared, local, out)
     arrays, outs, opening = prepared.bring(local, out)
-    brought, _ = prepared.call.open(opening, None)
+    brought, _ = prepared.call.agree(opening, None)
     bound = prepared.bound(brought)
     if recorder is not None:
         recorder.moved(bound)

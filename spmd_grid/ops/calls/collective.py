@@ -1,8 +1,8 @@
 """The course that every collective operation takes, so that each operation states only its rule.
 
-1. `Operation.prepare` checks the arguments that all processes know alike and finds the group (a `Call`, kept by the
+1. `Operation.prepare` checks the arguments that all processes know alike and finds the group (a `CollectiveCall`, kept by the
    grid for the next time);
-2. each member describes its own arrays in a header (`Call.open`), or the error that keeps it from taking part;
+2. each member describes its own arrays in a header (`CollectiveCall.agree`), or the error that keeps it from taking part;
 3. with everybody's facts known, `Operation.resolve` states the result shapes and the boxes to move, or refuses, alike
    on all members; the headers of the whole group are the key under which this is kept;
 4. the boxes move (`exchange`).
@@ -30,13 +30,13 @@ from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["Call", "Operation", "keep_call"]
+__all__ = ["CollectiveCall", "Operation", "keep_call"]
 
 # How many calls a grid keeps prepared.
 _MOST_CALLS = 512
 
 
-class Call:
+class CollectiveCall:
     """An operation with checked arguments on one group: everything that does not depend on the arrays."""
 
     __slots__ = (
@@ -95,7 +95,7 @@ class Call:
         device = group_members(self.grid.grid, self.grid.coords, self.axes)[member]
         return f"rank {self.grid.grid.process(device)} {self.grid.grid.multi_index(device)}"
 
-    def bring(self, x, out) -> tuple[Opening, np.ndarray | None]:
+    def opening_for(self, x, out) -> tuple[Opening, np.ndarray | None]:
         """The opening that describes this member's arrays, and its array as it takes part.
 
         Local.  Does not raise for what the others must learn of: then the opening says so.
@@ -149,7 +149,7 @@ class Call:
         """The opening of a member that cannot take part; every member will raise ``error``."""
         return Opening(ERROR, self._fingerprint, encode_error(error), None)
 
-    def open(self, opening: Opening, x: np.ndarray | None):
+    def agree(self, opening: Opening, x: np.ndarray | None):
         """Swaps headers; what the whole group has agreed to do, and the frames it came in.  Collective."""
         comm, meeting = self.comm, self.meeting
         if meeting is None:
@@ -165,12 +165,12 @@ class Call:
             agreed = self._resolve(opening, frames)
         return agreed, frames
 
-    def open_by_itself(self, opening: Opening, x: np.ndarray | None):
-        """As `open`, where that is all of the operation and nobody has recorded it.  Collective."""
+    def agree_by_itself(self, opening: Opening, x: np.ndarray | None):
+        """As `agree`, where that is all of the operation and nobody has recorded it.  Collective."""
         recorder = self.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(self, None, self.open, opening, x)
-        return self.open(opening, x)
+            return recorder.run(self, None, self.agree, opening, x)
+        return self.agree(opening, x)
 
     def _said(self) -> tuple[str, ...]:
         """Who is in which call, on which grid and path, and where, for the table of a mismatch."""
@@ -220,18 +220,18 @@ class Operation(ABC):
         return axes
 
     @abstractmethod
-    def resolve(self, call: Call, facts: list[Facts]):
+    def resolve(self, call: CollectiveCall, facts: list[Facts]):
         """What this member does, given everybody's facts: an object with ``run`` and ``steps``; or refuses."""
 
-    def takes_array(self, call: Call) -> bool:
+    def takes_array(self, call: CollectiveCall) -> bool:
         """Whether this member's array matters (off the root it may not)."""
         return True
 
-    def gives_result(self, call: Call) -> bool:
+    def gives_result(self, call: CollectiveCall) -> bool:
         """Whether this member gets a result; one that does not may pass any ``out``."""
         return True
 
-    def convert(self, call: Call, x: np.ndarray) -> np.ndarray:
+    def convert(self, call: CollectiveCall, x: np.ndarray) -> np.ndarray:
         """The array that takes part, made from the one that was passed."""
         return x
 
@@ -241,8 +241,8 @@ class Operation(ABC):
             token = gate.idle.pop()
             if get_ident() == gate.owner and grid.process.recorder is None:  # as `_go` has it, without its price
                 call = self.find_call(grid, grid_axes, args)
-                opening, x = call.bring(x, out)
-                agreed, frames = call.open(opening, x)
+                opening, x = call.opening_for(x, out)
+                agreed, frames = call.agree(opening, x)
                 result = agreed.run(x, out, frames)
             else:
                 result = self.run_in_gate(x, grid, grid_axes, args, out)
@@ -256,12 +256,12 @@ class Operation(ABC):
         """The operation as a part of another one, which has gone through the gate."""
         return self._go(self.find_call(grid, grid_axes, args, thread_name=grid.process.gate.thread_name()), x, out)
 
-    def _go(self, call: Call, x, out):
+    def _go(self, call: CollectiveCall, x, out):
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(call, x, self._go, call, x, out)
-        opening, x = call.bring(x, out)
-        agreed, frames = call.open(opening, x)
+        opening, x = call.opening_for(x, out)
+        agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
@@ -275,8 +275,8 @@ class Operation(ABC):
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(call, x, self._start, x, grid, grid_axes, args, out)
-        opening, x = call.bring(x, out)
-        agreed, frames = call.open(opening, x)
+        opening, x = call.opening_for(x, out)
+        agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         return Request(call.comm, agreed.steps(x, out, frames), call)
@@ -288,7 +288,7 @@ class Operation(ABC):
 
     def find_call(
         self, grid, grid_axes, args: tuple, kind: str = "", path: str | None = None, thread_name: str = ""
-    ) -> Call:
+    ) -> CollectiveCall:
         """The prepared call; arguments that all processes know alike are refused here, before anything is sent.
 
         A blocking call, a started one (``kind``) and a plan are different operations: they do not meet.  Nor do calls
@@ -304,7 +304,7 @@ class Operation(ABC):
             pass
         check_grid(self.name, grid)
         axes = self.group_axes(grid, grid.grid.axes(grid_axes, f"{self.name}: grid_axes"), *args)
-        call = Call(self, grid, axes, self.prepare(grid, axes, *args), kind, path, thread_name)
+        call = CollectiveCall(self, grid, axes, self.prepare(grid, axes, *args), kind, path, thread_name)
         keep_call(grid, key, call)
         return call
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.ops.calls.collective import Call, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.shape_rules import equal_shapes, same_dtype
 
 __all__ = ["AgreeDtype", "AgreePlan", "compare_array"]
@@ -31,7 +31,7 @@ class CompareArray(Operation):
     def prepare(self, grid, axes, sharding) -> dict:
         return {"sharding": sharding}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> _Compared:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> _Compared:
         equal_shapes(self.name, facts, call.label)
         same_dtype(self.name, facts, call.label)
         return _Compared()
@@ -46,7 +46,7 @@ class AgreeDtype(Operation):
     def prepare(self, grid, axes, layout) -> dict:
         return {"layout": layout}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> np.dtype:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> np.dtype:
         return same_dtype(self.name, facts, call.label)
 
 
@@ -62,17 +62,17 @@ class AgreePlan(Operation):
     def agree(self, grid, axes, plan: str, error: SpmdError | None = None) -> None:
         """Compares ``plan``, or raises ``error`` on all.  Collective over ``axes``.  Raises MismatchError."""
         call = self.find_call(grid, axes, (plan,))
-        call.open_by_itself(call.opening(_NOTHING) if error is None else call.refusal(error), None)
+        call.agree_by_itself(call.opening(_NOTHING) if error is None else call.refusal(error), None)
 
     def comparison(self, grid, axes, plan: str) -> Callable[[], object]:
         """What compares ``plan`` again and again, inside operations.  Local, and then as `agree`."""
         call = self.find_call(grid, axes, (plan,))
-        return partial(call.open, call.opening(_NOTHING), None)
+        return partial(call.agree, call.opening(_NOTHING), None)
 
     def prepare(self, grid, axes, plan) -> dict:
         return {"plan": plan}
 
-    def resolve(self, call: Call, facts: list[Facts]) -> None:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> None:
         return None
 
 

@@ -57,7 +57,7 @@ class OperationPlan:
             if made.comm.size == 1:
                 raise
             opening = made.refusal(made.blame(error))
-        self._agreed, _ = made.open_by_itself(opening, None)
+        self._agreed, _ = made.agree_by_itself(opening, None)
 
     def run(self, x=None, out=None) -> np.ndarray | None:
         """The operation on ``x``, which has the plan's shape and dtype; a new array, or ``out``.  Collective.
@@ -70,7 +70,7 @@ class OperationPlan:
             token = gate.idle.pop()
             if get_ident() == gate.owner and self._process.recorder is None:  # as `_run` has it, without its price
                 opening, x = self._bring(self._call, x, out)
-                agreed, frames = self._call.open(opening, x)
+                agreed, frames = self._call.agree(opening, x)
                 result = agreed.run(x, out, frames)
             else:
                 result = self._run(self._in_voice("plan.run"), x, out)
@@ -85,7 +85,7 @@ class OperationPlan:
         if recorder is not None and recorder.is_idle:
             return recorder.run(_Named(call, self.name), x, self._run, call, x, out)
         opening, x = self._bring(call, x, out)
-        agreed, frames = call.open(opening, x)
+        agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
@@ -109,7 +109,7 @@ class OperationPlan:
         if recorder is not None and recorder.is_idle:
             return recorder.run(_Named(call, self.name), x, self._start, call, x, out)
         opening, x = self._bring(call, x, out)
-        agreed, frames = call.open(opening, x)
+        agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
         self._request = Request(call.comm, agreed.steps(x, out, frames), call)
@@ -124,7 +124,7 @@ class OperationPlan:
 
     def _bring(self, call, x, out):
         if type(x) is np.ndarray and x.shape == self.shape and x.dtype == self.dtype and not self._is_closed:
-            return call.bring(x, out)
+            return call.opening_for(x, out)
         try:
             if self._is_closed:
                 raise RequestError(f"{self._name}: the plan has been closed")
@@ -134,7 +134,7 @@ class OperationPlan:
             if call.comm.size == 1:
                 raise
             return call.refusal(call.blame(error)), None
-        return call.bring(x, out)
+        return call.opening_for(x, out)
 
     @property
     def staging_bytes(self) -> int:
