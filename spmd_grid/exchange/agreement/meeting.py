@@ -44,8 +44,8 @@ _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copie
 
 LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
 _BLOCK_BYTES = 2 * LINE_BYTES + 128
-_PLACE_BYTES = at.PLACE_WORDS * 8  # as many as a frame carries beside its header
-_MOST_STRIDES = at.PLACE_WORDS - at.PLACE_STRIDES
+_PLACE_BYTES = at.LOCATION_WORDS * 8  # as many as a frame carries beside its header
+_MOST_STRIDES = at.LOCATION_WORDS - at.LOCATION_STRIDES
 
 
 class Meeting:
@@ -119,7 +119,7 @@ class _NodeMeeting(Meeting):
         self._wire = wire = comm.wire(
             Messages([], [], []), members, members, 0, lambda: int(self._state[at.EPOCH]), None
         )
-        self._strides = state[at.PLACE + at.PLACE_STRIDES : at.PLACE + at.PLACE_WORDS]
+        self._strides = state[at.LOCATION + at.LOCATION_STRIDES : at.LOCATION + at.LOCATION_WORDS]
         state[at.MEMBERS], state[at.MEMBER] = len(members), members.index(comm.rank)
         state[at.LINE_BYTES] = LINE_BYTES
         state[at.BLOCKS :] = addresses
@@ -207,7 +207,7 @@ class MemoryMeeting(_NodeMeeting):
         state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
         state[at.FRAMES_SEEN] = kernels.address_of(data)
         state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
-        state[at.PLACES_SEEN] = kernels.address_of(self._places)
+        state[at.LOCATIONS_SEEN] = kernels.address_of(self._places)
 
     def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
         comm = self.comm
@@ -241,7 +241,7 @@ class MemoryMeeting(_NodeMeeting):
                 found.append(None)
             elif not fact.nbytes:
                 found.append(np.empty(fact.shape, fact.dtype))
-            elif place[at.PLACE_OFFSET] < 0:
+            elif place[at.LOCATION_OFFSET] < 0:
                 return None
             else:
                 found.append(self._at(member, fact, place))
@@ -274,10 +274,10 @@ class MixedMeeting(_NodeMeeting):
         flags = 0
         if x is not None and x.nbytes > INLINE_BYTES:  # a smaller one is in the frame itself
             offset, flags = self._place_of(x, in_place)
-            place = np.zeros(at.PLACE_WORDS, np.int64)
-            place[at.PLACE_OFFSET], place[at.PLACE_FLAGS] = offset, flags
+            place = np.zeros(at.LOCATION_WORDS, np.int64)
+            place[at.LOCATION_OFFSET], place[at.LOCATION_FLAGS] = offset, flags
             if flags & at.STRIDED:
-                place[at.PLACE_STRIDES :] = self._strides
+                place[at.LOCATION_STRIDES :] = self._strides
             self.comm.frame[HEADER_BYTES:] = place.tobytes()
         frames = self.comm.swap_frames()
         starts = range(HEADER_BYTES, len(frames.data), FRAME_BYTES)
@@ -293,7 +293,7 @@ class MixedMeeting(_NodeMeeting):
                 found.append(None)
             elif fact.fits_inline:
                 found.append(array_in_frame(frames.data, member, fact))
-            elif place[at.PLACE_OFFSET] < 0 or member not in self.comm.near:
+            elif place[at.LOCATION_OFFSET] < 0 or member not in self.comm.near:
                 found.append(None)
             else:
                 found.append(self._at(member, fact, place))
@@ -310,7 +310,7 @@ class MixedMeeting(_NodeMeeting):
         me = self.comm.rank
         if facts[me].fits_inline:
             return True
-        return member in self.comm.near and _read(frames.locations)[me][at.PLACE_OFFSET] >= 0
+        return member in self.comm.near and _read(frames.locations)[me][at.LOCATION_OFFSET] >= 0
 
 
 def array_in_frame(data, member: int, fact: Facts) -> np.ndarray:
@@ -322,7 +322,7 @@ def array_in_frame(data, member: int, fact: Facts) -> np.ndarray:
 
 
 def _read(places: bytes) -> list[list[int]]:
-    return np.frombuffer(places, np.int64).reshape(-1, at.PLACE_WORDS).tolist()
+    return np.frombuffer(places, np.int64).reshape(-1, at.LOCATION_WORDS).tolist()
 
 
 def _span(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
