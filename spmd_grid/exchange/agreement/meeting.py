@@ -24,7 +24,15 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Communicator, Frames
 from spmd_grid.transport.wire import Messages
 
-__all__ = ["COPIED_BYTES", "FAR_SECONDS", "LINE_BYTES", "Meeting", "MemoryMeeting", "array_in_frame", "meeting_of"]
+__all__ = [
+    "COPIED_BYTES",
+    "FAR_SECONDS",
+    "MEETING_LINE_BYTES",
+    "Meeting",
+    "MemoryMeeting",
+    "array_in_frame",
+    "meeting_of",
+]
 
 # Arrays outside the arena are copied into it to be read up to this many bytes at most; larger ones go in messages.
 COPIED_BYTES = 1 << 19
@@ -42,8 +50,8 @@ _ROLL_CALLS = 8
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
-LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
-_BLOCK_BYTES = 2 * LINE_BYTES + 128
+MEETING_LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
+_BLOCK_BYTES = 2 * MEETING_LINE_BYTES + 128
 _PLACE_BYTES = at.LOCATION_WORDS * 8  # as many as a frame carries beside its header
 _MOST_STRIDES = at.LOCATION_WORDS - at.LOCATION_STRIDES
 
@@ -121,7 +129,7 @@ class _NodeMeeting(Meeting):
         )
         self._strides = state[at.LOCATION + at.LOCATION_STRIDES : at.LOCATION + at.LOCATION_WORDS]
         state[at.MEMBERS], state[at.MEMBER] = len(members), members.index(comm.rank)
-        state[at.LINE_BYTES] = LINE_BYTES
+        state[at.LINE_BYTES] = MEETING_LINE_BYTES
         state[at.BLOCKS :] = addresses
         state[at.BLOCK_OFFSET] = self._arena.offset_of(kernels.address_of(block), block.nbytes)
         state[at.POLLS], state[at.YIELDS], state[at.ON_WAIT] = wire.polls, wire.yields, wire.on_wait

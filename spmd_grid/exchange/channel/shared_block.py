@@ -16,9 +16,9 @@ from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, tag_of
 
-__all__ = ["LINE_BYTES", "Block", "Record", "swap_records"]
+__all__ = ["LINE_PAIR_BYTES", "Block", "Record", "swap_records"]
 
-LINE_BYTES = 128  # bytes that no two writers share: two cache lines, since processors fetch them in pairs
+LINE_PAIR_BYTES = 128  # bytes that no two writers share: two cache lines, since processors fetch them in pairs
 
 
 class Block:
@@ -26,15 +26,15 @@ class Block:
 
     def __init__(self, n_fields: int, readers: Sequence[int], staged: Mapping[int, int]):
         """``readers``: who may read it; ``staged``: of whom how many bytes are staged at a time."""
-        self.line_text = -(-8 * (at.POSTED_OFFSETS + n_fields) // LINE_BYTES) * LINE_BYTES
+        self.line_text = -(-8 * (at.POSTED_OFFSETS + n_fields) // LINE_PAIR_BYTES) * LINE_PAIR_BYTES
         self.line_bytes = self.line_text + at.TEXT_BYTES
         words_at = 2 * self.line_bytes
-        self._words = {place: words_at + LINE_BYTES * i for i, place in enumerate(readers)}
-        self._staging_at = words_at + LINE_BYTES * len(readers)
+        self._words = {place: words_at + LINE_PAIR_BYTES * i for i, place in enumerate(readers)}
+        self._staging_at = words_at + LINE_PAIR_BYTES * len(readers)
         self.parts, end = {}, 0
         for place, n_bytes in staged.items():
             self.parts[place] = end
-            end += -(-n_bytes // LINE_BYTES) * LINE_BYTES
+            end += -(-n_bytes // LINE_PAIR_BYTES) * LINE_PAIR_BYTES
         self.staging_bytes = end
         self._memory: np.ndarray | None = None
         self.address = 0

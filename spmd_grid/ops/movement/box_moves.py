@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, LINE_BYTES
+from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, MEETING_LINE_BYTES
 from spmd_grid.exchange.paths import INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
@@ -88,7 +88,7 @@ class Movement:
     @property
     def staging_bytes(self) -> int:
         """The most bytes beside x and the result that a run by memory holds."""
-        return 2 * (LINE_BYTES + COPIED_BYTES)
+        return 2 * (MEETING_LINE_BYTES + COPIED_BYTES)
 
     def describe(self) -> str:
         """What is moved, in words."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, LINE_BYTES
+from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, MEETING_LINE_BYTES
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch, view_of
@@ -286,7 +286,9 @@ class Reduction:
     @property
     def staging_bytes(self) -> int:
         """The most bytes beside x and the result that a run by memory holds."""
-        return 2 * (LINE_BYTES + COPIED_BYTES) + (0 if self._blocks is None else _PIECE_BYTES + self.dtype.itemsize)
+        return 2 * (MEETING_LINE_BYTES + COPIED_BYTES) + (
+            0 if self._blocks is None else _PIECE_BYTES + self.dtype.itemsize
+        )
 
     def describe(self) -> str:
         """How values are combined, in words."""
