@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from spmd_grid.bench.common.timing import Times
-from spmd_grid.exchange.agreement.meeting import FAR_SECONDS
+from spmd_grid.exchange.agreement.memory_meeting import FAR_SECONDS
 
 __all__ = [
     "LIBRARIES",

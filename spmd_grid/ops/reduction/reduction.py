@@ -15,7 +15,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, MEETING_LINE_BYTES
+from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LINE_BYTES
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch, view_of

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.agreement.meeting import meeting_of
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.channel.channel import READ, STAGED, STRAIGHT, Channel
 from spmd_grid.exchange.channel.copy_table import Taken
 from spmd_grid.exchange.channel.shared_block import LINE_PAIR_BYTES
