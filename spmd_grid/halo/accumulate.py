@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spmd_grid.errors import DTypeError
-from spmd_grid.exchange.channel.calls import Call
+from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.grid.cells import Cells
 from spmd_grid.halo.plan_channels import PlanChannels
 from spmd_grid.kernels.protocol import slots as at
@@ -34,7 +34,7 @@ class Reverse:
         self._takes = channels.pattern.takes(channels.coords)
         self._own = [take for take in self._takes if channels.member_of(take.owner) == self._me]
 
-    def run(self, arrays: Sequence[np.ndarray], call: Call) -> int:
+    def run(self, arrays: Sequence[np.ndarray], call: ChannelCall) -> int:
         """Adds the halos of ``arrays`` to their owners; how it ended.  Collective over the neighbours."""
         channel = self.channel
         code = channel.run(at.BEGIN, call) or channel.run(at.ARRIVE)

@@ -78,7 +78,7 @@ class PlanChannels:
             self.local_shape,
             self._dtypes,
             sorted(gives, key=lambda give: give[0]),
-            sorted(takes, key=lambda take: take.place),
+            sorted(takes, key=lambda take: take.member),
             fills,
             lands=lands,
             memory=self._path not in (MESSAGE, PACKED, STRAIGHT, INLINE),

@@ -26,7 +26,7 @@ from spmd_grid.exchange.agreement.header import (
     read_prefix,
 )
 from spmd_grid.exchange.requests import Request, drive
-from spmd_grid.exchange.transfer.flat_bytes import land, pack
+from spmd_grid.exchange.transfer.flat_bytes import pack, receive_buffer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import in_group_device
 from spmd_grid.ops.calls.arguments import as_array, check_grid, check_output, gate_of, hashable, root_index
@@ -320,7 +320,7 @@ def _receive_array(call: _Call, out: np.ndarray | None, noted: bool = False) -> 
     # The message is taken in any case: its sender may be waiting for that.
     target = np.empty(facts.shape, facts.dtype) if out is None or problem is not None else out
     whole = Box.from_shape(facts.shape)
-    incoming, finish = land(target, [whole], (0, whole.size))
+    incoming, finish = receive_buffer(target, [whole], (0, whole.size))
     if facts.fits_inline:
         incoming[:] = np.frombuffer(frame, np.uint8, facts.nbytes, HEADER_BYTES)
     else:

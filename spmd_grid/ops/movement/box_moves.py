@@ -12,7 +12,7 @@ from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LI
 from spmd_grid.exchange.paths import INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
-from spmd_grid.exchange.transfer.traffic import Moved
+from spmd_grid.exchange.transfer.traffic import TransferTraffic
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
@@ -99,7 +99,7 @@ class Movement:
 
     def traffic(self) -> Traffic:
         """Its part of a trace."""
-        return Moved(self.comm, self.dtype.itemsize, self._arrays.way, self.transfer).traffic()
+        return TransferTraffic(self.comm, self.dtype.itemsize, self._arrays.way, self.transfer).traffic()
 
     def steps(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
         """As ``run``, in steps that do not wait."""

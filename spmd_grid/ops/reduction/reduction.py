@@ -19,7 +19,7 @@ from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LI
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch, view_of
-from spmd_grid.exchange.transfer.traffic import Moved
+from spmd_grid.exchange.transfer.traffic import TransferTraffic
 from spmd_grid.exchange.transfer.transfer import Transfer, run_of
 from spmd_grid.grid.blocks import block_interval
 from spmd_grid.grid.box import Box, pieces_of
@@ -307,7 +307,7 @@ class Reduction:
         transfers = [self.collect, self.spread]
         if way is DIRECT and self._blocks is None and not self._folds_whole:
             transfers = [collect_parts(self.comm, (self._n,), self._slices, own=False), self._spread_by_memory]
-        return Moved(self.comm, self.dtype.itemsize, way, *filter(None, transfers)).traffic()
+        return TransferTraffic(self.comm, self.dtype.itemsize, way, *filter(None, transfers)).traffic()
 
     def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Iterator[list]:
         """As ``run``, in steps that do not wait."""

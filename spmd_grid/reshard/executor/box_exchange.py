@@ -99,7 +99,7 @@ class BoxExchange:
         else:
             into = (0,) * ndim
         self._folds = self._has_target and self._hides and self._rows != 1
-        gives, takes = sorted(gives, key=lambda give: give[0]), sorted(takes, key=lambda take: take.place)
+        gives, takes = sorted(gives, key=lambda give: give[0]), sorted(takes, key=lambda take: take.member)
         self._rounds = self._agree_on_rounds(gives, takes, prod(into) if self._folds else 0, room)
         self._channel = Channel(
             comm,
