@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from spmd_grid.errors import DTypeError
-from spmd_grid.exchange.channel.calls import Call
-from spmd_grid.exchange.channel.copy_table import Taken
+from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.grid.cells import Cells
+from spmd_grid.halo.plan_channels import PlanChannels
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["Reverse", "check_addable"]
@@ -25,21 +25,16 @@ def check_addable(arrays: Sequence[np.ndarray]) -> None:
 class Reverse:
     """The channel that takes halo cells to their owners, always through staging: they are added, not copied.
 
-    Collective over the neighbours of the ``halo`` plan when made.
+    Collective over the neighbours when made.
     """
 
-    def __init__(self, halo):
-        self._takes = halo.pattern.takes(halo.coords)
-        gives = [(halo.place(take.owner), Cells.of_box(take.box)) for take in self._takes]
-        takes = [
-            Taken(halo.place(give.taker), give.cells, give.cells, halo.shape_of(give.taker))
-            for give in halo.pattern.gives(halo.coords)
-        ]
-        self.channel = halo.channel_of(gives, takes, lands=False)
+    def __init__(self, channels: PlanChannels):
+        self.channel = channels.reverse()
         self._me = self.channel.comm.rank
-        self._own = [take for take in self._takes if halo.place(take.owner) == self._me]
+        self._takes = channels.pattern.takes(channels.coords)
+        self._own = [take for take in self._takes if channels.member_of(take.owner) == self._me]
 
-    def run(self, arrays: Sequence[np.ndarray], call: Call) -> int:
+    def run(self, arrays: Sequence[np.ndarray], call: ChannelCall) -> int:
         """Adds the halos of ``arrays`` to their owners; how it ended.  Collective over the neighbours."""
         channel = self.channel
         code = channel.run(at.BEGIN, call) or channel.run(at.ARRIVE)

@@ -1,9 +1,10 @@
-"""A halo plan's arguments: checked, and compared between the processes that make it."""
+"""The specification of a halo plan: checked, and compared between the processes that make the plan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,16 +13,29 @@ from spmd_grid.exchange.paths import checked_path, chosen_path
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.halo.geometry.boundary import is_constant
+from spmd_grid.halo.geometry.boundary import BoundaryLike, PeriodicLike, Rule, is_constant
 from spmd_grid.halo.geometry.pattern import HaloPattern
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.arguments import as_dtype, as_scalar, check_grid, hashable
 from spmd_grid.ops.calls.compare import AgreePlan
 
-__all__ = ["agree", "group_axes", "text_of"]
+__all__ = ["Specification", "agree", "group_axes", "text_of"]
 
 
 _make_plan = AgreePlan("HaloExchange")
+
+
+class Specification(NamedTuple):
+    """The arguments that a plan is made from, unchecked, as `HaloExchange` takes them."""
+
+    sharding: Sharding
+    global_shape: Sequence[int]
+    dtype: Any  # whatever numpy takes for a dtype, or a list of that
+    periodic: PeriodicLike = False
+    corners: bool = True
+    n_fields: int = 1
+    boundary: BoundaryLike = "leave"
+    path: str | None = None
 
 
 def group_axes(grid: ProcessGrid, sharding: Sharding) -> tuple[int, ...]:
@@ -34,22 +48,25 @@ def group_axes(grid: ProcessGrid, sharding: Sharding) -> tuple[int, ...]:
     return tuple(sorted(chain(*sharding.split_axes)))
 
 
-def agree(grid, axes, sharding, global_shape, dtype, periodic, corners, n_fields, boundary, path):
-    """(pattern, dtype of each field, path), once all processes have the same.
+def agree(
+    grid: ProcessGrid, axes: tuple[int, ...], asked: Specification
+) -> tuple[HaloPattern, tuple[np.dtype, ...], str]:
+    """The pattern, the dtype of each field and the path of a plan, once all processes specify the same.
 
-    Collective over ``axes``.  Raises MismatchError, on all, where they have not, or where only some are wrong.
+    Collective over ``axes``.  Raises MismatchError, on all, where specifications differ or only some are valid.
     """
     error = None
     try:
-        if not isinstance(corners, bool | np.bool_):
-            raise ShapeError(f"corners is {corners!r}; it must be True or False")
-        pattern = HaloPattern(Layout(sharding, hashable(global_shape)), periodic, bool(corners), boundary)
-        dtypes = _as_dtypes(dtype, n_fields)
-        pattern.layout.check_addressable(sum(each.itemsize for each in dtypes))
+        if not isinstance(asked.corners, bool | np.bool_):
+            raise ShapeError(f"corners is {asked.corners!r}; it must be True or False")
+        layout = Layout(asked.sharding, hashable(asked.global_shape))
+        pattern = HaloPattern(layout, asked.periodic, bool(asked.corners), asked.boundary)
+        dtypes = _as_dtypes(asked.dtype, asked.n_fields)
+        layout.check_addressable(sum(each.itemsize for each in dtypes))
         for rule in chain(*pattern.boundary):
             for each in dtypes if is_constant(rule) else ():
                 as_scalar("HaloExchange", "boundary", rule, each)
-        path = chosen_path() if path is None else checked_path(path, "path")
+        path = chosen_path() if asked.path is None else checked_path(asked.path, "path")
         plan = text_of(pattern, dtypes, path)
     except SpmdError as problem:
         error = type(problem)(f"HaloExchange: {str(problem).removeprefix('HaloExchange: ')}")
@@ -58,7 +75,7 @@ def agree(grid, axes, sharding, global_shape, dtype, periodic, corners, n_fields
     return pattern, dtypes, path
 
 
-def _as_dtypes(dtype, n_fields) -> tuple[np.dtype, ...]:
+def _as_dtypes(dtype: Any, n_fields: int) -> tuple[np.dtype, ...]:
     """The dtype of each field."""
     if isinstance(n_fields, bool) or not isinstance(n_fields, int) or n_fields < 1:
         raise ShapeError(f"n_fields is {n_fields!r}; it must be a whole number, at least 1")
@@ -68,24 +85,29 @@ def _as_dtypes(dtype, n_fields) -> tuple[np.dtype, ...]:
         raise DTypeError(f"dtype is {dtype!r}; it must be one dtype, or a list of {n_fields}, one per field")
     if len(entries) > at.MOST_FIELDS:
         raise ShapeError(f"{len(entries)} fields; one plan moves at most {at.MOST_FIELDS}")
-    dtypes = tuple([as_dtype("dtype", np.float64 if entry is None else entry) for entry in entries])
+    dtypes = tuple([_as_dtype(entry) for entry in entries])
     for each in dtypes:
         if each.hasobject:
             raise DTypeError(f"dtype {each} holds Python objects; only fixed-size dtypes can be moved")
     return dtypes
 
 
+def _as_dtype(entry: Any) -> np.dtype:
+    found = as_dtype("dtype", entry)
+    return np.dtype(np.float64) if found is None else found
+
+
 def text_of(pattern: HaloPattern, dtypes: Sequence[np.dtype], path: str) -> str:
-    """The plan in words that are equal for equal plans; functions by name, since they differ between processes.
+    """A description of the plan, equal for equal plans; functions are named, since they differ between processes.
 
     Local.
     """
 
-    def rule(each) -> str:
-        return getattr(each, "__qualname__", type(each).__name__) if callable(each) else repr(each)
+    def text(rule: Rule) -> str:
+        return getattr(rule, "__qualname__", type(rule).__name__) if callable(rule) else repr(rule)
 
     wraps = [dim for dim, wraps in enumerate(pattern.periodic) if wraps]
-    rules = [" ".join(dict.fromkeys(map(rule, sides))) for sides in pattern.boundary]
+    rules = [" ".join(dict.fromkeys(map(text, sides))) for sides in pattern.boundary]
     return (
         f"{pattern.layout}, fields of {', '.join(map(str, dtypes))}, periodic dimensions {wraps},"
         f" {'with' if pattern.corners else 'without'} corners, boundary {' | '.join(rules)}, path {path}"

@@ -7,26 +7,28 @@ from math import prod
 
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.grid.cells import Cells
+from spmd_grid.halo.geometry.pattern import HaloPattern
+from spmd_grid.halo.plan import HaloPlan
 
 __all__ = ["describe"]
 
 _MOST_BOXES = 4
 
 
-def describe(halo) -> str:
+def describe(plan: HaloPlan) -> str:
     """Layout, fields, neighbours with boxes, bytes and path, messages per update, and the trial's times.  Local."""
-    channel: Channel = halo._channel
-    n_bytes = sum(dtype.itemsize for dtype in halo.dtypes)
-    n_fields, dtypes = len(halo.dtypes), ", ".join(map(str, dict.fromkeys(halo.dtypes)))
+    channel: Channel = plan.channel
+    n_bytes = sum(dtype.itemsize for dtype in plan.dtypes)
+    n_fields, dtypes = len(plan.dtypes), ", ".join(map(str, dict.fromkeys(plan.dtypes)))
     lines = [
-        f"halo of {halo.layout}",
-        f"  {n_fields} field{'s' * (n_fields > 1)} of {dtypes}; local shape {channel.shape}; {_wraps(halo.pattern)}",
+        f"halo of {plan.layout}",
+        f"  {n_fields} field{'s' * (n_fields > 1)} of {dtypes}; local shape {channel.shape}; {_wraps(plan.pattern)}",
     ]
     for place in sorted({*channel.takes, *channel.gives}):
         gives = channel.gives.get(place, [])
         takes = [take.target for take in channel.takes.get(place, [])]
         lines.append(
-            f"  {halo.label(place)} {channel.way_to(place)}: sends {_amount(gives, n_bytes)}, receives"
+            f"  {plan.channels.label(place)} {channel.way_to(place)}: sends {_amount(gives, n_bytes)}, receives"
             f" {_amount(takes, n_bytes)}"
         )
     own = [take.target for take in channel.own]
@@ -34,21 +36,21 @@ def describe(halo) -> str:
         lines.append(f"  from its own cells: {_amount(own, n_bytes)}")
     if channel.fills:
         lines.append(f"  constants: {_amount([cells for cells, _ in channel.fills], n_bytes)}")
-    for edge in halo.pattern.edges(halo.coords):
+    for edge in plan.pattern.edges(plan.channels.coords):
         name = getattr(edge.function, "__name__", type(edge.function).__name__)
         lines.append(f"  {name}() sets {edge.box}, {'high' if edge.side else 'low'} side of dimension {edge.dim}")
     lines.append(f"  messages per update: {len(channel.sends)}; neighbours that read memory: {len(channel.readers)}")
     ways = [channel.mode] * bool(channel.readers or channel.sources)
     ways += [channel.message_mode] * bool(channel.receives or channel.sends)
-    if halo.trial:
-        times = ", ".join(f"{way} {1e6 * seconds:.1f}" for way, seconds in halo.trial.items())
+    if plan.trial:
+        times = ", ".join(f"{way} {1e6 * seconds:.1f}" for way, seconds in plan.trial.items())
         lines.append(f"  {' and '.join(ways) or 'alone'}; tried when the plan was made, us per update: {times}")
     elif ways:
         lines.append(f"  {' and '.join(ways)}; not tried out")
     return "\n".join(lines)
 
 
-def _wraps(pattern) -> str:
+def _wraps(pattern: HaloPattern) -> str:
     dims = [str(dim) for dim, wraps in enumerate(pattern.periodic) if wraps]
     text = f"periodic along dimension {', '.join(dims)}" if dims else "not periodic"
     return text + ("" if pattern.corners else "; without corners")

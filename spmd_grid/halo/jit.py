@@ -8,7 +8,7 @@ exchange.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 import numba  # noqa: F401 - first of all: see kernels/compiled.py
@@ -47,28 +47,32 @@ class HaloType(types.Type):
 _halo_type = HaloType()
 
 
-# The plans that compiled code may hold, by the address of their state.
-_plans: WeakValueDictionary[int, Any] = WeakValueDictionary()
+class Entry(Protocol):
+    """The entry of compiled loops into one plan."""
+
+    def end(self, code: int) -> None:
+        """Raises the error that an update has ended with."""
+
+
+# The entries into plans that compiled code may hold, by the address of the plan's state.
+_entries: WeakValueDictionary[int, Entry] = WeakValueDictionary()
 _known: set[type] = set()  # registering makes numba look at all types anew
 
 
-def let_in(plan: Any, state: int) -> None:
-    """From now on compiled code can take ``plan``, whose state lies at ``state``; its ``end_loop`` raises.  Local."""
-    _plans[state] = plan
-    if type(plan) not in _known:
-        _known.add(type(plan))
-        typeof_impl.register(type(plan), lambda plan, context: _halo_type)
+def let_in(kind: type, entry: Entry, state: int) -> None:
+    """Lets compiled code take objects of ``kind``; ``entry`` is that of the plan whose state lies at ``state``.  Local."""
+    _entries[state] = entry
+    if kind not in _known:
+        _known.add(kind)
+        typeof_impl.register(kind, lambda plan, context: _halo_type)
 
 
 def raise_in_loop(state: int, code: int) -> None:
-    """Raises what ``code`` stands for, in the name of compiled code, unless the plan is handed over to this thread.
-
-    Local.
-    """
-    plan = _plans.get(state)
-    if plan is None:
+    """Raises the error that an update ended with, unless the plan has been handed over to this thread.  Local."""
+    entry = _entries.get(state)
+    if entry is None:
         raise RequestError("HaloExchange: the plan has been closed")
-    plan.end_loop(code)
+    entry.end(code)
 
 
 @register_model(HaloType)

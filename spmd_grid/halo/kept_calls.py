@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_grid.exchange.channel.calls import Call
+from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["KeptCalls", "key_of"]
@@ -30,7 +30,7 @@ class KeptCalls:
         self.addresses: dict[Any, int] = {}
         self._kept: dict[Any, _Kept] = {}
 
-    def keep(self, key: Any, fields: tuple, call: Call) -> int:
+    def keep(self, key: Any, fields: tuple, call: ChannelCall) -> int:
         """Keeps the call until one of the fields dies; its address.  Local."""
         if len(self._kept) >= _MOST_CALLS:
             self.clear()
@@ -39,7 +39,7 @@ class KeptCalls:
         self.addresses[key] = call.address
         return call.address
 
-    def call_of(self, key: Any) -> Call:
+    def call_of(self, key: Any) -> ChannelCall:
         """The call itself, for who has to keep it.  Local."""
         return self._kept[key].call
 
@@ -82,7 +82,7 @@ class KeptCalls:
 class _Kept:
     __slots__ = ("call", "fields", "sent")
 
-    def __init__(self, call: Call, fields: list[weakref.ref]):
+    def __init__(self, call: ChannelCall, fields: list[weakref.ref]):
         self.call = call
         self.fields = fields
         self.sent: dict[int, tuple[int | None, int]] = {}  # by field: version, and the exchange that took it first

@@ -25,8 +25,10 @@ from spmd_grid.errors import GridError, OutputError, ShapeError, ShardingError, 
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.halo.agreement import agree, group_axes, text_of
-from spmd_grid.halo.exchange import HaloExchange
+from spmd_grid.halo.agreement import Specification, agree, group_axes, text_of
+from spmd_grid.halo.exchange import HaloExchange, plan_of
+from spmd_grid.halo.plan import HaloPlan
+from spmd_grid.halo.watched import make_plan
 from spmd_grid.ops.calls.arguments import check_output, hashable
 from spmd_grid.typing import MultiIndex, Shape
 
@@ -146,7 +148,7 @@ def map_overlap(
     fields = tuple(u) if isinstance(u, list | tuple) else (u,)
     if not callable(kernel):
         raise ShapeError(f"map_overlap: kernel is {kernel!r}; it must be a function")
-    grid = halo._grid if isinstance(halo, HaloExchange) else getattr(next(iter(fields), None), "grid", None)
+    grid = plan_of(halo).grid if isinstance(halo, HaloExchange) else getattr(next(iter(fields), None), "grid", None)
     if not isinstance(grid, ProcessGrid):
         _plan_of(fields, halo, periodic, boundary, corners)  # which says what is wrong
     options = out, halo, region, periodic, boundary, corners
@@ -156,9 +158,9 @@ def map_overlap(
 def _map_overlap(kernel: Callable, fields: tuple, radius, args: tuple, out, halo, region, periodic, boundary, corners):
     plan = _plan_of(fields, halo, periodic, boundary, corners)
     layout = plan.layout
-    plan._check_idle("map_overlap")
+    plan.check_idle("map_overlap")
     cell_bytes = sum([dtype.itemsize for dtype in (*plan.dtypes, plan.dtypes[0])])
-    interior, rest = _course_of(layout, plan._grid.coords, radius, region, _TILE_BYTES // max(cell_bytes, 1))
+    interior, rest = _course_of(layout, plan.grid.coords, radius, region, _TILE_BYTES // max(cell_bytes, 1))
     try:
         _check_fields(fields)
         if out is None:
@@ -167,28 +169,28 @@ def _map_overlap(kernel: Callable, fields: tuple, radius, args: tuple, out, halo
         else:
             _check_out(out, layout, fields)
     except (SpmdError, MemoryError) as error:
-        raise plan._refuse("map_overlap", error, plan._channel) from None
+        raise plan.refuse("map_overlap", error, plan.channel) from None
 
     arrays = [field.local for field in (*fields, out)]
-    call_user = plan._gate.call_user
-    plan._start(fields)
+    call_user = plan.gate.call_user
+    plan.start(fields)
     try:
         for number, (starts, stops) in enumerate(interior):
             if number:
-                plan._poke()
+                plan.poke()
             call_user(kernel, *arrays, starts, stops, *args)
     except BaseException as error:
-        if plan._gate.is_spared(error):
-            plan._wait()  # neighbours need this process's part, and the plan its end
+        if plan.gate.is_spared(error):
+            plan.wait()  # neighbours need this process's part, and the plan its end
         raise
-    plan._end_update()
+    plan.end_update()
     for starts, stops in rest:
         call_user(kernel, *arrays, starts, stops, *args)
     out.mark_dirty()
     return out
 
 
-def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:
+def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloPlan:
     """The plan to use: the one given, or the grid's own for these arguments.  Collective where one is made."""
     options = hashable(periodic), hashable(boundary), corners
     if halo is not None:
@@ -196,15 +198,11 @@ def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:
             raise GridError(f"map_overlap: halo is {halo!r}; it must be a HaloExchange")
         if options != (False, "leave", True):
             raise ShardingError("map_overlap: periodic, boundary and corners are those of the plan that halo is")
-        return halo
+        return plan_of(halo)
     _check_fields(fields)
     grid, layout, dtypes = fields[0].grid, fields[0].layout, [field.dtype for field in fields]
     grid.check_use("map_overlap")
-
-    def make(owner: ProcessGrid) -> HaloExchange:
-        arguments = layout.global_shape, dtypes, periodic, corners, len(fields), boundary, None
-        return HaloExchange._within(owner, layout.sharding, *arguments)
-
+    asked = Specification(layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary)
     kept = grid.plans
     if kept is None:
         # Plans keep their grid alive: with one that is like the caller's they do not keep the caller's.
@@ -213,14 +211,12 @@ def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloExchange:
     axes = group_axes(grid, layout.sharding)
     plans = kept.by_axes.setdefault(axes, {})
     # Every time: a process with other arrays would make a plan while its neighbours are in theirs.
-    pattern, dtypes, path = agree(
-        grid, axes, layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary, None
-    )
+    pattern, dtypes, path = agree(grid, axes, asked)
     functions = [rule for rule in chain(*pattern.boundary) if callable(rule)]
     key = (text_of(pattern, dtypes, path), *map(id, functions))  # which the plan keeps alive
     plan = plans.pop(key, None)
     if plan is None:
-        plan = make(kept.owner)
+        plan = make_plan(kept.owner, group_axes(kept.owner, layout.sharding), asked)
         if len(plans) >= _MOST_PLANS:
             del plans[next(iter(plans))]
     plans[key] = plan  # as the one used last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spmd_grid.exchange.channel.calls import Call
+from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.kernels.protocol import slots as at
 
@@ -15,7 +15,7 @@ class UnderWay:
     It keeps the fields and their call alive, also where the plan has been dropped: neighbours may still read them.
     """
 
-    def __init__(self, channel: Channel, fields: tuple, call: Call):
+    def __init__(self, channel: Channel, fields: tuple, call: ChannelCall):
         self.fields = fields
         self.call = call
         self.done = False

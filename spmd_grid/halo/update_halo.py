@@ -17,7 +17,7 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.paths import DIRECT, chosen_path
 from spmd_grid.exchange.requests import Request, drive
 from spmd_grid.exchange.transfer.execute import next_tag, run_direct, send_and_receive
-from spmd_grid.exchange.transfer.traffic import Moved
+from spmd_grid.exchange.transfer.traffic import TransferTraffic
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.blocks import block_starts
 from spmd_grid.grid.box import Box
@@ -322,7 +322,7 @@ def _note(recorder: Recorder | None, movements: list[tuple[_Line, Transfer]], ce
     """For traces."""
     if recorder is not None:
         for line, transfer in movements:
-            recorder.moved(Moved(line.comm, cells.itemsize, line.path, transfer))
+            recorder.moved(TransferTraffic(line.comm, cells.itemsize, line.path, transfer))
 
 
 def _steps(x: np.ndarray, movements: list[tuple[_Line, Transfer]]) -> Iterator[list]:

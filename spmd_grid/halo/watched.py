@@ -1,69 +1,77 @@
-"""A halo exchange that is watched: its calls are recorded, and in checking mode compared before they begin.
+"""A halo plan that is watched: its calls are recorded, and in checking mode compared before they begin.
 
-A class of its own, which an exchange takes on when it is made, so that one which nobody watches pays nothing.
-Simulated ranks need no comparison: where they are at odds, their deadlock is found at once.  Compiled loops make none:
-in checking mode, all processes come to an update from such loops, or none.
+A class of its own, so that a plan that is not watched pays nothing.  Simulated ranks need no comparison: a mismatch
+is a deadlock, which they find at once.  Compiled loops make none: in checking mode, all processes must make an update
+from such loops, or none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.halo.agreement import Specification
+from spmd_grid.halo.plan import HaloPlan, PlanActivity
 from spmd_grid.ops.calls.compare import AgreePlan
-from spmd_grid.watch.trace.loops import Form
+from spmd_grid.watch.recorder import Recorder
 
-__all__ = ["loop_form", "watched"]
+__all__ = ["make_plan"]
 
-
-class _MethodCall:
-    """The calls of one method of a plan, in words; and what compares them, if together all make them."""
-
-    def __init__(self, method: str, exchange):
-        self._text = f"HaloExchange.{method} of {exchange.name or exchange._words}"
-        self.compare: Callable[[], object] | None = None
-
-    def describe(self) -> str:
-        return self._text
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def _recorded(method, together: bool = True):
-    """``method``, recorded; ``together``: the whole group calls it at once, which checking mode makes sure of."""
-    name = method.__name__.removeprefix("_")
+def make_plan(grid: ProcessGrid, axes: tuple[int, ...], asked: Specification, name: str | None = None) -> HaloPlan:
+    """A plan, watched where operations are recorded.  As `HaloPlan`."""
+    return (HaloPlan if grid.recorder is None else _WatchedPlan)(grid, axes, asked, name)
+
+
+class _MethodCall(PlanActivity):
+    """The calls of one method of a plan; ``compare`` compares one of them between the processes."""
+
+    compare: Callable[[], object] | None = None
+
+
+def _recorded(
+    method: Callable[Concatenate[HaloPlan, P], R], together: bool = True
+) -> Callable[Concatenate[_WatchedPlan, P], R]:
+    """``method``, recorded; ``together``: the whole group calls it at once, which checking mode verifies."""
+    name = method.__name__
     agreement = AgreePlan(f"HaloExchange.{name}")
 
-    def checked(self, recorder, activity, *args):
-        if together and recorder.check and not (self._comm.shares_objects or self._closed):
+    def checked(self: _WatchedPlan, recorder: Recorder, activity: _MethodCall, *args: Any) -> R:
+        if together and recorder.check and not (self.channel.comm.shares_objects or self.is_closed):
             if activity.compare is None:
-                activity.compare = agreement.comparison(self._grid, self._axes, self._words)
+                activity.compare = agreement.comparison(self.grid, self.axes, self.text)
             activity.compare()
         result = method(self, *args)
         if together:
-            recorder.moved(self._reverse.channel if name == "accumulate" else self._channel)
+            reverse = self.reverse if name == "accumulate" else None
+            recorder.moved(self.channel if reverse is None else reverse.channel)
         return result
 
     @wraps(method)
-    def call(self, *args):
-        recorder = self._grid.process.recorder
+    def call(self: _WatchedPlan, *args: Any) -> R:
+        recorder = self.grid.process.recorder
         if recorder is None or not recorder.is_idle:
             return method(self, *args)
-        activity = self._method_calls.get(name)
+        activity = self.method_calls.get(name)
         if activity is None:
-            activity = self._method_calls[name] = _MethodCall(name, self)
+            activity = self.method_calls[name] = _MethodCall(f"HaloExchange.{name} of {self.title}")
         field = args[0][0] if args and args[0] else None
         return recorder.run(activity, field, checked, self, recorder, activity, *args)
 
     return call
 
 
-def loop_form(exchange) -> Form | None:
-    """What makes compiled loops note their updates by themselves; None where nothing is traced.  Local."""
-    recorder = exchange._grid.process.recorder
-    return None if recorder is None else recorder.loop_form(_MethodCall("update", exchange), exchange._channel)
+class _WatchedPlan(HaloPlan):
+    def __init__(self, *args: Any):
+        self.method_calls: dict[str, _MethodCall] = {}
+        super().__init__(*args)
 
-
-@cache
-def watched(kind: type) -> type:
-    """The class of exchanges of a ``kind`` that are watched."""
-    together = {name: _recorded(getattr(kind, name)) for name in ("_update", "_start", "_accumulate")}
-    return type(kind.__name__, (kind,), together | {"_wait": _recorded(kind._wait, together=False)})
+    update = _recorded(HaloPlan.update)
+    start = _recorded(HaloPlan.start)
+    accumulate = _recorded(HaloPlan.accumulate)
+    wait = _recorded(HaloPlan.wait, together=False)

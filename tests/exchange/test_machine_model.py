@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
-from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, MemoryMeeting, meeting_of
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MemoryMeeting
 from spmd_grid.exchange.transfer.machine_model import MachineModel, cached_model, keep_model
 
 

@@ -1,7 +1,8 @@
 """The largest of members' numbers, by whatever way they meet."""
 
 import spmd_grid as sg
-from spmd_grid.exchange.agreement.meeting import Meeting, meeting_of
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.meeting import Meeting
 
 
 def test_most(spmd):

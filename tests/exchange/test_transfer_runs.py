@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_grid.exchange.transfer.flat_bytes import copy_views, flat_bytes, land, pack
+from spmd_grid.exchange.transfer.flat_bytes import copy_views, flat_bytes, pack, receive_buffer
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer, run_of
 from spmd_grid.grid.box import Box
 
@@ -89,7 +89,7 @@ def test_pack_and_land(boxes, memory):
     target = np.full_like(x, -1, subok=False)
     target = layouts((4, 5))[memory]
     target[...] = -1
-    incoming, finish = land(target, boxes, run)
+    incoming, finish = receive_buffer(target, boxes, run)
     incoming[:] = packed
     assert (finish is None) == (run is not None and target.flags.c_contiguous)
     if finish is not None:

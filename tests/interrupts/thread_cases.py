@@ -7,6 +7,7 @@ import numpy as np
 from ways_in import WaysIn
 
 import spmd_grid as sg
+from spmd_grid.halo.exchange import plan_of
 
 _LONGEST = 20.0  # seconds: whoever waits longer hangs
 
@@ -126,7 +127,7 @@ def loops_of_one_plan(grid, loop, everybody):
     everybody()
     if grid.rank == 0:
         thread = Thread(loop, plan, u, 1)
-        until(lambda: plan._channel.phase != 0)
+        until(lambda: plan_of(plan).channel.phase != 0)
         found = [outcome(loop, plan, v, 1), thread.ended()]
         assert v.tolist() == [2.0] * 6
     else:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
-from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, MemoryMeeting, meeting_of
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MemoryMeeting
 from spmd_grid.ops.calls.shape_rules import cut_box
 
 SHAPES = [(4, 6), (40, 33), (150, 151), (301, 700)]  # with the line, with the line for some, copied, by messages

@@ -74,8 +74,8 @@ class Member:
         self._set(at.LINE_BYTES, self.line_bytes)
         self._set(at.BLOCK_OFFSET, self.block)  # all lies in one segment, at address 0
         self._set(at.FRAME, self.frame)
-        for slot in (at.HEADERS_SEEN, at.FRAMES_SEEN, at.PLACES_SEEN):
-            self._set(slot, allocate(2 * self.size * max(at.PLACE_WORDS, at.FRAME_WORDS)))
+        for slot in (at.HEADERS_SEEN, at.FRAMES_SEEN, at.LOCATIONS_SEEN):
+            self._set(slot, allocate(2 * self.size * max(at.LOCATION_WORDS, at.FRAME_WORDS)))
         for i, member in enumerate(members):
             self._set(at.BLOCKS + i, member.block)
 
@@ -108,8 +108,8 @@ class Member:
             frame = self._get(at.FRAMES_SEEN) + (turn + i) * WORD * at.FRAME_WORDS
             words = [recorder.words[frame + word * WORD] for word in range(at.FRAME_WORDS)]
             assert words == [_frame_word(i, epoch, word) for word in range(at.FRAME_WORDS)]
-        places = self._get(at.PLACES_SEEN) + turn * WORD * at.PLACE_WORDS
-        offsets = [recorder.words[places + i * WORD * at.PLACE_WORDS] for i in range(self.size)]
+        places = self._get(at.LOCATIONS_SEEN) + turn * WORD * at.LOCATION_WORDS
+        offsets = [recorder.words[places + i * WORD * at.LOCATION_WORDS] for i in range(self.size)]
         return SimpleNamespace(offsets=offsets, lent=found & at.ANY_LENT, lends=flags & at.LENT)
 
     def depart(self, frames: SimpleNamespace) -> None:

@@ -7,7 +7,7 @@ PROGRAM = """
 import os, resource, sys
 from mpi4py import MPI
 import numpy as np, spmd_grid as sg
-import spmd_grid.exchange.agreement.meeting, spmd_grid.transport.mpi, spmd_grid.kernels
+import spmd_grid.exchange.agreement.choose_meeting, spmd_grid.transport.mpi, spmd_grid.kernels
 spmd_grid.kernels.course_address
 free, soft = os.dup(0), sys.argv[1]
 os.close(free)

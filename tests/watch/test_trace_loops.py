@@ -10,6 +10,7 @@ from support.patience import at_growing_scales
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main
+from spmd_grid.halo.exchange import plan_of
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.watch.trace.reading import read_trace
 
@@ -200,7 +201,7 @@ def test_where_nothing_is_traced_loops_run_the_bare_course(monkeypatch):
         grid = sg.init_grid((2,))
         sharding = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
         with sg.HaloExchange(grid, sharding, (4,), np.float64) as halo:
-            state = halo._channel._state.words
+            state = plan_of(halo).channel._state.words
             return state[at.LOOP_COURSE] == state[at.COURSE] and state[at.FORM] == 0
 
     assert sg.run_spmd(body, ranks=2) == [True, True]

@@ -13,7 +13,7 @@ import numpy as np
 
 from spmd_grid.bench.common.rows import Figure, figures_of, is_disturbed
 from spmd_grid.bench.common.timing import Batch, measure
-from spmd_grid.exchange.agreement.meeting import meeting_of
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.paths import forced_path
 from spmd_grid.transport.launch import current_world
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.cli.doctor.trials import MARK
-from spmd_grid.exchange.agreement.meeting import meeting_of
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.paths import forced_path
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.ops.all_reduce import all_reduce

@@ -1,1 +1,1 @@
-"""Agreement between the members of a group: what each brings, learnt by all before anything moves."""
+"""Agreement between the members of a group: each describes its call, and all learn it before any data moves."""

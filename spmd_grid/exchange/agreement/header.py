@@ -1,8 +1,8 @@
-"""What a member tells its group about one call: the header that opens every collective operation.
+"""The header that opens every collective operation: one member's description of its arrays, or its error.
 
 A header is ``HEADER_BYTES`` long, so that one round trip of fixed size carries it.  A description that does not fit
-(long dtypes, many dimensions) and the text of an error follow in a second round, of which everybody knows because
-everybody has seen the first.
+(long dtypes, many dimensions) and the text of an error follow in a second round, which the first one announces to all
+members.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PREFIX_BYTES = _PREFIX.size
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one member alone knows about its call.
+    """The part of a call that one member alone knows.
 
     ``shape`` and ``dtype`` of its array (None where the operation ignores it) and of its ``out``, if it gave one.
     """
@@ -47,9 +47,16 @@ class Facts:
     out_shape: Shape | None = None
     out_dtype: np.dtype | None = None
 
+    def array(self) -> tuple[Shape, np.dtype]:
+        """Shape and dtype of the array of a member that has one."""
+        if self.shape is None or self.dtype is None:
+            raise ValueError("this member has no array")
+        return self.shape, self.dtype
+
     @property
     def nbytes(self) -> int:
-        if self.shape is None:
+        """Number of bytes of the array; 0 where there is none."""
+        if self.shape is None or self.dtype is None:
             return 0
         n = self.dtype.itemsize
         for extent in self.shape:
@@ -63,12 +70,12 @@ class Facts:
 
 
 def fingerprint(text: str) -> bytes:
-    """Eight bytes that differ between calls that do not belong together."""
+    """Eight bytes that are equal for calls that belong together."""
     return blake2b(text.encode(), digest_size=8).digest()
 
 
 def encode(kind: int, call: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """The header of exactly ``HEADER_BYTES``, and what must follow in a second round (empty for PLAIN).  Local."""
+    """The header, and the bytes that must follow in a second round (none for PLAIN).  Local."""
     if kind is PLAIN and len(body) > HEADER_BYTES - PREFIX_BYTES:
         kind = LONG
     prefix = _PREFIX.pack(kind, len(body), call)
@@ -94,7 +101,7 @@ def read_prefix(header: bytes | bytearray) -> tuple[int, int, bytes]:
     return _PREFIX.unpack_from(header)
 
 
-def _dtype_token(dtype: np.dtype | None):
+def _dtype_token(dtype: np.dtype | None) -> str | np.dtype | None:
     """A short string for the plain dtypes, the dtype itself for all others (structured, extension types)."""
     if dtype is None:
         return None
@@ -102,5 +109,5 @@ def _dtype_token(dtype: np.dtype | None):
     return token if dtype.metadata is None and np.dtype(token) == dtype else dtype
 
 
-def _dtype_of(token) -> np.dtype | None:
+def _dtype_of(token: str | np.dtype | None) -> np.dtype | None:
     return None if token is None else np.dtype(token)

@@ -8,18 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.channel.copy_table import Moved, c_strides, copy_rows
+from spmd_grid.exchange.channel.copy_table import ExchangeCells, c_strides, copy_rows
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import LARGEST_MESSAGE
 from spmd_grid.transport.wire import Requests, Straight
 from spmd_grid.typing import Shape
 
-__all__ = ["Call", "bare_call", "call_for"]
+__all__ = ["ChannelCall", "bare_call", "call_for"]
 
 _MOST_TABLES = 64
 
 
-class Call(NamedTuple):
+class ChannelCall(NamedTuple):
     """Certain arrays, as the compiled course knows them, at ``address``; the rest is kept alive for it."""
 
     address: int
@@ -30,7 +30,7 @@ class Call(NamedTuple):
     requests: Requests | None
 
 
-def bare_call(channel) -> Call:
+def bare_call(channel) -> ChannelCall:
     """That of no arrays: compiled loops fill in theirs, and who refuses has none to bring."""
     nothing = [None] * len(channel.dtypes)
     call = call_for(channel, nothing, nothing)
@@ -45,7 +45,7 @@ def call_for(
     into: Sequence[np.ndarray | None] | None = None,
     in_rounds: bool = False,
     straight: bool = False,
-) -> Call:
+) -> ChannelCall:
     """As `Channel.call`; ``straight``: messages go straight from the arrays, where they can.  Local."""
     arena, same = channel.comm.process.arena, into is None
     into = fields if same else into
@@ -71,7 +71,7 @@ def call_for(
     requests = _straight(channel, fields) if straight and all(lent) else None
     if requests is not None:
         call[at.CALL_REQUESTS], call[at.CALL_COUNT] = requests.address, requests.count
-    return Call(kernels.address_of(call), call, table, table_bytes, shapes, requests)
+    return ChannelCall(kernels.address_of(call), call, table, table_bytes, shapes, requests)
 
 
 def _table(channel, given: tuple, taking: tuple, in_rounds: bool) -> tuple[np.ndarray, int]:
@@ -80,7 +80,7 @@ def _table(channel, given: tuple, taking: tuple, in_rounds: bool) -> tuple[np.nd
     if found is None:
         if len(channel.tables) > _MOST_TABLES:
             channel.tables.clear()
-        rounds = list(channel.rounds) if in_rounds else [Moved(channel.gives, channel.takes, channel.own)]
+        rounds = list(channel.rounds) if in_rounds else [ExchangeCells(channel.gives, channel.takes, channel.own)]
         table = kernels.build_table([row for each in rounds for row in copy_rows(channel, each, given, taking)])
         found = channel.tables[given, taking, in_rounds] = table, table.nbytes // len(rounds)
     return found

@@ -18,9 +18,9 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.errors import SpmdError, TransportError
 from spmd_grid.exchange.agreement.facts import encode_error, error_from
-from spmd_grid.exchange.channel.calls import Call, bare_call, call_for
-from spmd_grid.exchange.channel.copy_table import Moved, Taken, n_runs
-from spmd_grid.exchange.channel.shared_block import Block, swap_records
+from spmd_grid.exchange.channel.calls import ChannelCall, bare_call, call_for
+from spmd_grid.exchange.channel.copy_table import ExchangeCells, Taken, n_runs
+from spmd_grid.exchange.channel.shared_block import SharedBlock, swap_records
 from spmd_grid.exchange.channel.state import ChannelState
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
@@ -68,7 +68,7 @@ class Channel:
         memory: bool = True,
         lands: bool = True,
         read_from: tuple[int, int] = (_READ_BYTES, _READ_RUN_BYTES),
-        rounds: Iterable[Moved] = (),
+        rounds: Iterable[ExchangeCells] = (),
         activity=None,
     ):
         self.comm, self.shape, self.dtypes = comm, tuple(shape), tuple(dtypes)
@@ -76,7 +76,7 @@ class Channel:
         self._read_from = read_from
         me = comm.rank
         self.gives = {place: [c for _, c in group] for place, group in groupby(gives, lambda give: give[0])}
-        self.takes = {place: list(group) for place, group in groupby(takes, lambda take: take.place)}
+        self.takes = {place: list(group) for place, group in groupby(takes, lambda take: take.member)}
         self.own = self.takes.pop(me, [])
         self.gives.pop(me, None)
         self.fills = list(fills)
@@ -87,7 +87,7 @@ class Channel:
         self._number = comm.channels
         first = next(iter(rounds), self).gives
         staged = {place: self._bytes_of(cells) for place, cells in first.items()}
-        self.block = Block(len(self.dtypes), list(self.gives), staged)
+        self.block = SharedBlock(len(self.dtypes), list(self.gives), staged)
         neighbours = sorted({*self.gives, *self.takes})
         if memory and any(comm.process.arena.base_of(comm.processes[place]) is not None for place in neighbours):
             self.block.allocate(comm.process.arena)
@@ -172,7 +172,7 @@ class Channel:
         fields: Sequence[np.ndarray | None],
         into: Sequence[np.ndarray | None] | None = None,
         in_rounds: bool = False,
-    ) -> Call:
+    ) -> ChannelCall:
         """What the course has to know of these arrays, which the caller keeps alive; None: one that a loop brings.
 
         Local.  ``into``: the arrays that cells land in, by default the same; then the course makes sure, at every
@@ -183,16 +183,16 @@ class Channel:
         return call_for(self, fields, into, in_rounds, straight)
 
     @cached_property
-    def _bare_call(self) -> Call:
+    def _bare_call(self) -> ChannelCall:
         return bare_call(self)
 
     # -- running -----------------------------------------------------------------------------------------------
 
-    def run(self, what: int, call: Call | None = None) -> int:
+    def run(self, what: int, call: ChannelCall | None = None) -> int:
         """Runs parts of the course; how it ended.  Collective over the neighbours."""
         return kernels.run_course(what, self.address, 0 if call is None else call.address)
 
-    def run_round(self, number: int, call: Call) -> None:
+    def run_round(self, number: int, call: ChannelCall) -> None:
         """Runs one of the rounds, in order.  Collective over the neighbours."""
         call.words[at.CALL_TABLE] = kernels.address_of(call.table) + number * call.table_bytes
         if self.run(at.UPDATE, call):

@@ -16,7 +16,7 @@ from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.typing import Shape
 
-__all__ = ["Moved", "Taken", "c_strides", "copy_rows", "n_runs"]
+__all__ = ["ExchangeCells", "Taken", "c_strides", "copy_rows", "n_runs"]
 
 Strides = tuple[int, ...]
 
@@ -27,13 +27,13 @@ _NOTHING = kernels.BoxRow(0, 0, 0, 0, ((0, 0, 0), (1, 0, 0), (1, 0, 0), (1, 1, 1
 class Taken(NamedTuple):
     """Cells of the array that they land in (``target``), from those (``source``) of an array of member ``place``."""
 
-    place: int
+    member: int
     target: Cells
     source: Cells
     source_shape: Shape
 
 
-class Moved(NamedTuple):
+class ExchangeCells(NamedTuple):
     """The cells of one exchange: given and taken by place, and the own ones."""
 
     gives: dict[int, list[Cells]]
@@ -48,7 +48,9 @@ class _Side(NamedTuple):
     offset: int
 
 
-def copy_rows(channel, moved: Moved, given: Sequence[Strides], taking: Sequence[Strides]) -> Iterator[kernels.BoxRow]:
+def copy_rows(
+    channel, moved: ExchangeCells, given: Sequence[Strides], taking: Sequence[Strides]
+) -> Iterator[kernels.BoxRow]:
     """The rows for own arrays that cells are ``given`` from, and those ``taking`` them in: strides by field.  Local."""
     items = [dtype.itemsize for dtype in channel.dtypes]
 

@@ -16,25 +16,25 @@ from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, tag_of
 
-__all__ = ["LINE_BYTES", "Block", "Record", "swap_records"]
+__all__ = ["LINE_PAIR_BYTES", "SharedBlock", "NeighbourRecord", "swap_records"]
 
-LINE_BYTES = 128  # bytes that no two writers share: two cache lines, since processors fetch them in pairs
+LINE_PAIR_BYTES = 128  # bytes that no two writers share: two cache lines, since processors fetch them in pairs
 
 
-class Block:
+class SharedBlock:
     """This process's part.  ``parts``: where in the staging lies what a reader finds there, by place."""
 
     def __init__(self, n_fields: int, readers: Sequence[int], staged: Mapping[int, int]):
         """``readers``: who may read it; ``staged``: of whom how many bytes are staged at a time."""
-        self.line_text = -(-8 * (at.POSTED_OFFSETS + n_fields) // LINE_BYTES) * LINE_BYTES
+        self.line_text = -(-8 * (at.POSTED_OFFSETS + n_fields) // LINE_PAIR_BYTES) * LINE_PAIR_BYTES
         self.line_bytes = self.line_text + at.TEXT_BYTES
         words_at = 2 * self.line_bytes
-        self._words = {place: words_at + LINE_BYTES * i for i, place in enumerate(readers)}
-        self._staging_at = words_at + LINE_BYTES * len(readers)
+        self._words = {place: words_at + LINE_PAIR_BYTES * i for i, place in enumerate(readers)}
+        self._staging_at = words_at + LINE_PAIR_BYTES * len(readers)
         self.parts, end = {}, 0
         for place, n_bytes in staged.items():
             self.parts[place] = end
-            end += -(-n_bytes // LINE_BYTES) * LINE_BYTES
+            end += -(-n_bytes // LINE_PAIR_BYTES) * LINE_PAIR_BYTES
         self.staging_bytes = end
         self._memory: np.ndarray | None = None
         self.address = 0
@@ -74,7 +74,7 @@ class Block:
         return told
 
 
-class Record(NamedTuple):
+class NeighbourRecord(NamedTuple):
     """What a neighbour has told of its block; ``met``: both can see the other's.
 
     Addresses are as this process sees them: ``base`` of the neighbour's segment, ``lines``, what is staged for this
@@ -90,7 +90,7 @@ class Record(NamedTuple):
     done: int
 
 
-def swap_records(comm: Communicator, block: Block, neighbours: Sequence[int]) -> dict[int, Record]:
+def swap_records(comm: Communicator, block: SharedBlock, neighbours: Sequence[int]) -> dict[int, NeighbourRecord]:
     """What each neighbour tells this process about its block.  Collective over the neighbours."""
     arena, received, told, requests = comm.process.arena, {}, {}, []
     bases = {place: arena.base_of(comm.processes[place]) for place in neighbours}
@@ -102,10 +102,10 @@ def swap_records(comm: Communicator, block: Block, neighbours: Sequence[int]) ->
         requests += comm.isend(flat_bytes(told[place]), place, tag_of("records of channels"))
     comm.wait_all(requests)
 
-    def record(place: int) -> Record:
+    def record(place: int) -> NeighbourRecord:
         there, start, line_bytes, staging, staging_bytes, done, _, _ = received[place].tolist()
         base = -1 if bases[place] is None else bases[place]
         met = bool(there and told[place][0])
-        return Record(met, base, base + start, line_bytes, base + staging, staging_bytes, base + done)
+        return NeighbourRecord(met, base, base + start, line_bytes, base + staging, staging_bytes, base + done)
 
     return {place: record(place) for place in neighbours}

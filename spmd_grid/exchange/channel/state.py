@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.channel.shared_block import Record
+from spmd_grid.exchange.channel.shared_block import NeighbourRecord
 from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.wire import Wire
@@ -30,7 +30,7 @@ class ChannelState:
     def __init__(
         self,
         channel,
-        records: Mapping[int, Record],
+        records: Mapping[int, NeighbourRecord],
         incoming: Mapping[int, np.ndarray],
         outgoing: Mapping[int, np.ndarray],
     ):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from spmd_grid.exchange.requests import drive
-from spmd_grid.exchange.transfer.flat_bytes import copy_views, land, pack, rooms_of, view_of
+from spmd_grid.exchange.transfer.flat_bytes import buffer_pool_of, copy_views, pack, receive_buffer, view_of
 from spmd_grid.exchange.transfer.transfer import Transfer, run_of
 from spmd_grid.transport.communicator import Communicator, tag_of
 
@@ -59,13 +59,13 @@ def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | Non
         return
     is_root = transfer.rank == transfer.root
     outgoing, incoming, finish = None, None, None
-    rooms, taken = rooms_of(comm.process), []
+    rooms, taken = buffer_pool_of(comm.process), []
     if source is not None:
         boxes = [send.box for send in transfer.sends]
         same = transfer.pattern in ("all_gather", "broadcast", "gather")
         outgoing = pack(source, boxes[:1] if same else boxes, transfer.send_run, rooms, taken)
     if target is not None:
-        incoming, finish = land(
+        incoming, finish = receive_buffer(
             target, [receive.box for receive in transfer.receives], transfer.receive_run, rooms, taken
         )
     sent = [n * itemsize for n in transfer.send_counts]
@@ -99,12 +99,12 @@ def send_and_receive(
     Receives are posted first; what stays on this member is copied while messages fly.
     """
     requests, finishes, own = [], [], []
-    rooms, taken = rooms_of(comm.process), []
+    rooms, taken = buffer_pool_of(comm.process), []
     for receive in transfer.receives:
         if receive.peer == transfer.rank:
             own.append((view_of(source, receive.source_box), view_of(target, receive.box)))
             continue
-        incoming, finish = land(target, [receive.box], run_of(target.shape, [receive.box]), rooms, taken)
+        incoming, finish = receive_buffer(target, [receive.box], run_of(target.shape, [receive.box]), rooms, taken)
         requests += comm.irecv(incoming, receive.peer, tag)
         if finish is not None:
             finishes.append(finish)

@@ -12,12 +12,12 @@ from spmd_grid import kernels
 from spmd_grid.grid.box import Box
 from spmd_grid.transport.communicator import Process
 
-__all__ = ["copy_views", "flat_bytes", "Rooms", "land", "pack", "rooms_of", "scratch", "view_of"]
+__all__ = ["copy_views", "flat_bytes", "BufferPool", "receive_buffer", "pack", "buffer_pool_of", "scratch", "view_of"]
 
 # Below this many bytes numpy's own assignment is faster than building a copy table.
 _KERNEL_BYTES = 1 << 15
 
-# Rooms for packed messages smaller than the first are not kept; of all together at most the second.
+# BufferPool for packed messages smaller than the first are not kept; of all together at most the second.
 _SMALL_ROOM, _MOST_ROOM = 1 << 16, 1 << 29
 
 # Scratch memory beyond this is given back to the system after use.
@@ -74,7 +74,7 @@ def flat_bytes(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1).view(np.uint8) if x.itemsize else np.empty(0, np.uint8)
 
 
-class Rooms:
+class BufferPool:
     """Memory for packed messages that is used again: its first touch costs more than the bytes that pass through it.
 
     What `take` gives comes back by `give_back`, once nothing is under way in it.  Local; one per process.
@@ -97,16 +97,16 @@ class Rooms:
             kept -= self._free.pop(0).nbytes
 
 
-def rooms_of(process: Process) -> Rooms:
+def buffer_pool_of(process: Process) -> BufferPool:
     """Those of this process."""
-    return process.kept.setdefault("rooms", Rooms())
+    return process.kept.setdefault("rooms", BufferPool())
 
 
 def pack(
     x: np.ndarray,
     boxes: Sequence[Box],
     run: tuple[int, int] | None,
-    rooms: Rooms | None = None,
+    rooms: BufferPool | None = None,
     taken: list | None = None,
 ) -> np.ndarray:
     """The boxes of ``x`` one after the other as flat bytes: a view of ``x`` if they are a ``run`` of it.
@@ -120,11 +120,11 @@ def pack(
     return flat_bytes(staging)
 
 
-def land(
+def receive_buffer(
     x: np.ndarray,
     boxes: Sequence[Box],
     run: tuple[int, int] | None,
-    rooms: Rooms | None = None,
+    rooms: BufferPool | None = None,
     taken: list | None = None,
 ) -> tuple[np.ndarray, Callable[[], None] | None]:
     """Flat bytes that become the boxes of ``x``, and what to call once they are filled (None: nothing).
@@ -138,7 +138,7 @@ def land(
     return flat_bytes(staging), lambda: copy_views(pairs)
 
 
-def _staging(dtype: np.dtype, boxes: Sequence[Box], rooms: Rooms | None, taken: list | None) -> np.ndarray:
+def _staging(dtype: np.dtype, boxes: Sequence[Box], rooms: BufferPool | None, taken: list | None) -> np.ndarray:
     n = sum(box.size for box in boxes)
     if rooms is None or not dtype.itemsize:
         return np.empty(n, dtype)

@@ -6,10 +6,10 @@ from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.watch.traffic import Traffic, group_name
 
-__all__ = ["Moved"]
+__all__ = ["TransferTraffic"]
 
 
-class Moved:
+class TransferTraffic:
     """Transfers that one operation makes, with elements of ``itemsize`` bytes, by the path ``way``.  Local."""
 
     __slots__ = ("_comm", "_itemsize", "_transfers", "_way")

@@ -13,7 +13,7 @@ A number is the value of all these cells, a function is called to set them, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +26,8 @@ __all__ = [
     "REFLECT",
     "SYMMETRIC",
     "WRAP",
+    "BoundaryLike",
+    "PeriodicLike",
     "Rule",
     "as_boundary",
     "as_periodic",
@@ -36,6 +38,10 @@ __all__ = [
 ]
 
 Rule: TypeAlias = str | complex | np.generic | Callable
+
+# One rule or bool, or a list with an entry per tensor dimension: what users pass.
+BoundaryLike: TypeAlias = Rule | Sequence[Rule | Sequence[Rule]]
+PeriodicLike: TypeAlias = bool | Sequence[bool] | np.ndarray
 
 LEAVE, EDGE, REFLECT, SYMMETRIC = "leave", "edge", "reflect", "symmetric"
 WRAP = "wrap"  # what ``periodic`` asks for; never part of a boundary

@@ -58,10 +58,10 @@ def meet(state, array, n_bytes, offset, flags):
     if n_bytes:
         move(array, line + at.LINE_ARRAY, n_bytes)
         offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY
-    place = state + 8 * at.PLACE
-    store(place, at.PLACE_OFFSET, offset)
-    store(place, at.PLACE_FLAGS, flags)
-    _copy_words(place, line + at.LINE_PLACE, at.PLACE_WORDS if flags & at.STRIDED else at.PLACE_STRIDES)
+    place = state + 8 * at.LOCATION
+    store(place, at.LOCATION_OFFSET, offset)
+    store(place, at.LOCATION_FLAGS, flags)
+    _copy_words(place, line + at.LINE_LOCATION, at.LOCATION_WORDS if flags & at.STRIDED else at.LOCATION_STRIDES)
     _copy_words(load(state, at.FRAME), line + at.LINE_FRAME, at.FRAME_WORDS)
     store_release(line, epoch)  # behind the stores of the line, and behind the loads of the meeting before this one
     if not announce(state):
@@ -70,15 +70,15 @@ def meet(state, array, n_bytes, offset, flags):
     found, turn = 0, (epoch & 1) * size * 8
     headers = load(state, at.HEADERS_SEEN) + turn * _HEADER_WORDS
     frames = load(state, at.FRAMES_SEEN) + turn * at.FRAME_WORDS
-    places = load(state, at.PLACES_SEEN) + turn * at.PLACE_WORDS
+    places = load(state, at.LOCATIONS_SEEN) + turn * at.LOCATION_WORDS
     for i in range(size):
         line = load(state, at.BLOCKS + i) + (epoch & 1) * line_bytes
         if i != rank and wait_for(state, line, epoch, i) != at.FINE:
             return -1
-        flags = load(line + at.LINE_PLACE, at.PLACE_FLAGS)
-        known = at.PLACE_WORDS if flags & at.STRIDED else at.PLACE_STRIDES
+        flags = load(line + at.LINE_LOCATION, at.LOCATION_FLAGS)
+        known = at.LOCATION_WORDS if flags & at.STRIDED else at.LOCATION_STRIDES
         changed = _renew_words(line + at.LINE_FRAME, headers + i * 8 * _HEADER_WORDS, _HEADER_WORDS, _HEADER_WORDS)
-        changed |= _renew_words(line + at.LINE_PLACE, places + i * 8 * at.PLACE_WORDS, known, at.PLACE_WORDS)
+        changed |= _renew_words(line + at.LINE_LOCATION, places + i * 8 * at.LOCATION_WORDS, known, at.LOCATION_WORDS)
         _copy_words(line + at.LINE_FRAME, frames + i * 8 * at.FRAME_WORDS, at.FRAME_WORDS)
         found |= changed * at.CHANGED | (flags & at.LENT)
     return found

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.errors import SpmdError
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.facts import encode_error, learn_facts
 from spmd_grid.exchange.agreement.header import ERROR, PLAIN, Facts, encode_facts, fingerprint
-from spmd_grid.exchange.agreement.meeting import Meeting, meeting_of
+from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, checked_path, chosen_path, path_for
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.groups import group_members, in_group_device

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from spmd_grid.errors import DTypeError, RequestError, ShapeError, SpmdError
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.meeting import meeting_of
 from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid

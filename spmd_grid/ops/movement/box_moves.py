@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, LINE_BYTES
+from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LINE_BYTES
 from spmd_grid.exchange.paths import INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
-from spmd_grid.exchange.transfer.traffic import Moved
+from spmd_grid.exchange.transfer.traffic import TransferTraffic
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
@@ -91,7 +91,7 @@ class Movement:
     @property
     def staging_bytes(self) -> int:
         """Upper bound on the bytes of staging memory that a run by memory holds."""
-        return 2 * (LINE_BYTES + COPIED_BYTES)
+        return 2 * (MEETING_LINE_BYTES + COPIED_BYTES)
 
     def describe(self) -> str:
         """Describe the bytes that this member sends and receives."""
@@ -102,7 +102,7 @@ class Movement:
 
     def traffic(self) -> Traffic:
         """The movement's part of a trace."""
-        return Moved(self.comm, self.dtype.itemsize, self._arrays.way, self.transfer).traffic()
+        return TransferTraffic(self.comm, self.dtype.itemsize, self._arrays.way, self.transfer).traffic()
 
     def steps(
         self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames
@@ -117,7 +117,7 @@ class Movement:
 
     def _run_mixed(self, x: np.ndarray | None, arrays: list[Any], target: np.ndarray | None, frames: Frames) -> None:
         """Copy from arrays that can be read while messages carry the rest."""
-        far = self._far.get(frames.places)
+        far = self._far.get(frames.locations)
         if far is None:
             me, transfer = self.transfer.rank, self.transfer
             sends = [s for s in transfer.sends if s.peer == me or not self._arrays.is_read_by(frames, s.peer)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.meeting import MixedMeeting, array_in_frame
+from spmd_grid.exchange.agreement.mixed_meeting import MixedMeeting, array_in_frame
 from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, MIXED
 from spmd_grid.exchange.transfer.execute import copy_from
 from spmd_grid.exchange.transfer.flat_bytes import view_of

@@ -23,7 +23,7 @@ from spmd_grid.exchange.agreement.header import (
     encode_facts,
     read_prefix,
 )
-from spmd_grid.exchange.transfer.flat_bytes import land, pack
+from spmd_grid.exchange.transfer.flat_bytes import pack, receive_buffer
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.arguments import check_output
 from spmd_grid.ops.calls.message_call import MOST_SHOWN, MessageCall
@@ -131,7 +131,7 @@ def receive_array(call: MessageCall, out: np.ndarray | None, traced: bool = Fals
     # The message is received in any case: its sender may be waiting for that.
     target = np.empty(facts.shape, facts.dtype) if out is None or problem is not None else out
     whole = Box.from_shape(facts.shape)
-    incoming, finish = land(target, [whole], (0, whole.size))
+    incoming, finish = receive_buffer(target, [whole], (0, whole.size))
     if facts.fits_inline:
         incoming[:] = np.frombuffer(frame, np.uint8, facts.nbytes, HEADER_BYTES)
     else:

@@ -65,10 +65,10 @@ class BlockFolding:
 
     def _rows(self, frames: Frames, arrays: list[np.ndarray], first: int) -> tuple[list[np.ndarray], np.ndarray]:
         """The block of each member's array, and the addresses of these."""
-        found = None if frames.places is None else self._known_rows.get(frames.places)
+        found = None if frames.locations is None else self._known_rows.get(frames.locations)
         if found is None:
             rows = [array.reshape(-1)[first : first + self._block.size] for array in arrays]
             found = rows, np.array([kernels.address_of(row) for row in rows], np.int64)
-            if frames.places is not None:
-                keep(self._known_rows, frames.places, found)
+            if frames.locations is not None:
+                keep(self._known_rows, frames.locations, found)
         return found

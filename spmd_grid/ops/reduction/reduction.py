@@ -16,11 +16,11 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.meeting import COPIED_BYTES, LINE_BYTES
+from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LINE_BYTES
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import scratch, view_of
-from spmd_grid.exchange.transfer.traffic import Moved
+from spmd_grid.exchange.transfer.traffic import TransferTraffic
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.collective import CollectiveCall
@@ -157,7 +157,9 @@ class Reduction:
     @property
     def staging_bytes(self) -> int:
         """Upper bound on the bytes of staging memory that a run by memory holds."""
-        return 2 * (LINE_BYTES + COPIED_BYTES) + (0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize)
+        return 2 * (MEETING_LINE_BYTES + COPIED_BYTES) + (
+            0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize
+        )
 
     def describe(self) -> str:
         """Describe which member combines what."""
@@ -176,7 +178,7 @@ class Reduction:
         transfers = [self.collect, self.spread]
         if way is DIRECT and self._blocks is None and not self._folds_whole:
             transfers = [collect_parts(self.comm, (self._n,), self._slices, own=False), self._slice_folding.spread]
-        return Moved(self.comm, self.dtype.itemsize, way, *filter(None, transfers)).traffic()
+        return TransferTraffic(self.comm, self.dtype.itemsize, way, *filter(None, transfers)).traffic()
 
     def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Generator[list, None, np.ndarray | None]:
         """Combine the arrays as ``run`` does, in steps that do not wait."""

@@ -73,11 +73,11 @@ class SliceFolding:
 
     def _addresses(self, frames: Frames, arrays: list[np.ndarray]) -> np.ndarray:
         """The address of each member's array."""
-        found = None if frames.places is None else self._known_addresses.get(frames.places)
+        found = None if frames.locations is None else self._known_addresses.get(frames.locations)
         if found is None:
             found = np.array([kernels.address_of(array) for array in arrays], np.int64)
-            if frames.places is not None:
-                keep(self._known_addresses, frames.places, found)
+            if frames.locations is not None:
+                keep(self._known_addresses, frames.locations, found)
         return found
 
     @cached_property

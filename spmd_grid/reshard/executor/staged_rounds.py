@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
-from spmd_grid.exchange.channel.copy_table import Moved, Taken, c_strides
+from spmd_grid.exchange.channel.copy_table import ExchangeCells, Taken, c_strides
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.grid.cells import Cells
 from spmd_grid.typing import Shape
@@ -37,21 +37,21 @@ class Rounds:
         self._gives, self._me, self._most = gives, me, most
         self._cuts: dict[Shape, list[Box]] = {}
 
-    def __iter__(self) -> Iterator[Moved]:
+    def __iter__(self) -> Iterator[ExchangeCells]:
         for number in range(self.count):
             gives, takes = {}, {}
             for place, cells in self._gives:
                 gives.setdefault(place, []).append(self._piece(cells, number))
             for take in self._taken(number):
-                takes.setdefault(take.place, []).append(take)
-            yield Moved(gives, takes, takes.pop(self._me, []))
+                takes.setdefault(take.member, []).append(take)
+            yield ExchangeCells(gives, takes, takes.pop(self._me, []))
 
     def _taken(self, number: int) -> list[Taken]:
         """What is taken in one round, piece by piece."""
         found = []
         for take in self.takes:
             source, target = self._piece(take.source, number), self._piece(take.target, number)
-            if take.place == self._me:
+            if take.member == self._me:
                 source, target = take.source, take.target
                 if number:
                     empty = (0,) * len(target.shape)
@@ -128,10 +128,10 @@ class Stacked(Rounds):
 
 def own_in_boxes(takes: Sequence[Taken], me: int) -> list[Taken]:
     """``takes`` with the own contributions cut into the boxes of cells that come from others.  Local."""
-    boxes = dict.fromkeys([_without_row(take.target) for take in takes if take.place != me])
+    boxes = dict.fromkeys([_without_row(take.target) for take in takes if take.member != me])
     found = []
     for take in takes:
-        if take.place != me:
+        if take.member != me:
             found.append(take)
             continue
         kept = _without_row(take.target)

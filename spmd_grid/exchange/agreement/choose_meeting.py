@@ -1,0 +1,70 @@
+"""The choice of how the members of a group meet, by the memory that they can see of one another."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import astuple
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.errors import TransportError
+from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
+from spmd_grid.exchange.agreement.meeting import Meeting
+from spmd_grid.exchange.agreement.memory_meeting import BLOCK_BYTES, COPIED_BYTES, MemoryMeeting
+from spmd_grid.exchange.agreement.mixed_meeting import MixedMeeting
+from spmd_grid.exchange.transfer.machine_model import MachineModel, cached_model, keep_model, measure_model
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import Communicator
+
+__all__ = ["meeting_of"]
+
+
+def meeting_of(comm: Communicator) -> Meeting:
+    """The meetings of the members of ``comm``; made by the first call, which is collective."""
+    if comm.meeting is None:
+        comm.meeting = _make(comm)
+    return comm.meeting
+
+
+def _make(comm: Communicator) -> Meeting:
+    if comm.shares_objects or comm.size == 1:
+        return Meeting(comm)
+    arena = comm.process.arena
+    members = sorted([comm.rank, *comm.near])
+    block = arena.allocate(BLOCK_BYTES, zeroed=True) if comm.near else None
+    offset = -1 if block is None else arena.offset_of(kernels.address_of(block), block.nbytes)
+    swapped = swap_in_frame(comm, offset.to_bytes(8, "little", signed=True))
+    offsets = [int.from_bytes(each, "little", signed=True) for each in swapped]
+    if comm.shares_memory and min(offsets) < 0:  # no space in the arena: on all members alike
+        return Meeting(comm)
+    if block is None or (not comm.shares_memory and any(offsets[member] < 0 for member in members)):
+        members, block = [comm.rank], np.zeros(BLOCK_BYTES, np.uint8)
+        comm.near = []
+    addresses = [kernels.address_of(block)] * len(members)
+    for i, member in enumerate(members):
+        base = arena.base_of(comm.processes[member])
+        if member != comm.rank and base is not None:
+            addresses[i] = base + offsets[member]
+    if not comm.shares_memory:
+        return MixedMeeting(comm, members, block, addresses)
+    meeting = MemoryMeeting(comm, members, block, addresses)
+    if comm.times_well:
+        meeting.ask_distance()
+        meeting.model = _agreed_model(comm)
+        meeting.copied_bytes = meeting.model.copied_bytes(at.LINE_ARRAY_BYTES, COPIED_BYTES)
+    return meeting
+
+
+def _agreed_model(comm: Communicator) -> MachineModel:
+    """The model that the first member has, or times with the second.  Collective."""
+    model = cached_model(comm.library)
+    for _ in range(2):
+        mine = struct.pack("3d", *((0, 0, 0) if model is None else astuple(model)))
+        first = struct.unpack("3d", swap_in_frame(comm, mine)[0])
+        if all(first):
+            return MachineModel(*first)
+        model = measure_model(comm)
+        if comm.rank == 0 and model is not None:
+            keep_model(comm.library, model)
+    raise TransportError("the first member of a group has timed nothing")

@@ -1,0 +1,232 @@
+"""Meetings in the memory of a node: members read one another's arrays where they lie.
+
+Each member posts its frame and the location of its array.  A small array is posted with the frame; one that lies
+outside the arena and is not large is copied into it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import NoReturn, cast
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.errors import TransportError
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.meeting import Meeting
+from spmd_grid.exchange.transfer.flat_bytes import copy_views
+from spmd_grid.exchange.transfer.machine_model import MachineModel
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
+from spmd_grid.transport.wire import Messages
+
+__all__ = [
+    "BLOCK_BYTES",
+    "COPIED_BYTES",
+    "FAR_SECONDS",
+    "LOCATION_BYTES",
+    "MEETING_LINE_BYTES",
+    "MemoryMeeting",
+    "NodeMeeting",
+    "read_locations",
+]
+
+# Arrays of at most this many bytes outside the arena are copied into it to be read; larger ones go in messages.
+COPIED_BYTES = 1 << 19
+
+# Between processors that are far apart, arrays of sizes between these are copied even where they could be read: after
+# a neighbour has read a line of cache, writing to it is slow until the caches drop it.  Smaller arrays cost less than
+# a copy, larger ones have left the caches.
+_SLOW_BYTES, _LENT_BYTES = 1 << 15, 1 << 22
+
+# Processors are far apart where a word takes longer from one to the other than within one cache.  Measured again
+# every _ASKED_EVERY meetings, since virtual processors move.
+FAR_SECONDS = 170e-9
+_ASKED_EVERY = 256
+_ROLL_CALLS = 8
+
+_LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
+
+MEETING_LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
+BLOCK_BYTES = 2 * MEETING_LINE_BYTES + 128
+LOCATION_BYTES = at.LOCATION_WORDS * 8  # a frame carries as many beside its header
+_MOST_STRIDES = at.LOCATION_WORDS - at.LOCATION_STRIDES
+
+
+class NodeMeeting(Meeting):
+    """Meetings whose members on one node tell one another where arrays lie in the arena, and when they have read.
+
+    ``members``: those of the node, this one included; ``block``: this member's part of their common memory;
+    ``addresses``: the members' blocks, as seen by this process.
+    """
+
+    def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
+        super().__init__(comm)
+        self._block, self._arena = block, comm.process.arena
+        self._copies: list[np.ndarray | None] = [None, None]  # for even and odd meetings, as lines
+        self._state = state = np.zeros(at.BLOCKS + len(members), np.int64)
+        self._wire = wire = comm.wire(
+            Messages([], [], []), members, members, 0, lambda: int(self._state[at.EPOCH]), None
+        )
+        self._strides = state[at.LOCATION + at.LOCATION_STRIDES : at.LOCATION + at.LOCATION_WORDS]
+        state[at.MEMBERS], state[at.MEMBER] = len(members), members.index(comm.rank)
+        state[at.LINE_BYTES] = MEETING_LINE_BYTES
+        state[at.BLOCKS :] = addresses
+        state[at.BLOCK_OFFSET] = self._arena.offset_of(kernels.address_of(block), block.nbytes)
+        state[at.POLLS], state[at.YIELDS], state[at.ON_WAIT] = wire.polls, wire.yields, wire.on_wait
+        state[at.WENT_ON], state[at.ON_POST] = kernels.address_of(wire.went_on), wire.on_post
+        self._address = kernels.address_of(state)
+
+    copied_bytes = COPIED_BYTES
+    model: MachineModel | None = None
+
+    def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
+        """Offset in this process's segment at which others can read ``x`` or a copy of it (else -1), and flags."""
+        if self.is_far and _SLOW_BYTES < x.nbytes < _LENT_BYTES and not in_place:
+            pass
+        elif x.flags.c_contiguous:
+            offset = self._arena.offset_of(kernels.address_of(x), x.nbytes)
+            if offset >= 0:
+                return offset, at.LENT
+        elif x.ndim <= _MOST_STRIDES and min(x.strides) >= 0:
+            offset = self._arena.offset_of(kernels.address_of(x), _span(x.shape, x.strides, x.itemsize))
+            if offset >= 0:
+                self._strides[: x.ndim] = x.strides
+                self._strides[x.ndim :] = 0
+                return offset, at.LENT | at.STRIDED
+        if x.nbytes > self.copied_bytes:
+            return -1, 0
+        turn = int(self._state[at.EPOCH]) & 1
+        memory = self._copies[turn]  # its last content, two meetings ago, has been read: a copy is never lent
+        if memory is None or memory.nbytes < x.nbytes:
+            self._copies[turn] = None
+            memory = self._copies[turn] = self._arena.allocate(x.nbytes)
+            if memory is None:
+                return -1, 0
+        copy_views([(x, memory[: x.nbytes].view(x.dtype).reshape(x.shape))])
+        return self._arena.offset_of(kernels.address_of(memory), x.nbytes), 0
+
+    def _array_at(self, member: int, fact: Facts, location: Sequence[int]) -> np.ndarray:
+        """The array of a member of the node."""
+        shape, dtype = fact.array()
+        offset, flags, *words = location
+        strides = words[: len(shape)] if flags & at.STRIDED else None
+        n_bytes = _span(shape, strides, dtype.itemsize) if strides else fact.nbytes
+        base = cast(int, self._arena.base_of(self.comm.processes[member]))  # which a member of the node has
+        memory = kernels.bytes_at(base + offset, n_bytes)
+        return np.ndarray(shape, dtype, memory, 0, strides)
+
+    def depart(self, frames: Frames) -> None:
+        if kernels.depart(self._address, frames.lends) != at.FINE:
+            self._raise_ended()
+
+    def ask_distance(self) -> float | None:
+        taken = []
+        for _ in range(3):
+            began = perf_counter()
+            self._call_roll(_ROLL_CALLS)
+            taken.append(perf_counter() - began)
+        seconds = min(taken) / _ROLL_CALLS
+        self.is_far = bool(self._call_roll(1, seconds > FAR_SECONDS))
+        return seconds
+
+    def _call_roll(self, rounds: int, value: int = 0) -> int:
+        """The largest ``value`` of the members of the node, found in ``rounds`` exchanges of words."""
+        found = kernels.call_roll(self._address, rounds, value)
+        if found < 0:
+            self._raise_ended()
+        return found
+
+    def _raise_ended(self) -> NoReturn:
+        self._wire.raise_error()
+        self.comm.process.gate.check()
+        error = TransportError("a meeting in the node's memory was interrupted")
+        error.cuts_off = True
+        raise error
+
+
+class MemoryMeeting(NodeMeeting):
+    """Meetings in the memory of the node, of members that all see it."""
+
+    def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
+        super().__init__(comm, members, block, addresses)
+        self._headers = np.zeros((2, comm.size * HEADER_BYTES), np.uint8)
+        self._locations = np.zeros((2, comm.size * LOCATION_BYTES), np.uint8)
+        data = np.zeros((2, comm.size * FRAME_BYTES), np.uint8)
+        self._frames = [Frames(b"", each.data, None) for each in data]  # of even and odd meetings
+        self._count = 0
+        state = self._state
+        state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
+        state[at.FRAMES_SEEN] = kernels.address_of(data)
+        state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
+        state[at.LOCATIONS_SEEN] = kernels.address_of(self._locations)
+
+    def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
+        comm = self.comm
+        self._count = count = self._count + 1
+        if count % _ASKED_EVERY == 0 and comm.times_well:
+            self.ask_distance()
+        address, n_bytes, offset, flags = 0, 0, -1, 0
+        if x is not None:
+            if x.nbytes > at.LINE_ARRAY_BYTES:
+                offset, flags = self._location_of(x, in_place)
+            elif x.nbytes:
+                if not x.flags.c_contiguous:
+                    x = x.copy("C")
+                address, n_bytes = kernels.address_of(x), x.nbytes
+        seen = kernels.meet(self._address, address, n_bytes, offset, flags)
+        turn = count & 1
+        frames = self._frames[turn]
+        if seen & at.CHANGED:
+            if seen < 0:
+                self._raise_ended()
+            # The same objects until something changes: bytes keep their hash, and calls are looked up by it.
+            frames.headers, frames.locations = self._headers[turn].tobytes(), self._locations[turn].tobytes()
+        frames.lent, frames.lends = seen & at.ANY_LENT, flags & at.LENT
+        return frames
+
+    def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
+        """As of any meeting; None, on all members alike, where one of the arrays cannot be read."""
+        found: list[np.ndarray | None] = []
+        for member, (fact, location) in enumerate(zip(facts, read_locations(frames.locations), strict=True)):
+            if fact.shape is None:
+                found.append(None)
+            elif not fact.nbytes:
+                found.append(np.empty(*fact.array()))
+            elif location[at.LOCATION_OFFSET] < 0:
+                return None
+            else:
+                found.append(self._array_at(member, fact, location))
+        return found
+
+    def most(self, value: int) -> int:
+        return self._call_roll(1, value)
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.copied_bytes if self.copied_bytes >= _LEAST_STAGED else 0
+
+    def describe(self) -> str:
+        timed = "" if self.model is None else f" (timed here: {self.model})"
+        return (
+            "direct: arrays in the node's memory are read where they lie; others of up to"
+            f" {self.copied_bytes} bytes are copied into it{timed}; larger ones go in messages"
+        )
+
+    def reads_in_place(self, x: np.ndarray) -> bool:
+        in_line = x.nbytes <= at.LINE_ARRAY_BYTES
+        return not in_line and self._arena.offset_of(kernels.address_of(x), x.nbytes) >= 0
+
+
+def read_locations(locations: bytes | None) -> list[list[int]]:
+    """The words of each member's location."""
+    if locations is None:
+        return []
+    return np.frombuffer(locations, np.int64).reshape(-1, at.LOCATION_WORDS).tolist()
+
+
+def _span(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
+    """Number of bytes from the first to the last cell; strides are not negative."""
+    return sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)) + itemsize
