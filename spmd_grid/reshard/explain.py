@@ -22,10 +22,10 @@ def explain(plan) -> str:
     for n, step in enumerate(plan.steps, 1):
         cost = step_cost(step, plan.itemsize, plan.links)
         lines.append(f"  {n}. {step}")
-        if plan.slabs > 1:
+        if plan.chunks > 1:
             lines.append(
-                f"     in {plan.slabs} slabs, two under way; busiest process: {bytes_text(cost.bytes)}, at most"
-                f" {_count(cost.messages * plan.slabs, 'message')}"
+                f"     in {plan.chunks} chunks, two under way; busiest process: {bytes_text(cost.bytes)}, at most"
+                f" {_count(cost.messages * plan.chunks, 'message')}"
             )
             continue
         lines.append(

@@ -22,9 +22,9 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import as_dtype
 from spmd_grid.reduction_kind import as_reduction, result_dtype
-from spmd_grid.reshard.geometry.chunks import held_at_once, slab_bytes
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.choose import STRATEGIES, Alternative, choose
+from spmd_grid.reshard.planner.chunking import chunk_bytes, held_at_once
 from spmd_grid.reshard.planner.cost import LinkModel, chain_cost, step_totals
 from spmd_grid.reshard.planner.direct import parts_of
 from spmd_grid.reshard.planner.steps import NATIVE, Step
@@ -71,13 +71,13 @@ class Plan:
     alternatives: tuple[Alternative, ...]
     links: LinkModel
     memory_limit: int | None = None
-    slabs: int = 1  # how many slices boxes are cut into, where memory is short
+    chunks: int = 1  # how many slices boxes are cut into, where memory is short
     several: bool = False  # whether it is for a list of arrays
     name: str | None = field(default=None, compare=False)  # how reports call it
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.source, self.target, self.dtypes, self.steps, self.slabs))
+        return hash((self.source, self.target, self.dtypes, self.steps, self.chunks))
 
     def __hash__(self) -> int:
         return self._hash
@@ -110,7 +110,7 @@ class Plan:
     def kept_bytes(self) -> int:
         """At most so many bytes a process keeps between runs: messages packed, and the arrays between steps."""
         between = sum(most_local(part.target) for part in self.parts[:-1]) * self.itemsize
-        each = self._totals_of_parts if self.slabs == 1 else []
+        each = self._totals_of_parts if self.chunks == 1 else []
         return between + sum(totals.most_received + 2 * totals.most_sent for totals in each)
 
     @cached_property
@@ -118,7 +118,7 @@ class Plan:
         """How long it takes, by the model of the links."""
         cost = chain_cost(self.steps, self.itemsize, self.links)
         latency = max(self.links.node_latency, self.links.network_latency)
-        return cost.seconds + (self.slabs - 1) * cost.messages * latency
+        return cost.seconds + (self.chunks - 1) * cost.messages * latency
 
     def bytes_received(self, coords: MultiIndex) -> int:
         """What the device at ``coords`` of the target's grid gets from other processes.  Local.  Raises DeviceError.
@@ -149,10 +149,10 @@ class Plan:
         next run, they add up.  Raises DeviceError.
         """
         process = _process_at(self.target.grid, coords)
-        if self.slabs > 1:
+        if self.chunks > 1:
             stops = [self.source, *[part.target for part in self.parts]]
             arrays = sum(self._local_cells(layout, process) for layout in stops) * self.itemsize
-            return arrays + max(self._slab_bytes(move, process) for move in self.moves)
+            return arrays + max(self._chunk_bytes(move, process) for move in self.moves)
         cells = self._local_cells(self.source, process)
         for part, move in zip(self.parts, self.moves, strict=True):
             at = _coords_of(move.target.grid, process)
@@ -168,11 +168,11 @@ class Plan:
             cells += self._local_cells(self.target, process)
         return cells * self.itemsize
 
-    def _slab_bytes(self, move: Redistribution, process: int) -> int:
+    def _chunk_bytes(self, move: Redistribution, process: int) -> int:
         """At most so many bytes of messages, and of what is folded, are under way at a time."""
         ends = [_coords_of(layout.grid, process) for layout in (move.source, move.target)]
         cells, boxes = held_at_once(move, *ends)
-        return slab_bytes(cells * self.itemsize, self.slabs, boxes * self.itemsize)
+        return chunk_bytes(cells * self.itemsize, self.chunks, boxes * self.itemsize)
 
     @staticmethod
     def _rows(move: Redistribution, coords: MultiIndex) -> int:
@@ -215,7 +215,7 @@ class Plan:
 
     @property
     def _peak(self) -> int:
-        if self.slabs > 1:
+        if self.chunks > 1:
             return self.memory_limit
         if not self.steps:
             return (most_local(self.source) + most_local(self.target)) * self.itemsize
@@ -231,7 +231,7 @@ class Plan:
     @cached_property
     def recipe(self) -> str:
         """A line that is equal for plans that do the same, and for no others: the text, and a digest of everything."""
-        return f"{self.text} #{digest_of(self.source, self.target, self.parts, self.slabs, self.links)}"
+        return f"{self.text} #{digest_of(self.source, self.target, self.parts, self.chunks, self.links)}"
 
     def __str__(self) -> str:
         from spmd_grid.reshard.explain import explain
@@ -305,8 +305,8 @@ def _plan(source, target, shape, dtypes, strategy, memory_limit, links, several)
         for dtype in dtypes if sharding.partial_axes else ():
             _check_partial(sharding, dtype)
     itemsize = sum(dtype.itemsize for dtype in dtypes)
-    name, steps, lost, slabs = choose(before, after, itemsize, strategy, links, memory_limit)
-    return Plan(before, after, dtypes, strategy, name, steps, lost, links, memory_limit, slabs, several)
+    name, steps, lost, chunks = choose(before, after, itemsize, strategy, links, memory_limit)
+    return Plan(before, after, dtypes, strategy, name, steps, lost, links, memory_limit, chunks, several)
 
 
 def _as_dtypes(dtype) -> tuple[bool, tuple[np.dtype, ...]]:

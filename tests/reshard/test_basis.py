@@ -34,7 +34,7 @@ EVEN, UNEVEN = 12, {0: 7, 1: 5, 2: 4}  # of the uneven extents, some blocks are 
 
 @pytest.mark.parametrize("module", ["basis", "moves", "waypoint"])
 def test_examples(module):
-    result = doctest.testmod(importlib.import_module(f"spmd_grid.reshard.{module}"))
+    result = doctest.testmod(importlib.import_module(f"spmd_grid.reshard.planner.{module}"))
     assert result.attempted and not result.failed
 
 

@@ -71,11 +71,11 @@ def redistributions(draw, one_grid=True, partial=False, halos=True):
     )
 
 
-@pytest.fixture(autouse=True, scope="module", params=[1 << 16, 8], ids=["whole", "sliced"])
-def slice_bytes(request):
+@pytest.fixture(autouse=True, scope="module", params=[1 << 16, 8], ids=["whole", "shared"])
+def share_bytes(request):
     """Drawn arrays are small: boxes are cut among copies only where this is said to be worth it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(redistribute, "_SLICE_BYTES", request.param)
+        patched.setattr(redistribute, "_SHARE_BYTES", request.param)
         yield
 
 

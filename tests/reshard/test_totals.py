@@ -56,11 +56,11 @@ def has_copies(layout) -> bool:
     return any(layout.grid.shape[axis] > 1 for axis in layout.sharding.replicated_axes)
 
 
-@pytest.mark.parametrize("slice_bytes", [1 << 16, 16], ids=["whole", "sliced"])
+@pytest.mark.parametrize("share_bytes", [1 << 16, 16], ids=["whole", "shared"])
 @pytest.mark.parametrize("part", [1, pytest.param(20, marks=pytest.mark.full)], ids=["some", "many"])
-def test_one_grid_against_each_device(slice_bytes, part, monkeypatch):
-    monkeypatch.setattr(redistribute, "_SLICE_BYTES", slice_bytes)
-    rng = random.Random(slice_bytes)
+def test_one_grid_against_each_device(share_bytes, part, monkeypatch):
+    monkeypatch.setattr(redistribute, "_SHARE_BYTES", share_bytes)
+    rng = random.Random(share_bytes)
     for _ in range(200 * part):
         grid = Grid(rng.choice(SHAPES))
         move = random_move(rng, grid, grid)
@@ -68,12 +68,12 @@ def test_one_grid_against_each_device(slice_bytes, part, monkeypatch):
         assert found.exact or has_copies(move.source) or move.target.sharding.halo_sizes, move
 
 
-@pytest.mark.parametrize("slice_bytes", [1 << 16, 16], ids=["whole", "sliced"])
+@pytest.mark.parametrize("share_bytes", [1 << 16, 16], ids=["whole", "shared"])
 @pytest.mark.parametrize("part", [1, pytest.param(20, marks=pytest.mark.full)], ids=["some", "many"])
-def test_two_grids_against_each_device(slice_bytes, part, monkeypatch):
+def test_two_grids_against_each_device(share_bytes, part, monkeypatch):
     """Of any shapes: some have common digits, the devices of the others are listed; of equal or other processes."""
-    monkeypatch.setattr(redistribute, "_SLICE_BYTES", slice_bytes)
-    rng = random.Random(-slice_bytes)
+    monkeypatch.setattr(redistribute, "_SHARE_BYTES", share_bytes)
+    rng = random.Random(-share_bytes)
     listed = 0
     for n in range(200 * part):
         shapes = [rng.choice(SHAPES) for _ in range(2)]

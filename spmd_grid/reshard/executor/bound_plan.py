@@ -11,7 +11,7 @@ from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.reshard.executor.box_exchange import STAGING_BYTES, BoxExchange, by_memory
-from spmd_grid.reshard.executor.chunked_exchange import SlabExchange
+from spmd_grid.reshard.executor.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.geometry.messages import Redistribution
@@ -41,8 +41,8 @@ class BoundPlan:
 
     def _bind(self, part: Step, move: Redistribution, comm: Communicator, activity):
         """The part ready to run, in the way that suits it: alike on all processes."""
-        if self.plan.slabs > 1:
-            return SlabExchange(move, self.plan.dtypes, comm, self.plan.slabs)
+        if self.plan.chunks > 1:
+            return ChunkedExchange(move, self.plan.dtypes, comm, self.plan.chunks)
         if is_native(part, comm, by_memory()):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
         return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.parts))
@@ -88,8 +88,8 @@ class BoundPlan:
     def staging_bytes(self) -> int:
         """The most bytes that this process holds to move boxes, beside its arrays and those between steps.  Local.
 
-        On one node no more than `STAGING_BYTES`, unless the plan goes in slabs, which has a limit of its own.  Messages
-        count in slabs only.
+        On one node no more than `STAGING_BYTES`, unless the plan goes in chunks, which have a limit of their own.
+        Messages count in chunks only.
         """
         return sum(exchange.staging_bytes for exchange in self._exchanges)
 
@@ -118,7 +118,7 @@ class BoundPlan:
 
 
 def outside(layout: Layout, coords: MultiIndex) -> Iterator[tuple[slice, ...]]:
-    """The cells of a local array that lie outside the domain, as indices of slabs.  Local."""
+    """The cells of a local array that lie outside the domain, as indices.  Local."""
     inside = layout.in_domain_local(coords)
     shape = layout.local_shape(coords)
     for dim, (start, stop) in enumerate(zip(inside.starts, inside.stops, strict=True)):

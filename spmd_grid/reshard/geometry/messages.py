@@ -18,7 +18,7 @@ copy on the receiver's node comes from there.  Between different grids, coordina
 and number n is served by copy n modulo the number of copies, unless it holds the block.
 
 Tied axes that split the target make the work of copies uneven.  Blocks that are large enough are therefore cut among
-these copies: each serves a *slice* of its own.
+these copies: each serves a *share* of its own.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from spmd_grid.typing import MultiIndex
 
 __all__ = ["Piece", "Redistribution"]
 
-# A block is cut among its copies where every slice has at least this many bytes.
-_SLICE_BYTES = 1 << 16
+# A block is cut among its copies where every share has at least this many bytes.
+_SHARE_BYTES = 1 << 16
 # So many lists of at most so many pieces are kept.
 _MOST_LISTS, _MOST_LISTED = 64, 256
 
@@ -176,29 +176,29 @@ class Redistribution:
         return tuple(sorted(axis for cut in self.source_cuts for axis in cut.axes))
 
     @cached_property
-    def sliced(self) -> tuple[int, ...]:
+    def share_axes(self) -> tuple[int, ...]:
         """The tied axes among whose copies blocks are cut."""
         grid = self.source.grid
         tied = [axis for axis in range(grid.ndim) if axis not in self._loose and grid.shape[axis] > 1]
         if tied and self.on_one_grid:
             splits = {axis for cut in self.target_cuts for axis in cut.axes}
             tied = [axis for axis in tied if axis in splits and (self.node_size == 1 or self._within_node(axis))]
-        if not tied or self._sliced_dim is None:
+        if not tied or self._share_dim is None:
             return ()
         extents = [_extent(cut.interval((0,) * len(cut.axes))) for cut in self.source_cuts]
-        most = min(extents[self._sliced_dim], prod(extents) * self.itemsize // _SLICE_BYTES)
-        sliced, slices = [], 1
+        most = min(extents[self._share_dim], prod(extents) * self.itemsize // _SHARE_BYTES)
+        share_axes, shares = [], 1
         for axis in tied:
-            if slices * grid.shape[axis] <= most:
-                sliced.append(axis)
-                slices *= grid.shape[axis]
-        return tuple(sliced)
+            if shares * grid.shape[axis] <= most:
+                share_axes.append(axis)
+                shares *= grid.shape[axis]
+        return tuple(share_axes)
 
     @cached_property
-    def _sliced_dim(self) -> int | None:
-        """The dimension along which blocks are cut into slices, if there is one.
+    def _share_dim(self) -> int | None:
+        """The dimension along which blocks are cut into shares, if there is one.
 
-        All slices of a block should be wanted alike.  So it is one that no loose axis cuts for the target, if possible
+        All shares of a block should be wanted alike.  So it is one that no loose axis cuts for the target, if possible
         one in which receivers want all of the block, and of these the longest.  Explicit offsets allow no more axes.
         """
         loose = set(self._loose) if self.on_one_grid else set()
@@ -217,12 +217,12 @@ class Redistribution:
 
     @cached_property
     def served_cuts(self) -> tuple[Cut, ...]:
-        """The source's cuts, blocks cut into slices."""
+        """The source's cuts, blocks cut into shares."""
         cuts = list(self.source_cuts)
-        if self.sliced:
-            cut = cuts[self._sliced_dim]
-            axes = (*cut.axes, *self.sliced)
-            cuts[self._sliced_dim] = Cut(cut.extent, axes, [self.source.grid.shape[a] for a in axes], cut.blocks)
+        if self.share_axes:
+            cut = cuts[self._share_dim]
+            axes = (*cut.axes, *self.share_axes)
+            cuts[self._share_dim] = Cut(cut.extent, axes, [self.source.grid.shape[a] for a in axes], cut.blocks)
         return tuple(cuts)
 
     def _within_node(self, axis: int) -> bool:

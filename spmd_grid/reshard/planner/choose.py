@@ -11,9 +11,9 @@ from typing import NamedTuple
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.geometry.chunks import most_held, slabs_for
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.basis import basis_steps
+from spmd_grid.reshard.planner.chunking import chunks_for, most_held
 from spmd_grid.reshard.planner.cost import LinkModel, chain_cost
 from spmd_grid.reshard.planner.direct import direct_steps, spread_over
 from spmd_grid.reshard.planner.shortest_path import cheapest_chain
@@ -46,7 +46,7 @@ class Choice(NamedTuple):
     name: str
     steps: tuple[Step, ...]
     lost: tuple[Alternative, ...]
-    slabs: int = 1
+    chunks: int = 1
 
 
 def choose(
@@ -71,8 +71,8 @@ def choose(
     ]
     fitting = [way for way in rated if memory_limit is None or way[3] <= memory_limit]
     if not fitting:
-        in_slabs = _in_slabs(source, target, itemsize, links, memory_limit) if strategy != "basis" else None
-        if in_slabs is None:
+        in_chunks = _in_chunks(source, target, itemsize, links, memory_limit) if strategy != "basis" else None
+        if in_chunks is None:
             least, arrays = min(rated, key=lambda way: way[3]), _arrays(source, target, itemsize=itemsize)
             raise ShardingError(
                 f"plan_reshard: memory_limit is {memory_limit} bytes per process; from {source} to {target.sharding}"
@@ -80,8 +80,8 @@ def choose(
             )
         reason = "needs {} bytes, more than the limit"
         lost = [Alternative(name, seconds, peak, reason.format(peak), steps) for name, steps, seconds, peak in rated]
-        name, steps, slabs = in_slabs
-        return Choice(name, steps, tuple(lost), slabs)
+        name, steps, chunks = in_chunks
+        return Choice(name, steps, tuple(lost), chunks)
     fastest = min(way[2] for way in fitting)
     best = next(way for way in fitting if way[2] <= _SAME * fastest)
     lost = [
@@ -97,10 +97,10 @@ def _arrays(*stops: Layout, itemsize: int) -> int:
     return sum(most_local(layout) for layout in stops) * itemsize
 
 
-def _in_slabs(
+def _in_chunks(
     source: Layout, target: Layout, itemsize: int, links: LinkModel, memory_limit: int
 ) -> tuple[str, tuple[Step, ...], int] | None:
-    """The first way whose exchanges keep to the limit in slabs, and in how many; None where none does.
+    """The first way whose exchanges keep to the limit in chunks, and in how many; None where none does.
 
     The direct way; where that first combines a partial value, there is also one exchange without an array in between.
     """
@@ -109,13 +109,13 @@ def _in_slabs(
         ways.setdefault((Step(EXCHANGE, source, target),), "one exchange")
     for steps, name in ways.items():
         room = memory_limit - _arrays(source, *[step.target for step in steps], itemsize=itemsize)
-        slabs: int | None = 2  # in one, messages would be staged for the next run too
+        chunks: int | None = 2  # in one, messages would be staged for the next run too
         for step in steps:
             cells, boxes = most_held(Redistribution(step.source, step.target, itemsize, links.node_size))
-            needed = slabs_for(cells * itemsize, room, boxes * itemsize)
-            slabs = None if needed is None or slabs is None else max(slabs, needed)
-        if steps and slabs is not None:
-            return f"{name}, {slabs} slabs", steps, slabs
+            needed = chunks_for(cells * itemsize, room, boxes * itemsize)
+            chunks = None if needed is None or chunks is None else max(chunks, needed)
+        if steps and chunks is not None:
+            return f"{name}, {chunks} chunks", steps, chunks
     return None
 
 

@@ -48,7 +48,7 @@ def demand_of(r: Redistribution) -> Demand:
     count = 1 if r.on_one_grid or not r.rules else r.rules[0].count
     shared = {axis for rule in r.rules if rule.shared for axis in rule.tied}
     split = {axis for cut in r.target_cuts for axis in cut.axes}
-    exact = not (r.sliced or count > 1 or shared & split or any(cut.low or cut.high for cut in r.target_cuts))
+    exact = not (r.share_axes or count > 1 or shared & split or any(cut.low or cut.high for cut in r.target_cuts))
     return Demand(copies, tuple(weigh), count == 1, exact)
 
 
