@@ -27,7 +27,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.planner.basis import basis_steps
 from spmd_grid.reshard.planner.steps import EXCHANGE, SWAP, Step
 from spmd_grid.reshard.planner.waypoint import Waypoint
-from spmd_grid.reshard.verify import check_plan_steps
+from spmd_grid.reshard.verify.steps import check_plan_steps
 
 EVEN, UNEVEN = 12, {0: 7, 1: 5, 2: 4}  # of the uneven extents, some blocks are empty
 

@@ -28,7 +28,7 @@ from spmd_grid.reshard.planner.chunking import (
     held_at_once,
     most_held,
 )
-from spmd_grid.reshard.verify import covers_once
+from spmd_grid.reshard.verify.exchanges import covers_once
 from spmd_grid.reshard.volume import demand
 from spmd_grid.reshard.volume.demand import most_partners
 from spmd_grid.reshard.volume.totals import most_local

@@ -15,7 +15,8 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.geometry import messages as redistribute
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.steps import EXCHANGE, Step
-from spmd_grid.reshard.verify import check_exchange, check_plan_steps, covers_once
+from spmd_grid.reshard.verify.exchanges import check_exchange, covers_once
+from spmd_grid.reshard.verify.steps import check_plan_steps
 
 MOST_PROCESSES = 30
 

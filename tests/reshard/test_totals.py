@@ -260,7 +260,7 @@ def test_no_dimensions():
     assert most_local(move.target) == 1
 
 
-def parts_of(cut):
+def run_steps_of(cut):
     return [(digits, cut.interval(digits), cut.window(digits)) for digits in product(*map(range, cut.sizes))]
 
 
@@ -276,7 +276,7 @@ def test_descents_sum_up_all_parts():
         if sizes and rng.random() < 0.3:
             offsets = (0, *sorted(rng.randrange(extent + 1) for _ in range(count - 1)), extent)
         cut = Cut(extent, range(len(sizes)), sizes, rng.choice(["ceil", "balanced"]), offsets, halo)
-        parts = parts_of(cut)
+        parts = run_steps_of(cut)
         names = iter(range(20))
         split = {
             axis: [(next(names), k) for k in ((2, 3) if size == 6 else (size,))] for axis, size in enumerate(sizes)

@@ -15,7 +15,7 @@ from spmd_grid.reshard.executor.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.plan import Plan
+from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.planner.steps import Step
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape
@@ -27,10 +27,10 @@ __all__ = ["BoundPlan"]
 class BoundPlan:
     """A plan on the processes of ``comm``, ready to run.  Collective over them when made, and when run."""
 
-    def __init__(self, plan: Plan, grid: ProcessGrid, comm: Communicator, activity=None):
+    def __init__(self, plan: PlanValue, grid: ProcessGrid, comm: Communicator, activity=None):
         self.plan = plan
         self._grid, self._comm = grid, comm
-        self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.parts, plan.moves)]
+        self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.run_steps, plan.moves)]
         self._may_run_in_place = len(self._exchanges) != 1 or self._exchanges[0].keeps_places
         self._sent: dict[int, int] | None = None
         self._between: list[list[np.ndarray]] | None = None
@@ -45,7 +45,7 @@ class BoundPlan:
             return ChunkedExchange(move, self.plan.dtypes, comm, self.plan.chunks)
         if is_native(part, comm, by_memory()):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
-        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.parts))
+        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.run_steps))
 
     def run(self, arrays: Sequence[np.ndarray] | None, outs: Sequence[np.ndarray] | None) -> list[np.ndarray] | None:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.

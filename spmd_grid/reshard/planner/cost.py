@@ -30,7 +30,7 @@ from spmd_grid.errors import ShardingError
 from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.planner.direct import parts_of
+from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
@@ -122,7 +122,7 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     >>> cost.bytes, cost.messages, f"{cost.seconds:.4f}"
     (33521664, 10, '0.0061')
     """
-    if step.kind == ALL_REDUCE and len(parts := parts_of(step)) > 1:
+    if step.kind == ALL_REDUCE and len(parts := run_steps_of(step)) > 1:
         return chain_cost(parts, itemsize, links)
     source, target = (most_local(layout) * itemsize for layout in (step.source, step.target))
     grid, kind = step.source.grid, step.kind

@@ -13,7 +13,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, EXCHANGE, REDUCE_SCATTER, Step
 
-__all__ = ["direct_steps", "is_identity", "parts_of", "spread_over"]
+__all__ = ["direct_steps", "is_identity", "run_steps_of", "spread_over"]
 
 
 def direct_steps(source: Layout, target: Layout) -> tuple[Step, ...]:
@@ -36,7 +36,7 @@ def direct_steps(source: Layout, target: Layout) -> tuple[Step, ...]:
     return tuple(Step(EXCHANGE, before, after) for before, after in zip(stops, stops[1:]))
 
 
-def parts_of(step: Step) -> tuple[Step, ...]:
+def run_steps_of(step: Step) -> tuple[Step, ...]:
     """What a step is when it runs: an all_reduce combines every cell on one of the devices that get it, then gathers.
 
     Local.  As Rabenseifner's algorithm does.
@@ -44,7 +44,7 @@ def parts_of(step: Step) -> tuple[Step, ...]:
     >>> from spmd_grid.grid.device_grid import Grid
     >>> grid = Grid((4,))
     >>> reduced = Layout(Sharding(grid, [[]]), (8,))
-    >>> for part in parts_of(Step(ALL_REDUCE, Layout(Sharding(grid, [[]], partial_axes=[0]), (8,)), reduced, (0,))):
+    >>> for part in run_steps_of(Step(ALL_REDUCE, Layout(Sharding(grid, [[]], partial_axes=[0]), (8,)), reduced, (0,))):
     ...     print(part)
     reduce_scatter over [0], on 0: [] on 4, partial sum over [0] -> [[0]] on 4
     all_gather over [0], on 0: [[0]] on 4 -> [] on 4
