@@ -1,18 +1,14 @@
-"""The dtypes of the arrays that a resharding moves, on which all processes agree before anything moves."""
+"""The dtypes of the arrays that a resharding moves, as processes state them in their headers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from spmd_grid.errors import DTypeError
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.calls.collective import Call, Operation
 
-__all__ = ["ArrayTypes", "ReshardOperation"]
+__all__ = ["ArrayTypes"]
 
 
 class ArrayTypes(NamedTuple):
@@ -36,26 +32,3 @@ class ArrayTypes(NamedTuple):
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.dtypes))
         return f"a list of {shown}" if self.several else shown
-
-
-class ReshardOperation(Operation):
-    """The agreement with which a resharding opens: the same request, or plan, and arrays of the same types."""
-
-    name = "reshard"
-
-    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], signature: str) -> dict[str, str]:
-        return {"plan": signature}
-
-    def resolve(self, call: Call, facts: Sequence[Facts]) -> ArrayTypes:
-        """The types that all members state; a member without arrays learns them here."""
-        known = [(member, ArrayTypes.of_facts(fact)) for member, fact in enumerate(facts) if fact.out_shape is not None]
-        if not known:
-            raise DTypeError("reshard: no process has an array, so the dtype is unknown")
-        first, types = known[0]
-        for member, other in known:
-            if other != types:
-                raise DTypeError(
-                    f"reshard: dtypes differ: {call.label(first)} has {types}, {call.label(member)} has {other}; they"
-                    " must be equal"
-                )
-        return types

@@ -6,7 +6,7 @@ knows the dtypes, a request becomes a plan once the processes have agreed on the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,36 +15,21 @@ from spmd_grid.errors import GridError, SpmdError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.grid.device_grid import Grid
-from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import Call, Opening, keep_call
 from spmd_grid.ops.calls.compare import AgreePlan
-from spmd_grid.reshard.executor.arguments import DTypes, LocalArrays, LocalResult, output_arrays, source_arrays
-from spmd_grid.reshard.executor.array_types import ArrayTypes, ReshardOperation
+from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult, output_arrays, source_arrays
+from spmd_grid.reshard.executor.array_types import ArrayTypes
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.kept_plans import KeptPlans
 from spmd_grid.reshard.executor.members import coords_of
+from spmd_grid.reshard.executor.specification import ReshardOperation, Specification
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.verify.steps import check_plan_steps
-from spmd_grid.transport.communicator import Communicator
 
-__all__ = ["PreparedReshard", "Specification", "prepare", "run_planned"]
+__all__ = ["PreparedReshard", "prepare", "run_planned"]
 
 _operation, _same_steps = ReshardOperation(), AgreePlan("reshard")
-
-
-class Specification(NamedTuple):
-    """A resharding as all processes specify it alike.
-
-    ``signature``: a line that is equal only for equal specifications.  ``plan_for``: the plan, once the dtypes are
-    known, on the processes of a communicator.  ``types``: of the arrays, where they are part of it.
-    """
-
-    source: Layout
-    target: Layout
-    signature: str
-    plan_for: Callable[[DTypes, Communicator], PlanValue]
-    types: ArrayTypes | None = None
 
 
 def run_planned(plan: PlanValue, local: LocalArrays, grid: ProcessGrid, out: LocalArrays) -> LocalResult:
@@ -89,7 +74,7 @@ class PreparedReshard:
         self._takes_part = self._joint_grid.coords is not None
         if self._takes_part:
             voice = grid.process.gate.voice()
-            self._call = _operation._find(self._joint_grid, [0], (specified.signature,), voice=voice)
+            self._call = _operation._find(self._joint_grid, [0], (specified,), voice=voice)
             before, after = coords_of(source, self._call.comm), coords_of(target, self._call.comm)
             self._source_shape = None if before is None else source.local_shape(before)
             self._target_shape = None if after is None else target.local_shape(after)
