@@ -16,7 +16,7 @@ import spmd_grid as sg
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reduction_kind import KINDS
-from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry import replicas
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner import chunking
 from spmd_grid.reshard.planner.chunking import (
@@ -90,7 +90,7 @@ def ends_of(move):
 @pytest.mark.parametrize("part", [1, pytest.param(20, marks=pytest.mark.full)], ids=["some", "many"])
 def test_bounds_hold_for_each_process(share_bytes, part, monkeypatch):
     """Of cells and boxes over all processes, and of what two chunks in a row hold."""
-    monkeypatch.setattr(redistribute, "_SHARE_BYTES", share_bytes)
+    monkeypatch.setattr(replicas, "_SHARE_BYTES", share_bytes)
     rng = random.Random(share_bytes + 1)
     near = []
     for _ in range(200 * part):

@@ -12,7 +12,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry import replicas
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.steps import EXCHANGE, Step
 from spmd_grid.reshard.verify.exchanges import check_exchange, covers_once
@@ -76,7 +76,7 @@ def redistributions(draw, one_grid=True, partial=False, halos=True):
 def share_bytes(request):
     """Drawn arrays are small: boxes are cut among copies only where this is said to be worth it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(redistribute, "_SHARE_BYTES", request.param)
+        patched.setattr(replicas, "_SHARE_BYTES", request.param)
         yield
 
 

@@ -13,7 +13,7 @@ from reshard_oracle import cuts, random_sharding
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry import replicas
 from spmd_grid.reshard.geometry.cuts import Cut, cuts_of
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.volume import descent, overlaps, totals
@@ -59,7 +59,7 @@ def has_copies(layout) -> bool:
 @pytest.mark.parametrize("share_bytes", [1 << 16, 16], ids=["whole", "shared"])
 @pytest.mark.parametrize("part", [1, pytest.param(20, marks=pytest.mark.full)], ids=["some", "many"])
 def test_one_grid_against_each_device(share_bytes, part, monkeypatch):
-    monkeypatch.setattr(redistribute, "_SHARE_BYTES", share_bytes)
+    monkeypatch.setattr(replicas, "_SHARE_BYTES", share_bytes)
     rng = random.Random(share_bytes)
     for _ in range(200 * part):
         grid = Grid(rng.choice(SHAPES))
@@ -72,7 +72,7 @@ def test_one_grid_against_each_device(share_bytes, part, monkeypatch):
 @pytest.mark.parametrize("part", [1, pytest.param(20, marks=pytest.mark.full)], ids=["some", "many"])
 def test_two_grids_against_each_device(share_bytes, part, monkeypatch):
     """Of any shapes: some have common digits, the devices of the others are listed; of equal or other processes."""
-    monkeypatch.setattr(redistribute, "_SHARE_BYTES", share_bytes)
+    monkeypatch.setattr(replicas, "_SHARE_BYTES", share_bytes)
     rng = random.Random(-share_bytes)
     listed = 0
     for n in range(200 * part):

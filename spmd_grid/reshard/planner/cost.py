@@ -202,7 +202,7 @@ def _messages(move: Redistribution) -> tuple[int, int]:
             count -= prod(line.count(low, high) for line, low, high in zip(served, box.starts, box.stops))
         most_received = max(most_received, count)
     copies = target.size // prod(prod(line.cut.sizes) for line in wanted)
-    sharing = prod(rule.count for rule in move.rules)
+    sharing = prod(rule.n_replicas for rule in move.replicas.rules)
     for coords in _probes(move.source.grid):
         count = copies
         for line, cut in zip(wanted, move.served_cuts):

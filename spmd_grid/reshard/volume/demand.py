@@ -45,10 +45,12 @@ def demand_of(r: Redistribution) -> Demand:
         weigh = [_at_most(f, cut, asking) for f, cut, asking in zip(cover, r.target_cuts, way.asking, strict=True)]
         rated.append((way.copies * prod(f(extent) for f, extent in zip(weigh, extents)), way.copies, weigh))
     _, copies, weigh = min(rated, key=lambda each: each[0])
-    count = 1 if r.on_one_grid or not r.rules else r.rules[0].count
-    shared = {axis for rule in r.rules if rule.shared for axis in rule.tied}
+    count = 1 if r.on_one_grid or not r.replicas.rules else r.replicas.rules[0].n_replicas
+    shared = {axis for rule in r.replicas.rules if rule.shared for axis in rule.tied}
     split = {axis for cut in r.target_cuts for axis in cut.axes}
-    exact = not (r.share_axes or count > 1 or shared & split or any(cut.low or cut.high for cut in r.target_cuts))
+    exact = not (
+        r.replicas.share_axes or count > 1 or shared & split or any(cut.low or cut.high for cut in r.target_cuts)
+    )
     return Demand(copies, tuple(weigh), count == 1, exact)
 
 
@@ -82,7 +84,7 @@ def _ways(r: Redistribution) -> list[_Way]:
     Between grids receivers are numbered, and a copy serves each count-th.
     """
     grid, targets = r.target.grid, r.target_cuts
-    tied = {axis for rule in r.rules if rule.shared for axis in rule.tied}
+    tied = {axis for rule in r.replicas.rules if rule.shared for axis in rule.tied}
     split = {axis for cut in targets for axis in cut.axes}
     copies = prod(size for axis, size in enumerate(grid.shape) if axis not in split | tied)
     every = tuple([prod(cut.sizes) for cut in targets])
@@ -93,9 +95,9 @@ def _ways(r: Redistribution) -> list[_Way]:
                 apart = cut.axes[common_axes(served, cut) :]
                 asking[dim] = prod(grid.shape[axis] for axis in apart if axis not in tied)
         return [_Way(copies, tuple(asking))]
-    if not r.rules:
+    if not r.replicas.rules:
         return [_Way(copies, every)]
-    count, weights = r.rules[0].count, r.rules[0].weights
+    count, weights = r.replicas.rules[0].n_replicas, r.replicas.rules[0].weights
     # Each count-th of those with equal boxes; or, the other coordinates being equal, of those along one axis.
     ways = [_Way(-(-copies // count), every)]
     for dim, cut in enumerate(targets):

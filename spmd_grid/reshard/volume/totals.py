@@ -64,7 +64,7 @@ def exchange_totals(r: Redistribution) -> Totals:
         found = held = _list(r, demand.weigh)
     else:
         found = held = search(r.source_cuts, r.target_cuts, digits, demand.weigh)
-        if r.share_axes:
+        if r.replicas.share_axes:
             held = search(r.served_cuts, r.target_cuts, digits, demand.weigh)
     received = _total(r.target.grid, r.target_cuts) - found.overlap
     most_received = max(size - kept for size, kept in found.points[TARGET])
