@@ -11,11 +11,11 @@ from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.reshard.executor.box_exchange import STAGING_BYTES, BoxExchange, by_memory
-from spmd_grid.reshard.executor.chunked_exchange import SlabExchange
+from spmd_grid.reshard.executor.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.plan import Plan
+from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.planner.steps import Step
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape
@@ -27,10 +27,10 @@ __all__ = ["BoundPlan"]
 class BoundPlan:
     """A plan on the processes of ``comm``, ready to run.  Collective over them when made, and when run."""
 
-    def __init__(self, plan: Plan, grid: ProcessGrid, comm: Communicator, activity=None):
+    def __init__(self, plan: PlanValue, grid: ProcessGrid, comm: Communicator, activity=None):
         self.plan = plan
         self._grid, self._comm = grid, comm
-        self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.parts, plan.moves)]
+        self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.run_steps, plan.moves)]
         self._may_run_in_place = len(self._exchanges) != 1 or self._exchanges[0].keeps_places
         self._sent: dict[int, int] | None = None
         self._between: list[list[np.ndarray]] | None = None
@@ -41,11 +41,11 @@ class BoundPlan:
 
     def _bind(self, part: Step, move: Redistribution, comm: Communicator, activity):
         """The part ready to run, in the way that suits it: alike on all processes."""
-        if self.plan.slabs > 1:
-            return SlabExchange(move, self.plan.dtypes, comm, self.plan.slabs)
+        if self.plan.chunks > 1:
+            return ChunkedExchange(move, self.plan.dtypes, comm, self.plan.chunks)
         if is_native(part, comm, by_memory()):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
-        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.parts))
+        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.run_steps))
 
     def run(self, arrays: Sequence[np.ndarray] | None, outs: Sequence[np.ndarray] | None) -> list[np.ndarray] | None:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.
@@ -88,8 +88,8 @@ class BoundPlan:
     def staging_bytes(self) -> int:
         """The most bytes that this process holds to move boxes, beside its arrays and those between steps.  Local.
 
-        On one node no more than `STAGING_BYTES`, unless the plan goes in slabs, which has a limit of its own.  Messages
-        count in slabs only.
+        On one node no more than `STAGING_BYTES`, unless the plan goes in chunks, which have a limit of their own.
+        Messages count in chunks only.
         """
         return sum(exchange.staging_bytes for exchange in self._exchanges)
 
@@ -118,7 +118,7 @@ class BoundPlan:
 
 
 def outside(layout: Layout, coords: MultiIndex) -> Iterator[tuple[slice, ...]]:
-    """The cells of a local array that lie outside the domain, as indices of slabs.  Local."""
+    """The cells of a local array that lie outside the domain, as indices.  Local."""
     inside = layout.in_domain_local(coords)
     shape = layout.local_shape(coords)
     for dim, (start, stop) in enumerate(zip(inside.starts, inside.stops, strict=True)):

@@ -1,7 +1,7 @@
-"""An exchange in slabs: where memory is short, boxes go slice by slice, two slabs under way at a time.
+"""An exchange in chunks: where memory is short, boxes go slice by slice, two chunks under way at a time.
 
-What arrives of a partial value is stacked slab by slab, and folded, in the order of the contributions, as soon as the
-slab is complete: to the same bits as all at once.  (But for products of complex numbers: the last bit of numpy's
+What arrives of a partial value is stacked chunk by chunk, and folded, in the order of the contributions, as soon as the
+chunk is complete: to the same bits as all at once.  (But for products of complex numbers: the last bit of numpy's
 depends on where in an array they stand.)
 """
 
@@ -19,25 +19,32 @@ from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.reduction_kind import as_reduction, identity
 from spmd_grid.reshard.executor.members import coords_of, place_of
-from spmd_grid.reshard.geometry.chunks import UNDER_WAY, cells_of, contributions, held_at_once, slab_bytes, slices_of
 from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.planner.chunking import (
+    UNDER_WAY,
+    cells_of,
+    chunk_bytes,
+    chunk_pieces,
+    contributions,
+    held_at_once,
+)
 from spmd_grid.transport.communicator import Communicator
 
-__all__ = ["SlabExchange"]
+__all__ = ["ChunkedExchange"]
 
 
-class SlabExchange:
-    """One exchange of boxes between local arrays, in slabs.  Local when made; nothing is kept between runs."""
+class ChunkedExchange:
+    """One exchange of boxes between local arrays, in chunks.  Local when made; nothing is kept between runs."""
 
-    keeps_places = False  # slabs land while others are still to be sent
+    keeps_places = False  # chunks land while others are still to be sent
 
-    def __init__(self, move: Redistribution, dtypes: Sequence[np.dtype], comm: Communicator, slabs: int):
-        self._comm, self._slabs = comm, slabs
+    def __init__(self, move: Redistribution, dtypes: Sequence[np.dtype], comm: Communicator, chunks: int):
+        self._comm, self._chunks = comm, chunks
         source, target = coords_of(move.source, comm), coords_of(move.target, comm)
         self._source_at = self._target_at = (0,) * move.source.ndim
         self._given_shape, self.target_shape = self._source_at, None
         cells, boxes = (n * sum(dtype.itemsize for dtype in dtypes) for n in held_at_once(move, source, target))
-        self.staging_bytes = slab_bytes(cells, slabs, boxes)
+        self.staging_bytes = chunk_bytes(cells, chunks, boxes)
         self._sends, self._gets, self._rows, self._kept = [], [], 1, None
         if source is not None:
             self._given_shape, self._source_at = move.source.local_shape(source), move.source.local_box(source).starts
@@ -64,12 +71,12 @@ class SlabExchange:
                 copy_views([(self._given(array, self._kept), self._wanted(result, self._kept))])
             if not self._rows:
                 view_of(result, self._inside)[...] = identity(self._kind, result.dtype)
-            self._run_slabs(array, result)
+            self._run_chunks(array, result)
 
-    def _run_slabs(self, array: np.ndarray | None, result: np.ndarray | None) -> None:
+    def _run_chunks(self, array: np.ndarray | None, result: np.ndarray | None) -> None:
         under_way: deque = deque()
-        for slab in range(self._slabs):
-            steps = (self._stacked if self._rows > 1 else self._straight)(slab, array, result)
+        for chunk in range(self._chunks):
+            steps = (self._stacked if self._rows > 1 else self._straight)(chunk, array, result)
             under_way.append((steps, next(steps)))
             if len(under_way) == UNDER_WAY:
                 self._finish(*under_way.popleft())
@@ -80,22 +87,22 @@ class SlabExchange:
         self._comm.wait_all(requests)
         next(steps, None)
 
-    # -- one slab: yields the requests to wait for, then finishes --
+    # -- one chunk: yields the requests to wait for, then finishes --
 
-    def _straight(self, slab: int, array: np.ndarray | None, result: np.ndarray | None) -> Iterator[list]:
+    def _straight(self, chunk: int, array: np.ndarray | None, result: np.ndarray | None) -> Iterator[list]:
         """What arrives goes where it belongs."""
         receives = [
             Receive(place, cut, cut.relative_to(self._target_at))
             for cells, ((place, _),) in self._gets
-            for cut in slices_of(cells, slab, self._slabs)
+            for cut in chunk_pieces(cells, chunk, self._chunks)
         ]
-        yield from self._move(slab, array, result, receives)
+        yield from self._move(chunk, array, result, receives)
 
-    def _stacked(self, slab: int, array: np.ndarray | None, result: np.ndarray) -> Iterator[list]:
+    def _stacked(self, chunk: int, array: np.ndarray | None, result: np.ndarray) -> Iterator[list]:
         """What arrives is combined, in the order of the contributions, once all of it is there."""
         at, stacks, receives, own = 0, [], [], []
         for cells, given in self._gets:
-            for cut in slices_of(cells, slab, self._slabs):
+            for cut in chunk_pieces(cells, chunk, self._chunks):
                 stacks.append((at, cut))
                 for place, row in given:
                     box = Box((at + row * cut.size,), (at + (row + 1) * cut.size,))
@@ -106,17 +113,17 @@ class SlabExchange:
                 at += self._rows * cut.size
         stack = np.empty(at, result.dtype)
         copy_views([(self._given(array, cut), view_of(stack, box).reshape(cut.shape)) for cut, box in own])
-        yield from self._move(slab, array, stack, receives)
+        yield from self._move(chunk, array, stack, receives)
         for at, cut in stacks:
             rows = stack[at : at + self._rows * cut.size].reshape(self._rows, cut.size)
             kernels.fold(self._kind.name, rows, rows[0])
             self._wanted(result, cut)[...] = rows[0].reshape(cut.shape)
 
-    def _move(self, slab: int, array: np.ndarray | None, into: np.ndarray | None, receives: list) -> Iterator[list]:
+    def _move(self, chunk: int, array: np.ndarray | None, into: np.ndarray | None, receives: list) -> Iterator[list]:
         sends = [
             Send(place, cut.relative_to(self._source_at))
             for place, cells in self._sends
-            for cut in slices_of(cells, slab, self._slabs)
+            for cut in chunk_pieces(cells, chunk, self._chunks)
         ]
         ends = self._comm.rank, self._comm.size, self._given_shape, () if into is None else into.shape
         transfer = Transfer("pairwise", *ends, tuple(sends), tuple(receives), 0)
