@@ -22,7 +22,9 @@ sys.path.insert(0, str(ROOT))
 from spmd_grid.cli.main import main as spmd_grid  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
-_COMMAND = re.compile(r"^python -m spmd_grid (?P<options>show .*) --svg docs/pictures/(?P<name>\S+\.svg)$", re.MULTILINE)
+_COMMAND = re.compile(
+    r"^python -m spmd_grid (?P<options>show .*) --svg docs/pictures/(?P<name>\S+\.svg)$", re.MULTILINE
+)
 
 
 def commands() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The figures of README.md and docs/debugging.md: whether they are those that docs/bench_*.json hold.
+"""Check that the figures of README.md, docs/performance.md and docs/debugging.md are those of docs/bench_*.json.
 
     python scripts/readme_figures.py            # prints what differs, and exits with 1 if anything does
     python scripts/readme_figures.py --write    # puts the figures into the pages
@@ -34,7 +34,7 @@ from spmd_grid.bench.reshard.cases import ReshardCase  # noqa: E402
 from spmd_grid.bench.watch import modes as watch_modes  # noqa: E402
 from spmd_grid.bench.watch import report as watch_report  # noqa: E402
 
-PAGES = ROOT / "README.md", ROOT / "docs" / "debugging.md"
+PAGES = ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "debugging.md"
 _PLACE = re.compile(
     r"(?P<begin><!-- figures: (?P<kind>\w+)(?:, (?P<which>[\w ]+))? -->)(?P<shown>.*?)(?P<end><!-- end -->)", re.DOTALL
 )
@@ -150,6 +150,17 @@ def _small_calls(rows: Sequence[Row]) -> str:
     return _range([row.us(OURS) - row.us(row.best()) for row in rows if row.case.n_bytes == fewest], 1)
 
 
+def _times(rows: Sequence[Row]) -> str:
+    """The least and the largest ratio of the best by hand to ours."""
+    return _range([row.over_best for row in rows], 1)
+
+
+def _large_calls(rows: Sequence[Row]) -> str:
+    """The same ratios for the rows of the most bytes."""
+    most = max(row.case.n_bytes for row in rows)
+    return _times([row for row in rows if row.case.n_bytes == most])
+
+
 def _swaps(rows: Sequence[Mapping]) -> str:
     return _range([row["us"] for row in rows if row["case"]["kind"] == "swap"], 0)
 
@@ -178,7 +189,7 @@ BENCHES = {
             ratio("ratio", lambda row: row.over_best),
             Column("which", 0, _best),
         ],
-        {"rows slower": _rows_slower},
+        {"rows slower": _rows_slower, "times": _times},
     ),
     "reshard": Figures(
         partial(reshard_report.RowFigures.from_dict, ReshardCase),
@@ -193,7 +204,7 @@ BENCHES = {
             *(time_of(name, partial(_best_of, name)) for name in LIBRARIES),
             time_of("memory", LIMIT),
         ],
-        {"rows slower": _rows_slower, "rows far apart": _rows_far_apart},
+        {"rows slower": _rows_slower, "rows far apart": _rows_far_apart, "times": _times},
     ),
     "ops": Figures(
         partial(ops_report.RowFigures.from_dict, OpsCase),
@@ -207,7 +218,7 @@ BENCHES = {
             Column("which", 0, _best),
             Column("processors", 0, lambda row: f"{row.hop_ns:.0f} ns"),
         ],
-        {"rows far apart": _rows_far_apart, "small calls": _small_calls},
+        {"rows far apart": _rows_far_apart, "small calls": _small_calls, "large calls": _large_calls},
     ),
     "plan": Figures(lambda figures: figures, "", [], {"swaps": _swaps}),
     "start": Figures(

@@ -1,6 +1,6 @@
 """Step 1: heat spreads over a plate. Plain numpy in one process; the steps that follow share the work out.
 
-    python mpirun_examples/tutorial/step_01_one_process.py
+python mpirun_examples/tutorial/step_01_one_process.py
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Step 2: several processes run the same program; a grid gives each of them coordinates.
 
-    python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_02_grid.py
-    mpiexec -n 4 python mpirun_examples/tutorial/step_02_grid.py
+python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_02_grid.py
+mpiexec -n 4 python mpirun_examples/tutorial/step_02_grid.py
 """
 
 import spmd_grid as sg

@@ -1,6 +1,6 @@
 """Step 3: operations work within groups: the devices whose coordinates differ along the named axes only.
 
-    python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_03_groups.py
+python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_03_groups.py
 """
 
 import numpy as np

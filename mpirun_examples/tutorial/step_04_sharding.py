@@ -1,6 +1,6 @@
 """Step 4: a sharding says which grid axes cut which dimension of an array. It is a value, and needs no processes.
 
-    python mpirun_examples/tutorial/step_04_sharding.py
+python mpirun_examples/tutorial/step_04_sharding.py
 """
 
 from itertools import product

@@ -1,6 +1,6 @@
 """Step 5: a sharded array: every device holds its block as a numpy array, and knows where it lies in the whole.
 
-    python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_05_sharded_array.py
+python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_05_sharded_array.py
 """
 
 from step_01_one_process import SHAPE, hot_corner

@@ -1,6 +1,6 @@
 """Step 6: halos: copies of the neighbours' cells around the own block, refreshed by one call.
 
-    python -m spmd_grid run -n 3 mpirun_examples/tutorial/step_06_halos.py
+python -m spmd_grid run -n 3 mpirun_examples/tutorial/step_06_halos.py
 """
 
 import spmd_grid as sg

@@ -1,7 +1,7 @@
 """Step 7: the program of step 1, sharded: the same bits on any number of processes.
 
-    mpiexec -n 4 python mpirun_examples/tutorial/step_07_heat.py
-    python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_07_heat.py
+mpiexec -n 4 python mpirun_examples/tutorial/step_07_heat.py
+python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_07_heat.py
 """
 
 import numpy as np

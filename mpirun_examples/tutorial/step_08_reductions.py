@@ -1,6 +1,6 @@
 """Step 8: iterate until nothing changes much: reductions of sharded arrays give every device the same number.
 
-    python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_08_reductions.py
+python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_08_reductions.py
 """
 
 from step_01_one_process import SHAPE, hot_corner, smooth

@@ -1,7 +1,7 @@
 """Step 9: a time loop compiled by numba, halo updates included: a HaloExchange is prepared once, then cheap to use.
 
-    mpiexec -n 4 python mpirun_examples/tutorial/step_09_compiled_loop.py
-    python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_09_compiled_loop.py
+mpiexec -n 4 python mpirun_examples/tutorial/step_09_compiled_loop.py
+python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_09_compiled_loop.py
 """
 
 import numba

@@ -1,6 +1,6 @@
 """Step 10: another algorithm wants another sharding: whole columns, for a sum along them.
 
-    python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_10_resharding.py
+python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_10_resharding.py
 """
 
 import numpy as np

@@ -1,0 +1,86 @@
+"""The Python code on the pages runs; the README is short; links lead somewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jobs import clean_environment, mpi_command, needs_mpiexec
+from patience import run_in_time
+
+ROOT = Path(__file__).resolve().parents[2]
+README, GUIDE = ROOT / "README.md", ROOT / "docs" / "guide.md"
+MARKDOWN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+named = pytest.mark.parametrize("page", [README, GUIDE], ids=lambda path: path.name)
+
+
+def code_of(page: Path) -> str:
+    """The Python blocks of a page as one program, with line numbers of the page."""
+    lines, is_code = [], False
+    for line in page.read_text().splitlines():
+        fence = line.startswith("```")
+        lines.append(line if is_code and not fence else "")
+        is_code = line == "```python" if fence else is_code
+    return "\n".join(lines) + "\n"
+
+
+def finished(command: list, environment: dict) -> subprocess.CompletedProcess:
+    return run_in_time([str(word) for word in command], cwd=ROOT, env=clean_environment(**environment), limit=300)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which links reach the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", _FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """The relative links of ``text``, which belongs to ``page``, that lead to no file or to no heading."""
+    broken = []
+    for link in _LINK.findall(_FENCED.sub("", text)):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        is_outside = re.match(r"\w+:", link)
+        if not is_outside and (not target.exists() or (anchor and anchor not in anchors(target))):
+            broken.append(link)
+    return broken
+
+
+@named
+def test_code_runs_on_simulated_ranks(page, tmp_path):
+    program = tmp_path / "app.py"
+    program.write_text(code_of(page))
+    done = finished([sys.executable, "-m", "spmd_grid", "run", "-n", 4, program], {})
+    assert done.returncode == 0, done.stderr
+    if page == README:
+        assert done.stdout.count("holds (500, 500) of (1000, 999)") == 2
+
+
+@needs_mpiexec
+@named
+def test_code_runs_under_mpi(page, tmp_path):
+    program = tmp_path / "app.py"
+    program.write_text(code_of(page))
+    words, root = mpi_command()
+    done = finished([*words, "-n", 4, sys.executable, program], root)
+    assert done.returncode == 0, done.stderr
+
+
+def test_readme_is_short():
+    lines = README.read_text().splitlines()
+    (first,) = re.findall(r"```python\n(import.*?)```", README.read_text(), re.DOTALL)
+    assert len(lines) <= 150
+    assert len([line for line in first.splitlines() if line and not line.startswith("import")]) <= 10
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda path: path.name)
+def test_links_lead_somewhere(page):
+    assert broken_links(page, page.read_text()) == []
+
+
+def test_broken_links_are_found():
+    text = "[a](no_such_page.md), [b](guide.md#no-such-heading), [c](guide.md#halos), [d](https://x.org), [e](#halos)"
+    assert broken_links(GUIDE, text) == ["no_such_page.md", "guide.md#no-such-heading"]
