@@ -10,7 +10,7 @@ from jobs import clean_environment, mpi_command, needs_mpiexec
 from patience import run_in_time
 
 ROOT = Path(__file__).resolve().parents[2]
-README, GUIDE = ROOT / "README.md", ROOT / "docs" / "guide.md"
+README, GUIDE, CLUSTER = ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "cluster.md"
 MARKDOWN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -84,3 +84,24 @@ def test_links_lead_somewhere(page):
 def test_broken_links_are_found():
     text = "[a](no_such_page.md), [b](guide.md#no-such-heading), [c](guide.md#halos), [d](https://x.org), [e](#halos)"
     assert broken_links(GUIDE, text) == ["no_such_page.md", "guide.md#no-such-heading"]
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda path: path.name)
+def test_files_that_pages_name_exist(page):
+    text = re.sub(r"```console.*?```", "", page.read_text(), flags=re.DOTALL)
+    names = re.findall(r"(?<![\w/.])((?:[\w-]+/)+[\w-]+\.(?:py|md|json|svg|png))\b", text)
+    folders = ROOT, ROOT / "spmd_grid", page.parent
+    assert [name for name in names if not any((folder / name).exists() for folder in folders)] == []
+
+
+def test_all_environment_variables_are_listed():
+    package = "".join(path.read_text() for path in (ROOT / "spmd_grid").rglob("*.py"))
+    listed = re.findall(r"^\| `(SPMD_GRID_\w+)` \|", CLUSTER.read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(set(re.findall(r"\bSPMD_GRID_[A-Z_]*[A-Z]\b", package)))
+
+
+def test_the_checks_of_doctor_are_those_it_makes():
+    doctor = "".join(path.read_text() for path in (ROOT / "spmd_grid" / "cli" / "doctor").rglob("*.py"))
+    table = CLUSTER.read_text().split("| check |")[1].split("\n\n")[0]
+    names = [name for row in table.splitlines()[2:] for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    assert len(names) > 15 and [name for name in names if f'"{name}"' not in doctor] == []
