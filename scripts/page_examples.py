@@ -29,7 +29,7 @@ EXACT_PAGES = (ROOT / "docs" / "tutorial.md", ROOT / "docs" / "concepts.md")
 PAGES = (*TIMED_PAGES, *EXACT_PAGES)
 _COMMAND = re.compile(r"```console\n\$ (?P<command>.*?)\n(?P<shown>.*?)```", re.DOTALL)
 _PROGRAM = re.compile(r"```python\n# (?P<path>mpirun_examples/\S+\.py)\n(?P<shown>.*?)```", re.DOTALL)
-_SECONDS = 60
+_SECONDS = 300  # far longer than any example takes, also beside other work
 _LAUNCHER_VARIABLES = "PMI", "MPI", "OMPI", "PRTE", "HYDI", "HYDRA", "SPMD_GRID"
 
 # Messages of MPI libraries and their launchers when a job ends.

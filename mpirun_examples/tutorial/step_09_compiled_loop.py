@@ -1,7 +1,6 @@
 """Step 9: a time loop compiled by numba, halo updates included: a HaloExchange is prepared once, then cheap to use.
 
-mpiexec -n 4 python mpirun_examples/tutorial/step_09_compiled_loop.py
-python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_09_compiled_loop.py
+python -m spmd_grid run -n 2 mpirun_examples/tutorial/step_09_compiled_loop.py
 """
 
 import numba
@@ -11,7 +10,7 @@ from step_01_one_process import SHAPE, hot_corner, serial_heat
 import spmd_grid as sg
 
 
-@numba.njit(nogil=True)
+@numba.njit(nogil=True, cache=True)
 def heat(halo, u, new, steps):
     for _ in range(steps):
         halo.update(u)
