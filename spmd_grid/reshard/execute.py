@@ -18,6 +18,7 @@ from spmd_grid.reshard.plan import Plan, check_options, plan_reshard
 from spmd_grid.reshard.plan_value import digest_of
 from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.transport.communicator import Communicator
+from spmd_grid.typing import Shape
 
 __all__ = ["reshard", "reshard_local", "run_plan"]
 
@@ -133,7 +134,7 @@ def reshard_local(
 def _specify(
     source: Sharding,
     target: Sharding,
-    global_shape: Sequence[int],
+    global_shape: Shape,
     strategy: str,
     memory_limit: int | None,
     links: LinkModel | None,

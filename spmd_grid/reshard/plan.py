@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import index
 from threading import RLock
+from typing import cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -111,7 +112,7 @@ def plan_reshard(
     several, dtypes = _as_dtypes(dtype)
     shape = as_ints(global_shape)
     if shape is None:  # the layout refuses it, and says why
-        shape = Layout(source, global_shape).global_shape
+        shape = Layout(source, global_shape).global_shape  # type: ignore[arg-type]  # anything may be passed
     limit = None if memory_limit is None else index(memory_limit)
     with _one_at_a_time:
         plan = _plan(source, target, shape, dtypes, strategy, limit, links or LinkModel(), several)
@@ -150,8 +151,10 @@ def _plan(
 
 def _as_dtypes(dtype: DTypeLike | Sequence[DTypeLike]) -> tuple[bool, tuple[np.dtype, ...]]:
     """(whether ``dtype`` is a list of several, all of them); a list of tuples is one structured dtype."""
+    entries: Sequence[DTypeLike] = [cast(DTypeLike, dtype)]
     several = isinstance(dtype, list | tuple) and not any(isinstance(entry, tuple) for entry in dtype)
-    entries = dtype if several else [dtype]
+    if several:
+        entries = cast("Sequence[DTypeLike]", dtype)
     dtypes = tuple([as_dtype("plan_reshard", entry) or np.dtype(np.float64) for entry in entries])
     for each in dtypes:
         if each.hasobject:

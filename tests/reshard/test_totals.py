@@ -16,11 +16,10 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.geometry import replicas
 from spmd_grid.reshard.geometry.cuts import Cut, cuts_of
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.volume import descent, overlaps, totals
-from spmd_grid.reshard.volume import sliding_boxes as passing
+from spmd_grid.reshard.volume import descent, digits, sliding_boxes, totals
 from spmd_grid.reshard.volume.descent import Descent
-from spmd_grid.reshard.volume.overlaps import common_digits
-from spmd_grid.reshard.volume.sliding_boxes import meet
+from spmd_grid.reshard.volume.digits import common_digits
+from spmd_grid.reshard.volume.sliding_boxes import common_cells
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
 
 SHAPES = [(2,), (3,), (6,), (24,), (2, 3), (4, 2), (4, 3), (12, 2), (3, 1, 2), (2, 2, 2), (2, 3, 2), (2, 2, 3, 2)]
@@ -294,7 +293,7 @@ def test_few_kinds_of_parts():
     assert sorted(Descent(cut).extents()) == [(0, 2**20 - 65543), (1, 65543)]
 
 
-def test_boxes_in_passing():
+def test_sliding_boxes():
     """Sums of series against each step; both boxes move, or one, or none, on one side or the other."""
     rng = random.Random(9)
     for _ in range(2000):
@@ -306,8 +305,8 @@ def test_boxes_in_passing():
             by = [rng.choice([0, 0, 1, 2, 5, -1, -3]) for _ in range(ndim)]
             boxes.append([[(a + i * b, a + i * b + n) for a, n, b in zip(starts, extents, by)] for i in range(steps)])
         places = list(zip(*boxes))
-        each = [meet(*place) for place in places]
-        assert passing.passing(places[0], places[1], steps) == (min(each), sum(each))
+        each = [common_cells(*place) for place in places]
+        assert sliding_boxes.sliding_overlaps(places[0], places[1], steps) == (min(each), sum(each))
 
 
 @pytest.mark.parametrize(
@@ -335,7 +334,7 @@ def test_odd_layouts_take_few_steps(grid, shape, source, target, monkeypatch):
     assert steps < 150_000
 
 
-@pytest.mark.parametrize("module", [descent, overlaps, passing, totals])
+@pytest.mark.parametrize("module", [descent, digits, sliding_boxes, totals])
 def test_examples(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed

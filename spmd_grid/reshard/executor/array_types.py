@@ -21,7 +21,7 @@ class ArrayTypes(NamedTuple):
     def of_facts(cls, facts: Facts) -> ArrayTypes:
         """The types that a member states in its header."""
         several, *tokens = facts.out_shape or (False,)
-        return cls(bool(several), tuple(map(np.dtype, tokens)))
+        return cls(bool(several), tuple([np.dtype(token) for token in tokens]))  # type: ignore[call-overload]  # see `facts`
 
     def facts(self) -> Facts:
         """The types as they go into a header; in few bytes, so that they fit."""

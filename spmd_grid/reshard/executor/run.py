@@ -43,7 +43,7 @@ def run_planned(plan: PlanValue, local: LocalArrays, grid: ProcessGrid, out: Loc
     return prepared.run(local, out, plan.name)
 
 
-def prepare(op: str, key: Hashable, grid: ProcessGrid, specified: Specification) -> PreparedReshard:
+def prepare(op: str, key: tuple[Hashable, ...], grid: ProcessGrid, specified: Specification) -> PreparedReshard:
     """A new prepared resharding, kept on ``grid`` under ``key``.  Local.  Raises GridError."""
     source, target = specified.source.grid, specified.target.grid
     if not (grid.grid.is_like(source) or grid.grid.is_like(target)):
