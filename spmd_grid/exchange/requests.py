@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spmd_grid.errors import DeadlockError, RequestError, SpmdError
-from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.communicator import Communicator, Process
 
 __all__ = ["Request", "drive"]
 
@@ -61,6 +61,11 @@ class Request:
         request.requests, request._comm, request._activity = [], None, None
         request._done, request._taken, request._result, request._error = True, False, result, None
         return request
+
+    @property
+    def process(self) -> Process:
+        """The process that has started it.  Local."""
+        return self._comm.process
 
     def advance(self) -> None:
         """Goes on as far as possible without waiting.  Local."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import Process
 
 __all__ = ["UnderWay"]
 
@@ -24,6 +25,11 @@ class UnderWay:
         self._pending = channel.comm.process.pending
         self._pending.append(self)
         channel.hold(True)
+
+    @property
+    def process(self) -> Process:
+        """The process that has started it.  Local."""
+        return self._channel.comm.process
 
     @property
     def requests(self) -> list:

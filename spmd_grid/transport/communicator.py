@@ -75,6 +75,10 @@ class StartedOperation(Protocol):
 
     requests: list[Any]
 
+    @property
+    def process(self) -> Process:
+        """The process, of one world, that has started it."""
+
     def advance(self) -> None:
         """Goes on as far as possible without waiting."""
 

@@ -337,7 +337,7 @@ class ThreadCommunicator:
 def communicator_of_all(world: ThreadWorld, rank: int) -> ThreadCommunicator:
     """The communicator of all ranks, for the calling thread, which is ``rank``."""
     process = world.processes[rank]
-    process.gate.belong_here()
+    process.gate.belong_to_this_thread()
     return ThreadCommunicator(world, world.group(tuple(range(world.size))), rank, process, {})
 
 
