@@ -282,7 +282,7 @@ class HaloExchange:
         code = _run_course(
             at.BEGIN, self._state, self._addresses.get(key) or self._prepare("HaloExchange.start", key, fields)
         )
-        if code == at.CHANGED:
+        if code == at.ARRAY_CHANGED:
             self._calls.forget(key)
             code = _run_course(at.BEGIN, self._state, self._prepare("HaloExchange.start", key, fields))
         if code:
@@ -465,7 +465,7 @@ class HaloExchange:
 
     def _after(self, operation: str, code: int, key, fields, only_dirty: bool) -> None:
         """The rest of an update that was not plain."""
-        if code == at.CHANGED or (code == at.TAKEN and self._channel.hand_over()):
+        if code == at.ARRAY_CHANGED or (code == at.TAKEN and self._channel.hand_over()):
             self._calls.forget(key)  # an array is not what it was when it came last: it has to be looked at anew
             HaloExchange._update(self, fields, only_dirty)
             return

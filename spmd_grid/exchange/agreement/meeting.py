@@ -225,7 +225,7 @@ class MemoryMeeting(_NodeMeeting):
         seen = kernels.meet(self._address, address, n_bytes, offset, flags)
         turn = count & 1
         frames = self._frames[turn]
-        if seen & at.CHANGED:
+        if seen & at.RENEWED:
             if seen < 0:
                 self._raise_ended()
             # The same bytes as long as nothing changes: they know their hash, by which everything is looked up.
