@@ -98,7 +98,7 @@ class HaloPlan:
 
     def _finish_update(self, code: int, key: Hashable, fields: tuple[Field, ...], only_dirty: bool) -> None:
         """The rest of an update that ended with a code other than FINE, or noted what was sent."""
-        if code == at.CHANGED or (code == at.TAKEN and self.channel.hand_over()):
+        if code == at.ARRAY_CHANGED or (code == at.TAKEN and self.channel.hand_over()):
             self._calls.forget(key)  # an array is not what it was in its last update: it has to be checked again
             HaloPlan.update(self, fields, only_dirty)
             return
@@ -115,7 +115,7 @@ class HaloPlan:
         key = key_of(fields)
         call = self._addresses.get(key) or self._prepare(operation, key, fields)
         code = _run_course(at.BEGIN, self.state, call)
-        if code == at.CHANGED:
+        if code == at.ARRAY_CHANGED:
             self._calls.forget(key)
             code = _run_course(at.BEGIN, self.state, self._prepare(operation, key, fields))
         if code:
