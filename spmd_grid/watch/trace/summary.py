@@ -1,11 +1,11 @@
-"""A trace in words: who was at work and who waited, what took long, and what moved where."""
+"""Summary of a trace as text: time at work and waiting, the longest operations, and the heaviest traffic."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from spmd_grid.watch.trace.reading import Step, Trace
+from spmd_grid.watch.trace.reading import Trace, TracedOperation
 
 __all__ = ["trace_summary"]
 
@@ -13,7 +13,7 @@ _MOST_RANKS, _MOST_ROWS = 64, 12
 
 
 def trace_summary(trace: Trace, bytes_text: Callable[[int], str]) -> str:
-    """The summary of a trace, in several tables.  Local."""
+    """Summarise a trace in several tables.  Local."""
     ranks = f"{trace.size} rank{'s' * (trace.size != 1)}"
     count = sum(map(len, trace.steps.values()))
     lines = [f"{count} operations of {ranks} in {_time(trace.span)}"]
@@ -31,7 +31,7 @@ def trace_summary(trace: Trace, bytes_text: Callable[[int], str]) -> str:
 
 
 def _ranks(trace: Trace) -> list[str]:
-    """Time in operations, of which waiting, and between operations; and how unequal that is."""
+    """Time of each rank in operations, waiting and between operations, and the imbalance of these."""
     inside = {rank: sum(step.took for step in steps) for rank, steps in trace.steps.items()}
     waited = {rank: sum(step.waited for step in steps) for rank, steps in trace.steps.items()}
     totals = {rank: steps[-1].ended - steps[0].began if steps else 0.0 for rank, steps in trace.steps.items()}
@@ -57,15 +57,16 @@ def _ranks(trace: Trace) -> list[str]:
 
 
 def _imbalance(times: dict[int, float], what: str, trace: Trace) -> str:
+    """The rank with the longest time, in comparison with the mean."""
     mean = sum(times.values()) / len(times)
-    slowest = max(times, key=times.get)
+    slowest = max(times, key=lambda rank: times[rank])
     more = f"{times[slowest] / mean:.2f} x the mean" if mean > 0 else "as all"
     return f"{trace.labels[slowest]} is longest {what}, {more} of {_time(mean)}"
 
 
 def _operations(trace: Trace) -> list[str]:
-    """What operations took, over all ranks, those that took most first."""
-    groups: dict[str, list[Step]] = defaultdict(list)
+    """Time of operations over all ranks, the longest first."""
+    groups: dict[str, list[TracedOperation]] = defaultdict(list)
     for step in trace.all_steps():
         groups[step.name].append(step)
     ordered = sorted(groups.items(), key=lambda item: -sum(step.took for step in item[1]))
@@ -81,7 +82,7 @@ def _operations(trace: Trace) -> list[str]:
 
 
 def _edges(trace: Trace, bytes_text: Callable[[int], str]) -> list[str]:
-    """Who sends most to whom."""
+    """The pairs of ranks with the most bytes."""
     matrix = trace.matrix()
     if not matrix:
         return ["nothing went from rank to rank"]
@@ -96,7 +97,7 @@ def _more(rows: Sequence, what: str) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Columns of equal width, numbers to the right."""
+    """Format rows as columns of equal width, aligned right but for those in ``left``."""
     rows = [head, *rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = []
@@ -111,7 +112,7 @@ def _part(time: float, whole: float) -> str:
 
 
 def _time(microseconds: float) -> str:
-    """A time in its unit.
+    """Format microseconds with a suitable unit.
 
     >>> _time(3.25), _time(43_210), _time(3e6)
     ('3.2 us', '43.2 ms', '3.00 s')
