@@ -1,4 +1,4 @@
-"""A trace in words: who was at work and who waited, what took long, and what moved where."""
+"""Summary of a trace as text: time at work and waiting, the longest operations, and the heaviest traffic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from spmd_grid.formatting import aligned, bytes_text, seconds_text
-from spmd_grid.watch.trace.reading import Step, Trace
+from spmd_grid.watch.trace.reading import Trace, TracedOperation
 
 __all__ = ["trace_summary"]
 
@@ -32,7 +32,7 @@ def trace_summary(trace: Trace) -> str:
 
 
 def _ranks(trace: Trace) -> list[str]:
-    """Time in operations, of which waiting, and between operations; and how unequal that is."""
+    """Time of each rank in operations, waiting and between operations, and the imbalance of these."""
     inside = {rank: sum(step.took for step in steps) for rank, steps in trace.steps.items()}
     waited = {rank: sum(step.waited for step in steps) for rank, steps in trace.steps.items()}
     totals = {rank: steps[-1].ended - steps[0].began if steps else 0.0 for rank, steps in trace.steps.items()}
@@ -58,15 +58,16 @@ def _ranks(trace: Trace) -> list[str]:
 
 
 def _imbalance(times: dict[int, float], what: str, trace: Trace) -> str:
+    """The rank with the longest time, in comparison with the mean."""
     mean = sum(times.values()) / len(times)
-    slowest = max(times, key=times.get)
+    slowest = max(times, key=lambda rank: times[rank])
     more = f"{times[slowest] / mean:.2f} x the mean" if mean > 0 else "as all"
     return f"{trace.labels[slowest]} is longest {what}, {more} of {_time(mean)}"
 
 
 def _operations(trace: Trace) -> list[str]:
-    """What operations took, over all ranks, those that took most first."""
-    groups: dict[str, list[Step]] = defaultdict(list)
+    """Time of operations over all ranks, the longest first."""
+    groups: dict[str, list[TracedOperation]] = defaultdict(list)
     for step in trace.all_steps():
         groups[step.name].append(step)
     ordered = sorted(groups.items(), key=lambda item: -sum(step.took for step in item[1]))
