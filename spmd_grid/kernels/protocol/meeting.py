@@ -104,10 +104,10 @@ def depart(state: int, lends: int) -> int:
 
 @kernel("int64(int64, int64, int64)")
 def call_roll(state: int, rounds: int, value: int) -> int:
-    """Synchronise all members, ``rounds`` times, by one word each; the maximum of the ``value`` that each member passes.
+    """Synchronise all members, ``rounds`` times, by one word each; the maximum of the ``value`` of each member.
 
-    Values are from 0; -1 if the wait was given up.  Their words exist twice, for even and odd calls, as lines do.  Needs
-    no GIL.
+    Values are from 0; -1 if the wait was given up.  The words of values exist twice, for even and odd calls, as lines
+    do.  Needs no GIL.
     """
     size, rank = load(state, at.MEMBERS), load(state, at.MEMBER)
     words = 2 * load(state, at.LINE_BYTES) + 64  # on a line of its own

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
-from spmd_grid.grid.blocks import block_interval, meeting_parts, part_interval
+from spmd_grid.grid.blocks import block_interval, overlapping_parts, part_interval
 from spmd_grid.grid.layout import Layout
 
 __all__ = ["Cut", "Part", "cuts_of"]
@@ -85,7 +85,7 @@ class Cut:
             )
         if start == stop:
             return range(size)
-        parts = meeting_parts(stop - start, size, max(low, start) - start, min(high, stop) - start, self.blocks)
+        parts = overlapping_parts(stop - start, size, max(low, start) - start, min(high, stop) - start, self.blocks)
         # Empty parts lie at the end of what they cut; their halos reach further.
         return range(parts.start, size) if high > stop else parts
 
