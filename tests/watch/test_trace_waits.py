@@ -28,7 +28,7 @@ def traced(folder, *ranks):
 )
 def test_an_operation_waits_for_the_last_to_come_and_no_longer_than_it_takes(tmp_path, first, second, waited):
     trace = traced(tmp_path, *([operation("broadcast", *times, series="all")] for times in (first, second)))
-    assert tuple(trace.steps[rank][0].waited for rank in range(2)) == waited
+    assert tuple(trace.operations[rank][0].waited for rank in range(2)) == waited
 
 
 def test_who_waits_for_whom(tmp_path):
@@ -39,4 +39,4 @@ def test_who_waits_for_whom(tmp_path):
         [operation("update", 20, 60, series="halo", awaits=[0, 2])],
         [operation("update", 90, 5, series="halo", awaits=[1])],
     )
-    assert [[step.waited for step in trace.steps[rank]] for rank in range(3)] == [[20, 7], [60], [0]]
+    assert [[step.waited for step in trace.operations[rank]] for rank in range(3)] == [[20, 7], [60], [0]]

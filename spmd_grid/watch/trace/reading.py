@@ -43,7 +43,7 @@ class TracedOperation:
 
 
 class Trace:
-    """The ``steps`` (operations) of every process in order, by rank; ``labels`` and number (``size``) of the processes.
+    """The ``operations`` of every process in order, by rank; ``labels`` and number (``size``) of the processes.
 
     ``lost``: number of updates of compiled loops that could not be written, for the processes with any.
     """
@@ -72,13 +72,13 @@ class Trace:
         for rank, events in done.items():
             for event in events:
                 event["ts"] = round(event["ts"] + shift[rank] - first, 3)
-        self.steps = {rank: [_step(rank, event) for event in events] for rank, events in done.items()}
+        self.operations = {rank: [_operation(rank, event) for event in events] for rank, events in done.items()}
         self._find_waits(done)
 
     @property
     def missing(self) -> list[int]:
         """The processes that have left no file."""
-        return [rank for rank in range(self.size) if rank not in self.steps]
+        return [rank for rank in range(self.size) if rank not in self.operations]
 
     @property
     def labels_of_all(self) -> dict[int, str]:
@@ -88,19 +88,19 @@ class Trace:
     @property
     def span(self) -> float:
         """Microseconds from the first beginning to the last end."""
-        return max((step.ended for step in self.all_steps()), default=0.0)
+        return max((operation.ended for operation in self.all_operations()), default=0.0)
 
-    def all_steps(self) -> Iterable[TracedOperation]:
-        """The steps of all processes."""
-        return (step for steps in self.steps.values() for step in steps)
+    def all_operations(self) -> Iterable[TracedOperation]:
+        """The operations of all processes."""
+        return (operation for operations in self.operations.values() for operation in operations)
 
     def matrix(self) -> dict[tuple[int, int], int]:
         """Bytes from process to process, for the pairs with any."""
         sums: dict[tuple[int, int], int] = defaultdict(int)
-        for step in self.all_steps():
-            for peer, n_bytes in step.sent.items():
+        for operation in self.all_operations():
+            for peer, n_bytes in operation.sent.items():
                 if n_bytes:
-                    sums[step.rank, peer] += n_bytes
+                    sums[operation.rank, peer] += n_bytes
         return dict(sums)
 
     def write_joined(self) -> Path:
@@ -138,15 +138,15 @@ class Trace:
                     own = began[args["series"]][rank]
                     own[args.setdefault("turn", len(own))] = event["ts"]
         for rank, events in done.items():
-            for event, step in zip(events, self.steps[rank], strict=True):
+            for event, operation in zip(events, self.operations[rank], strict=True):
                 if "series" in event["args"]:
                     all_of, turn = began[event["args"]["series"]], event["args"]["turn"]
                     needed = event["args"].get("awaits", all_of)
                     begins = [all_of[other][turn] for other in needed if other in all_of and turn in all_of[other]]
-                    step.waited = min(max([0.0, *(begin - step.began for begin in begins)]), step.took)
-                elif step.name == "wait" or step.name.endswith(".wait"):
-                    step.waited = step.took
-                event["args"]["waited_us"] = round(step.waited, 3)
+                    operation.waited = min(max([0.0, *(begin - operation.began for begin in begins)]), operation.took)
+                elif operation.name == "wait" or operation.name.endswith(".wait"):
+                    operation.waited = operation.took
+                event["args"]["waited_us"] = round(operation.waited, 3)
 
 
 def read_trace(folder: str | Path) -> Trace:
@@ -182,7 +182,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _step(rank: int, event: dict[str, Any]) -> TracedOperation:
+def _operation(rank: int, event: dict[str, Any]) -> TracedOperation:
     args = event["args"]
     sent = {int(peer): n_bytes for peer, n_bytes in args.get("sent", {}).items()}
     return TracedOperation(
