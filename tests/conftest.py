@@ -1,13 +1,14 @@
 """How the suite runs: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``.
 
 Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
-those that have passed, so that runs on more and more processes repeat only a tenth of them; ``--full`` all.  Tests that
+those that have passed, so that runs on more and more processes repeat only one in forty; ``--full`` all.  Tests that
 take what there is (``most_ranks``) always run.
 """
 
 import faulthandler
 import gc
 import os
+import re
 import signal
 import sys
 from collections import Counter
@@ -22,7 +23,10 @@ from spmd_grid.transport.launch import current_world
 pytest_plugins = ["spmd_grid.testing.plugin", "support.drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+REPEATED = 40  # one in 40 tests that passed on fewer processes runs again in a larger world
 STARTS_PROGRAMS = {"subprocess", "run_in_time", "run_job", "needs_mpiexec", "needs_mpich"}  # names in modules that do
+
+MPI_FIXTURES = re.compile(r"\b(spmd|in_any_order)\b")  # only tests with one of these run under MPI
 
 _passed: list[str] = []
 
@@ -36,7 +40,10 @@ settings.register_profile("mpi-full", max_examples=100, derandomize=True, databa
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="run exhaustive sweeps, of which the default takes a sample")
     parser.addoption(
-        "--passed", type=Path, metavar="FILE", help="repeat a tenth of the tests that FILE names; add those that pass"
+        "--passed",
+        type=Path,
+        metavar="FILE",
+        help="repeat one in forty of the tests that FILE names; add those that pass",
     )
 
 
@@ -57,6 +64,13 @@ def pytest_sessionstart(session):
         silent = open(os.devnull, "w")
         session.config.add_cleanup(silent.close)
         session.config.pluginmanager.getplugin("terminalreporter")._tw._file = silent
+
+
+def pytest_ignore_collect(collection_path, config):
+    # Six processes on two cores take ten seconds to collect what they then leave out.
+    if config.getoption("with_mpi", default=False) and collection_path.match("test_*.py"):
+        return None if MPI_FIXTURES.search(collection_path.read_text()) else True
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist asks for groups
@@ -129,7 +143,7 @@ def _leave_out_what_has_passed(config, items):
     file = config.getoption("passed")
     if file and file.exists() and not config.getoption("full"):
         names = set(file.read_text().splitlines())
-        runs = [item.nodeid not in names or crc32(item.nodeid.encode()) % 10 == 0 for item in items]
+        runs = [item.nodeid not in names or crc32(item.nodeid.encode()) % REPEATED == 0 for item in items]
         config.hook.pytest_deselected(items=[item for item, does in zip(items, runs) if not does])
         items[:] = [item for item, does in zip(items, runs) if does]
 
