@@ -81,9 +81,8 @@ def _operations(trace: Trace) -> list[str]:
         waited = sum(operation.waited for operation in operations)
         where = f"{longest.where}, rank {longest.rank}"
         rows.append((name, str(len(operations)), _time(total), _part(waited, total), _time(longest.took), where))
-    return _table(("operation", "count", "total", "waiting", "longest", "where"), rows, left=(0, 5)) + _more(
-        ordered, "operations"
-    )
+    heads = ("operation", "count", "total", "waiting", "longest", "where")
+    return aligned([heads, *rows], left=(0, 5)) + _more(ordered, "operations")
 
 
 def _edges(trace: Trace) -> list[str]:
