@@ -50,15 +50,15 @@ class Reverse:
         return channel.run(at.LEAVE | at.PART)
 
     def _add(self, arrays: Sequence[np.ndarray]) -> None:
-        """Adds what has come in and what is in the own halo, in the order of places; then clears the halo."""
+        """Adds what has come in and what is in the own halo, in the order of members; then clears the halo."""
         takes = self.channel.takes
-        parts = {place: ([taken.target for taken in takes[place]], cells) for place, cells in self.channel.arrived()}
+        parts = {member: ([taken.target for taken in takes[member]], cells) for member, cells in self.channel.arrived()}
         parts[self._me] = (
             [take.source for take in self._own],
             [[array[take.box.slices()].copy() for take in self._own] for array in arrays],
         )
-        for place in sorted(parts):
-            targets, by_field = parts[place]
+        for member in sorted(parts):
+            targets, by_field = parts[member]
             for array, pieces in zip(arrays, by_field, strict=True):
                 for target, values in zip(targets, pieces, strict=True):
                     _add_to(array, target, values)

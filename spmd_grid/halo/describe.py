@@ -24,11 +24,11 @@ def describe(plan: HaloPlan) -> str:
         f"halo of {plan.layout}",
         f"  {n_fields} field{'s' * (n_fields > 1)} of {dtypes}; local shape {channel.shape}; {_wraps(plan.pattern)}",
     ]
-    for place in sorted({*channel.takes, *channel.gives}):
-        gives = channel.gives.get(place, [])
-        takes = [take.target for take in channel.takes.get(place, [])]
+    for member in sorted({*channel.takes, *channel.gives}):
+        gives = channel.gives.get(member, [])
+        takes = [take.target for take in channel.takes.get(member, [])]
         lines.append(
-            f"  {plan.channels.label(place)} {channel.way_to(place)}: sends {_amount(gives, n_bytes)}, receives"
+            f"  {plan.channels.label(member)} {channel.way_to(member)}: sends {_amount(gives, n_bytes)}, receives"
             f" {_amount(takes, n_bytes)}"
         )
     own = [take.target for take in channel.own]

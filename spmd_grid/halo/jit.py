@@ -60,7 +60,7 @@ _known: set[type] = set()  # registering makes numba look at all types anew
 
 
 def let_in(kind: type, entry: Entry, state: int) -> None:
-    """Lets compiled code take objects of ``kind``; ``entry`` is that of the plan whose state lies at ``state``.  Local."""
+    """Lets compiled code take objects of ``kind``, one of which has the ``entry`` and the ``state``.  Local."""
     _entries[state] = entry
     if kind not in _known:
         _known.add(kind)
