@@ -1,4 +1,4 @@
-"""A halo plan in words, as one process sees it."""
+"""Text about a halo plan, as one process sees it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _wraps(pattern: HaloPattern) -> str:
 
 
 def _amount(cells: Sequence[Cells], n_bytes: int) -> str:
-    """Bytes, and where they lie."""
+    """Number of bytes, and their boxes."""
     if not cells:
         return "nothing"
     boxes = [_text(each) for each in cells[:_MOST_BOXES]] + ["..."] * (len(cells) > _MOST_BOXES)
@@ -65,7 +65,7 @@ def _amount(cells: Sequence[Cells], n_bytes: int) -> str:
 
 
 def _text(cells: Cells) -> str:
-    """``[1:3, 4:0:-1]``: the cells as an index, a single cell that is taken many times as ``5 x3``."""
+    """``[1:3, 4:0:-1]``: the cells as an index, a single cell that is repeated as ``5 x3``."""
     parts = []
     for start, step, extent in zip(cells.starts, cells.steps, cells.shape, strict=True):
         if step == 1:

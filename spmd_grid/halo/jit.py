@@ -1,7 +1,7 @@
-"""What numba must know so that compiled code can take a `HaloExchange` and call its ``update``.
+"""numba's support for `HaloExchange`: compiled code can take one as an argument and call its ``update``.
 
-To compiled code the object is the address of its state.  ``update`` checks the arrays it is given, writes where they
-lie into the state's own call, and runs the compiled course by its address: a program that uses it compiles no
+In compiled code the object is the address of its state.  ``update`` checks the arrays it is given, writes their
+addresses into the state's own call, and runs the compiled course by its address: a program that uses it compiles no
 exchange.
 """
 
@@ -39,8 +39,8 @@ __all__ = ["let_in", "raise_in_loop"]
 class HaloType(types.Type):
     """The numba type of all plans."""
 
-    def __init__(self):
-        # The digest is part of what numba looks up: functions that others have cached hold our numbers of slots.
+    def __init__(self) -> None:
+        # numba looks functions up by this name: cached functions of programs contain our slot numbers.
         super().__init__(name=f"spmd_grid.HaloExchange[{digest_of(Path(at.__file__), Path(__file__))}]")
 
 
@@ -91,21 +91,21 @@ def _unbox(typ, halo, c):
 
 @intrinsic
 def _state_of(typingctx, halo):
-    """The address that stands for a plan; 0 when it has been closed."""
+    """The address of a plan's state; 0 when the plan has been closed."""
     return types.int64(halo), lambda context, builder, signature, args: args[0]
 
 
-def _bring(state, own_call, f, field):
-    """Writes where ``field`` lies; 0, or why it will not do."""
+def _lend(state, own_call, f, field):
+    """Writes the address of ``field`` into the call; 0, or the reason why the field is invalid."""
 
 
-@overload(_bring)
-def _bring_array(state, own_call, f, field):
+@overload(_lend)
+def _lend_array(state, own_call, f, field):
     if not isinstance(field, types.Array):
         raise TypingError(f"HaloExchange.update takes local arrays in compiled code, such as u.local; not {field}")
     dtype, ndim, writeable = at.dtype_word(as_dtype(field.dtype)), field.ndim, field.mutable
 
-    def bring(state, own_call, f, field):
+    def lend(state, own_call, f, field):
         word = at.CALL_FIELDS + f * at.FIELD_WORDS
         if load(own_call, word + at.F_DTYPE) != dtype:
             return at.WRONG_DTYPE
@@ -131,33 +131,33 @@ def _bring_array(state, own_call, f, field):
         store(own_call, word + at.F_OFFSET, offset)
         return 0
 
-    return bring
+    return lend
 
 
 @inner
 def _refuse(state, f, reason):
-    """Makes the exchange that follows one in which this process refuses; FINE unless that went wrong."""
+    """Makes the next exchange one that this process refuses; FINE unless the callback raised."""
     store(load(state, at.WENT_ON), 0, 0)
     call(load(state, at.REFUSE), f, reason, 0)
     return at.FINE if load(load(state, at.WENT_ON), 0) == 1 else at.ENDED
 
 
-def _bring_all(state, own_call, f, fields):
-    """Writes where all fields from the f-th lie, refuses the first that will not do; FINE unless that went wrong."""
+def _lend_all(state, own_call, f, fields):
+    """Writes the addresses of all fields from the f-th, or refuses the first invalid one; FINE unless that raised."""
 
 
-@overload(_bring_all)
-def _bring_tuple(state, own_call, f, fields):
+@overload(_lend_all)
+def _lend_tuple(state, own_call, f, fields):
     if len(fields) == 0:
         return lambda state, own_call, f, fields: at.FINE
 
-    def bring(state, own_call, f, fields):
-        reason = _bring(state, own_call, f, fields[0])
+    def lend(state, own_call, f, fields):
+        reason = _lend(state, own_call, f, fields[0])
         if reason:
             return _refuse(state, f, reason)
-        return _bring_all(state, own_call, f + 1, fields[1:])
+        return _lend_all(state, own_call, f + 1, fields[1:])
 
-    return bring
+    return lend
 
 
 @overload_method(HaloType, "update")
@@ -184,7 +184,7 @@ def _update(halo, *fields):
                         elif load(state, at.N_FIELDS) != n:
                             code = _refuse(state, n, at.WRONG_COUNT)
                         else:
-                            code = _bring_all(state, own_call, 0, fields)
+                            code = _lend_all(state, own_call, 0, fields)
                     if code == at.FINE:
                         code = call(load(state, at.LOOP_COURSE), at.UPDATE, state, own_call)
                     store_release(state + 8 * at.IN_USE, 0)
