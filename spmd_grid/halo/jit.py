@@ -7,8 +7,9 @@ exchange.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import numba  # noqa: F401 - first of all: see kernels/compiled.py
@@ -77,12 +78,12 @@ def raise_in_loop(state: int, code: int) -> None:
 
 @register_model(HaloType)
 class _Model(models.PrimitiveModel):
-    def __init__(self, manager, fe_type):
+    def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, ir.IntType(64))
 
 
 @unbox(HaloType)
-def _unbox(typ, halo, c):
+def _unbox(typ: Any, halo: Any, c: Any) -> NativeValue:
     state = c.pyapi.object_getattr_string(halo, "_state")
     value = c.pyapi.long_as_longlong(state)
     c.pyapi.decref(state)
@@ -90,22 +91,23 @@ def _unbox(typ, halo, c):
 
 
 @intrinsic
-def _state_of(typingctx, halo):
+def _state_of(typingctx: Any, halo: Any) -> tuple:
     """The address of a plan's state; 0 when the plan has been closed."""
     return types.int64(halo), lambda context, builder, signature, args: args[0]
 
 
-def _lend(state, own_call, f, field):
+def _lend(state: int, own_call: int, f: int, field: Any) -> int:
     """Writes the address of ``field`` into the call; 0, or the reason why the field is invalid."""
+    raise NotImplementedError  # compiled code runs the overload
 
 
 @overload(_lend)
-def _lend_array(state, own_call, f, field):
+def _lend_array(state: int, own_call: int, f: int, field: Any) -> Callable:
     if not isinstance(field, types.Array):
         raise TypingError(f"HaloExchange.update takes local arrays in compiled code, such as u.local; not {field}")
     dtype, ndim, writeable = at.dtype_word(as_dtype(field.dtype)), field.ndim, field.mutable
 
-    def lend(state, own_call, f, field):
+    def lend(state: int, own_call: int, f: int, field: Any) -> int:
         word = at.CALL_FIELDS + f * at.FIELD_WORDS
         if load(own_call, word + at.F_DTYPE) != dtype:
             return at.WRONG_DTYPE
@@ -135,23 +137,28 @@ def _lend_array(state, own_call, f, field):
 
 
 @inner
-def _refuse(state, f, reason):
+def _refuse(state: int, f: int, reason: int) -> int:
     """Makes the next exchange one that this process refuses; FINE unless the callback raised."""
     store(load(state, at.WENT_ON), 0, 0)
     call(load(state, at.REFUSE), f, reason, 0)
     return at.FINE if load(load(state, at.WENT_ON), 0) == 1 else at.ENDED
 
 
-def _lend_all(state, own_call, f, fields):
+def _lend_all(state: int, own_call: int, f: int, fields: Any) -> int:
     """Writes the addresses of all fields from the f-th, or refuses the first invalid one; FINE unless that raised."""
+    raise NotImplementedError  # compiled code runs the overload
 
 
 @overload(_lend_all)
-def _lend_tuple(state, own_call, f, fields):
+def _lend_tuple(state: int, own_call: int, f: int, fields: Any) -> Callable:
     if len(fields) == 0:
-        return lambda state, own_call, f, fields: at.FINE
 
-    def lend(state, own_call, f, fields):
+        def done(state: int, own_call: int, f: int, fields: Any) -> int:
+            return at.FINE
+
+        return done
+
+    def lend(state: int, own_call: int, f: int, fields: Any) -> int:
         reason = _lend(state, own_call, f, fields[0])
         if reason:
             return _refuse(state, f, reason)
@@ -161,10 +168,10 @@ def _lend_tuple(state, own_call, f, fields):
 
 
 @overload_method(HaloType, "update")
-def _update(halo, *fields):
+def _update(halo: Any, *fields: Any) -> Callable:
     n = len(fields[0] if len(fields) == 1 and isinstance(fields[0], types.BaseTuple) else fields)
 
-    def update(halo, *fields):
+    def update(halo: Any, *fields: Any) -> None:
         state = _state_of(halo)
         for _ in range(2):  # a second time where the plan has been handed over to this thread
             code = at.ENDED

@@ -166,7 +166,9 @@ def map_overlap(
     fields = tuple(u) if isinstance(u, list | tuple) else (u,)
     if not callable(kernel):
         raise ShapeError(f"map_overlap: kernel is {kernel!r}; it must be a function")
-    grid = plan_of(halo).grid if isinstance(halo, HaloExchange) else getattr(next(iter(fields), None), "grid", None)
+    grid: Any = (
+        plan_of(halo).grid if isinstance(halo, HaloExchange) else getattr(next(iter(fields), None), "grid", None)
+    )
     if not isinstance(grid, ProcessGrid):
         _plan_of(fields, halo, periodic, boundary, corners)  # raises the error
     options = out, halo, region, periodic, boundary, corners
@@ -194,7 +196,8 @@ def _map_overlap(
         _check_fields(fields)
         if out is None:
             first = fields[0]
-            out = type(first)(first.grid.allocate(first.local.shape, first.dtype, True), first.layout, first.grid)
+            kind: Any = type(first)
+            out = kind(first.grid.allocate(first.local.shape, first.dtype, True), first.layout, first.grid)
         else:
             _check_out(out, layout, fields)
     except (SpmdError, MemoryError) as error:
@@ -238,10 +241,11 @@ def _plan_of(
     grid, layout, dtypes = fields[0].grid, fields[0].layout, [field.dtype for field in fields]
     grid.check_use("map_overlap")
     asked = Specification(layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary)
-    kept = grid.plans
+    kept: _Plans | None = grid.plans
     if kept is None:
         # Plans keep their grid alive: an equal grid of their own, so that the caller's is not kept.
-        kept = grid.plans = _Plans(ProcessGrid(grid.grid, grid._world), {})
+        kept = _Plans(ProcessGrid(grid.grid, grid._world), {})
+        grid.plans = kept
     # By axes: processes that share a plan use all plans of its axes in the same order, and drop them together.
     axes = group_axes(grid, layout.sharding)
     plans = kept.by_axes.setdefault(axes, {})
@@ -283,8 +287,11 @@ def _as_radius(radius: Radius, layout: Layout) -> tuple[tuple[int, int], ...]:
     """(low, high) per tensor dimension; refuses a radius that reaches beyond the halos.  Local."""
     row = hashable(radius)
     row = row if isinstance(row, tuple) else (row,) * layout.ndim
-    reach = tuple([as_ints(each if isinstance(each, list | tuple) else (each, each)) for each in row])
-    if len(reach) != layout.ndim or any(each is None or len(each) != 2 or min(each) < 0 for each in reach):
+    found_sides = [as_ints(each if isinstance(each, list | tuple) else (each, each)) for each in row]
+    reach = tuple(
+        [(each[0], each[1]) for each in found_sides if each is not None and len(each) == 2 and min(each) >= 0]
+    )
+    if not len(reach) == len(found_sides) == layout.ndim:
         raise ShapeError(
             f"radius is {radius!r}; it must be a whole number from 0, or a list of {layout.ndim}, one per tensor"
             " dimension, each for both sides or a (low, high) pair"
