@@ -52,7 +52,7 @@ class HaloPlan:
         self.channels = PlanChannels(grid, axes, self.pattern, self.dtypes, path, activity)
         self.channel = self.channels.forward()
         self.trial = self._choose(path)
-        self.edges = [(edge.function, edge.box.slices()) for edge in self.pattern.edges(grid.coords)]
+        self.edges = [(edge.function, edge.box.slices()) for edge in self.pattern.edges(self.channels.coords)]
         self.reverse: Reverse | None = None
         self.flight: UnderWay | None = None
         self.is_closed = self._is_broken = False
@@ -246,7 +246,7 @@ class HaloPlan:
         """Raises the error that a course has ended with.  Local."""
         channel = channel or self.channel
         if code == at.REFUSED_BY:
-            raise channel.refusal()
+            raise channel.refusal() or TransportError(f"{operation}: a neighbour refused without an error")
         if code == at.BARRED:
             raise self.gate.error()
         if code == at.TAKEN:
