@@ -92,7 +92,7 @@ class BoundPlan:
     def staging_bytes(self) -> int:
         """The most bytes that this process holds to move boxes, besides its arrays and those between steps.  Local.
 
-        On one node no more than `STAGING_BYTES`, unless the plan goes in chunks, which have a limit of their own.
+        On one node no more than `STAGING_BYTES`, unless the plan runs in chunks, which have a limit of their own.
         Messages count in chunks only.
         """
         return sum(exchange.staging_bytes for exchange in self._exchanges)

@@ -45,7 +45,7 @@ class NativeExchange:
     """
 
     works_in_place = False  # contiguous memory is sent unpacked, so the result must not overwrite it
-    staging_bytes = 0  # all of it goes in messages
+    staging_bytes = 0  # nothing is staged, only sent as messages
 
     def __init__(self, step: Step, dtypes: Sequence[np.dtype], comm: Communicator, grid: ProcessGrid):
         # Other groups may run this step as an exchange of boxes: all members must count channels alike.
