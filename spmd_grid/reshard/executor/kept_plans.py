@@ -22,13 +22,6 @@ class KeptPlans(OrderedDict[Hashable, BoundPlan]):
 
     n_bytes = 0
 
-    def find(self, key: Hashable) -> BoundPlan | None:
-        """The bound plan of ``key``, which is now the last used; None where it is not kept."""
-        bound = self.get(key)
-        if bound is not None:
-            self.move_to_end(key)
-        return bound
-
     def add(self, key: Hashable, bound: BoundPlan) -> None:
         """Keep ``bound``, and give up the oldest ones that no longer fit."""
         self[key] = bound

@@ -79,7 +79,7 @@ class PreparedReshard:
             before, after = coords_of(source, self._call.comm), coords_of(target, self._call.comm)
             self._source_shape = None if before is None else source.local_shape(before)
             self._target_shape = None if after is None else target.local_shape(after)
-        self._plans: dict[ArrayTypes, PlanValue] = {}
+        self._plans: dict[ArrayTypes, tuple[PlanValue, Hashable]] = {}  # with its key among the kept ones
         self._openings: dict[ArrayTypes | None, Opening] = {}
 
     def run(self, local: LocalArrays, out: LocalArrays, name: str | None = None) -> LocalResult:
@@ -139,13 +139,14 @@ class PreparedReshard:
         Collective where it is not kept: so what is kept depends on nothing that differs between the processes.
         """
         call = self._call
-        plan = self._plans.get(types)
-        if plan is None:
-            plan = self._plans[types] = self._specified.plan_for(types.dtypes, call.comm)
-        kept = self._joint_grid.kept.setdefault(("bound plans", call.comm.processes), KeptPlans())
-        key = plan, chosen_path()
-        bound = kept.find(key)
+        if types not in self._plans:
+            plan = self._specified.plan_for(types.dtypes, call.comm)
+            self._plans[types] = plan, (plan, chosen_path())
+        plan, key = self._plans[types]
+        kept: KeptPlans = self._joint_grid.kept.setdefault(("bound plans", call.comm.processes), KeptPlans())
+        bound = kept.get(key)
         if bound is not None:
+            kept.move_to_end(key)
             return bound
         error = None
         try:

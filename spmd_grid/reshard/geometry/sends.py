@@ -152,7 +152,7 @@ class _ReceiverSearch:
 
 
 def _solve(rule: ReplicaRule, axis: int, left: int, is_digit: bool, choices: range) -> range:
-    """Those of ``choices`` for which weight x choice = ``left`` modulo the number of replicas."""
+    """The ``choices`` for which weight x choice = ``left`` modulo the number of replicas."""
     if is_digit:
         k = rule.tied.index(axis)
         digit = left % rule.n_replicas // rule.strides[k] % rule.sizes[k]

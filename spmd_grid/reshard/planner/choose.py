@@ -102,7 +102,7 @@ def _arrays(*stops: Layout, itemsize: int) -> int:
 def _in_chunks(
     source: Layout, target: Layout, itemsize: int, links: LinkModel, memory_limit: int
 ) -> tuple[str, tuple[Step, ...], int] | None:
-    """The first way whose exchanges keep to the limit in chunks, and the number of chunks; None where none does.
+    """The first way that keeps to the limit if its exchanges run in chunks, and the number of these; None if none does.
 
     It is the direct way, or, where that first combines a partial value, one exchange without an array in between.
     """

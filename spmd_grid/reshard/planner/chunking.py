@@ -63,7 +63,7 @@ def chunks_for(n_bytes: int, limit: int, cells: int = 0) -> int | None:
 
 
 def chunk_pieces(box: Box, chunk: int, chunks: int) -> Iterator[Box]:
-    """The pieces of ``box`` in ``chunk``: parts of its longest dimension, and of others where that is too short.
+    """The pieces of ``box`` in ``chunk``: parts of its longest dimension, and of others if that one is too short.
 
     Local.
 

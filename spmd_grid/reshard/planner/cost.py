@@ -211,7 +211,7 @@ def _messages(move: Redistribution) -> tuple[int, int]:
         count = copies
         for line, cut in zip(wanted, move.served_cuts):
             low, high = cut.interval([coords[axis] for axis in cut.axes])
-            # Halos reach into what lies beside their parts.
+            # Parts beside these reach in with their halos.
             count *= line.count(low - line.cut.high, high + line.cut.low) if low < high else 0
         device = target.device_of_process(move.source.grid.process(move.source.grid.linear_index(coords)))
         if device is not None and move.kept_box(target.multi_index(device)) is not None:

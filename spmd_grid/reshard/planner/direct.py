@@ -71,7 +71,7 @@ def _combines(source: Sharding, target: Sharding) -> bool:
 
 
 def _combined(source: Layout, target: Layout) -> Layout:
-    """The layout in which each cell is combined: on a device that will hold it, if possible one with a contribution.
+    """The layout that combines each cell on a device that will hold it, if possible one with a contribution.
 
     So the axes that are free in the target follow those that cut the same dimension of the source.
     """

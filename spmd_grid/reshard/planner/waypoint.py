@@ -1,8 +1,8 @@
-"""A layout on its way to another: the dimensions that its axes split and have to split, and the named steps from there.
+"""A layout on its way to another: the dimensions that axes split and have to split, and the named steps from there.
 
-Axes come and go at the *end* of a dimension's list.  Blocks nest, so what lies below a common prefix is consecutive, on
-uneven extents too; an axis in front has to be swapped to the end first.  Each step leads to the layout that its name
-implies.
+Axes are appended and removed at the *end* of a dimension's list.  Blocks nest, so those below a common prefix are
+consecutive, on uneven extents too; an axis in front has to be swapped to the end first.  Each step leads to the layout
+that its name implies.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class ComponentSearch:
         return total
 
     def _sum_shifts(self, name: int, group: range) -> int:
-        """The sum of overlaps over choices of the last digit, from each to the next of which parts shift equally."""
+        """The sum of overlaps over choices of the last digit: from each to the next, all parts shift equally."""
         boxes = []
         for choice in group[:2]:
             before = self._follow(name, choice)
@@ -140,12 +140,12 @@ class ComponentSearch:
         return total
 
     def _boxes(self) -> Boxes:
-        """What the known digits leave of the source's part, and of the target's with its halos, by dimension."""
+        """The intervals, by dimension, of the source's part and of the target's with halos, below the known digits."""
         held = [prefix[-2:] for prefix in self.at[SOURCE]]
         return held, [line.window(prefix) for line, prefix in zip(self.lines[TARGET], self.at[TARGET])]
 
     def _relation(self, dim: int) -> tuple:
-        """Equal for positions below which everything is alike."""
+        """A key that is equal for positions of both sides below which everything is alike."""
         held, wanted = self.at[SOURCE][dim], self.at[TARGET][dim]
         distance = None
         if not (self._is_within(SOURCE, dim) or self._is_within(TARGET, dim)):
