@@ -11,7 +11,7 @@ import numpy as np
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.calls.collective import Call
+from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reshard.executor.box_exchange import STAGING_BYTES, BoxExchange, by_memory
 from spmd_grid.reshard.executor.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.executor.members import coords_of
@@ -32,7 +32,7 @@ Arrays: TypeAlias = Sequence[np.ndarray] | None  # by dtype; None on a process w
 class BoundPlan:
     """A plan on the processes of ``comm``, ready to run.  Collective over these when made, and when run."""
 
-    def __init__(self, plan: PlanValue, grid: ProcessGrid, comm: Communicator, activity: Call | None = None):
+    def __init__(self, plan: PlanValue, grid: ProcessGrid, comm: Communicator, activity: CollectiveCall | None = None):
         self.plan = plan
         self._grid, self._comm = grid, comm
         self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.run_steps, plan.moves)]
@@ -43,7 +43,7 @@ class BoundPlan:
         self._result_shape = None if coords is None else plan.target.local_shape(coords)
         self._outside = [] if coords is None else list(outside(plan.target, coords))
 
-    def _bind(self, part: Step, move: Redistribution, comm: Communicator, activity: Call | None) -> Exchange:
+    def _bind(self, part: Step, move: Redistribution, comm: Communicator, activity: CollectiveCall | None) -> Exchange:
         """One step ready to run, in the way that suits it: alike on all processes."""
         if self.plan.chunks > 1:
             return ChunkedExchange(move, self.plan.dtypes, comm, self.plan.chunks)

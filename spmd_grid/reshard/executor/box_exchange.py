@@ -12,10 +12,11 @@ from math import prod
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.agreement.meeting import meeting_of
-from spmd_grid.exchange.channel.calls import Call as ChannelCall
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import READ, STAGED, STRAIGHT, Channel
 from spmd_grid.exchange.channel.copy_table import Taken
+from spmd_grid.exchange.channel.shared_block import LINE_PAIR_BYTES
 from spmd_grid.exchange.paths import INLINE, MESSAGE, PACKED, chosen_path
 from spmd_grid.exchange.transfer.execute import next_tag, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
@@ -23,7 +24,7 @@ from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.ops.calls.collective import Call
+from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reduction_kind import as_reduction, identity
 from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
 from spmd_grid.reshard.executor.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
@@ -65,7 +66,7 @@ class BoxExchange:
         move: Redistribution,
         dtypes: Sequence[np.dtype],
         comm: Communicator,
-        activity: Call | None = None,
+        activity: CollectiveCall | None = None,
         capacity: int = STAGING_BYTES,
     ):
         self._move, self._dtypes, self._comm = move, tuple(dtypes), comm
@@ -85,7 +86,7 @@ class BoxExchange:
         if target is not None:
             into, takes, receives = self._incoming(target)
         self._folds = self._has_target and self._hides and self._rows != 1
-        gives, takes = sorted(gives, key=lambda give: give[0]), sorted(takes, key=lambda take: take.place)
+        gives, takes = sorted(gives, key=lambda give: give[0]), sorted(takes, key=lambda take: take.member)
         self._rounds = self._agree_on_rounds(gives, takes, prod(into) if self._folds else 0, capacity)
         self._channel = Channel(
             comm,
@@ -158,7 +159,7 @@ class BoxExchange:
         if not by_memory() or comm.shares_objects or not comm.shares_memory:
             return None
         meeting, given = meeting_of(comm), [prod(cells.shape) for _, cells in gives]
-        if meeting.most((2 * sum(given) + stacked) * n_bytes + 2 * LINE_BYTES * len(given)) <= capacity:
+        if meeting.most((2 * sum(given) + stacked) * n_bytes + 2 * LINE_PAIR_BYTES * len(given)) <= capacity:
             return None
         largest = meeting.most(max(given, default=0) * n_bytes)
         self._are_read = {READ: True, STAGED: False}.get(chosen_path(), largest >= _READ_BYTES)
@@ -166,7 +167,7 @@ class BoxExchange:
         if self._folds:
             takes = own_in_boxes(takes, comm.rank)
         boxes = max(meeting.most(2 * len(gives) + (len(takes) if self._folds else 0)), 1)
-        most = max((capacity // boxes - LINE_BYTES) // n_bytes, 1)
+        most = max((capacity // boxes - LINE_PAIR_BYTES) // n_bytes, 1)
         count = meeting.most(max([n_pieces(cells, most) for _, cells in gives], default=1))
         if self._folds:
             return Stacked(gives, takes, comm.rank, most, count, self._rows)
