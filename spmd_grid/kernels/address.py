@@ -89,7 +89,7 @@ def load_acquire(typingctx: Any, address: types.Type) -> Intrinsic:
 
 @intrinsic
 def store_release(typingctx: Any, address: types.Type, value: types.Type) -> Intrinsic:
-    """Write the word at ``address``; whoever sees it with ``load_acquire`` sees all earlier writes."""
+    """Write the word at ``address``; a process that loads it with ``load_acquire`` sees all earlier writes."""
 
     def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
         builder.store_atomic(args[1], builder.inttoptr(args[0], _I64.as_pointer()), "release", 8)

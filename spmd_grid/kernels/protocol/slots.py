@@ -116,7 +116,7 @@ CALLS = LOCATION + LOCATION_WORDS  # roll calls so far
 BLOCKS = CALLS + 1  # addresses of the members' blocks
 LINE_LOCATION, LINE_FRAME, LINE_ARRAY = 64, 192, 512  # bytes from the start of a line
 FRAME_WORDS = 32  # of which the first half is the header
-ANY_LENT, RENEWED = 1, 2  # what a meeting tells: any array is lent; headers or places are not as two meetings ago
+ANY_LENT, RENEWED = 1, 2  # result bits of a meeting: an array is lent; headers or places differ from two meetings ago
 LINE_ARRAY_BYTES = 4096
 
 # -- a call --------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ TAKEN = 7  # another thread runs the course, or its loops own it: nothing has be
 FORM_TEXT, FORM_BYTES = 0, 1  # address of the line, and its length
 FORM_BLANK = 2  # bytes of each blank
 FORM_BEGAN, FORM_TOOK = 3, 4  # addresses of the blanks for times, in nanoseconds
-FORM_TURN = 5  # address of the blank for the EPOCH; 0 goes there where the exchange failed
+FORM_TURN = 5  # address of the blank for the EPOCH; 0 if the exchange failed
 FORM_CLOCK = 6  # when it began and when it ended, in seconds and nanoseconds each
 FORM_FILE = 10  # address of the words that all forms of a process share (watch/trace/loops.py)
 FORM_WORDS = 11
