@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from spmd_grid.exchange.channel.calls import ChannelCall
@@ -35,7 +36,7 @@ class UnderWay:
         return self._channel.comm.process
 
     @property
-    def requests(self) -> list[Any]:
+    def requests(self) -> Sequence[Any]:
         """The requests it waits for.  Local."""
         return self._channel.waits()
 

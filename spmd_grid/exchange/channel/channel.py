@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from math import prod
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -262,7 +262,7 @@ class Channel:
         """IDLE, or the phase of the exchange under way.  Local."""
         return self._state.phase
 
-    def waits(self) -> list:
+    def waits(self) -> Sequence[Any]:
         """The requests that an exchange under way waits for.  Local."""
         state = self._state
         if state.phase == at.BEGUN:

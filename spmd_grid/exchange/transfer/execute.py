@@ -60,7 +60,10 @@ def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | Non
         drive(comm, send_and_receive(comm, transfer, source, target, tag_of("blocking movements")))
         return
     root = -1 if transfer.root is None else transfer.root
-    outgoing, incoming, finish = None, None, None
+    # A pattern needs those that it uses: the transfer has been checked.
+    outgoing: Any = None
+    incoming: Any = None
+    finish = None
     pool = buffer_pool_of(comm.process)
     taken: list[np.ndarray] = []
     if source is not None:

@@ -15,8 +15,8 @@ from spmd_grid.typing import Shape
 
 __all__ = ["DTypes", "LocalArrays", "LocalResult", "output_arrays", "source_arrays"]
 
-# A local array, a list of several that share one exchange, or None on a process without a part.
-LocalArrays: TypeAlias = np.ndarray | Sequence[np.ndarray] | None
+# A local array or a ShardedArray, a sequence of several that share one exchange, or None on a process without a part.
+LocalArrays: TypeAlias = Any
 # As `LocalArrays`; a checker cannot tell which of these it is, since the plan and the process decide.
 LocalResult: TypeAlias = Any
 DTypes: TypeAlias = tuple[np.dtype, ...]

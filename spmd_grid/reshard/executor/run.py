@@ -153,7 +153,7 @@ class PreparedReshard:
             check_plan_steps(plan.run_steps, plan.source, plan.target, self._joint_grid.rank, plan.moves)
         except SpmdError as found_wrong:
             error = call.blame(found_wrong)
-        _same_steps.agree(self._joint_grid, [0], plan.signature, error)  # two versions might plan differently
+        _same_steps.agree(self._joint_grid, (0,), plan.signature, error)  # two versions might plan differently
         bound = BoundPlan(plan, self._joint_grid, call.comm, call)
         kept.add(key, bound)
         return bound
