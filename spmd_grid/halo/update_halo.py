@@ -8,7 +8,6 @@ the domain are left out of every message, so the boundary values of devices stay
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,12 @@ from spmd_grid.exchange.paths import DIRECT, chosen_path
 from spmd_grid.exchange.requests import Request, drive
 from spmd_grid.exchange.transfer.execute import next_tag, run_direct, send_and_receive
 from spmd_grid.exchange.transfer.traffic import TransferTraffic
-from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
+from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.blocks import block_starts
-from spmd_grid.grid.box import Box
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.geometry.boundary import PeriodicLike, as_periodic
-from spmd_grid.halo.geometry.line import halo_pieces, in_domain
+from spmd_grid.halo.line_exchange import LineExchange
 from spmd_grid.ops.calls.arguments import check_grid, gate_of, hashable
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation, keep_call
@@ -34,56 +32,6 @@ from spmd_grid.typing import SplitAxes
 from spmd_grid.watch.recorder import Recorder
 
 __all__ = ["update_halo"]
-
-
-class _Line:
-    """The exchange of one dimension: the blocks of this device's line, and its part of the halos."""
-
-    def __init__(self, call: CollectiveCall, facts: list[Facts]):
-        self.comm = call.comm
-        self.path = call.path
-        self.dim, self.low, self.high = call.args.dim, call.args.low, call.args.high
-        self.periodic = call.args.periodic
-        cores = [fact.array()[0][self.dim] - self.low - self.high for fact in facts]
-        self.starts = [0, *accumulate(cores)]
-        self.extent = in_domain(self.starts, self.comm.rank, self.low, self.high, self.periodic)
-
-    def transfer(self, shape: tuple[int, ...], across: list[tuple[int, int]]) -> Transfer:
-        """The movement along this line; ``across``: the part of every dimension that strips extend over."""
-        me = self.comm.rank
-        origin = self.starts[me] - self.low
-
-        def strip(start: int, stop: int) -> Box:
-            sides = [*across]
-            sides[self.dim] = (start, stop)
-            return Box(tuple(a for a, _ in sides), tuple(b for _, b in sides))
-
-        receives = []
-        for piece in halo_pieces(self.starts, me, self.low, self.high, self.periodic):
-            theirs = self.starts[piece.owner] - self.low
-            receives.append(
-                Receive(
-                    piece.owner,
-                    strip(piece.start - theirs, piece.stop - theirs),
-                    strip(piece.at, piece.at + piece.stop - piece.start),
-                )
-            )
-        sends = []
-        if self.starts[me] < self.starts[me + 1]:
-            for peer in range(self.comm.size):
-                for piece in halo_pieces(self.starts, peer, self.low, self.high, self.periodic):
-                    if piece.owner == me:
-                        sends.append(Send(peer, strip(piece.start - origin, piece.stop - origin)))
-        return Transfer(
-            pattern="pairwise",
-            rank=me,
-            size=self.comm.size,
-            source_shape=shape,
-            target_shape=shape,
-            sends=tuple(send for send in sends if not send.box.is_empty),
-            receives=tuple(receive for receive in receives if not receive.box.is_empty),
-            volume=0,
-        )
 
 
 class UpdateHalo(Operation):
@@ -202,7 +150,7 @@ class UpdateHalo(Operation):
     ) -> dict[str, Any]:
         return {"dim": dim, "low": low, "high": high, "periodic": periodic, "starts": starts}
 
-    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> _Line:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> LineExchange:
         dim, low, high = call.args.dim, call.args.low, call.args.high
         same_dtype(self.name, facts, call.label)
         shapes = [fact.array()[0] for fact in facts]
@@ -218,7 +166,7 @@ class UpdateHalo(Operation):
                     f"update_halo: {call.label(i)} has extent {shape[dim]} along dimension {dim}; it must hold"
                     f" the halos of {low} + {high} cells"
                 )
-        line = _Line(call, facts)
+        line = LineExchange(call, facts)
         if call.args.starts is not None and tuple(line.starts) != call.args.starts:
             raise ShapeError(
                 f"update_halo: along dimension {dim} the local arrays make blocks that start at {line.starts}, but"
@@ -274,14 +222,14 @@ class _Course:
         self._sharding = sharding
         self._global_shape = global_shape
         self._calls = calls
-        self._movements: dict[tuple, list[tuple[_Line, Transfer]]] = {}
+        self._movements: dict[tuple, list[tuple[LineExchange, Transfer]]] = {}
 
     def describe(self) -> str:
         """Text about the update, for reports."""
         sharding = self._sharding
         return f"update_halo(split_axes={list(map(list, sharding.split_axes))}, halo_sizes={sharding.halo_sizes})"
 
-    def agree(self, x: np.ndarray) -> list[tuple[_Line, Transfer]]:
+    def agree(self, x: np.ndarray) -> list[tuple[LineExchange, Transfer]]:
         """The movements in order, agreed by all devices of all lines.  Collective.
 
         Each line agrees on its arrays; a second round tells every device of refusals on any line.
@@ -342,7 +290,7 @@ def _known_starts(sharding: Sharding, dim: int, global_shape: tuple[int, ...] | 
     return block_starts(global_shape[dim], sharding.sizes_of(dim), sharding.blocks)
 
 
-def _movements(shape: tuple[int, ...], lines: list[_Line]) -> list[tuple[_Line, Transfer]]:
+def _movements(shape: tuple[int, ...], lines: list[LineExchange]) -> list[tuple[LineExchange, Transfer]]:
     """The movements in order: strips cover the core of dimensions still to come, and all of those done."""
     across = [(0, n) for n in shape]
     for line in lines:
@@ -354,14 +302,14 @@ def _movements(shape: tuple[int, ...], lines: list[_Line]) -> list[tuple[_Line, 
     return movements
 
 
-def _note(recorder: Recorder | None, movements: list[tuple[_Line, Transfer]], cells: np.ndarray) -> None:
+def _note(recorder: Recorder | None, movements: list[tuple[LineExchange, Transfer]], cells: np.ndarray) -> None:
     """For traces."""
     if recorder is not None:
         for line, transfer in movements:
             recorder.moved(TransferTraffic(line.comm, cells.itemsize, line.path, transfer))
 
 
-def _steps(x: np.ndarray, movements: list[tuple[_Line, Transfer]]) -> Generator[list[Any], None, np.ndarray]:
+def _steps(x: np.ndarray, movements: list[tuple[LineExchange, Transfer]]) -> Generator[list[Any], None, np.ndarray]:
     cells = np.asarray(x)
     tags = [next_tag(line.comm) for line, _ in movements]
     for tag, (line, transfer) in zip(tags, movements):

@@ -9,7 +9,7 @@ import numpy as np
 from spmd_grid.errors import DTypeError
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.grid.cells import Cells
-from spmd_grid.halo.plan_channels import PlanChannels
+from spmd_grid.halo.plan.channels import PlanChannels
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["Reverse", "check_addable"]

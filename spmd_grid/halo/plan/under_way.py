@@ -7,7 +7,7 @@ from typing import Any
 
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
-from spmd_grid.halo.field_checks import Field
+from spmd_grid.halo.plan.field_checks import Field
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Process
 

@@ -8,7 +8,7 @@ from math import prod
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.grid.cells import Cells
 from spmd_grid.halo.geometry.pattern import HaloPattern
-from spmd_grid.halo.plan import HaloPlan
+from spmd_grid.halo.plan.halo_plan import HaloPlan
 
 __all__ = ["describe"]
 

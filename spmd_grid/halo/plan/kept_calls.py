@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Hashable, Sequence
 
 from spmd_grid.exchange.channel.calls import ChannelCall
-from spmd_grid.halo.field_checks import Field
+from spmd_grid.halo.plan.field_checks import Field
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["KeptCalls", "key_of"]
