@@ -298,7 +298,7 @@ GRIDS = {
     [*[(grids, False) for grids in GRIDS], *[(grids, True) for grids in GRIDS if grids != "3"]],
     ids=lambda value: {False: "combined", True: "still partial"}.get(value, value),
 )
-@pytest.mark.parametrize("runs_of_each", [5, pytest.param(120, marks=pytest.mark.full)], ids=["some", "many"])
+@pytest.mark.parametrize("runs_of_each", [8, pytest.param(120, marks=pytest.mark.full)], ids=["some", "many"])
 def test_partial_values_in_chunks(spmd, grids, to_partial, runs_of_each):
     """The same bits as one exchange without a limit gives, and as numpy does, contribution by contribution."""
     source_grid, target_grid = GRIDS[grids]
