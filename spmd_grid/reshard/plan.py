@@ -12,13 +12,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spmd_grid.errors import DTypeError, ReductionError, ShardingError
+from spmd_grid.errors import DTypeError, ShardingError
 from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import as_dtype, gate_of
-from spmd_grid.reduction_kind import as_reduction, result_dtype
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.run import run_planned
 from spmd_grid.reshard.explain import explain
@@ -142,8 +141,8 @@ def _plan(
 ) -> Plan:
     before, after = Layout(source, shape), Layout(target, shape)
     for sharding in (source, target):
-        for dtype in dtypes if sharding.partial_axes else ():
-            _check_partial(sharding, dtype)
+        for dtype in dtypes:
+            sharding.check_dtype("plan_reshard", dtype)
     itemsize = sum(dtype.itemsize for dtype in dtypes)
     name, steps, lost, chunks = choose(before, after, itemsize, strategy, links, memory_limit)
     return Plan(before, after, dtypes, strategy, name, steps, lost, links, memory_limit, chunks, several)
@@ -162,13 +161,3 @@ def _as_dtypes(dtype: DTypeLike | Sequence[DTypeLike]) -> tuple[bool, tuple[np.d
     if not dtypes:
         raise DTypeError("plan_reshard: dtype is []; it must name at least one")
     return several, dtypes
-
-
-def _check_partial(sharding: Sharding, dtype: np.dtype) -> None:
-    """Check that combining by the partial kind keeps the dtype."""
-    try:
-        result = result_dtype(as_reduction(sharding.partial_kind), dtype, None)
-    except (DTypeError, ReductionError) as error:
-        raise type(error)(f"plan_reshard: {error}") from None
-    if result != dtype:
-        raise DTypeError(f"plan_reshard: partial {sharding.partial_kind} of dtype {dtype}; it would become {result}")
