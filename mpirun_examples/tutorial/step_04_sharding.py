@@ -15,7 +15,7 @@ def main():
     blocks = sg.Sharding(grid, [["x"], ["y"]])  # rows cut by x, columns by y
     rows = sg.Sharding(grid, [["x", "y"], []])  # rows cut by x, then by y; columns whole
     for coords in product(range(2), range(3)):
-        (i, j), (k, _) = (sharding.shard_slices(SHAPE, coords) for sharding in (blocks, rows))
+        (i, j), (k, _) = (sharding.core_slices(SHAPE, coords) for sharding in (blocks, rows))
         print(f"{coords}: blocks [{i.start}:{i.stop}, {j.start}:{j.stop}], rows [{k.start}:{k.stop}, :]")
 
 
