@@ -33,6 +33,8 @@ from spmd_grid.watch.recorder import Recorder
 
 __all__ = ["update_halo"]
 
+_NOTHING = Facts(None, None)
+
 
 class UpdateHalo(Operation):
     """Refreshes the halo of the local array ``x`` in place, corners included, and returns it.
@@ -235,7 +237,7 @@ class _Course:
         Each line agrees on its arrays; a second round tells every device of refusals on any line.
         """
         problem: SpmdError | None = None
-        facts = Facts(None, None)
+        facts = _NOTHING
         try:
             _check_local(x, self._sharding, self._global_shape)
             facts = Facts(x.shape, x.dtype)
