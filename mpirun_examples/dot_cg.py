@@ -3,7 +3,8 @@
     mpiexec -n 4 python mpirun_examples/dot_cg.py
     python -m spmd_grid run -n 4 mpirun_examples/dot_cg.py
 
-Solves -laplace(u) = f, with u = 0 around the square, by the 5-point stencil.  Any number of ranks, uneven blocks.
+Solves -laplace(u) = f with the 5-point stencil, where u = 0 on the boundary of the square.  Runs on any number of
+ranks, with blocks of different sizes.
 """
 
 import math
@@ -19,9 +20,9 @@ TOLERANCE = 1e-11
 
 
 def serial_solution(f: np.ndarray) -> np.ndarray:
-    """The same equations written out as a dense matrix, and solved directly."""
+    """Solution of the same equations, written as a dense matrix and solved directly."""
 
-    def second_difference(n):
+    def second_difference(n: int) -> np.ndarray:
         return 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
 
     rows, columns = f.shape
@@ -35,7 +36,7 @@ def main() -> int:
     grid = sg.init_grid((rows, -1), axis_names=("y", "x"))
     sharding = sg.Sharding(grid, [["y"], ["x"]], halo_sizes=[1, 1, 1, 1])
 
-    def dot(a, b):
+    def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return sg.all_reduce(np.sum(a * b), grid, ["y", "x"], "sum")
 
     f = np.random.default_rng(2024).standard_normal(SHAPE)

@@ -3,16 +3,17 @@
     mpiexec -n 4 python mpirun_examples/hillslope.py
     python -m spmd_grid run -n 4 mpirun_examples/hillslope.py
 
-Any number of ranks.  The terrain is a real elevation model, matplotlib's sample data; the border keeps its elevation.
-The time loop is one compiled function, halo updates included; with --loop python the same function runs as it stands,
-and with --loop overlap sg.map_overlap computes the cells that need no halo while the halo is on its way.
-The result is compared, bit for bit, with whole-array numpy on one rank; the exit code says whether they are equal.
+Runs on any number of ranks.  The terrain is a real elevation model, matplotlib's sample data; the border keeps its
+elevation.  The time loop is one compiled function, halo updates included; with --loop python the same function runs
+uncompiled, and with --loop overlap sg.map_overlap computes the cells that need no halo while the halo is exchanged.
+The result is compared, bit for bit, with whole-array numpy on one rank; the exit code is 0 if they are equal.
 """
 
 import argparse
 import math
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,11 +25,12 @@ import spmd_grid as sg
 DEM = "jacksboro_fault_dem.npz"
 METRES_PER_DEGREE = 111_195.0  # of latitude, on a sphere of the Earth's mean radius
 SAFETY = 0.9  # of the longest stable step
-WIDTH = 50  # of the bar that shows progress
+WIDTH = 50  # of the progress bar
+Index = tuple[int, int]
 
 
 class Terrain(NamedTuple):
-    """Elevation in metres (row 0 in the north), size of a cell in metres, (west, east, south, north) in degrees."""
+    """Elevation in metres (row 0 in the north), size of a cell in metres, and (west, east, south, north) in degrees."""
 
     elevation: np.ndarray
     dy: float
@@ -37,6 +39,7 @@ class Terrain(NamedTuple):
 
 
 def read_terrain() -> Terrain:
+    """Read the elevation model."""
     from matplotlib.cbook import get_sample_data
 
     with get_sample_data(DEM) as data:
@@ -50,7 +53,7 @@ def read_terrain() -> Terrain:
 def refined(coarse: np.ndarray, factor: int, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """Cells (i, j) of ``coarse`` interpolated bilinearly to ``factor`` times the resolution; i, j as numpy.ogrid's."""
 
-    def neighbours(index, extent):
+    def neighbours(index: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
         position = np.clip((index + 0.5) / factor - 0.5, 0, extent - 1)
         low = np.minimum(position.astype(np.int64), extent - 2)
         return low, position - low
@@ -62,14 +65,16 @@ def refined(coarse: np.ndarray, factor: int, i: np.ndarray, j: np.ndarray) -> np
 
 
 def diffusivity(elevation: np.ndarray, kappa: float) -> np.ndarray:
-    """kappa up to 450 m; falling to a quarter of it at 750 m, where hard sandstone caps the ridges."""
+    """Diffusivity: kappa up to 450 m, falling to a quarter of it at 750 m, where hard sandstone caps the ridges."""
     hardness = np.clip((elevation - 450) / 300, 0, 1)
     return kappa * (1 - 0.75 * hardness)
 
 
 @numba.njit(nogil=True, cache=True)
-def diffuse(z, new, starts, stops, kappa, cy, cx):
-    """One step for the cells of a local array from starts to stops."""
+def diffuse(
+    z: np.ndarray, new: np.ndarray, starts: Index, stops: Index, kappa: np.ndarray, cy: float, cx: float
+) -> None:
+    """Compute one step for the cells of a local array from starts to stops."""
     left, right = starts[1], stops[1]
     for i in range(starts[0], stops[0]):
         # Rows as slices: with signed indices into the whole array LLVM does not vectorise.
@@ -86,8 +91,18 @@ def diffuse(z, new, starts, stops, kappa, cy, cx):
             result[j] = z_here[j] + (cy * (south - north) + cx * (east - west))
 
 
-def diffuse_steps(halo, steps, z, new, starts, stops, kappa, cy, cx):
-    """Many steps, halo updates included; the arrays change places after each.  Compiled, it needs no Python at all."""
+def diffuse_steps(
+    halo: sg.HaloExchange,
+    steps: int,
+    z: np.ndarray,
+    new: np.ndarray,
+    starts: Index,
+    stops: Index,
+    kappa: np.ndarray,
+    cy: float,
+    cx: float,
+) -> None:
+    """Compute many steps, halo updates included; swaps the arrays after each.  Compiled, it runs without Python."""
     for _ in range(steps):
         halo.update(z)
         diffuse(z, new, starts, stops, kappa, cy, cx)
@@ -98,7 +113,7 @@ LOOPS = {"compiled": numba.njit(nogil=True, cache=True)(diffuse_steps), "python"
 
 
 def serial_diffusion(z: np.ndarray, kappa: np.ndarray, steps: int, cy: float, cx: float) -> np.ndarray:
-    """The same model on the whole array: numpy, and nothing of the sharded version."""
+    """The same model on the whole array in numpy, without any of the sharded version's code."""
     z = z.copy()
     ky, kx = kappa[:-1, 1:-1] + kappa[1:, 1:-1], kappa[1:-1, :-1] + kappa[1:-1, 1:]
     for _ in range(steps):
@@ -108,7 +123,7 @@ def serial_diffusion(z: np.ndarray, kappa: np.ndarray, steps: int, cy: float, cx
 
 
 def difference(result: np.ndarray, expected: np.ndarray) -> str | None:
-    """How two arrays of float64 differ; None where they are equal bit for bit."""
+    """Description of the difference between two arrays of float64; None if they are equal bit for bit."""
     if result.shape != expected.shape or result.dtype != expected.dtype:
         return f"{result.dtype} of shape {result.shape} instead of {expected.dtype} of shape {expected.shape}"
     different = np.count_nonzero(result.view(np.uint64) != expected.view(np.uint64))
@@ -118,13 +133,15 @@ def difference(result: np.ndarray, expected: np.ndarray) -> str | None:
 
 
 def near_square(n: int) -> tuple[int, int]:
-    """The factors of n that are closest to each other, the smaller one first."""
+    """The two factors of n nearest to each other, the smaller one first."""
     rows = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0)
     return rows, n // rows
 
 
-def draw(path: Path, before: np.ndarray, after: np.ndarray, terrain: Terrain, layout, title: str, years: float) -> None:
-    """Shaded relief before and after, with the border of every shard."""
+def draw(
+    path: Path, before: np.ndarray, after: np.ndarray, terrain: Terrain, u: sg.ShardedArray, title: str, years: float
+) -> None:
+    """Draw the shaded relief before and after, with the border of every shard of ``u``."""
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.cm import ScalarMappable
@@ -145,8 +162,8 @@ def draw(path: Path, before: np.ndarray, after: np.ndarray, terrain: Terrain, la
         )  # fmt: skip
         relief = colours.to_rgba(z)[..., :3] * (0.35 + 0.65 * shade[..., None])
         ax.imshow(relief, extent=terrain.extent, aspect=terrain.dy / terrain.dx, interpolation="antialiased")
-        for device in range(layout.grid.size):
-            box = layout.core_box(layout.grid.multi_index(device))
+        for device in range(u.layout.grid.size):
+            box = u.layout.core_box(u.layout.grid.multi_index(device))
             (top, left), (bottom, right) = box.starts, box.stops
             x = [west + (east - west) * column / columns for column in (left, right)]
             y = [north - (north - south) * row / rows for row in (top, bottom)]
@@ -175,23 +192,28 @@ def positive(text: str) -> float:
     return float(text)
 
 
-def parse(arguments) -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--years", type=positive, default=2e6, help="length of the run (default: 2,000,000)")
-    length.add_argument("--steps", type=whole_number, help="length of the run in steps, of 0.9 the longest stable one")
-    parser.add_argument("--refine", type=whole_number, default=3, help="times the resolution of the data (default: 3)")
+    length.add_argument("--steps", type=whole_number, help="length of the run in steps of 0.9 the longest stable one")
+    parser.add_argument(
+        "--refine",
+        type=whole_number,
+        default=3,
+        help="factor of refinement of the data (default: 3)",
+    )
     parser.add_argument("--kappa", type=positive, default=0.02, help="diffusivity in m2 per year (default: 0.02)")
     parser.add_argument(
         "--loop", choices=LOOPS, default="compiled",
-        help="of time: one compiled function (the default), Python, or Python that overlaps halo and kernel",
+        help="the time loop: one compiled function (the default), Python, or Python that overlaps halo and kernel",
     )  # fmt: skip
     parser.add_argument("--picture", type=Path, default=Path("hillslope.png"), help="default: hillslope.png")
-    parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)
+    parser.add_argument("--no-picture", dest="picture", action="store_const", const=None, help="draw nothing")
     return parser.parse_args(arguments)
 
 
-def main(arguments=None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     grid = sg.init_grid(near_square(sg.init_grid((-1,)).size), axis_names=("y", "x"))
     every_axis = ["y", "x"]
@@ -215,7 +237,7 @@ def main(arguments=None) -> int:
     say(f"Hillslope diffusion of {DEM}: {cells}")
     say(f"  on {ranks}, a {grid.shape[0]} x {grid.shape[1]} grid; {years:,.0f} years in {steps:,} steps")
 
-    def initial(i, j):
+    def initial(i: np.ndarray, j: np.ndarray) -> np.ndarray:
         return refined(terrain.elevation, options.refine, i, j)
 
     sharding = sg.Sharding(grid, [["y"], ["x"]], blocks="balanced", halo_sizes=[1, 1, 1, 1])
@@ -224,11 +246,11 @@ def main(arguments=None) -> int:
     new = sg.zeros(shape, sharding, grid)
     new.local[...] = u.local
     flow = diffusivity(u.local, options.kappa), cy, cx
-    # The core in local indices, without the border of the domain, which stays as it is.
+    # The core in local indices, without the border of the domain, which is not changed.
     starts = tuple(max(part.start, 1) - part.start + 1 for part in u.global_slices)
     stops = tuple(min(part.stop, n - 1) - part.start + 1 for part, n in zip(u.global_slices, shape, strict=True))
 
-    def advance(u, new, n):
+    def advance(u: sg.ShardedArray, new: sg.ShardedArray, n: int) -> tuple[sg.ShardedArray, sg.ShardedArray]:
         if options.loop != "overlap":
             LOOPS[options.loop](halo, n, u.local, new.local, starts, stops, *flow)
             return (new, u) if n % 2 else (u, new)
@@ -239,8 +261,8 @@ def main(arguments=None) -> int:
 
     path = next((line.strip() for line in halo.describe().splitlines() if "messages per update" in line), "")
     say(f"  {options.loop} loop; halo: {path}")
-    advance(u, new, 1)  # loads what is compiled, or compiles it; what it computes is computed once more
-    sg.all_reduce(0, grid, every_axis)  # all start the clock together
+    advance(u, new, 1)  # loads the compiled functions, or compiles them; this step is computed again below
+    sg.all_reduce(0, grid, every_axis)  # so that all start their clocks together
     start = time.perf_counter()
     ticks = min(steps, WIDTH)
     say("  [", end="")
@@ -265,7 +287,7 @@ def main(arguments=None) -> int:
             say(f"  NOT equal to the serial result: {problem}")
         if options.picture:
             title = f"Jacksboro fault, Tennessee: {cells}; diffused on {ranks}"
-            draw(options.picture, before, result, terrain, u.layout, title, years)
+            draw(options.picture, before, result, terrain, u, title, years)
             say(f"  picture: {options.picture.resolve()}")
         equal = problem is None
     return 0 if sg.broadcast(equal, grid, every_axis, root=(0, 0)) else 1

@@ -1,4 +1,4 @@
-"""A two-layer perceptron whose weights stay where they are: activations are gathered, partial results scattered.
+"""A two-layer perceptron whose weights never move: activations are gathered, partial results reduced and scattered.
 
     mpiexec -n 2 python mpirun_examples/mlp.py
     python -m spmd_grid run -n 2 mpirun_examples/mlp.py
@@ -10,7 +10,7 @@ The 1-d weight-stationary MLP of the RFC "Sharding Framework Design for Device M
     times w2 32x8 [[0], []]                 2x4x8, a partial sum on every rank
     --reduce_scatter-->                     2x4x8 [[], [], [0]]
 
-Any number of ranks; where it does not divide 8 or 32, the last blocks are short or empty.
+Runs on any number of ranks; if it does not divide 8 or 32, the last blocks are short or empty.
 """
 
 import sys

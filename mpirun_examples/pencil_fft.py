@@ -1,9 +1,9 @@
-"""A 3-d FFT on a 2-d grid: whole lines along one dimension at a time, and an all_to_all between them.
+"""A 3-d FFT on a 2-d grid: transforms of whole lines along one dimension, with an all_to_all before the next.
 
     mpiexec -n 6 python mpirun_examples/pencil_fft.py
     python -m spmd_grid run -n 6 mpirun_examples/pencil_fft.py
 
-Any number of ranks; the extents are divided unevenly.
+Runs on any number of ranks; the blocks have different sizes.
 """
 
 import math

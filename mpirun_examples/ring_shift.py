@@ -1,9 +1,9 @@
-"""All-pairs forces on a ring: every rank keeps its particles, and copies of all others' pass by, one shift at a time.
+"""All-pairs forces on a ring: every rank keeps its particles, and copies of all others pass by, one shift at a time.
 
     mpiexec -n 4 python mpirun_examples/ring_shift.py
     python -m spmd_grid run -n 4 mpirun_examples/ring_shift.py
 
-Any number of ranks; their numbers of particles may differ, because shapes travel with the messages.
+Runs on any number of ranks; their numbers of particles may differ, because shapes travel with the messages.
 """
 
 import sys
@@ -18,7 +18,7 @@ TOLERANCE = 1e-12
 
 
 def attraction(here: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Gravity on the particles ``here`` from those ``there``, with G = 1; rows of particles are x, y, z, mass."""
+    """Gravity on the particles ``here`` from the particles ``there``, with G = 1; each row is x, y, z, mass."""
     apart = there[None, :, :3] - here[:, None, :3]
     distance = np.sqrt((apart**2).sum(axis=2) + SOFTENING**2)
     return np.einsum("ij,ijk->ik", here[:, None, 3] * there[None, :, 3] / distance**3, apart)

@@ -1,11 +1,11 @@
-# Sourced by scripts/demo and scripts/test: an environment of the checkout's own, with MPI from wheels.
+# Sourced by scripts/demo and scripts/test: virtual environments inside the checkout, with MPI from wheels.
 
 # make_environment FOLDER EXTRAS: a virtual environment in FOLDER (under the checkout) with the project installed in it
-# together with EXTRAS; made anew when the project's requirements have changed. Nothing is installed elsewhere.
+# together with EXTRAS; recreated if the project's requirements have changed. Nothing is installed elsewhere.
 make_environment() {
     local folder=$1 extras=$2 python wanted
     unset PYTHONPATH PYTHONHOME
-    unset PYTHONDONTWRITEBYTECODE # hundreds of processes would compile the package anew
+    unset PYTHONDONTWRITEBYTECODE # otherwise hundreds of processes would compile the package anew
     wanted="$(cksum setup.cfg) $extras"
     if [ -f "$folder/complete" ] && [ "$(cat "$folder/complete")" = "$wanted" ] && "$folder/bin/python" -c "import spmd_grid"; then
         return 0

@@ -1,4 +1,4 @@
-"""Compare the figures on README.md and docs/debugging.md with docs/bench_*.json, or write them anew.
+"""Check that the figures of README.md, docs/performance.md and docs/debugging.md are those of docs/bench_*.json.
 
     python scripts/readme_figures.py            # prints the differences, and exits with 1 if there are any
     python scripts/readme_figures.py --write    # writes the figures into the pages
@@ -35,7 +35,7 @@ from spmd_grid.bench.reshard.cases import ReshardCase  # noqa: E402
 from spmd_grid.bench.watch import modes as watch_modes  # noqa: E402
 from spmd_grid.bench.watch import report as watch_report  # noqa: E402
 
-PAGES = ROOT / "README.md", ROOT / "docs" / "debugging.md"
+PAGES = ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "debugging.md"
 _ENCLOSED = re.compile(
     r"(?P<begin><!-- figures: (?P<kind>\w+)(?:, (?P<phrase>[\w ]+))? -->)(?P<shown>.*?)(?P<end><!-- end -->)", re.DOTALL
 )
@@ -151,6 +151,17 @@ def _small_calls(rows: Sequence[Row[Any]]) -> str:
     return _range([row.us(OURS) - row.us(row.best()) for row in rows if row.case.n_bytes == fewest], 1)
 
 
+def _times(rows: Sequence[Row[Any]]) -> str:
+    """The least and the largest ratio of the best by hand to ours."""
+    return _range([row.over_best for row in rows], 1)
+
+
+def _large_calls(rows: Sequence[Row[Any]]) -> str:
+    """The same ratios for the rows of the most bytes."""
+    most = max(row.case.n_bytes for row in rows)
+    return _times([row for row in rows if row.case.n_bytes == most])
+
+
 def _swaps(rows: Sequence[Mapping[str, Any]]) -> str:
     return _range([row["us"] for row in rows if row["case"]["kind"] == "swap"], 0)
 
@@ -179,7 +190,7 @@ BENCHES: dict[str, Figures] = {
             ratio("ratio", lambda row: row.over_best),
             Column("which", 0, _best),
         ],
-        {"rows slower": _rows_slower},
+        {"rows slower": _rows_slower, "times": _times},
     ),
     "reshard": Figures(
         partial(reshard_report.RowFigures.from_dict, ReshardCase),
@@ -194,7 +205,7 @@ BENCHES: dict[str, Figures] = {
             *(time_of(name, partial(_best_of, name)) for name in LIBRARIES),
             time_of("memory", LIMIT),
         ],
-        {"rows slower": _rows_slower, "rows far apart": _rows_far_apart},
+        {"rows slower": _rows_slower, "rows far apart": _rows_far_apart, "times": _times},
     ),
     "ops": Figures(
         partial(ops_report.RowFigures.from_dict, OpsCase),
@@ -208,7 +219,7 @@ BENCHES: dict[str, Figures] = {
             Column("which", 0, _best),
             Column("processors", 0, lambda row: f"{row.hop_ns:.0f} ns"),
         ],
-        {"rows far apart": _rows_far_apart, "small calls": _small_calls},
+        {"rows far apart": _rows_far_apart, "small calls": _small_calls, "large calls": _large_calls},
     ),
     "plan": Figures(lambda figures: figures, "", [], {"swaps": _swaps}),
     "start": Figures(

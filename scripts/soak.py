@@ -1,21 +1,22 @@
-"""Random programs for as long as you like: every result is compared with an oracle, and memory must not grow.
+"""Run random programs for a long time: every result is compared with an oracle, and memory must not grow.
 
     mpiexec -n 4 python scripts/soak.py --minutes 20
-    python scripts/soak.py --ranks 4 --minutes 20          on simulated ranks, without MPI
+    python scripts/soak.py --ranks 4 --minutes 20          # on simulated ranks, without MPI
 
-Programs are those of tests/support/programs/generator.py: operations, messages, halos, stencils and reshardings in
-any order on grids of up to as many ranks as there are, on all paths in turn.  Prints a line per minute.  Exits with 1
-after the first failure, which is shown with its program and the options that play it again, or if memory has grown in
-the second half of the time: in the first, kernels are compiled, and what is kept fills up.
+The programs are those of tests/support/programs/generator.py: operations, messages, halos, stencils and reshardings
+in any order, on grids of at most the given number of ranks, on all paths in turn.  Prints a line per minute.  Exits
+with 1 after the first failure, which is shown with its program and the options that repeat it, or if memory has grown
+in the second half of the time: in the first half kernels are compiled and caches fill up.
 
     mpiexec -n 3 python scripts/soak.py --interrupts --programs 2000
     python scripts/soak.py --simulated 4 --interrupts --programs 100000
 
-With ``--interrupts`` one or two ranks of every program are interrupted at a random moment, by a trace function or,
-under MPI, also by a timer's signal; they catch it and go on.  What must hold all the same is said in
-tests/support/programs/interrupted.py.  Every program has a communicator of its own then.
+With ``--interrupts``, one or two ranks of every program are interrupted at a random moment, by a trace function or,
+under MPI, also by a timer's signal; they catch the exception and go on.  tests/support/programs/interrupted.py says
+what must hold all the same.  Every program then has its own communicator.
 
-For pretended nodes and the mixed path set SPMD_GRID_RANKS_PER_NODE=2; to have hangs reported, SPMD_GRID_TIMEOUT=60.
+Set SPMD_GRID_RANKS_PER_NODE=2 to simulate several nodes and test the mixed path, and SPMD_GRID_TIMEOUT=60 to have
+hangs reported.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 import numpy as np
 from support.draws import RandomDraw
 from support.programs.generator import make_program
-from support.programs.interrupted import draw_interruptions, faults_of, play_interrupted
+from support.programs.interrupted import Outcome, draw_interruptions, faults_of, play_interrupted
 from support.programs.runner import play
 from support.programs.steps import PATHS, Program
 
@@ -42,13 +43,13 @@ from spmd_grid.testing.ranks import run_on_mpi, world_size
 from spmd_grid.transport.launch import as_communicator, use_world
 
 MIB = 1 << 20
-LIMIT_SECONDS = 120  # of an interrupted program: one that takes longer hangs
-LONGEST_SECONDS = 0.02  # until a timer's signal comes
+LIMIT_SECONDS = 120  # after which an interrupted program counts as hanging
+LONGEST_SECONDS = 0.02  # until a timer's signal arrives
 COLUMNS = "  minutes   programs  operations  MiB of results  failures  own MiB  shared MiB"
 
 
 def play_named(program: Program, name: str) -> None:
-    """The program; a failure says at once which it was, as others may never hear of it."""
+    """Play the program; print its name at once if it fails, since the other ranks may never learn of it."""
     try:
         play(program)
     except BaseException:
@@ -57,17 +58,17 @@ def play_named(program: Program, name: str) -> None:
 
 
 class MpiRanks:
-    """All processes of the job; what they measure is the most of them all."""
+    """All processes of the job."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.size, self.grid = world_size(), sg.init_grid((-1,))
         self.speaks = self.grid.rank == 0
 
     def run(self, program: Program, name: str) -> None:
         run_on_mpi(program.n_ranks, play_named, program, name)
 
-    def run_interrupted(self, program: Program, seed) -> list:
-        """Plays the program on a communicator of its own; gives the outcomes of all ranks to all processes."""
+    def run_interrupted(self, program: Program, seed: tuple[int, int]) -> list[Outcome]:
+        """Play the program on a separate communicator; returns the outcomes of all ranks on all processes."""
         from mpi4py import MPI
 
         interruptions = draw_interruptions(seed, program, LONGEST_SECONDS)
@@ -85,24 +86,25 @@ class MpiRanks:
         return outcomes[: program.n_ranks]
 
     def most(self, *figures: float) -> list[float]:
+        """The largest of each figure over all processes."""
         return sg.all_reduce(np.array(figures), self.grid, [0], "max").tolist()
 
 
 class SimulatedRanks:
-    """Threads of this process."""
+    """Simulated ranks: threads of this process."""
 
     speaks = True
 
-    def __init__(self, size: int):
+    def __init__(self, size: int) -> None:
         self.size = size
 
     def run(self, program: Program, name: str) -> None:
         sg.run_spmd(play_named, program, name, ranks=program.n_ranks)
 
-    def run_interrupted(self, program: Program, seed) -> list:
-        """As on MPI; every other program runs in an order that is drawn as well, one rank at a time."""
+    def run_interrupted(self, program: Program, seed: tuple[int, int]) -> list[Outcome]:
+        """Play the program; every other one under a seed, one rank at a time.  Returns the outcomes of all ranks."""
         interruptions, order = draw_interruptions(seed, program), seed[1] if seed[1] % 2 else None
-        # No ``timeout``: the watch of that looks at frames of other threads, which Python 3.11 confuses with tracing.
+        # No ``timeout``: its watch reads frames of other threads, which in Python 3.11 interferes with tracing.
         faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True)
         outcomes = sg.run_spmd(play_interrupted, program, interruptions, ranks=program.n_ranks, seed=order)
         faulthandler.cancel_dump_traceback_later()
@@ -113,50 +115,50 @@ class SimulatedRanks:
 
 
 def resident_mib() -> tuple[float, float]:
-    """This process's own memory, and what it has touched of memory shared with others: the arena."""
+    """MiB of this process's own memory, and of the shared memory, the arena, that it has touched."""
     found = {"RssAnon": 0.0, "RssShmem": 0.0}
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             name, _, rest = line.partition(":")
             if name in found:
                 found[name] = int(rest.split()[0]) / 1024
-    except OSError:  # not Linux: nothing is watched
+    except OSError:  # not Linux: memory is not watched
         pass
     return found["RssAnon"], found["RssShmem"]
 
 
 class Soak:
-    """Counts of what has been played."""
+    """A run of random programs, with its counts."""
 
-    def __init__(self, ranks, options):
+    def __init__(self, ranks: MpiRanks | SimulatedRanks, options: argparse.Namespace) -> None:
         self.ranks, self.options = ranks, options
         self.n_programs = self.n_steps = self.n_bytes = self.n_failures = 0
         self.began = time.perf_counter()
-        self.first: list[float] | None = None  # memory after the first half
+        self.memory_at_half: list[float] | None = None
         self.ends: Counter[str] = Counter()  # of interrupted programs
 
-    def say(self, *words) -> None:
+    def say(self, *parts: object) -> None:
         if self.ranks.speaks:
-            print(*words, flush=True)
+            print(*parts, flush=True)
 
-    def go(self) -> bool:
-        """Plays until the time is up; whether all went well, alike on all processes."""
-        options, wanted = self.options, 60 * self.options.minutes
+    def run(self) -> bool:
+        """Play programs until the time is up; returns whether all went well, the same on all processes."""
+        options, limit = self.options, 60 * self.options.minutes
         paths = options.paths or PATHS
         self.say(f"seed {options.seed}, {self.ranks.size} ranks, paths {', '.join(paths)}\n{COLUMNS}")
-        spoken = elapsed = 0.0
+        reported = elapsed = 0.0
         number = options.first
-        while elapsed < wanted and number - options.first < (options.programs or sys.maxsize):
+        while elapsed < limit and number - options.first < (options.programs or sys.maxsize):
             if not self._play(number, paths):
                 self.n_failures += 1
                 if not options.keep_going:
                     return False
             number += 1
             elapsed, *memory = self.ranks.most(time.perf_counter() - self.began, *resident_mib())
-            if self.first is None and elapsed >= wanted / 2:
-                self.first = memory
-            if elapsed >= spoken + 60:
-                spoken = elapsed
+            if self.memory_at_half is None and elapsed >= limit / 2:
+                self.memory_at_half = memory
+            if elapsed >= reported + 60:
+                reported = elapsed
                 self._report(elapsed, memory)
         _, *memory = self.ranks.most(0.0, *resident_mib())
         self._report(elapsed, memory)
@@ -185,17 +187,17 @@ class Soak:
         self.n_bytes += program.n_bytes
         return True
 
-    def _judge(self, outcomes: list) -> None:
-        """Counts what became of an interrupted program; raises where it is not as promised."""
+    def _judge(self, outcomes: list[Outcome]) -> None:
+        """Count the outcomes of an interrupted program; raises AssertionError if they break a promise."""
         faults = faults_of(outcomes, self.options.ranks is None)
         if faults:
-            places = [outcome.place for outcome in outcomes]
-            raise AssertionError("\n".join([f"interrupted at {places}", *faults]))
+            where = [outcome.place for outcome in outcomes]
+            raise AssertionError("\n".join([f"interrupted at {where}", *faults]))
         self.ends["interrupted"] += any(outcome.place for outcome in outcomes)
         self.ends["cut off"] += any(outcome.texts for outcome in outcomes)
-        self.ends["told by one error"] += any(outcome.errors for outcome in outcomes)
+        self.ends["reported by one error"] += any(outcome.errors for outcome in outcomes)
         self.ends["with operations called again"] += any(outcome.again for outcome in outcomes)
-        self.ends["with results made up for"] += any(outcome.made_up for outcome in outcomes)
+        self.ends["with results replaced"] += any(outcome.made_up for outcome in outcomes)
 
     def _report(self, elapsed: float, memory: list[float]) -> None:
         own, shared = memory
@@ -207,7 +209,7 @@ class Soak:
             self.say("          programs " + ", ".join(f"{how}: {count}" for how, count in self.ends.items()))
 
     def _is_steady(self, memory: list[float]) -> bool:
-        grown = [now - then for now, then in zip(memory, self.first or memory, strict=True)]
+        grown = [now - then for now, then in zip(memory, self.memory_at_half or memory, strict=True)]
         self.say(f"memory since half time: own {grown[0]:+.1f} MiB, shared {grown[1]:+.1f} MiB")
         if max(grown) <= self.options.growth:
             return True
@@ -217,24 +219,24 @@ class Soak:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=20.0, help="how long (20)")
-    parser.add_argument("--seed", type=int, default=0, help="of the programs (0)")
+    parser.add_argument("--minutes", type=float, default=20.0, help="length of the run (20)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the programs (0)")
     parser.add_argument("--ranks", "--simulated", type=int, help="simulated ranks (the processes of mpiexec)")
-    parser.add_argument("--steps", type=int, help="most steps of a program (24; with --interrupts 6)")
-    parser.add_argument("--paths", nargs="+", choices=PATHS, help="only these")
-    parser.add_argument("--first", type=int, default=0, metavar="K", help="begin with the program of this number (0)")
-    parser.add_argument("--programs", type=int, metavar="N", help="end after N programs")
-    parser.add_argument("--growth", type=float, default=64.0, metavar="MIB", help="of memory that passes (64)")
-    parser.add_argument("--keep-going", action="store_true", help="go on after failures")
-    parser.add_argument("--interrupts", action="store_true", help="exceptions at random moments; short programs")
+    parser.add_argument("--steps", type=int, help="steps of a program, at most (24; with --interrupts 6)")
+    parser.add_argument("--paths", nargs="+", choices=PATHS, help="only these paths")
+    parser.add_argument("--first", type=int, default=0, metavar="K", help="number of the first program (0)")
+    parser.add_argument("--programs", type=int, metavar="N", help="number of programs (default: until the time is up)")
+    parser.add_argument("--growth", type=float, default=64.0, metavar="MIB", help="allowed growth of memory (64)")
+    parser.add_argument("--keep-going", action="store_true", help="continue after failures")
+    parser.add_argument("--interrupts", action="store_true", help="raise exceptions at random moments")
     options = parser.parse_args()
     if options.steps is None:
         options.steps = 6 if options.interrupts else 24
     ranks = MpiRanks() if options.ranks is None else SimulatedRanks(options.ranks)
     soak = Soak(ranks, options)
-    sane = soak.go()
-    soak.say("all programs gave what they must, memory is steady" if sane else "FAILED")
-    sys.exit(not sane)
+    passed = soak.run()
+    soak.say("all results are right, memory is steady" if passed else "FAILED")
+    sys.exit(not passed)
 
 
 if __name__ == "__main__":

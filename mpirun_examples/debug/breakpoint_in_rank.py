@@ -1,8 +1,8 @@
-"""A breakpoint in one rank: the others wait meanwhile.
+"""A breakpoint in one rank, while the others wait.
 
     python -m spmd_grid run -n 4 --seed 0 mpirun_examples/debug/breakpoint_in_rank.py
 
-At the prompt, ``p name`` shows a variable of this rank, ``c`` goes on.
+At the prompt, ``p name`` shows a variable of this rank, ``c`` continues.
 """
 
 import numpy as np

@@ -1,20 +1,21 @@
-"""A time limit whose handler raises: one rank leaves an operation in the middle, and goes on.
+"""A time limit whose signal handler raises: one rank leaves an operation in the middle, and goes on.
 
     mpiexec -n 2 python mpirun_examples/debug/cut_off_time_limit.py
 
-With plain MPI the rank that caught the exception is one step behind from then on, and takes the other's old numbers
-for new ones.  Here every later operation says which one was cut off, on all ranks.
+With plain MPI the rank that caught the exception is one step behind from then on, and mistakes old numbers of the other
+for new ones.  Here every later operation reports, on all ranks, which operation was cut off.
 """
 
 import signal
 import time
+from types import FrameType
 
 import numpy as np
 
 import spmd_grid as sg
 
 
-def stop(number, frame):
+def stop(number: int, frame: FrameType | None) -> None:
     raise TimeoutError
 
 

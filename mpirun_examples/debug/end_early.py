@@ -3,8 +3,8 @@
     mpiexec -n 4 python mpirun_examples/debug/end_early.py
     python -m spmd_grid run -n 4 mpirun_examples/debug/end_early.py
 
-How often each rank took part in what is compared when a rank ends, so the report needs no time limit.  The cure here:
-``continue`` for a rank without work, or a share of nothing.
+When a rank ends, the numbers of operations that all ranks have begun are compared, so the report needs no time limit.
+The remedy: a rank without work takes part with an empty contribution.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""A program to be interrupted: Ctrl-C ends all ranks, wherever they wait, with one line.
+"""A program to interrupt: Ctrl-C ends all ranks, wherever they wait, with one line.
 
     timeout -s INT 3 mpiexec -n 4 python mpirun_examples/debug/end_interrupted.py
 
-``timeout`` does here what the key does in a terminal.  The exit code is 130, where the launcher passes it on.
+``timeout`` sends the signal that Ctrl-C sends in a terminal.  The exit code is 130, if the launcher passes it on.
 """
 
 import time
@@ -15,7 +15,7 @@ def main() -> None:
     while True:
         if grid.rank == 0:
             time.sleep(60.0)  # a long computation
-        sg.all_reduce(1, grid, ["x"], "sum")  # the others wait for it
+        sg.all_reduce(1, grid, ["x"], "sum")  # the other ranks wait for it
 
 
 if __name__ == "__main__":

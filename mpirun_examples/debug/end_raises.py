@@ -1,4 +1,4 @@
-"""An end: one rank raises an exception that nobody catches, while the others wait for it.
+"""One rank raises an exception that the program does not catch, while the others wait for it.
 
 mpiexec -n 4 python mpirun_examples/debug/end_raises.py
 """

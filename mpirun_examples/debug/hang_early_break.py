@@ -1,10 +1,10 @@
-"""A hang with a cause: every row of devices stops when *it* has converged, but halos are exchanged between rows.
+"""A hang: each row of devices stops once it has converged itself, but halos are exchanged between rows.
 
     SPMD_GRID_TIMEOUT=2 mpiexec -n 4 python mpirun_examples/debug/hang_early_break.py
 
-One row converges first, leaves the loop and waits for everybody in the final sum; the other waits for its halo.  No
+One row converges first, leaves the loop and waits for all ranks in the final sum; the other waits for its halo.  No
 two processes are in different operations of one *group*, so there is no mismatch to report: the report of the hang
-shows both places.  The cure is to reduce the residual over both axes.
+shows both call sites.  The remedy is to reduce the residual over both axes.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""A hang with a cause: on one rank a loop never ends, since its data hold a NaN; the others wait for it.
+"""A hang: on one rank a loop never ends, because its data contain a NaN; the others wait for it.
 
     SPMD_GRID_TIMEOUT=2 mpiexec -n 3 python mpirun_examples/debug/hang_endless.py
     SPMD_GRID_TIMEOUT=2 python -m spmd_grid run -n 3 mpirun_examples/debug/hang_endless.py
 
-The report names the line at which the rank computes.
+The report names the line that the rank is computing.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ import spmd_grid as sg
 
 
 def square_root(x: float) -> float:
-    """Newton's method."""
+    """Square root by Newton's method."""
     guess = x
     while not abs(guess * guess - x) < 1e-12:  # never true of NaN
         guess = 0.5 * (guess + x / guess)

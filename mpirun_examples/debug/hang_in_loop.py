@@ -1,19 +1,20 @@
-"""A hang with a cause: in a compiled loop, one rank makes a step less than its neighbours.
+"""A hang: in a compiled loop, one rank makes one step fewer than its neighbours.
 
     SPMD_GRID_TIMEOUT=2 mpiexec -n 3 python mpirun_examples/debug/hang_in_loop.py
     python -m spmd_grid run -n 3 mpirun_examples/debug/hang_in_loop.py
 
-Compiled loops have no lines of Python to show: the plan stands for the place, with the line that made it, and the line
-that called the loop.  Simulated ranks see at once that nobody can go on.
+Compiled loops have no Python lines to show: the report names the plan, with the line that made it, and the line that
+called the loop.  On simulated ranks the deadlock is detected at once.
 """
 
 import numba
+import numpy as np
 
 import spmd_grid as sg
 
 
 @numba.njit(nogil=True)
-def smooth(halo, u, new, steps):
+def smooth(halo: sg.HaloExchange, u: np.ndarray, new: np.ndarray, steps: int) -> None:
     for _ in range(steps):
         halo.update(u)
         for i in range(1, u.size - 1):

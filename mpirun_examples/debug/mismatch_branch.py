@@ -1,9 +1,9 @@
-"""A mismatch: a branch that only some ranks take has an operation in it, so the others meet it with their next one.
+"""A mismatch: some ranks take a branch with an operation in it, while the others are in their next operation.
 
     mpiexec -n 4 python mpirun_examples/debug/mismatch_branch.py
     python -m spmd_grid run -n 4 mpirun_examples/debug/mismatch_branch.py
 
-Plain MPI matches the two in silence, and hangs or mixes up the data.
+Plain MPI matches the two silently, and hangs or mixes up the data.
 """
 
 import numpy as np

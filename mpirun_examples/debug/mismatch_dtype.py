@@ -2,8 +2,8 @@
 
     mpiexec -n 4 python mpirun_examples/debug/mismatch_dtype.py
 
-Plain MPI adds the bytes of one dtype to those of another.  The error is the same on all ranks, names the one that
-differs, and leaves ``total`` as it was: a program may catch it and go on.
+Plain MPI adds the bytes of one dtype to those of another.  Here the error is the same on all ranks, names the rank that
+differs, and leaves ``total`` unchanged: a program may catch it and go on.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
     SPMD_GRID_CHECK=1 mpiexec -n 2 python mpirun_examples/debug/mismatch_recv.py
 
 Plain MPI fills the array with halves of numbers.  Here shape and dtype travel with the message, so the receiver always
-notices; in checking mode the sender's own call and line travel too.
+detects the mismatch; in checking mode the sender's call and line travel with it, too.
 """
 
 import numpy as np

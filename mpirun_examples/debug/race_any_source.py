@@ -1,8 +1,8 @@
-"""A race: what rank 0 computes depends on the order in which the messages come.
+"""A race: the result on rank 0 depends on the order in which messages arrive.
 
     python -m spmd_grid run -n 4 --seeds 20 mpirun_examples/debug/race_any_source.py
 
-``recv`` without a source takes the message of any sender, and the fold below is not commutative.  The cure: receive
+``recv`` without a source takes a message from any sender, and the fold below is not commutative.  The remedy: receive
 from one rank after the other, or let ``all_reduce`` fold in the order of the group.
 """
 

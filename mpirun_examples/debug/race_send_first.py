@@ -1,10 +1,10 @@
-"""A deadlock in some runs only: all ranks send around a ring before any of them receives.
+"""A deadlock in some runs: all ranks send around a ring before any of them receives.
 
     python -m spmd_grid run -n 4 --seeds 20 mpirun_examples/debug/race_send_first.py
 
-It goes well as long as messages are kept for a receiver that has not asked for them, as MPI libraries do with small
-ones; large ones keep their sender waiting, and then all wait for all.  The cure: ``send.start``, ``recv``, and then
-``wait()``; or ``shift``.
+It works as long as messages are buffered until their receiver asks for them, as MPI libraries do with small messages;
+the sender of a large message waits for its receiver, and then all ranks wait for each other.  The remedy:
+``send.start``, ``recv``, and then ``wait()``; or ``shift``.
 """
 
 import numpy as np

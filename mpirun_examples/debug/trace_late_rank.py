@@ -1,11 +1,11 @@
-"""A program to be traced: one rank has more to compute, and the others wait for it.
+"""A program to trace: one rank has more to compute, and the others wait for it.
 
     SPMD_GRID_TRACE=trace mpiexec -n 4 python mpirun_examples/debug/trace_late_rank.py
     python -m spmd_grid run -n 4 --trace trace mpirun_examples/debug/trace_late_rank.py
     python -m spmd_grid trace trace
 
-The summary names rank 1 as the one that is longest between operations, and the others' part of waiting.
-https://ui.perfetto.dev shows trace/trace.json on a time line, and trace/matrix.svg who sends how much to whom.
+The summary shows that rank 1 is longest between operations, and how long the others wait.  https://ui.perfetto.dev
+shows trace/trace.json on a time line; trace/matrix.svg shows the bytes sent from rank to rank.
 """
 
 import time
@@ -26,7 +26,7 @@ def main() -> None:
     for _ in range(STEPS):
         halo.update(field)
         field.core[...] += 0.1 * (field.local[:-2] - 2 * field.local[1:-1] + field.local[2:])
-        time.sleep(0.005 if grid.rank == 1 else 0.002)  # what else there is to compute
+        time.sleep(0.005 if grid.rank == 1 else 0.002)  # other computations
     total = sg.all_reduce(np.array([abs(field.core).sum()]), grid, ["y"], "sum")
     rows = field.reshard(sg.Sharding(grid, [[], ["y"]]))
     if grid.rank == 0:

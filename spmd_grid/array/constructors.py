@@ -77,7 +77,7 @@ def full(
 
 
 def from_global(array: ArrayLike, sharding: Sharding, grid: ProcessGrid, *, name: str | None = None) -> ShardedArray:
-    """A sharded array with the values of ``array``, which every process passes alike; copies.
+    """A sharded array with the values of ``array``, which must be the same on every process; copies.
 
     Collective over the grid (shape and dtype are compared, no data moves).  The global shape is that of ``array``.
     Halo cells in the domain are filled, those outside are 0.  Along partial axes the first device holds the value, the

@@ -135,7 +135,7 @@ class ShardedArray(ComputingArray):
 
     @property
     def sharding(self) -> Sharding:
-        """How the global array is spread."""
+        """The sharding: the grid axes that split each dimension."""
         return self._layout.sharding
 
     @property

@@ -106,7 +106,7 @@ def _of_process(plan: Plan, process: int, limit: int) -> Iterator[str]:
     device = plan.target.grid.device_of_process(process)
     if device is not None:
         yield f"  needs at most {bytes_text(plan.peak_bytes(plan.target.grid.multi_index(device)))}"
-    for n, (step, move) in enumerate(zip(plan.parts, plan.moves, strict=True), 1):
+    for n, (step, move) in enumerate(zip(plan.run_steps, plan.moves, strict=True), 1):
         yield step_title(n, step)
         size = move.itemsize
         source, target = (layout.grid.device_of_process(process) for layout in (move.source, move.target))

@@ -54,7 +54,7 @@ def _show(options: argparse.Namespace) -> str:
         return _written(options, layout_svg(source)) if options.svg else f"{source}\n\n{_drawn(options, source)}"
     target, dtype = target_layout(options), dtype_of(options)
     plan = plan_reshard(source.sharding, target.sharding, source.global_shape, dtype, options.strategy)
-    titles = [step_title(n, step) for n, step in enumerate(plan.parts, 1)] or ["nothing to do"]
+    titles = [step_title(n, step) for n, step in enumerate(plan.run_steps, 1)] or ["nothing to do"]
     moves = plan.moves or (Redistribution(source, target, dtype.itemsize),)
     if options.svg:
         return _written(options, exchanges_svg(moves, titles))

@@ -1,10 +1,10 @@
-"""Which way bytes go, and how to force it.
+"""The paths by which bytes move, and how to force one.
 
 ``auto``: *direct* where the members can read one another's arrays, else *inline* (small arrays inside the frames that
 open an operation) and *message* for the rest; *mixed* where some members are on one node: these read one another's
 arrays, while messages go to the others.  ``SPMD_GRID_PATH`` or `forced_path` force one; a forced *direct* falls
-back to *message* where memory is not shared.  Halos know two ways of being *direct*, *read* and *staged*, and two ways
-of making messages, *packed* and *straight*; other operations take these for what they are.
+back to *message* where memory is not shared.  Halos have two kinds of *direct*, *read* and *staged*, and two kinds of
+*message*, *packed* and *straight*; other operations treat these as *direct* and *message*.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ __all__ = [
 ]
 
 AUTO, DIRECT, MIXED, INLINE, MESSAGE = "auto", "direct", "mixed", "inline", "message"
-READ, STAGED = "read", "staged"  # ways of being direct
-PACKED, STRAIGHT = "packed", "straight"  # ways of messages
+READ, STAGED = "read", "staged"  # kinds of direct
+PACKED, STRAIGHT = "packed", "straight"  # kinds of message
 _NAMES = (AUTO, DIRECT, MIXED, INLINE, MESSAGE, READ, STAGED, PACKED, STRAIGHT)
 _MEANING = {READ: DIRECT, STAGED: DIRECT, PACKED: MESSAGE, STRAIGHT: MESSAGE}
 
 
 def checked_path(name: str, where: str) -> str:
+    """The path ``name``, which is an argument or variable that users know as ``where``.  Raises TransportError."""
     if not isinstance(name, str) or name not in _NAMES:
         raise TransportError(f"{where} is {name!r}; it must be one of {', '.join(_NAMES)}")
     return _NAMES[_NAMES.index(name)]  # paths are compared by identity, and an environment's string is another object
@@ -74,7 +75,7 @@ def forced_path(name: str) -> Iterator[None]:
 
 
 def path_for(comm: Communicator, name: str) -> str:
-    """The path that a group takes where ``name`` is chosen, small arrays aside.  Local, alike on all members."""
+    """The path of a group for which ``name`` is chosen, small arrays aside.  Local; the same on all members."""
     name = _MEANING.get(name, name)
     if name in (AUTO, MIXED):
         return DIRECT if comm.shares_memory else MIXED

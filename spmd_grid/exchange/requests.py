@@ -1,4 +1,4 @@
-"""Started operations: iterators that yield the requests they wait for, and who moves them on.
+"""Started operations: iterators that yield the requests they wait for.
 
 A process that waits for one started operation moves all of them, so the order of the ``wait`` calls may differ
 between processes.
@@ -6,15 +6,18 @@ between processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any, TypeAlias
 
 from spmd_grid.errors import DeadlockError, RequestError, SpmdError
-from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.communicator import Activity, Communicator, Process
 
-__all__ = ["Request", "drive"]
+__all__ = ["Request", "Steps", "drive"]
+
+Steps: TypeAlias = Iterator[list[Any]]  # most often a generator, whose value is the result of the operation
 
 
-def drive(comm: Communicator, steps: Iterator[list]):
+def drive(comm: Communicator, steps: Steps) -> Any:
     """Runs ``steps`` to the end, waiting where they wait; their result."""
     while True:
         try:
@@ -25,9 +28,9 @@ def drive(comm: Communicator, steps: Iterator[list]):
 
 
 class _Wait:
-    """The wait for a started operation, in words."""
+    """The wait for a started operation, as reports describe it."""
 
-    def __init__(self, activity):
+    def __init__(self, activity: Activity | None):
         self._activity = activity
 
     def describe(self) -> str:
@@ -42,25 +45,32 @@ class Request:
 
     __slots__ = ("_activity", "_comm", "_done", "_error", "_result", "_steps", "_taken", "requests")
 
-    def __init__(self, comm: Communicator, steps: Iterator[list], activity=None):
-        self.requests: list = []
+    def __init__(self, comm: Communicator, steps: Steps, activity: Activity | None = None):
+        self.requests: list[Any] = []
         self._comm = comm
-        self._steps = steps
+        self._steps: Steps | None = steps
         self._activity = activity
         self._done = self._taken = False
-        self._result = self._error = None
+        self._result: Any = None
+        self._error: BaseException | None = None
         self._step()
         if not self._done:
             comm.process.pending.append(self)
             comm.process.progress()
 
     @classmethod
-    def completed(cls, result) -> Request:
-        """A request of an operation that needs nobody else.  Local."""
+    def completed(cls, result: Any) -> Request:
+        """A request of an operation that has ended, since it needs no other process.  Local."""
         request = cls.__new__(cls)
-        request.requests, request._comm, request._activity = [], None, None
+        request.requests, request._activity = [], None
+        request._steps = None
         request._done, request._taken, request._result, request._error = True, False, result, None
         return request
+
+    @property
+    def process(self) -> Process:
+        """The process that has started it.  Local."""
+        return self._comm.process
 
     def advance(self) -> None:
         """Goes on as far as possible without waiting.  Local."""
@@ -70,7 +80,7 @@ class Request:
     def _step(self) -> None:
         gate = self._comm.process.gate
         try:
-            self.requests = next(self._steps)
+            self.requests = next(self._steps)  # type: ignore[arg-type]  # no step follows `completed`
         except StopIteration as end:
             self._end(end.value, None)
         except SpmdError as error:
@@ -83,7 +93,7 @@ class Request:
                 raise
             self._end(None, error)
 
-    def _end(self, result, error) -> None:
+    def _end(self, result: Any, error: BaseException | None) -> None:
         self._done, self._result, self._error = True, result, error
         self.requests = []
         if self in self._comm.process.pending:
@@ -91,7 +101,7 @@ class Request:
 
     @property
     def _name(self) -> str:
-        """The operation in words."""
+        """The operation, as errors describe it."""
         return "a started operation" if self._activity is None else self._activity.describe()
 
     @property
@@ -106,16 +116,16 @@ class Request:
         if not self._done:
             self._comm.give_way()
 
-    def wait(self):
+    def wait(self) -> Any:
         """Waits for the end; the result of the operation, or its error.  Collective, as the operation is."""
         if self._taken:
             raise RequestError("wait() on a request whose result has been taken; a request is waited for once")
-        if self._comm is None:
+        if self._steps is None:
             self._taken = True
             return self._result
         return self._comm.process.gate.run(_Wait(self._activity), self._take)
 
-    def _take(self):
+    def _take(self) -> Any:
         self._finish()
         self._taken = True
         if self._error is not None:
@@ -129,12 +139,14 @@ class Request:
             return
         recorder = self._comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(_Wait(self._activity), None, self._finish)
+            recorder.run(_Wait(self._activity), None, self._finish)
+            return
         while not self._done:
             self._comm.process.activity = self._activity
             try:
                 self._comm.wait_all(self.requests)
-            except DeadlockError as error:  # nobody will end it
-                self._steps.close()
+            except DeadlockError as error:  # no process will end it
+                if isinstance(self._steps, Generator):
+                    self._steps.close()
                 self._end(None, error)
             self._comm.process.progress()  # of which this is one; another thread may be moving it

@@ -29,7 +29,7 @@ __all__ = [
     "block_starts",
     "check_offsets",
     "check_policy",
-    "meeting_parts",
+    "overlapping_parts",
     "part_interval",
 ]
 
@@ -151,12 +151,12 @@ def check_offsets(offsets: object, sizes: Sequence[int], what: str = "sharded_di
     return checked
 
 
-def meeting_parts(extent: int, parts: int, low: int, high: int, blocks: str = "ceil") -> range:
+def overlapping_parts(extent: int, parts: int, low: int, high: int, blocks: str = "ceil") -> range:
     """The parts that overlap cells ``[low, high)`` when a single axis cuts ``extent`` cells; none of them is empty.
 
     Local.  Closed form.  ``0 <= low < high <= extent``.
 
-    >>> meeting_parts(7, 3, 2, 5), meeting_parts(7, 3, 2, 5, "balanced")
+    >>> overlapping_parts(7, 3, 2, 5), overlapping_parts(7, 3, 2, 5, "balanced")
     (range(0, 2), range(0, 2))
     """
     return range(_part_of(extent, parts, low, blocks), _part_of(extent, parts, high - 1, blocks) + 1)

@@ -143,7 +143,7 @@ class ProcessGrid:
         return ProcessGrid(grid, self._world)
 
     def check_same_program(self, other: object, operation: str) -> ProcessGrid:
-        """``other`` itself, if it is a grid over the same processes, numbered alike.  Local.  Raises GridError."""
+        """``other`` itself, if it is a grid over the same processes in the same order.  Local.  Raises GridError."""
         if not isinstance(other, ProcessGrid):
             raise GridError(f"{operation}: grid is {other!r}; it must be a grid bound to processes")
         if other._world is not self._world:

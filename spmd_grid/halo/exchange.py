@@ -8,13 +8,13 @@ from typing import Any
 
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.halo.agreement import Specification, group_axes
-from spmd_grid.halo.describe import describe
-from spmd_grid.halo.field_checks import Field
 from spmd_grid.halo.geometry.boundary import BoundaryLike, PeriodicLike
 from spmd_grid.halo.loop_entry import LoopEntry
-from spmd_grid.halo.plan import HaloPlan
-from spmd_grid.halo.watched import make_plan
+from spmd_grid.halo.plan.agreement import Specification, group_axes
+from spmd_grid.halo.plan.describe import describe
+from spmd_grid.halo.plan.field_checks import Field
+from spmd_grid.halo.plan.halo_plan import HaloPlan
+from spmd_grid.halo.plan.watched import make_plan
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["HaloExchange", "plan_of"]
@@ -28,15 +28,15 @@ class HaloExchange:
     ``sharding`` carries the halo sizes, ``global_shape`` the extents.  ``dtype``: one for all ``n_fields``, or a list
     with one per field.  ``periodic``: one bool, or one per tensor dimension.  ``corners``: False leaves out the cells
     that lie in the halo of several dimensions.  ``boundary``: what cells outside the domain get in dimensions that
-    are not periodic: ``"leave"``, ``"edge"``, ``"reflect"`` or ``"mirror"``, ``"symmetric"`` (numpy.pad's words), a
-    number, or a function ``f(local, outside)`` that sets ``local[outside]``, called when all other cells are there;
+    are not periodic: ``"leave"``, ``"edge"``, ``"reflect"`` or ``"mirror"``, ``"symmetric"`` (as in numpy.pad), a
+    number, or a function ``f(local, outside)`` that sets ``local[outside]``, called when all other cells are set;
     one for all sides, or a list with an entry per tensor dimension: one, or a (low, high) pair.
 
     ``path``: ``"direct"``, memory that the processes of a node share (``"read"`` out of the neighbour's array, or
     ``"staged"`` by the neighbour), or ``"message"`` (``"packed"``, or ``"straight"`` from the arrays by MPI's
-    datatypes).  By default what `forced_path` or ``SPMD_GRID_PATH`` say, else memory where there is any.  What is
-    left open is tried out when the plan is made, if every process has a core; `describe` says what came of it.
-    ``name``: how reports call the plan.
+    datatypes).  By default the path of `forced_path` or ``SPMD_GRID_PATH``, else memory where it is shared.  What the
+    path leaves open is tried out when the plan is made, if every process has a core; `describe` shows the result.
+    ``name``: the name of the plan in reports.
 
     Cells outside the domain stay untouched unless ``boundary`` says otherwise.  Blocks may be uneven, empty, or
     thinner than a halo.  Raises `MismatchError` where processes make different plans, `ShardingError`, `ShapeError`,
@@ -84,18 +84,19 @@ class HaloExchange:
         self.pattern, self.layout, self.dtypes, self.trial = plan.pattern, plan.layout, plan.dtypes, plan.trial
 
     def update(self, *fields: Field, only_dirty: bool = False) -> None:
-        """Refreshes the halos of ``fields``: as many as the plan says, each a `ShardedArray` or a local array.
+        """Refreshes the halos of ``fields``: ``n_fields`` of them, each a `ShardedArray` or a local array.
 
         Collective over the axes that split.  Returns when the arrays may be written again.
 
-        ``only_dirty``: leaves out what neighbours have got by an earlier update with ``only_dirty`` of this plan, and
-        said so, since `ShardedArray.mark_dirty` was called last.  They say so when they come to the next update, so
-        the second one after a change is the last that sends it.  Nobody else may have written the halo meanwhile.
+        ``only_dirty``: leaves out fields that neighbours have received in an earlier update with ``only_dirty`` of
+        this plan, and acknowledged, since the last call of `ShardedArray.mark_dirty`.  They acknowledge an update when
+        they begin the next one, so the second update after a change is the last that sends it.  The program must not
+        have written the halo meanwhile.
 
         Callable in numba's compiled code, on C-contiguous local arrays, unless ``boundary`` has functions; there its
         errors cannot be caught, only passed on to the caller of the compiled function.
 
-        Raises `ShapeError`, `DTypeError` and `OutputError` where a field will not do, the same on this process and on
+        Raises `ShapeError`, `DTypeError` and `OutputError` where a field is invalid, the same on this process and on
         all that wait for it; `RequestError` while an update is under way or after ``close``.
         """
         try:
@@ -110,7 +111,7 @@ class HaloExchange:
             raise
 
     def start(self, *fields: Field) -> None:
-        """Begins an update, which ``wait()`` ends; until then nobody may write the fields.
+        """Begins an update, which ``wait()`` ends; until then the fields must not be written.
 
         Collective as `update`, and raises as it does.  Several exchanges may be under way, one of each plan.
         """
@@ -121,24 +122,24 @@ class HaloExchange:
         self._gate.run("HaloExchange.wait", self._plan.end_update)
 
     def poke(self) -> bool:
-        """Lets an update that is under way go on; whether ``wait()`` would return at once.  Local.
+        """Advances an update that is under way; whether ``wait()`` would return at once.  Local.
 
-        To be called between pieces of work: messages move only while somebody looks after them.
+        Call it between pieces of work: messages advance only during calls like this one.
         """
         return self._gate.run("HaloExchange.poke", self._plan.poke)
 
     def accumulate(self, *fields: Field) -> None:
         """Adds all halo cells to the cells they are copies of, and sets them to 0: the adjoint of `update`.
 
-        Collective over the axes that split.  With ``boundary`` rules that copy, the cells they lead to get theirs;
-        cells outside the domain that no rule copies stay untouched.  What comes from several devices is added in the
-        order of their places, so all runs give the same bits.  Raises as `update`, and `DTypeError` for what cannot
-        be added.
+        Collective over the axes that split.  Cells that ``boundary`` rules copied are added to their
+        sources; cells outside the domain that no rule copies stay untouched.  Cells of several devices are added in
+        the order of the group's members, so all runs give the same bits.  Raises as `update`, and `DTypeError` for
+        dtypes that cannot be added.
         """
         self._gate.run("HaloExchange.accumulate", self._plan.accumulate, fields)
 
     def describe(self) -> str:
-        """The plan in words, as this process sees it: neighbours, boxes, bytes, and the way they go.  Local."""
+        """Text about this process's part of the plan: neighbours, boxes, bytes, and how they travel.  Local."""
         return describe(self._plan)
 
     @property
@@ -147,13 +148,13 @@ class HaloExchange:
         return self._plan.channels.coords
 
     def label(self, member: int) -> str:
-        """``rank 3 (1, 0)``: a member of the group in the words of the user.  Local."""
+        """A member of the group as users know it: ``rank 3 (1, 0)``.  Local."""
         return self._plan.channels.label(member)
 
     def close(self) -> None:
-        """Gives back what the plan holds.  Local; may be called again.  Refused while an update is under way."""
+        """Frees the memory of the plan.  Local; may be called again.  Refused while an update is under way."""
         self._plan.close()
-        self._state = 0  # compiled code, too, sees that it has been closed
+        self._state = 0  # by which compiled code sees that it has been closed
 
     def __enter__(self) -> HaloExchange:
         return self

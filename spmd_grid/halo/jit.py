@@ -1,14 +1,15 @@
-"""What numba must know so that compiled code can take a `HaloExchange` and call its ``update``.
+"""numba's support for `HaloExchange`: compiled code can take one as an argument and call its ``update``.
 
-To compiled code the object is the address of its state.  ``update`` checks the arrays it is given, writes where they
-lie into the state's own call, and runs the compiled course by its address: a program that uses it compiles no
+In compiled code the object is the address of its state.  ``update`` checks the arrays it is given, writes their
+addresses into the state's own call, and runs the compiled course by its address: a program that uses it compiles no
 exchange.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import numba  # noqa: F401 - first of all: see kernels/compiled.py
@@ -39,8 +40,8 @@ __all__ = ["let_in", "raise_in_loop"]
 class HaloType(types.Type):
     """The numba type of all plans."""
 
-    def __init__(self):
-        # The digest is part of what numba looks up: functions that others have cached hold our numbers of slots.
+    def __init__(self) -> None:
+        # numba looks functions up by this name: cached functions of programs contain our slot numbers.
         super().__init__(name=f"spmd_grid.HaloExchange[{digest_of(Path(at.__file__), Path(__file__))}]")
 
 
@@ -60,7 +61,7 @@ _known: set[type] = set()  # registering makes numba look at all types anew
 
 
 def let_in(kind: type, entry: Entry, state: int) -> None:
-    """Lets compiled code take objects of ``kind``; ``entry`` is that of the plan whose state lies at ``state``.  Local."""
+    """Lets compiled code take objects of ``kind``, one of which has the ``entry`` and the ``state``.  Local."""
     _entries[state] = entry
     if kind not in _known:
         _known.add(kind)
@@ -77,12 +78,12 @@ def raise_in_loop(state: int, code: int) -> None:
 
 @register_model(HaloType)
 class _Model(models.PrimitiveModel):
-    def __init__(self, manager, fe_type):
+    def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, ir.IntType(64))
 
 
 @unbox(HaloType)
-def _unbox(typ, halo, c):
+def _unbox(typ: Any, halo: Any, c: Any) -> NativeValue:
     state = c.pyapi.object_getattr_string(halo, "_state")
     value = c.pyapi.long_as_longlong(state)
     c.pyapi.decref(state)
@@ -90,22 +91,23 @@ def _unbox(typ, halo, c):
 
 
 @intrinsic
-def _state_of(typingctx, halo):
-    """The address that stands for a plan; 0 when it has been closed."""
+def _state_of(typingctx: Any, halo: Any) -> tuple:
+    """The address of a plan's state; 0 when the plan has been closed."""
     return types.int64(halo), lambda context, builder, signature, args: args[0]
 
 
-def _bring(state, own_call, f, field):
-    """Writes where ``field`` lies; 0, or why it will not do."""
+def _lend(state: int, own_call: int, f: int, field: Any) -> int:
+    """Writes the address of ``field`` into the call; 0, or the reason why the field is invalid."""
+    raise NotImplementedError  # compiled code runs the overload
 
 
-@overload(_bring)
-def _bring_array(state, own_call, f, field):
+@overload(_lend)
+def _lend_array(state: int, own_call: int, f: int, field: Any) -> Callable:
     if not isinstance(field, types.Array):
         raise TypingError(f"HaloExchange.update takes local arrays in compiled code, such as u.local; not {field}")
     dtype, ndim, writeable = at.dtype_word(as_dtype(field.dtype)), field.ndim, field.mutable
 
-    def bring(state, own_call, f, field):
+    def lend(state: int, own_call: int, f: int, field: Any) -> int:
         word = at.CALL_FIELDS + f * at.FIELD_WORDS
         if load(own_call, word + at.F_DTYPE) != dtype:
             return at.WRONG_DTYPE
@@ -131,40 +133,45 @@ def _bring_array(state, own_call, f, field):
         store(own_call, word + at.F_OFFSET, offset)
         return 0
 
-    return bring
+    return lend
 
 
 @inner
-def _refuse(state, f, reason):
-    """Makes the exchange that follows one in which this process refuses; FINE unless that went wrong."""
+def _refuse(state: int, f: int, reason: int) -> int:
+    """Makes the next exchange one that this process refuses; FINE unless the callback raised."""
     store(load(state, at.WENT_ON), 0, 0)
     call(load(state, at.REFUSE), f, reason, 0)
     return at.FINE if load(load(state, at.WENT_ON), 0) == 1 else at.ENDED
 
 
-def _bring_all(state, own_call, f, fields):
-    """Writes where all fields from the f-th lie, refuses the first that will not do; FINE unless that went wrong."""
+def _lend_all(state: int, own_call: int, f: int, fields: Any) -> int:
+    """Writes the addresses of all fields from the f-th, or refuses the first invalid one; FINE unless that raised."""
+    raise NotImplementedError  # compiled code runs the overload
 
 
-@overload(_bring_all)
-def _bring_tuple(state, own_call, f, fields):
+@overload(_lend_all)
+def _lend_tuple(state: int, own_call: int, f: int, fields: Any) -> Callable:
     if len(fields) == 0:
-        return lambda state, own_call, f, fields: at.FINE
 
-    def bring(state, own_call, f, fields):
-        reason = _bring(state, own_call, f, fields[0])
+        def done(state: int, own_call: int, f: int, fields: Any) -> int:
+            return at.FINE
+
+        return done
+
+    def lend(state: int, own_call: int, f: int, fields: Any) -> int:
+        reason = _lend(state, own_call, f, fields[0])
         if reason:
             return _refuse(state, f, reason)
-        return _bring_all(state, own_call, f + 1, fields[1:])
+        return _lend_all(state, own_call, f + 1, fields[1:])
 
-    return bring
+    return lend
 
 
 @overload_method(HaloType, "update")
-def _update(halo, *fields):
+def _update(halo: Any, *fields: Any) -> Callable:
     n = len(fields[0] if len(fields) == 1 and isinstance(fields[0], types.BaseTuple) else fields)
 
-    def update(halo, *fields):
+    def update(halo: Any, *fields: Any) -> None:
         state = _state_of(halo)
         for _ in range(2):  # a second time where the plan has been handed over to this thread
             code = at.ENDED
@@ -184,7 +191,7 @@ def _update(halo, *fields):
                         elif load(state, at.N_FIELDS) != n:
                             code = _refuse(state, n, at.WRONG_COUNT)
                         else:
-                            code = _bring_all(state, own_call, 0, fields)
+                            code = _lend_all(state, own_call, 0, fields)
                     if code == at.FINE:
                         code = call(load(state, at.LOOP_COURSE), at.UPDATE, state, own_call)
                     store_release(state + 8 * at.IN_USE, 0)

@@ -6,7 +6,7 @@ import weakref
 from importlib import import_module
 
 from spmd_grid.errors import SpmdError
-from spmd_grid.halo.plan import HaloPlan, PlanActivity
+from spmd_grid.halo.plan.halo_plan import HaloPlan, PlanActivity
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["LoopEntry"]

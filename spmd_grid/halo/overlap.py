@@ -1,118 +1,60 @@
-"""map_overlap: a stencil computed while the halos that it needs are on their way; and the pieces it is made of.
-
-Cells whose stencil stays inside the core wait for nobody: they are computed while bytes move, the others afterwards.
-For radius 1 in a core of 5 x 8 cells of an array that is split along both dimensions (left), or along the second alone
-(right; the first and last row lie closer than the radius to the end of the array, and are left out):
-
-    h h h h h h h h h h
-    h b b b b b b b b h          h . . . . . . . . h
-    h b i i i i i i b h          h b i i i i i i b h          i  interior
-    h b i i i i i i b h          h b i i i i i i b h          b  boundary
-    h b i i i i i i b h          h b i i i i i i b h          h  halo
-    h b b b b b b b b h          h . . . . . . . . h
-    h h h h h h h h h h
-"""
+"""map_overlap: a stencil computed while the halos that it needs are on their way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import chain, product
-from math import prod
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from spmd_grid.errors import GridError, OutputError, ShapeError, ShardingError, SpmdError
-from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.halo.agreement import Specification, agree, group_axes, text_of
 from spmd_grid.halo.exchange import HaloExchange, plan_of
-from spmd_grid.halo.plan import HaloPlan
-from spmd_grid.halo.watched import make_plan
+from spmd_grid.halo.geometry.boundary import BoundaryLike, PeriodicLike
+from spmd_grid.halo.overlap_boxes import Radius, Region, overlap_boxes, tiles
+from spmd_grid.halo.plan.agreement import Specification, agree, group_axes, text_of
+from spmd_grid.halo.plan.field_checks import LaidOut
+from spmd_grid.halo.plan.halo_plan import HaloPlan
+from spmd_grid.halo.plan.watched import make_plan
 from spmd_grid.ops.calls.arguments import check_output, hashable
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["OverlapBoxes", "map_overlap", "overlap_boxes", "tiles"]
+__all__ = ["map_overlap"]
 
-# What a tile reads and writes: a compiled stencil goes over that in one or two tenths of a millisecond, which is how
-# long bytes may wait for somebody to look after them.
+# Bytes that a tile reads and writes: a compiled stencil takes one or two tenths of a millisecond for them, and messages
+# advance only between tiles.
 _TILE_BYTES = 1 << 20
 
 # For each set of axes that split, a grid keeps this many plans.
 _MOST_PLANS = 16
 
 
-class OverlapBoxes(NamedTuple):
-    """The cells of one device that a stencil computes, as disjoint boxes of its local array.
+class GridArray(LaidOut, Protocol):
+    """An array that also knows its grid, as `ShardedArray` does."""
 
-    ``interior``: those that need no halo, perhaps none; ``boundary``: the others.
-    """
+    @property
+    def grid(self) -> ProcessGrid: ...
 
-    interior: Box
-    boundary: tuple[Box, ...]
-
-
-def overlap_boxes(layout: Layout, coords: MultiIndex, radius, region=None) -> OverlapBoxes:
-    """Splits what a stencil computes on the device at ``coords`` into what needs no halo and what does.
-
-    Plans only.  ``radius``: how far the stencil reaches, one whole number or one per tensor dimension, each for both
-    sides or a (low, high) pair.  ``region``: the slices of the global array that are wanted, by default all of it.
-    Cells closer than the radius to the end of a dimension that is not sharded are left out: there is no halo.
-
-    Raises `ShapeError` for a radius beyond the halo, and for what is no radius or region; `DeviceError`.
-
-    >>> from spmd_grid.grid.device_grid import Grid
-    >>> from spmd_grid.grid.sharding import Sharding
-    >>> layout = Layout(Sharding(Grid((2,)), [[0]], halo_sizes=[1, 1]), (8, 6))
-    >>> interior, boundary = overlap_boxes(layout, (0,), 1)
-    >>> str(interior), [str(box) for box in boundary]
-    ('[2:4, 1:5]', ['[1:2, 1:5]', '[4:5, 1:5]'])
-    >>> interior, boundary = overlap_boxes(layout, (0,), 1, region=(slice(1, -1), slice(3)))
-    >>> str(interior), [str(box) for box in boundary]
-    ('[2:4, 1:3]', ['[4:5, 1:3]'])
-    """
-    reach, core, sharded = _as_radius(radius, layout), layout.core_in_local(coords), layout.sharding.sharded_dims
-    wanted = _as_region(region, layout).relative_to(layout.local_box(coords).starts)
-    near = [(0, 0) if dim in sharded else sides for dim, sides in enumerate(reach)]
-    everything = _without_ends(core, near).intersect(wanted)
-    interior = everything.intersect(_without_ends(core, reach))
-    return OverlapBoxes(interior, tuple(everything.subtract(interior)))
-
-
-def tiles(box: Box, cells: int) -> list[Box]:
-    """Cuts ``box`` into tiles of at most ``cells`` cells, along its slowest dimensions.
-
-    Local.  The tiles are in row-major order and about equally large.  An empty box has none.
-
-    >>> [str(tile) for tile in tiles(Box((1, 0), (6, 10)), 25)]
-    ['[1:3, 0:10]', '[3:5, 0:10]', '[5:6, 0:10]']
-    >>> [str(tile) for tile in tiles(Box((1, 0), (3, 10)), 9)]
-    ['[1:2, 0:5]', '[1:2, 5:10]', '[2:3, 0:5]', '[2:3, 5:10]']
-    """
-    if box.is_empty:
-        return []
-    cuts = []
-    for dim, extent in enumerate(box.shape):
-        most = max(cells // prod(box.shape[dim + 1 :]), 1)  # indices along this dimension in one tile
-        thickness = -(-extent // -(-extent // most))  # the same for all, but for the last
-        start, stop = box.starts[dim], box.stops[dim]
-        cuts.append([(at, min(at + thickness, stop)) for at in range(start, stop, thickness)])
-    return [Box(tuple([a for a, _ in sides]), tuple([b for _, b in sides])) for sides in product(*cuts)]
+    @property
+    def dtype(self) -> np.dtype: ...
 
 
 def map_overlap(
-    kernel: Callable,
-    u,
-    radius,
-    *args,
-    out=None,
+    kernel: Callable[..., None],
+    u: GridArray | Sequence[GridArray],
+    radius: Radius,
+    *args: Any,
+    out: GridArray | None = None,
     halo: HaloExchange | None = None,
-    region=None,
-    periodic=False,
-    boundary="leave",
+    region: Region = None,
+    periodic: PeriodicLike = False,
+    boundary: BoundaryLike = "leave",
     corners: bool = True,
-):
-    """Refreshes the halos of ``u`` and computes ``out`` from it, the interior while the bytes move; gives ``out``.
+) -> Any:
+    """Refreshes the halos of ``u`` and computes ``out`` from it, the interior while the bytes move; returns ``out``.
 
     Collective over the axes that split.  ``u``: a `ShardedArray`, or a tuple of them that have one layout.  ``kernel``,
     compiled by numba or not, is called as ``kernel(*locals, out_local, starts, stops, *args)`` and sets
@@ -123,14 +65,14 @@ def map_overlap(
     that is not sharded.  The other cells of ``out`` stay as they are.
 
     ``out``: a `ShardedArray` of the layout of ``u``; by default a new one of zeros, of the dtype of the first array.
-    ``halo``: the plan to use.  Without one, processes compare what they pass at every call, plans are made for
+    ``halo``: the plan to use.  Without one, processes compare their arguments at every call, plans are made for
     ``periodic``, ``boundary`` and ``corners`` (see `HaloExchange`) where needed, and the grid keeps the last 16.
 
     The interior is computed in tiles that read and write about 1 MiB each, and bytes move on between them.  Within a
     node, where the cores that compute also copy the halos, there is little to hide.  Should ``kernel`` raise, its error
     appears when this process has finished its part of the exchange.
 
-    Raises `ShapeError`, `DTypeError`, `OutputError` where an array will not do, the same on this process and on all
+    Raises `ShapeError`, `DTypeError`, `OutputError` where an array is invalid, the same on this process and on all
     that wait for it, whose ``out`` may have been written; `ShapeError` for a radius beyond the halo; `RequestError`.
 
     >>> import numpy as np, spmd_grid as sg
@@ -148,24 +90,38 @@ def map_overlap(
     fields = tuple(u) if isinstance(u, list | tuple) else (u,)
     if not callable(kernel):
         raise ShapeError(f"map_overlap: kernel is {kernel!r}; it must be a function")
-    grid = plan_of(halo).grid if isinstance(halo, HaloExchange) else getattr(next(iter(fields), None), "grid", None)
+    grid: Any = (
+        plan_of(halo).grid if isinstance(halo, HaloExchange) else getattr(next(iter(fields), None), "grid", None)
+    )
     if not isinstance(grid, ProcessGrid):
-        _plan_of(fields, halo, periodic, boundary, corners)  # which says what is wrong
+        _plan_of(fields, halo, periodic, boundary, corners)  # raises the error
     options = out, halo, region, periodic, boundary, corners
     return grid.process.gate.run("map_overlap", _map_overlap, kernel, fields, radius, args, *options)
 
 
-def _map_overlap(kernel: Callable, fields: tuple, radius, args: tuple, out, halo, region, periodic, boundary, corners):
+def _map_overlap(
+    kernel: Callable[..., None],
+    fields: tuple[GridArray, ...],
+    radius: Radius,
+    args: tuple[Any, ...],
+    out: GridArray | None,
+    halo: HaloExchange | None,
+    region: Region,
+    periodic: PeriodicLike,
+    boundary: BoundaryLike,
+    corners: bool,
+) -> GridArray:
     plan = _plan_of(fields, halo, periodic, boundary, corners)
     layout = plan.layout
     plan.check_idle("map_overlap")
     cell_bytes = sum([dtype.itemsize for dtype in (*plan.dtypes, plan.dtypes[0])])
-    interior, rest = _course_of(layout, plan.grid.coords, radius, region, _TILE_BYTES // max(cell_bytes, 1))
+    interior, rest = _course_of(layout, plan.channels.coords, radius, region, _TILE_BYTES // max(cell_bytes, 1))
     try:
         _check_fields(fields)
         if out is None:
             first = fields[0]
-            out = type(first)(first.grid.allocate(first.local.shape, first.dtype, True), first.layout, first.grid)
+            kind: Any = type(first)
+            out = kind(first.grid.allocate(first.local.shape, first.dtype, True), first.layout, first.grid)
         else:
             _check_out(out, layout, fields)
     except (SpmdError, MemoryError) as error:
@@ -190,8 +146,14 @@ def _map_overlap(kernel: Callable, fields: tuple, radius, args: tuple, out, halo
     return out
 
 
-def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloPlan:
-    """The plan to use: the one given, or the grid's own for these arguments.  Collective where one is made."""
+def _plan_of(
+    fields: tuple[GridArray, ...],
+    halo: HaloExchange | None,
+    periodic: PeriodicLike,
+    boundary: BoundaryLike,
+    corners: bool,
+) -> HaloPlan:
+    """The plan to use: that of ``halo``, or the grid's own for these arguments.  Collective without ``halo``."""
     options = hashable(periodic), hashable(boundary), corners
     if halo is not None:
         if not isinstance(halo, HaloExchange):
@@ -203,17 +165,18 @@ def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloPlan:
     grid, layout, dtypes = fields[0].grid, fields[0].layout, [field.dtype for field in fields]
     grid.check_use("map_overlap")
     asked = Specification(layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary)
-    kept = grid.plans
+    kept: _Plans | None = grid.plans
     if kept is None:
-        # Plans keep their grid alive: with one that is like the caller's they do not keep the caller's.
-        kept = grid.plans = _Plans(ProcessGrid(grid.grid, grid._world), {})
+        # Plans keep their grid alive: an equal grid of their own, so that the caller's is not kept.
+        kept = _Plans(ProcessGrid(grid.grid, grid._world), {})
+        grid.plans = kept
     # By axes: processes that share a plan use all plans of its axes in the same order, and drop them together.
     axes = group_axes(grid, layout.sharding)
     plans = kept.by_axes.setdefault(axes, {})
-    # Every time: a process with other arrays would make a plan while its neighbours are in theirs.
-    pattern, dtypes, path = agree(grid, axes, asked)
+    # At every call: a process with other arrays would make a plan while its neighbours use theirs.
+    pattern, found, path = agree(grid, axes, asked)
     functions = [rule for rule in chain(*pattern.boundary) if callable(rule)]
-    key = (text_of(pattern, dtypes, path), *map(id, functions))  # which the plan keeps alive
+    key = (text_of(pattern, found, path), *map(id, functions))  # which the plan keeps alive
     plan = plans.pop(key, None)
     if plan is None:
         plan = make_plan(kept.owner, group_axes(kept.owner, layout.sharding), asked)
@@ -223,8 +186,8 @@ def _plan_of(fields: tuple, halo, periodic, boundary, corners) -> HaloPlan:
     return plan
 
 
-def _check_fields(fields: tuple) -> None:
-    """Refuses what is no `ShardedArray`; the plan sees to the rest.  Local."""
+def _check_fields(fields: tuple[GridArray, ...]) -> None:
+    """Refuses fields that are no `ShardedArray`; the plan checks the rest.  Local."""
     for i, field in enumerate(fields):
         if not isinstance(getattr(field, "layout", None), Layout):
             what = "u" if len(fields) == 1 else f"array {i} of u"
@@ -233,7 +196,7 @@ def _check_fields(fields: tuple) -> None:
         raise ShapeError("u is an empty tuple; it must be a ShardedArray or a tuple of them")
 
 
-def _check_out(out, layout: Layout, fields: tuple) -> None:
+def _check_out(out: GridArray, layout: Layout, fields: tuple[GridArray, ...]) -> None:
     """Refuses an ``out`` that cannot take the result.  Local."""
     found = getattr(out, "layout", None)
     if not isinstance(found, Layout):
@@ -244,51 +207,6 @@ def _check_out(out, layout: Layout, fields: tuple) -> None:
         check_output("map_overlap", out.local, field.local)
 
 
-def _as_radius(radius, layout: Layout) -> tuple[tuple[int, int], ...]:
-    """(low, high) per tensor dimension; refuses what reaches beyond the halos.  Local."""
-    row = hashable(radius)
-    row = row if isinstance(row, tuple) else (row,) * layout.ndim
-    reach = tuple([as_ints(each if isinstance(each, list | tuple) else (each, each)) for each in row])
-    if len(reach) != layout.ndim or any(each is None or len(each) != 2 or min(each) < 0 for each in reach):
-        raise ShapeError(
-            f"radius is {radius!r}; it must be a whole number from 0, or a list of {layout.ndim}, one per tensor"
-            " dimension, each for both sides or a (low, high) pair"
-        )
-    for dim in layout.sharding.sharded_dims:
-        found, halo = reach[dim], layout.sharding.halo_of(dim)
-        if found[0] > halo[0] or found[1] > halo[1]:
-            raise ShapeError(
-                f"radius is {radius!r}, which reaches {found} cells beyond both ends of dimension {dim}; its halo has"
-                f" {halo}"
-            )
-    return reach
-
-
-def _as_region(region, layout: Layout) -> Box:
-    """The cells that slices of the global array select.  Local."""
-    if region is None:
-        return layout.domain_box
-    row = (region,) if isinstance(region, slice) else region
-    if not isinstance(row, list | tuple) or len(row) > layout.ndim or not all(map(_is_plain_slice, row)):
-        raise ShapeError(
-            f"region is {region!r}; it must be slices of the global array with step 1, at most {layout.ndim}"
-        )
-    ends = [each.indices(extent)[:2] for each, extent in zip(row, layout.global_shape)]
-    ends += [(0, extent) for extent in layout.global_shape[len(row) :]]
-    return Box(tuple([start for start, _ in ends]), tuple([max(start, stop) for start, stop in ends]))
-
-
-def _is_plain_slice(each) -> bool:
-    if not isinstance(each, slice) or each.step not in (None, 1):
-        return False
-    return as_ints([end for end in (each.start, each.stop) if end is not None]) is not None
-
-
-def _without_ends(box: Box, ends: Sequence[tuple[int, int]]) -> Box:
-    """``box`` without its ``low`` first and ``high`` last cells of each dimension; perhaps less than nothing."""
-    return box.grow([-low for low, _ in ends], [-high for _, high in ends])
-
-
 class _Course(NamedTuple):
     """(starts, stops) of the tiles of the interior, and of the boundary's boxes."""
 
@@ -296,22 +214,22 @@ class _Course(NamedTuple):
     boundary: list[tuple[Shape, Shape]]
 
 
-def _course_of(layout: Layout, coords: MultiIndex, radius, region, tile_cells: int) -> _Course:
-    """What to compute, perhaps as found the last time.  Local."""
+def _course_of(layout: Layout, coords: MultiIndex, radius: Radius, region: Region, tile_cells: int) -> _Course:
+    """The boxes to compute, kept from the last call where possible.  Local."""
     try:
         row = (region,) if isinstance(region, slice) else region
         ends = None if row is None else tuple([(each.start, each.stop, each.step) for each in row])
         return _kept_course(layout, coords, hashable(radius), ends, tile_cells)
-    except (TypeError, AttributeError):  # it cannot be looked up, and perhaps will not do
+    except (TypeError, AttributeError):  # not hashable, and perhaps invalid
         return _course(layout, coords, radius, region, tile_cells)
 
 
 @lru_cache(maxsize=256, typed=True)
-def _kept_course(layout: Layout, coords: MultiIndex, radius, ends: tuple | None, tile_cells: int) -> _Course:
+def _kept_course(layout: Layout, coords: MultiIndex, radius: Radius, ends: tuple | None, tile_cells: int) -> _Course:
     return _course(layout, coords, radius, None if ends is None else [slice(*each) for each in ends], tile_cells)
 
 
-def _course(layout: Layout, coords: MultiIndex, radius, region, tile_cells: int) -> _Course:
+def _course(layout: Layout, coords: MultiIndex, radius: Radius, region: Region, tile_cells: int) -> _Course:
     try:
         interior, boundary = overlap_boxes(layout, coords, radius, region)
     except SpmdError as error:

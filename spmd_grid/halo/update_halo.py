@@ -2,13 +2,13 @@
 
 Sharded dimensions are exchanged one after the other, each along its own line of devices; a dimension carries along
 the halos of those done before it, which fills the corners without messages to diagonal neighbours.  Cells outside
-the domain are left out of every message, so nobody overwrites anybody's boundary values.
+the domain are left out of every message, so the boundary values of devices stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Generator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,69 +18,20 @@ from spmd_grid.exchange.paths import DIRECT, chosen_path
 from spmd_grid.exchange.requests import Request, drive
 from spmd_grid.exchange.transfer.execute import next_tag, run_direct, send_and_receive
 from spmd_grid.exchange.transfer.traffic import TransferTraffic
-from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
+from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.blocks import block_starts
-from spmd_grid.grid.box import Box
+from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.halo.geometry.boundary import as_periodic
-from spmd_grid.halo.geometry.line import halo_pieces, in_domain
+from spmd_grid.halo.geometry.boundary import PeriodicLike, as_periodic
+from spmd_grid.halo.line_exchange import LineExchange
 from spmd_grid.ops.calls.arguments import check_grid, gate_of, hashable
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation, keep_call
 from spmd_grid.ops.calls.shape_rules import same_dtype
+from spmd_grid.typing import SplitAxes
 from spmd_grid.watch.recorder import Recorder
 
 __all__ = ["update_halo"]
-
-
-class _Line:
-    """What one dimension's exchange needs to know: the line's blocks, and what this device sends and receives."""
-
-    def __init__(self, call: CollectiveCall, facts: list[Facts]):
-        self.comm = call.comm
-        self.path = call.path
-        self.dim, self.low, self.high = call.args.dim, call.args.low, call.args.high
-        self.periodic = call.args.periodic
-        cores = [fact.shape[self.dim] - self.low - self.high for fact in facts]
-        self.starts = [0, *accumulate(cores)]
-        self.extent = in_domain(self.starts, self.comm.rank, self.low, self.high, self.periodic)
-
-    def transfer(self, shape: tuple[int, ...], across: list[tuple[int, int]]) -> Transfer:
-        """The movement along this line; ``across``: the part of every dimension that strips extend over."""
-        me = self.comm.rank
-        origin = self.starts[me] - self.low
-
-        def strip(start: int, stop: int) -> Box:
-            sides = [*across]
-            sides[self.dim] = (start, stop)
-            return Box(tuple(a for a, _ in sides), tuple(b for _, b in sides))
-
-        receives = []
-        for piece in halo_pieces(self.starts, me, self.low, self.high, self.periodic):
-            theirs = self.starts[piece.owner] - self.low
-            receives.append(
-                Receive(
-                    piece.owner,
-                    strip(piece.start - theirs, piece.stop - theirs),
-                    strip(piece.at, piece.at + piece.stop - piece.start),
-                )
-            )
-        sends = []
-        if self.starts[me] < self.starts[me + 1]:
-            for peer in range(self.comm.size):
-                for piece in halo_pieces(self.starts, peer, self.low, self.high, self.periodic):
-                    if piece.owner == me:
-                        sends.append(Send(peer, strip(piece.start - origin, piece.stop - origin)))
-        return Transfer(
-            pattern="pairwise",
-            rank=me,
-            size=self.comm.size,
-            source_shape=shape,
-            target_shape=shape,
-            sends=tuple(send for send in sends if not send.box.is_empty),
-            receives=tuple(receive for receive in receives if not receive.box.is_empty),
-            volume=0,
-        )
 
 
 class UpdateHalo(Operation):
@@ -92,8 +43,8 @@ class UpdateHalo(Operation):
     ``periodic``: one bool, or one per tensor dimension.  Blocks may be uneven, empty, or thinner than a halo.
     Cells outside the domain stay untouched.
 
-    The blocks are learnt from the local arrays.  ``global_shape`` (with ``blocks`` or ``sharded_dims_offsets``) says
-    what they must be.
+    The blocks are computed from the local arrays.  ``global_shape`` (with ``blocks`` or ``sharded_dims_offsets``)
+    fixes what they must be.
 
     One message of about the halo's size to each neighbour, dimension after dimension.
 
@@ -114,28 +65,38 @@ class UpdateHalo(Operation):
 
     def __call__(
         self,
-        x,
-        grid,
-        split_axes,
-        halo_sizes,
-        periodic=False,
+        x: np.ndarray,
+        grid: ProcessGrid,
+        split_axes: SplitAxes,
+        halo_sizes: Any,
+        periodic: PeriodicLike = False,
         *,
-        global_shape=None,
-        blocks="ceil",
-        sharded_dims_offsets=None,
-    ):
+        global_shape: Sequence[int] | None = None,
+        blocks: str = "ceil",
+        sharded_dims_offsets: Any = None,
+    ) -> np.ndarray:
         arguments = x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
         return gate_of(self.name, grid).run(self.name, self.refresh, *arguments)
 
-    def refresh(self, x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets):
+    def refresh(
+        self,
+        x: np.ndarray,
+        grid: ProcessGrid,
+        split_axes: SplitAxes,
+        halo_sizes: Any,
+        periodic: PeriodicLike,
+        global_shape: Sequence[int] | None,
+        blocks: str,
+        sharded_dims_offsets: Any,
+    ) -> np.ndarray:
         """As the call, as a part of an operation that has gone through the gate."""
-        course = self._prepare(grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
+        course = self._prepare("", grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
         recorder = grid.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(course, x, self._update, recorder, course, x)
         return self._update(recorder, course, x)
 
-    def _update(self, recorder: Recorder | None, course: _Course, x):
+    def _update(self, recorder: Recorder | None, course: _Course, x: np.ndarray) -> np.ndarray:
         movements = course.agree(x)
         cells = np.asarray(x)
         _note(recorder, movements, cells)
@@ -148,28 +109,28 @@ class UpdateHalo(Operation):
 
     def start(
         self,
-        x,
-        grid,
-        split_axes,
-        halo_sizes,
-        periodic=False,
+        x: np.ndarray,
+        grid: ProcessGrid,
+        split_axes: SplitAxes,
+        halo_sizes: Any,
+        periodic: PeriodicLike = False,
         *,
-        global_shape=None,
-        blocks="ceil",
-        sharded_dims_offsets=None,
+        global_shape: Sequence[int] | None = None,
+        blocks: str = "ceil",
+        sharded_dims_offsets: Any = None,
     ) -> Request:
-        """Begins the update; ``wait()`` gives x, which nobody may touch until then."""
+        """Begins the update; ``wait()`` returns ``x``, which must not be touched until then."""
         arguments = grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
         return gate_of(self.name, grid).run(f"{self.name}.start", self._begin_update, x, *arguments)
 
-    def _begin_update(self, x, grid, *arguments) -> Request:
-        course = self._prepare(grid, *arguments, "start")
+    def _begin_update(self, x: np.ndarray, grid: ProcessGrid, *arguments: Any) -> Request:
+        course = self._prepare("start", grid, *arguments)
         recorder = grid.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(course, x, self._start_moving, recorder, course, x)
         return self._start_moving(recorder, course, x)
 
-    def _start_moving(self, recorder: Recorder | None, course: _Course, x) -> Request:
+    def _start_moving(self, recorder: Recorder | None, course: _Course, x: np.ndarray) -> Request:
         movements = course.agree(x)
         if not movements:
             return Request.completed(x)
@@ -177,25 +138,35 @@ class UpdateHalo(Operation):
         comm = movements[0][0].comm
         return Request(comm, _steps(x, movements), comm.process.activity)
 
-    def prepare(self, grid, axes, dim, low, high, periodic, starts) -> dict:
+    def prepare(
+        self,
+        grid: ProcessGrid,
+        axes: tuple[int, ...],
+        dim: int,
+        low: int,
+        high: int,
+        periodic: bool,
+        starts: tuple[int, ...] | None,
+    ) -> dict[str, Any]:
         return {"dim": dim, "low": low, "high": high, "periodic": periodic, "starts": starts}
 
-    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> _Line:
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> LineExchange:
         dim, low, high = call.args.dim, call.args.low, call.args.high
         same_dtype(self.name, facts, call.label)
-        for i, fact in enumerate(facts):
-            others = [(d, n) for d, n in enumerate(fact.shape) if d != dim]
-            if others != [(d, n) for d, n in enumerate(facts[0].shape) if d != dim]:
+        shapes = [fact.array()[0] for fact in facts]
+        for i, shape in enumerate(shapes):
+            others = [(d, n) for d, n in enumerate(shape) if d != dim]
+            if others != [(d, n) for d, n in enumerate(shapes[0]) if d != dim]:
                 raise ShapeError(
-                    f"update_halo: {call.label(0)} has shape {facts[0].shape}, {call.label(i)} has {fact.shape};"
+                    f"update_halo: {call.label(0)} has shape {shapes[0]}, {call.label(i)} has {shape};"
                     f" along grid axes {list(call.axes)} they must be equal but for dimension {dim}"
                 )
-            if fact.shape[dim] < low + high:
+            if shape[dim] < low + high:
                 raise ShapeError(
-                    f"update_halo: {call.label(i)} has extent {fact.shape[dim]} along dimension {dim}; it must hold"
+                    f"update_halo: {call.label(i)} has extent {shape[dim]} along dimension {dim}; it must hold"
                     f" the halos of {low} + {high} cells"
                 )
-        line = _Line(call, facts)
+        line = LineExchange(call, facts)
         if call.args.starts is not None and tuple(line.starts) != call.args.starts:
             raise ShapeError(
                 f"update_halo: along dimension {dim} the local arrays make blocks that start at {line.starts}, but"
@@ -204,9 +175,17 @@ class UpdateHalo(Operation):
         return line
 
     def _prepare(
-        self, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets, kind=""
+        self,
+        kind: str,
+        grid: ProcessGrid,
+        split_axes: SplitAxes,
+        halo_sizes: Any,
+        periodic: PeriodicLike,
+        global_shape: Sequence[int] | None,
+        blocks: str,
+        sharded_dims_offsets: Any,
     ) -> _Course:
-        """The checked arguments, as kept by the grid from the last time; refuses what all processes know alike."""
+        """The checked arguments, kept by the grid; refuses arguments that all processes know alike."""
         given = (split_axes, halo_sizes, periodic, global_shape, sharded_dims_offsets)
         thread_name = grid.process.gate.thread_name()
         key = (self.name, blocks, kind, thread_name, chosen_path(), type(periodic), *map(hashable, given))
@@ -217,7 +196,11 @@ class UpdateHalo(Operation):
         check_grid(self.name, grid)
         try:
             sharding = Sharding(
-                grid, split_axes, halo_sizes=halo_sizes, blocks=blocks, sharded_dims_offsets=sharded_dims_offsets
+                grid,
+                split_axes,
+                halo_sizes=halo_sizes,
+                blocks=blocks,
+                sharded_dims_offsets=sharded_dims_offsets,
             )
             shape = None if global_shape is None else sharding.check_global_shape(global_shape)
             wraps = as_periodic(periodic, len(sharding.split_axes), at_least=True)
@@ -239,19 +222,20 @@ class _Course:
         self._sharding = sharding
         self._global_shape = global_shape
         self._calls = calls
-        self._movements: dict = {}
+        self._movements: dict[tuple, list[tuple[LineExchange, Transfer]]] = {}
 
     def describe(self) -> str:
-        """The update in words, for reports."""
+        """Text about the update, for reports."""
         sharding = self._sharding
         return f"update_halo(split_axes={list(map(list, sharding.split_axes))}, halo_sizes={sharding.halo_sizes})"
 
-    def agree(self, x) -> list[tuple[_Line, Transfer]]:
+    def agree(self, x: np.ndarray) -> list[tuple[LineExchange, Transfer]]:
         """The movements in order, agreed by all devices of all lines.  Collective.
 
-        Each line agrees on its arrays; a second round tells every device what any line has refused.
+        Each line agrees on its arrays; a second round tells every device of refusals on any line.
         """
-        problem, facts = None, None
+        problem: SpmdError | None = None
+        facts = Facts(None, None)
         try:
             _check_local(x, self._sharding, self._global_shape)
             facts = Facts(x.shape, x.dtype)
@@ -266,7 +250,7 @@ class _Course:
                 lines[call], _ = call.agree(opening, None)
             except SpmdError as error:
                 if error.cuts_off or isinstance(error, CutOffError):
-                    raise  # nobody comes to a second round
+                    raise  # there is no second round
                 problem = error
         if problem is not None:
             raise problem
@@ -278,8 +262,8 @@ class _Course:
         return movements
 
 
-def _check_local(x, sharding: Sharding, global_shape: tuple[int, ...] | None) -> None:
-    """The local array must be one that can be updated in place.  Local; the caller agrees on the error."""
+def _check_local(x: object, sharding: Sharding, global_shape: tuple[int, ...] | None) -> None:
+    """Refuses a local array that cannot be updated in place.  Local; the caller agrees on the error."""
     if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
         raise OutputError(f"update_halo: x is {type(x).__name__}; it is updated in place and must be a numpy array")
     if not x.flags.writeable:
@@ -299,14 +283,14 @@ def _check_local(x, sharding: Sharding, global_shape: tuple[int, ...] | None) ->
 
 
 def _known_starts(sharding: Sharding, dim: int, global_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The starts of the blocks of dimension ``dim``, where the caller said what they must be."""
+    """The starts of the blocks of dimension ``dim``, where the caller has fixed them."""
     offsets = sharding.offsets_of(dim)
     if offsets is not None or global_shape is None:
         return offsets
     return block_starts(global_shape[dim], sharding.sizes_of(dim), sharding.blocks)
 
 
-def _movements(shape: tuple[int, ...], lines: list[_Line]) -> list[tuple[_Line, Transfer]]:
+def _movements(shape: tuple[int, ...], lines: list[LineExchange]) -> list[tuple[LineExchange, Transfer]]:
     """The movements in order: strips cover the core of dimensions still to come, and all of those done."""
     across = [(0, n) for n in shape]
     for line in lines:
@@ -318,14 +302,14 @@ def _movements(shape: tuple[int, ...], lines: list[_Line]) -> list[tuple[_Line, 
     return movements
 
 
-def _note(recorder: Recorder | None, movements: list[tuple[_Line, Transfer]], cells: np.ndarray) -> None:
+def _note(recorder: Recorder | None, movements: list[tuple[LineExchange, Transfer]], cells: np.ndarray) -> None:
     """For traces."""
     if recorder is not None:
         for line, transfer in movements:
             recorder.moved(TransferTraffic(line.comm, cells.itemsize, line.path, transfer))
 
 
-def _steps(x: np.ndarray, movements: list[tuple[_Line, Transfer]]) -> Iterator[list]:
+def _steps(x: np.ndarray, movements: list[tuple[LineExchange, Transfer]]) -> Generator[list[Any], None, np.ndarray]:
     cells = np.asarray(x)
     tags = [next_tag(line.comm) for line, _ in movements]
     for tag, (line, transfer) in zip(tags, movements):

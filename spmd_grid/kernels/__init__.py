@@ -1,8 +1,8 @@
-"""Kernels: compiled functions over arrays of integers and raw addresses, which know nothing else.
+"""Kernels: compiled functions over arrays of integers and raw addresses.
 
-Importing this package does not load numba.  Use it as ``kernels.copy_boxes(...)``: the first touch compiles the copies
-or loads them from the cache, and binds the compiled function itself under its name, so that later calls pass no door.
-(``from spmd_grid.kernels import copy_boxes`` works too, and loads numba there and then.)
+Importing this package does not load numba.  Use it as ``kernels.copy_boxes(...)``: the first access compiles the copies
+or loads them from the cache, and binds the compiled function itself to its name, so that later calls cost no more.
+(``from spmd_grid.kernels import copy_boxes`` works too, and loads numba immediately.)
 """
 
 from __future__ import annotations

@@ -1,18 +1,22 @@
-"""Raw memory from compiled code: loads, stores, words that other processes watch, and calls of functions by address.
+"""Raw memory from compiled code: loads, stores, words that other processes poll, and calls of functions by address.
 
-A word that one process writes and another one polls is stored with *release* and loaded with *acquire* semantics: what
-was written before the store is seen after the load.  On x86 both are plain moves; the compiler may not reorder them.
+A word that one process writes and another polls is stored with *release* and loaded with *acquire* semantics: what was
+written before the store is seen after the load.  On x86 both are plain moves; the compiler may not reorder them.
 """
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numba  # first of all: see compiled.py
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from spmd_grid.kernels.compiled import Intrinsic
 
 __all__ = [
     "call",
@@ -37,36 +41,36 @@ _HINTS = {"x86_64": ("llvm.x86.sse2.pause", ()), "aarch64": ("llvm.aarch64.hint"
 _HINTS["AMD64"], _HINTS["arm64"] = _HINTS["x86_64"], _HINTS["aarch64"]
 
 give_way = types.ExternalFunction("sched_yield", types.int32())
-this_thread = types.ExternalFunction("pthread_self", types.int64())  # as threading.get_ident has it
+this_thread = types.ExternalFunction("pthread_self", types.int64())  # equal to threading.get_ident()
 
 
 @intrinsic(prefer_literal=True)
-def pointer(typingctx, address, dtype):
-    """The address as a pointer to elements of ``dtype``, a literal string of numpy's."""
+def pointer(typingctx: Any, address: types.Type, dtype: types.Type) -> Intrinsic:
+    """The address as a pointer to elements of ``dtype``, one of numpy's type strings as a literal."""
     element = types.CPointer(numba.from_dtype(np.dtype(dtype.literal_value)))
 
-    def emit(context, builder, signature, args):
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
         return builder.inttoptr(args[0], context.get_value_type(element))
 
     return element(types.int64, dtype), emit
 
 
-def _word(builder, args):
-    """The address of word ``args[1]`` after address ``args[0]``."""
+def _word(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
+    """A pointer to word ``args[1]`` counted from address ``args[0]``."""
     return builder.gep(builder.inttoptr(args[0], _I64.as_pointer()), [args[1]])
 
 
 @intrinsic
-def load(typingctx, address, slot):
+def load(typingctx: Any, address: types.Type, slot: types.Type) -> Intrinsic:
     """The int64 at ``address + 8 * slot``."""
     return types.int64(types.int64, types.int64), lambda context, builder, _, args: builder.load(_word(builder, args))
 
 
 @intrinsic
-def store(typingctx, address, slot, value):
-    """Writes an int64 to ``address + 8 * slot``."""
+def store(typingctx: Any, address: types.Type, slot: types.Type, value: types.Type) -> Intrinsic:
+    """Write an int64 to ``address + 8 * slot``."""
 
-    def emit(context, builder, signature, args):
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
         builder.store(args[2], _word(builder, args))
         return context.get_dummy_value()
 
@@ -74,20 +78,20 @@ def store(typingctx, address, slot, value):
 
 
 @intrinsic
-def load_acquire(typingctx, address):
-    """The word at ``address``, and with it all that its writer had written before."""
+def load_acquire(typingctx: Any, address: types.Type) -> Intrinsic:
+    """The word at ``address``; later loads see all that its writer had written before."""
 
-    def emit(context, builder, signature, args):
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
         return builder.load_atomic(builder.inttoptr(args[0], _I64.as_pointer()), "acquire", 8)
 
     return types.int64(types.int64), emit
 
 
 @intrinsic
-def store_release(typingctx, address, value):
-    """Writes the word at ``address`` for others to see, after all that was written before."""
+def store_release(typingctx: Any, address: types.Type, value: types.Type) -> Intrinsic:
+    """Write the word at ``address``; a process that loads it with ``load_acquire`` sees all earlier writes."""
 
-    def emit(context, builder, signature, args):
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
         builder.store_atomic(args[1], builder.inttoptr(args[0], _I64.as_pointer()), "release", 8)
         return context.get_dummy_value()
 
@@ -95,10 +99,10 @@ def store_release(typingctx, address, value):
 
 
 @intrinsic
-def claim(typingctx, address):
-    """Sets the word at ``address`` to 1; what it was.  Of several threads that do so at once, one finds 0."""
+def claim(typingctx: Any, address: types.Type) -> Intrinsic:
+    """Set the word at ``address`` to 1 and return its old value.  If several threads do so at once, one gets 0."""
 
-    def emit(context, builder, signature, args):
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
         word = builder.inttoptr(args[0], _I64.as_pointer())
         return builder.atomic_rmw("xchg", word, ir.Constant(_I64, 1), "acquire")
 
@@ -106,10 +110,10 @@ def claim(typingctx, address):
 
 
 @intrinsic
-def pause(typingctx):
-    """Tells the processor that this is a loop that polls; nothing where it has no such hint."""
+def pause(typingctx: Any) -> Intrinsic:
+    """Tell the processor that this is a loop that polls; no instruction if it has no such hint."""
 
-    def emit(context, builder, signature, args):
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
         name, values = _HINTS.get(platform.machine(), (None, ()))
         if name is not None:
             hint = builder.module.declare_intrinsic(name, (), ir.FunctionType(_VOID, [_I32] * len(values)))
@@ -119,10 +123,10 @@ def pause(typingctx):
     return types.void(), emit
 
 
-def _caller(result, *parameters):
-    """An emitter that calls the function at ``args[0]``; all parameters come as int64 and are cut to size."""
+def _caller(result: ir.Type, *parameters: ir.Type) -> Callable[..., ir.Value]:
+    """An emitter that calls the function at ``args[0]``; all arguments are int64, truncated to the parameters."""
 
-    def emit(context, builder, signature, args):
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
         function = builder.inttoptr(args[0], ir.FunctionType(result, parameters).as_pointer())
         cut = [
             builder.trunc(arg, kind) if kind is _I32 else arg for arg, kind in zip(args[1:], parameters, strict=True)
@@ -134,24 +138,40 @@ def _caller(result, *parameters):
 
 
 @intrinsic
-def call(typingctx, function, a, b, c):
+def call(typingctx: Any, function: types.Type, a: types.Type, b: types.Type, c: types.Type) -> Intrinsic:
     """``int64 function(int64, int64, int64)``."""
     return types.int64(*[types.int64] * 4), _caller(_I64, _I64, _I64, _I64)
 
 
 @intrinsic
-def copy_at(typingctx, function, table, columns, first, last, source, target):
-    """``int64 function(int64, ...)``: see ``copy.copy_rows``."""
+def copy_at(
+    typingctx: Any,
+    function: types.Type,
+    table: types.Type,
+    columns: types.Type,
+    first: types.Type,
+    last: types.Type,
+    source: types.Type,
+    target: types.Type,
+) -> Intrinsic:
+    """``int64 function(int64, ...)``: see ``copy_rows`` in ``copy/boxes.py``."""
     return types.int64(*[types.int64] * 7), _caller(_I64, *[_I64] * 6)
 
 
 @intrinsic
-def start_messages(typingctx, function, count, requests):
+def start_messages(typingctx: Any, function: types.Type, count: types.Type, requests: types.Type) -> Intrinsic:
     """``int MPI_Startall(int, MPI_Request *)``."""
     return types.int64(*[types.int64] * 3), _caller(_I32, _I32, _I64)
 
 
 @intrinsic
-def complete_messages(typingctx, function, count, requests, flag, statuses):
+def complete_messages(
+    typingctx: Any,
+    function: types.Type,
+    count: types.Type,
+    requests: types.Type,
+    flag: types.Type,
+    statuses: types.Type,
+) -> Intrinsic:
     """``int MPI_Testall(int, MPI_Request *, int *, MPI_Status *)``."""
     return types.int64(*[types.int64] * 5), _caller(_I32, _I32, _I64, _I64, _I64)

@@ -33,7 +33,8 @@ def flatten(x: np.ndarray) -> Flat:
 
 def bytes_at(address: int, n_bytes: int) -> np.ndarray:
     """The memory at ``address`` as flat uint8; the caller keeps it alive.  Local."""
-    return np.frombuffer((ctypes.c_uint8 * n_bytes).from_address(int(address)), np.uint8, n_bytes)
+    buffer = (ctypes.c_uint8 * n_bytes).from_address(int(address))
+    return np.frombuffer(buffer, np.uint8, n_bytes)  # type: ignore[call-overload]  # ctypes' arrays are buffers
 
 
 class _Memory:

@@ -1,9 +1,10 @@
-"""The numpy twins of the compiled kernels: the oracle of the tests, and the way of small and unusual arrays."""
+"""The numpy twins of the compiled kernels: the oracle of the tests, and the path of small and unusual arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from spmd_grid.reduction_kind import KINDS
 
 __all__ = ["copy_boxes", "copy_boxes_between", "fold", "fold_addresses"]
 
-BLOCK = 1 << 18  # bytes of the result at a time, so that it stays in the L2 cache
+BLOCK = 1 << 18  # bytes of the result at a time, so that they stay in the L2 cache
 
 
 def copy_boxes(table: np.ndarray, source_base: int, target_base: int) -> None:
@@ -46,7 +47,7 @@ def fold(kind: str, stack: np.ndarray, out: np.ndarray) -> None:
 
 
 def fold_addresses(kind: str, addresses: np.ndarray, n: int, out: np.ndarray) -> None:
-    """As ``fold``, with rows of ``n`` contiguous elements of ``out``'s dtype at ``addresses``.  Local."""
+    """Like ``fold``, with rows of ``n`` contiguous elements of ``out``'s dtype at ``addresses``.  Local."""
     size = n * out.itemsize
     _fold_rows(kind, [strided_bytes_at(address, (size,), (1,)).view(out.dtype) for address in addresses.tolist()], out)
 
@@ -64,7 +65,7 @@ def _fold_rows(kind: str, rows: list[np.ndarray], out: np.ndarray) -> None:
             _fold_block(combine, [row[at : at + step] for row in rows], out[at : at + step])
 
 
-def _fold_block(combine: Callable, rows: list[np.ndarray], out: np.ndarray) -> None:
+def _fold_block(combine: Callable[..., Any], rows: list[np.ndarray], out: np.ndarray) -> None:
     combine(rows[0], rows[1], out=out)
     for row in rows[2:]:
         combine(out, row, out=out)

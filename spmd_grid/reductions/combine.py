@@ -1,25 +1,31 @@
-"""What opens and what ends every reduction of cells: arguments known to all are checked, what was found is combined."""
+"""The first and the last step of every reduction: arguments are checked, and the processes' results are combined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from spmd_grid.array import ShardedArray
 from spmd_grid.errors import DTypeError, ShardingError
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.all_reduce import AllReduce, Reducing
 from spmd_grid.ops.calls.arguments import check_grid
 from spmd_grid.reduction_kind import is_numeric
 
 __all__ = ["check_array", "combine", "reduction"]
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 
 class Combine(Reducing):
-    """`all_reduce` of what the processes found, under the name of the reduction that it ends.
+    """`all_reduce` of the processes' results, under the name of the reduction that it ends.
 
-    So processes that call another reduction, or reduce another array, are told so.
+    So a mismatch error names the reductions, and the layouts of the arrays, that processes called it with.
     """
 
     resolve = AllReduce.resolve
@@ -27,28 +33,36 @@ class Combine(Reducing):
     def __init__(self, name: str):
         self.name = name
 
-    def prepare(self, grid, axes, reduction, dtypes, reproducible, layout) -> dict:
-        told = {"dtypes": dtypes, "reproducible": reproducible, "layout": layout}
-        return self.prepare_reduction(reduction, None) | told
+    def prepare(
+        self,
+        grid: ProcessGrid,
+        axes: tuple[int, ...],
+        reduction: str,
+        dtypes: tuple[np.dtype, ...],
+        reproducible: bool,
+        layout: Layout,
+    ) -> dict[str, Any]:
+        compared = {"dtypes": dtypes, "reproducible": reproducible, "layout": layout}
+        return self.prepare_reduction(reduction, None) | compared
 
 
 _COMBINES = {name: Combine(name) for name in ("sum", "dot", "norm", "max", "min")}
 
 
-def reduction(function: Callable) -> Callable:
-    """Decorate a reduction of a `ShardedArray`: one operation from its first line to its last."""
+def reduction(function: _Function) -> _Function:
+    """Decorate a reduction of a `ShardedArray`: it is one operation, from its first line to its last."""
 
     @wraps(function)
-    def operate(a, *args, **options):
+    def operate(a: ShardedArray, *args: Any, **options: Any) -> Any:
         if not isinstance(a, ShardedArray):
             return function(a, *args, **options)  # which refuses it
         return a.grid.process.gate.run(function.__name__, function, a, *args, **options)
 
-    return operate
+    return cast(_Function, operate)
 
 
-def combine(name: str, found, kind: str, *arrays: ShardedArray, reproducible: bool = False) -> np.ndarray:
-    """What all processes ``found`` about the same ``arrays``, combined by ``kind``: equal bits on every process.
+def combine(name: str, found: ArrayLike, kind: str, *arrays: ShardedArray, reproducible: bool = False) -> np.ndarray:
+    """The results that processes ``found`` for the same ``arrays``, combined by ``kind``: equal bits on every process.
 
     Collective over the grid.
     """
@@ -58,11 +72,12 @@ def combine(name: str, found, kind: str, *arrays: ShardedArray, reproducible: bo
     return _COMBINES[name].run_in_gate(np.asarray(found), a.grid, axes, (kind, dtypes, reproducible, a.layout))
 
 
-def check_array(op: str, a, what: str = "a", takes_partial: str | None = None) -> None:
-    """``a`` must be a numeric `ShardedArray` on a grid of this process, its values whole.
+def check_array(op: str, a: ShardedArray, what: str = "a", takes_partial: str | None = None) -> None:
+    """Refuse what is no numeric `ShardedArray` on a grid of this process without partial values.
 
-    Local.  ``takes_partial``: the kind of partial values that need not be combined first.  Where they are to be summed
-    and wrap, they must be: what in 64 bits would be 200 is -56 in a cell of int8, and 1 + 1 is 1 in one of bool.
+    Local.  ``takes_partial``: the kind of partial values that are taken.  Sums of integers that wrap are refused all
+    the same: a sum that in 64 bits would be 200 is -56 in a cell of int8, and 1 + 1 is 1 in a cell of bool.  Raises
+    `DTypeError`, `GridError` and `ShardingError`.
     """
     if not isinstance(a, ShardedArray):
         raise DTypeError(f"{op}: {what} is {type(a).__name__}; it must be a ShardedArray")

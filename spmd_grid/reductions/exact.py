@@ -1,4 +1,4 @@
-"""Sums that are exact until they are rounded, once, at the end: rows of the words of ``kernels.superaccumulator``.
+"""Sums that are exact until one rounding at the end, as rows of words of ``kernels/reduce/superaccumulator.py``.
 
 Integers add in any order, so the words of all processes are combined by an all_reduce of int64, and the result does not
 depend on how the cells were spread.  A complex sum has a row for the real part and one for the imaginary part.
@@ -6,19 +6,23 @@ depend on how the cells were spread.  A complex sum has a row for the real part 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
+from typing import cast
+
 import numpy as np
 
 from spmd_grid.errors import DTypeError
 from spmd_grid.kernels.array_object import address_of
 from spmd_grid.reductions.cells import runs
-from spmd_grid.reductions.dtypes import part_dtype, working_dtype
+from spmd_grid.reductions.dtypes import as_scalar, part_dtype, working_dtype
 from spmd_grid.reductions.rounding import rounded, rounded_root
 
 __all__ = ["check_exact", "exact_products", "exact_squares", "exact_sum", "root_of", "value_of"]
 
 
 def check_exact(op: str, dtype: np.dtype) -> None:
-    """Refuses results that are wider than doubles.  Local."""
+    """Refuse results that are wider than doubles.  Local.  Raises DTypeError."""
     if part_dtype(working_dtype(dtype)).itemsize > 8:
         raise DTypeError(
             f"{op}: reproducible=True with a result of dtype {dtype}; it takes floats of up to 64 bits, and complex"
@@ -27,7 +31,7 @@ def check_exact(op: str, dtype: np.dtype) -> None:
 
 
 def exact_sum(cells: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The words of the sum of ``cells``, for a result of ``dtype``: one row, or two where that is complex.  Local."""
+    """The words of the sum of ``cells``, for a result of ``dtype``: one row, or two if it is complex.  Local."""
     working, parts = part_dtype(working_dtype(dtype)), _parts(cells)
     words = _no_words(len(parts))
     adders = _superaccumulator().adders_of(working)
@@ -38,9 +42,9 @@ def exact_sum(cells: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def exact_products(x: np.ndarray, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The words of the sum of x * y, for a result of ``dtype``: one row, or two where that is complex.
+    """The words of the sum of x * y, for a result of ``dtype``: one row, or two if it is complex.
 
-    Local.  Complex numbers are multiplied by their parts, a real number having one.
+    Local.  Complex numbers are multiplied part by part; a real number has one part.
     """
     working = part_dtype(working_dtype(dtype))
     words = _no_words(2 if dtype.kind == "c" else 1)
@@ -50,7 +54,7 @@ def exact_products(x: np.ndarray, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
             _add_products(less[0] if i and j else words[i ^ j], part, other, working)
     limbs = _superaccumulator().LIMBS
     words[0, :limbs] -= less[0, :limbs]
-    words[0, limbs:] += less[0, [limbs + 1, limbs, limbs + 2]]  # the infinities change sides
+    words[0, limbs:] += less[0, [limbs + 1, limbs, limbs + 2]]  # infinities change their sign
     return words
 
 
@@ -72,12 +76,12 @@ def value_of(words: np.ndarray, dtype: np.dtype) -> np.number:
 
 def root_of(words: np.ndarray, dtype: np.dtype) -> np.floating:
     """The square root of the combined ``words``, rounded once to a scalar of ``dtype``.  Local."""
-    return _rounded_row(words[0], dtype, rounded_root)
+    return cast(np.floating, _rounded_row(words[0], dtype, rounded_root))
 
 
-def _rounded_row(row: np.ndarray, dtype: np.dtype, rounding) -> np.number:
-    if dtype.kind == "V":  # an extension float, of which we know no more than how to convert to it
-        return np.asarray(_rounded_row(row, np.dtype(np.float64), rounding)).astype(dtype)[()]
+def _rounded_row(row: np.ndarray, dtype: np.dtype, rounding: Callable[[int, int, np.dtype], np.floating]) -> np.number:
+    if dtype.kind == "V":  # an extension float: numpy can only convert to it
+        return as_scalar(_rounded_row(row, np.dtype(np.float64), rounding), dtype)
     limbs, (above, below, nans) = np.split(row, [_superaccumulator().LIMBS])
     if nans or (above and below):
         return dtype.type(np.nan)
@@ -103,8 +107,8 @@ def _no_words(rows: int) -> np.ndarray:
     return np.zeros((rows, _superaccumulator().WORDS), np.int64)
 
 
-def _superaccumulator():
-    """The compiled kernels: loaded at first use, since they bring numba."""
+def _superaccumulator() -> ModuleType:
+    """The compiled kernels, loaded at first use: they load numba."""
     from spmd_grid.kernels.reduce import superaccumulator
 
     return superaccumulator

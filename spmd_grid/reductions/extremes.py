@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from spmd_grid.array import ShardedArray
@@ -15,9 +17,9 @@ __all__ = ["max", "min"]
 
 @reduction
 def max(a: ShardedArray) -> np.generic:
-    """The largest cell of ``a``, as ``np.max`` of the global array: a NaN wins; complex numbers go by real part first.
+    """The largest cell of ``a``, as ``np.max`` of the global array: NaN if any cell is; complex by real part first.
 
-    Collective over a's grid; one message of a number.  Every cell of the global array counts, halos and what is outside
+    Collective over a's grid; one message of a number.  Every cell of the global array counts, halos and cells outside
     the domain do not.  The result is a numpy scalar of a's dtype, with equal bits on every process, in every run and
     for every number of processes, grid, sharding and block rule: a zero has a plus sign, and NaN is numpy's.  Partial
     values that are to be combined by max need not be resharded.
@@ -49,12 +51,12 @@ def _extreme(op: str, a: ShardedArray) -> np.generic:
     check_array(op, a, takes_partial=op)
     if 0 in a.shape:
         raise ShapeError(f"{op}: a has shape {a.shape}; there must be a cell to take the {op} of")
-    kind, cells = KINDS[op], counted(a)
+    ufunc, cells = np.maximum if op == "max" else np.minimum, counted(a)
     with np.errstate(all="ignore"):
-        found = kind.combine.reduce(cells, axis=None) if cells.size else identity(kind, a.dtype)
-    value = combine(op, found, op, a)[()]
+        found = ufunc.reduce(cells, axis=None) if cells.size else identity(KINDS[op], a.dtype)
+    value: Any = combine(op, found, op, a)[()]
     if value.dtype.kind in "biu":
         return value
     if np.isnan(value):
         return type(value)(complex(np.nan, np.nan) if value.dtype.kind == "c" else np.nan)
-    return value + type(value)(0)  # of the zeros, which are equal, the one with the plus sign
+    return value + type(value)(0)  # adding 0 turns -0 into +0

@@ -10,9 +10,9 @@ __all__ = ["rounded", "rounded_root"]
 
 
 def rounded(n: int, exponent: int, dtype: np.dtype) -> np.floating:
-    """The float of ``dtype`` (16, 32 or 64 bits) nearest to n * 2**exponent; infinite from where rounding overflows.
+    """The float of ``dtype`` (16, 32 or 64 bits) nearest to n * 2**exponent; infinite if rounding overflows.
 
-    Local.  Zero has a plus sign, also where a negative number comes to it.
+    Local.  Zero has a plus sign, also if a negative number is rounded to it.
 
     >>> rounded(2**60 + 1, -60, np.dtype("float32")), rounded(3, -1075, np.dtype("float64")), rounded(-1, 16, "float16")
     (np.float32(1.0), np.float64(1e-323), np.float16(-inf))
@@ -39,7 +39,7 @@ def rounded_root(n: int, exponent: int, dtype: np.dtype) -> np.floating:
     >>> rounded_root(2 << 2000, -2000, np.dtype("float64")), rounded_root(9, 2000, np.dtype("float64")) / 2.0**1000
     (np.float64(1.4142135623730951), np.float64(3.0))
     """
-    n <<= 128  # now the root has 64 bits or more, beyond those that any result keeps
+    n <<= 128  # now the root has 64 bits or more: more than any result keeps
     root = isqrt(n)
-    inexact = root * root != n  # a last bit that stands for all that is missing
+    inexact = root * root != n  # an odd last bit, if the root is inexact
     return rounded(root << 1 | inexact, (exponent - 128) // 2 - 1, dtype)

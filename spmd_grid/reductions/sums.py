@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 
@@ -12,12 +13,12 @@ from spmd_grid.errors import ShapeError, ShardingError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reductions.cells import counted, runs
 from spmd_grid.reductions.combine import check_array, combine, reduction
-from spmd_grid.reductions.dtypes import norm_dtype, part_dtype, sum_dtype, wide_dtype, working_dtype
+from spmd_grid.reductions.dtypes import as_scalar, norm_dtype, part_dtype, sum_dtype, wide_dtype, working_dtype
 from spmd_grid.reductions.exact import check_exact, exact_products, exact_squares, exact_sum, root_of, value_of
 
 __all__ = ["dot", "norm", "sum"]
 
-# Elements that BLAS is given at a time: from 10,000 on OpenBLAS starts threads, on cores that have processes already.
+# Elements per call of BLAS: from 10,000 on OpenBLAS starts threads, on cores that other processes use.
 _PIECE = 1 << 13
 
 
@@ -26,22 +27,22 @@ def sum(a: ShardedArray, *, reproducible: bool = False) -> np.number:
     """The sum of all cells of ``a``, as ``np.sum`` of the global array.
 
     Collective over a's grid; one message of a number.  Every cell of the global array counts once: copies along
-    replicated axes share the work, halos and what is outside the domain do not count.  No cells: 0.  The result is a
-    numpy scalar of np.sum's dtype (bool and integers are added in 64 bits and wrap there) with equal bits on every
-    process and in every run.  float16 and float32 are added in float32 along runs of memory and in float64 from run to
-    run and process to process, so only the last rounding is to their own precision.
+    replicated axes share the work, halos and cells outside the domain do not count.  The sum of no cells is 0.  The
+    result is a numpy scalar of np.sum's dtype (bool and integers are added in 64 bits and wrap there) with equal bits
+    on every process and in every run.  float16 and float32 are added in float32 along runs of memory and in float64
+    from run to run and process to process, so only the last rounding is to their own precision.
 
     ``reproducible``: the bits do not depend on the number of processes either, nor on grid, sharding and blocks.  The
-    result is the exact sum of the cells, rounded once to the dtype (of two neighbours equally near the even one; zero
-    has a plus sign), whatever the values: subnormals count in full, intermediate overflow does not happen, infinities
-    give an infinity of their sign, and both of them, or a NaN, numpy's NaN.  Complex sums do so part by part.  It takes
-    the superaccumulator of R. M. Neal, "Fast Exact Summation Using Small and Large Superaccumulators" (2015), filled
-    by vectors after S. M. Rump, T. Ogita, S. Oishi, "Accurate Floating-Point Summation Part I" (2008); one message of
-    a kilobyte.  Sums of integers are reproducible anyway.  It relies on the processor's default modes: rounding to
+    result is the exact sum of the cells, rounded once to the dtype (ties to even; zero has a plus sign), whatever the
+    values: subnormals count in full, there is no intermediate overflow, infinities give an infinity of their sign;
+    infinities of both signs, or a NaN, give numpy's NaN.  Complex sums are computed part by part.  The algorithm is the
+    superaccumulator of R. M. Neal, "Fast Exact Summation Using Small and Large Superaccumulators" (2015), filled by
+    vectors after S. M. Rump, T. Ogita, S. Oishi, "Accurate Floating-Point Summation Part I" (2008); one message of a
+    kilobyte.  Sums of integers are always reproducible.  It relies on the processor's default modes: rounding to
     nearest, subnormals kept.
 
-    Partial values to be summed are added as they are, contributions being cells; not so bool and integers below 64
-    bits, whose contributions wrap where they meet.
+    Partial values that are to be summed need not be resharded, except bool and integers below 64 bits, whose sum may
+    wrap in a cell.
 
     Raises `ShardingError` (other partial values: reshard first) and `DTypeError`, the same on every process.
 
@@ -59,23 +60,23 @@ def sum(a: ShardedArray, *, reproducible: bool = False) -> np.number:
     if reproducible and dtype.kind not in "iu":
         check_exact("sum", dtype)
         return value_of(combine("sum", exact_sum(counted(a), dtype), "sum", a, reproducible=True), dtype)
-    return _as_scalar(combine("sum", _sum(counted(a), working_dtype(dtype)), "sum", a), dtype)
+    return as_scalar(combine("sum", _sum(counted(a), working_dtype(dtype)), "sum", a), dtype)
 
 
 @reduction
 def dot(a: ShardedArray, b: ShardedArray, *, reproducible: bool = False) -> np.number:
     """The sum of ``a * b`` over all cells, nothing conjugated, as ``np.dot`` of the flattened global arrays.
 
-    Collective over their grid; one message of a number.  ``a`` and ``b`` are spread alike; their halos may differ, and
-    do not count.  The dtype is that of ``np.sum(a * b)``; unlike np.dot, products of integers and bool are formed in
-    the 64 bits in which they are added.  Otherwise as `sum`.
+    Collective over their grid; one message of a number.  ``a`` and ``b`` must have the same sharding; their halos may
+    differ, and do not count.  The dtype is that of ``np.sum(a * b)``; unlike in np.dot, products of integers and bool
+    have 64 bits, like their sum.  Otherwise as `sum`.
 
     ``reproducible``: the exact sum of the exact products, rounded once, for every number of processes, grid, sharding
-    and block rule, as for `sum`: products neither overflow nor underflow.  A product that has no number (infinity times
-    zero) is NaN.  Products are split in two by a fused multiply-add (TwoProduct; T. Ogita, S. M. Rump, S. Oishi,
-    "Accurate Sum and Dot Product", 2005) where that is exact, else multiplied as integers.  Complex products are taken
-    by their parts: (a.real b.real - a.imag b.imag) + (a.real b.imag + a.imag b.real) i, each sum being exact.  Cells
-    of 64-bit integers that meet floats become float64 first.
+    and block rule, as for `sum`: products neither overflow nor underflow.  Infinity times zero is NaN.  Products are
+    split in two by a fused multiply-add (TwoProduct; T. Ogita, S. M. Rump, S. Oishi, "Accurate Sum and Dot Product",
+    2005) where that is exact, else multiplied as integers.  Complex products are computed part by part: (a.real b.real
+    - a.imag b.imag) + (a.real b.imag + a.imag b.real) i, each sum being exact.  Cells of 64-bit integers that are
+    multiplied with floats become float64 first.
 
     Raises `ShardingError` (other layouts, partial values: reshard first), `ShapeError`, `GridError` and `DTypeError`,
     the same on every process.
@@ -98,7 +99,7 @@ def dot(a: ShardedArray, b: ShardedArray, *, reproducible: bool = False) -> np.n
     if reproducible and dtype.kind not in "iu":
         check_exact("dot", dtype)
         return value_of(combine("dot", exact_products(x, y, dtype), "sum", a, b, reproducible=True), dtype)
-    return _as_scalar(combine("dot", _dot(x, y, working_dtype(dtype)), "sum", a, b), dtype)
+    return as_scalar(combine("dot", _dot(x, y, working_dtype(dtype)), "sum", a, b), dtype)
 
 
 @reduction
@@ -107,7 +108,7 @@ def norm(a: ShardedArray, *, reproducible: bool = False) -> np.floating:
 
     Collective over a's grid; one message of two numbers.  The result is real: float64 for integers and bool, else of
     the precision of the cells.  It overflows only where the norm itself does, and small cells do not vanish: where
-    squares have left the range, all processes go on to what ``reproducible`` does.  Otherwise as `sum`.
+    squares overflow or underflow, all processes continue as with ``reproducible``.  Otherwise as `sum`.
 
     ``reproducible``: the square root of the exact sum of the exact squares, rounded once, for every number of
     processes, grid, sharding and block rule: see `dot`.  An infinity without a NaN gives infinity.
@@ -130,12 +131,12 @@ def norm(a: ShardedArray, *, reproducible: bool = False) -> np.floating:
         squares, cells_other_than_0 = combine("norm", _squares(cells, working), "sum", a)
         left_the_range = cells_other_than_0 and (squares < _least_squares(working) or np.isinf(squares))
         if not left_the_range or part_dtype(working).itemsize > 8:
-            return _as_scalar(np.sqrt(squares), dtype)
+            return cast(np.floating, as_scalar(np.sqrt(squares), dtype))
     return root_of(combine("norm", exact_squares(cells, dtype), "sum", a, reproducible=True), dtype)
 
 
 def _check_alike(a: ShardedArray, b: ShardedArray) -> None:
-    """Refuses arrays of which a process does not own the same cells.  Local."""
+    """Refuse arrays of which a process does not own the same cells.  Local.  Raises ShapeError and ShardingError."""
     if a.shape != b.shape:
         raise ShapeError(f"dot: a has shape {a.shape} and b {b.shape}; they must be equal")
     if a.layout != b.layout and _without_halos(a.layout) != _without_halos(b.layout):
@@ -152,7 +153,7 @@ def _without_halos(layout: Layout) -> Layout:
 
 def _sum(cells: np.ndarray, working: np.dtype) -> np.number:
     total = wide_dtype(working).type(0)
-    with np.errstate(all="ignore"):  # a warning on one process, made an error, would strand the others
+    with np.errstate(all="ignore"):  # a warning that is an error on one process would leave the others waiting
         for (run,) in runs(working, cells):
             total += np.add.reduce(run)
     return total
@@ -167,8 +168,8 @@ def _dot(x: np.ndarray, y: np.ndarray, working: np.dtype) -> np.number:
     return total
 
 
-def _squares(cells: np.ndarray, working: np.dtype) -> list[np.floating]:
-    """The sum of the squares of all parts, and whether there is anything but zeros."""
+def _squares(cells: np.ndarray, working: np.dtype) -> list[np.number | np.bool]:
+    """The sum of the squares of all parts, and whether any cell is not 0."""
     if cells.dtype.kind != "c":
         squares = _dot(cells, cells, working)
     else:
@@ -176,15 +177,10 @@ def _squares(cells: np.ndarray, working: np.dtype) -> list[np.floating]:
         for (run,) in runs(np.result_type(working, np.complex64), cells):
             parts = run.view(working)
             squares += _dot(parts, parts, working)
-    return [squares, squares != 0 or cells.any()]
+    return [squares, np.bool(squares != 0 or cells.any())]
 
 
 def _least_squares(working: np.dtype) -> float:
-    """Sums of fewer than 2**48 squares have lost nothing that matters to underflow from here on."""
+    """The least sum of squares whose loss to underflow is below its rounding error, for fewer than 2**48 squares."""
     info = np.finfo(working)
     return float(info.smallest_subnormal) * 2.0**48 / float(info.eps)
-
-
-def _as_scalar(total, dtype: np.dtype) -> np.number:
-    with np.errstate(all="ignore"):
-        return np.asarray(total).astype(dtype)[()]

@@ -1,16 +1,17 @@
-"""A plan in words."""
+"""Print a plan: its steps, what they move and cost, and the ways that were not taken."""
 
 from __future__ import annotations
 
 from spmd_grid.formatting import bytes_text, count_text, seconds_text
+from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.planner.cost import step_cost
 from spmd_grid.reshard.planner.steps import NATIVE
 
 __all__ = ["explain"]
 
 
-def explain(plan) -> str:
-    """The steps with the layouts between them, what each moves and costs, totals, and what was not taken.  Local."""
+def explain(plan: PlanValue) -> str:
+    """The steps with the layouts between them, what each moves and costs, totals, and the alternatives.  Local."""
     dtypes = ", ".join(map(str, plan.dtypes))
     lines = [
         f"reshard {dtypes} {list(plan.source.global_shape)}",
@@ -21,10 +22,10 @@ def explain(plan) -> str:
     for n, step in enumerate(plan.steps, 1):
         cost = step_cost(step, plan.itemsize, plan.links)
         lines.append(f"  {n}. {step}")
-        if plan.slabs > 1:
+        if plan.chunks > 1:
             lines.append(
-                f"     in {plan.slabs} slabs, two under way; busiest process: {bytes_text(cost.bytes)}, at most"
-                f" {count_text(cost.messages * plan.slabs, 'message')}"
+                f"     in {plan.chunks} chunks, two under way; busiest process: {bytes_text(cost.bytes)}, at most"
+                f" {count_text(cost.messages * plan.chunks, 'message')}"
             )
             continue
         lines.append(
@@ -32,7 +33,7 @@ def explain(plan) -> str:
             f" {bytes_text(cost.bytes)}; peak {bytes_text(cost.peak)}"
         )
     if not plan.steps:
-        lines.append("  nothing to do: every process has what it wants")
+        lines.append("  nothing to do: every process has all cells that it needs")
     totals = plan.totals()
     bound = "" if totals.exact else "at most "
     lines.append(
@@ -40,7 +41,7 @@ def explain(plan) -> str:
         f" {bound}{bytes_text(totals.most_received)}, sends {bound}{bytes_text(totals.most_sent)}, needs at most"
         f" {bytes_text(totals.peak)}"
     )
-    if any(part.kind in NATIVE for part in plan.parts):
+    if any(part.kind in NATIVE for part in plan.run_steps):
         lines.append("(what is sent by all_gather and broadcast counts every copy; a collective passes blocks on)")
     if plan.memory_limit is not None:
         lines.append(f"memory limit {bytes_text(plan.memory_limit)}")

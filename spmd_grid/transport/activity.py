@@ -1,4 +1,4 @@
-"""What a process is doing, for reports."""
+"""Activities of processes, for reports."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Memory that the processes of one node can address in one another: where arrays should live.
+"""Memory that all processes of a node can address, in which arrays should be allocated.
 
 Every process owns one segment of a mapping that all processes of its node share, and allocates from its own segment
 only.  The mapping is sparse: pages exist once they are touched, so a segment may be as large as this process's share of
 all memory.
 
     node     | segment of process 0 | segment of process 1 | segment of process 2 |    one mapping per process,
-             base_of(0)             base_of(1)             base_of(2)                  at an address of its own
+             base_of(0)             base_of(1)             base_of(2)                  at its own address
 
 The mapping is of an anonymous file (``memfd_create``), which the first process of the node makes and the others open
-through ``/proc``.  It has no name, so nothing is left behind however the job ends; no file system of limited size
-holds it, so writing to it fails only where ordinary memory would fail; and it lasts as long as any array in it.
-``MPI.Win.Allocate_shared`` promises none of this: it lies in /dev/shm, which containers keep small, where MPICH's
-processes die of a bus error once it is full, and Open MPI's print an error of UCX's even when all is well.
+through ``/proc``.  It has no name, so nothing is left behind however the job ends; it lies in no file system of limited
+size, so writing to it fails only where ordinary memory would fail; and it lasts as long as any array in it.
+``MPI.Win.Allocate_shared`` guarantees none of this: it uses /dev/shm, which containers keep small.  There MPICH's
+processes die of a bus error once it is full, and Open MPI's print an error of UCX even in successful runs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,8 +39,8 @@ _LINE = 64
 _PAGE = mmap.PAGESIZE
 _LARGE = 1 << 16
 
-# Freed memory stays with its segment, since touching fresh pages costs far more than the bytes that pass through them,
-# but not more than this part of the segment.
+# Freed memory stays in its segment, since touching fresh pages costs far more than the bytes that pass through them;
+# at most this part of the segment stays.
 _KEPT_PART = 1 / 4
 
 # Linux's control groups, which may leave a process less memory than the machine has.
@@ -47,37 +48,34 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 class Arena:
-    """No memory that others could address; what processes have that share none."""
+    """The arena of a process that shares no memory: nothing can be allocated in it."""
 
     __slots__ = ("__weakref__",)
 
     def allocate(self, nbytes: int, zeroed: bool = False) -> np.ndarray | None:
-        """A flat uint8 array in this process's segment, or None where there is no room.
+        """A flat uint8 array in this process's segment, or None if there is no space.
 
-        Local; any thread may call it.  Begins on a cache line, from 64 KiB on a page.  Fresh memory is zeros and has
+        Local; any thread may call it.  It begins on a cache line, from 64 KiB on a page.  Fresh memory is zeros and has
         not been touched; ``zeroed`` clears used memory too.  The memory returns to the segment when the array and all
         views of it are gone.
         """
         return None
 
     def offset_of(self, address: int, nbytes: int) -> int:
-        """Where the bytes at ``address`` lie within this process's segment; -1 unless all of them do.  Local."""
+        """Offset of the bytes at ``address`` in this process's segment; -1 unless all of them lie in it.  Local."""
         return -1
 
     def base_of(self, process: int) -> int | None:
-        """The address at which this process sees the segment of a process of the world; None where it sees none.
-
-        Local.
-        """
+        """The address at which this process sees the segment of a process of the world; None if it does not.  Local."""
         return None
 
     def own_segment(self) -> tuple[int, int]:
-        """Address and size of this process's segment: the addresses in it have an offset.  Local."""
+        """Address and size of this process's segment; the addresses in it have an offset.  Local."""
         return 0, 0
 
 
 class OneProcessArena(Arena):
-    """Of simulated ranks, which see one another's memory as it is: the segment of each is all memory."""
+    """The arena of simulated ranks, which share one address space: the segment of each is all memory."""
 
     __slots__ = ()
 
@@ -100,7 +98,7 @@ class OneProcessArena(Arena):
 class NodeArena(Arena):
     """This process's segment and its view of those of the node, in one mapping.
 
-    ``places``: by process of the world, which segment of the mapping is its own.
+    ``segments``: the index of each process's segment in the mapping, by process of the world.
     """
 
     __slots__ = (
@@ -116,21 +114,21 @@ class NodeArena(Arena):
         "_size",
     )
 
-    def __init__(self, mapping: mmap.mmap, size: int, places: Mapping[int, int], process: int):
-        self._mapping = mapping  # which lasts as long as the arena, and that as long as any array in it
+    def __init__(self, mapping: mmap.mmap, size: int, segments: Mapping[int, int], process: int):
+        self._mapping = mapping  # lasts as long as the arena, which lasts as long as any array in it
         self._memory = np.frombuffer(mapping, np.uint8)
         start = self._memory.ctypes.data
-        self._bases = {other: start + place * size for other, place in places.items()}
+        self._bases = {other: start + segment * size for other, segment in segments.items()}
         self._address = self._bases[process]
-        self._first = places[process] * size
+        self._first = segments[process] * size
         self._size = size
         self._free = FreeBlocks(size)
-        self._lock = threading.RLock()  # a thread that an exception cut off in the midst of it comes in again
+        self._lock = threading.RLock()  # reentrant: an exception may have cut off a thread that holds it
         self._returned: deque[tuple[int, int]] = deque()
         self._owner = os.getpid()
 
     def allocate(self, nbytes: int, zeroed: bool = False) -> np.ndarray | None:
-        if os.getpid() != self._owner:  # a forked child: its parent hands out the same segment
+        if os.getpid() != self._owner:  # a forked child: its parent allocates from the same segment
             return None
         extent, alignment = _extent(nbytes)
         with self._lock:
@@ -155,14 +153,14 @@ class NodeArena(Arena):
         return self._address, self._size
 
     def release(self, start: int, stop: int) -> None:
-        """Takes a block back whose array is gone; comes from the garbage collector, hence in the midst of anything."""
+        """Takes back the block of an array that is gone; called by the garbage collector, in the middle of anything."""
         self._returned.append((start, stop))
         if self._lock.acquire(blocking=False):
             try:
                 self._put_back()
             finally:
                 self._lock.release()
-        # Else somebody, perhaps this very thread, is allocating: the next one puts it back.
+        # Else a thread, perhaps this one, is allocating: the next allocation puts the block back.
 
     def _put_back(self) -> None:
         if os.getpid() != self._owner:
@@ -173,13 +171,13 @@ class NodeArena(Arena):
                 self._give_back(block)
 
     def _give_back(self, block: list[int]) -> None:
-        """Returns the pages of a free block to the system, after which they are as good as new."""
+        """Returns the pages of a free block to the system, which makes them fresh again."""
         start, dirty, _ = block
         first, last = -(-start // _PAGE) * _PAGE, dirty // _PAGE * _PAGE
         if last - first < _LARGE:
             return
         here = self._first
-        with suppress(OSError):  # a system that cannot: they stay as they are
+        with suppress(OSError):  # not supported: they stay as they are
             self._mapping.madvise(mmap.MADV_REMOVE, here + first, last - first)
             self._memory[here + start : here + first] = 0
             self._memory[here + last : here + dirty] = 0
@@ -187,7 +185,7 @@ class NodeArena(Arena):
 
 
 class _Block:
-    """The owner of one array's memory: numpy keeps it as long as the array or a view of it lives."""
+    """The owner of one array's memory; numpy keeps it as long as the array or a view of it exists."""
 
     __slots__ = ("__array_interface__", "_arena", "_start", "_stop")
 
@@ -199,41 +197,55 @@ class _Block:
         self._start = start
         self._stop = start + extent
 
-    def __del__(self, is_finalizing=sys.is_finalizing):
-        if not is_finalizing():  # the end of the program takes the memory with it
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():  # the end of the program frees all memory
             self._arena.release(self._start, self._stop)
 
 
 def _extent(nbytes: int) -> tuple[int, int]:
-    """How many bytes to take for an array of ``nbytes``, and their alignment.  Empty arrays have an address too."""
+    """Number of bytes to take for an array of ``nbytes``, and their alignment.  Empty arrays have an address too."""
     alignment = _PAGE if nbytes >= _LARGE else _LINE
     return max(1, -(-nbytes // alignment)) * alignment, alignment
 
 
-# -- making one ------------------------------------------------------------------------------------------------
+# -- making an arena -------------------------------------------------------------------------------------------
 
 
-def share_memory(node, members: Sequence[int], size: int) -> Arena:
+class _NodeCommunicator(Protocol):
+    """The part of an mpi4py communicator that is needed here; mpi4py itself is imported by `transport.mpi` only."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def bcast(self, obj: Any) -> Any: ...
+
+    def allgather(self, sendobj: Any) -> list[Any]: ...
+
+
+def share_memory(node: _NodeCommunicator, members: Sequence[int], size: int) -> Arena:
     """The arena of this process: segments of ``size`` bytes, in the order of ``members``, processes of the world.
 
     Collective over ``node``, an mpi4py communicator of just these processes, on one machine, with equal arguments.
-    An arena without memory, on every process alike, where any of them cannot share it.
+    If any of them cannot share memory, all get an arena without memory.
     """
     size = -(-size // _PAGE) * _PAGE
     if size == 0 or node.size == 1:
         return Arena()
     with _shared_file(size * node.size if node.rank == 0 else None) as link:
         mapping = _map(node.bcast(link), size * node.size)
-        agreed = all(node.allgather(mapping is not None))  # also: nobody opens the link any more
-    if not agreed:
+        agreed = all(node.allgather(mapping is not None))  # after it, no process opens the link any more
+    if mapping is None or not agreed:
         return Arena()
-    return NodeArena(mapping, size, {process: place for place, process in enumerate(members)}, members[node.rank])
+    return NodeArena(mapping, size, {process: i for i, process in enumerate(members)}, members[node.rank])
 
 
 @contextmanager
 def _shared_file(nbytes: int | None) -> Iterator[tuple[str, str] | None]:
-    """An anonymous file of ``nbytes``: the link by which others open it while within the ``with``, and where that
-    must lead.  None where there is none to make, or it cannot be made."""
+    """An anonymous file of ``nbytes``: a link by which others can open it within the ``with``, and the target of the
+    link.  None if ``nbytes`` is None, or the file cannot be made."""
     file = None
     try:
         name = f"spmd_grid-{os.urandom(8).hex()}"
@@ -259,21 +271,21 @@ def _map(link: tuple[str, str] | None, nbytes: int) -> mmap.mmap | None:
             mapping = mmap.mmap(file, nbytes)
         finally:
             os.close(file)
-        with suppress(OSError):  # few systems give huge pages to shared memory, fewer without being asked
+        with suppress(OSError):  # few systems use huge pages for shared memory, fewer without a request
             mapping.madvise(mmap.MADV_HUGEPAGE)
         return mapping
     return None
 
 
 def _grants_memory_late() -> bool:
-    """Whether the system lets memory be reserved that may never be used.  Where it counts strictly, it would count
-    ours page by page and end the process that touches one too many."""
+    """Whether the system lets processes reserve memory that they may never use.  With strict accounting, it would end
+    the process that touches one page too many."""
     with suppress(OSError):
         return Path("/proc/sys/vm/overcommit_memory").read_text().strip() != "2"
     return False
 
 
-# -- how large -------------------------------------------------------------------------------------------------
+# -- sizes -----------------------------------------------------------------------------------------------------
 
 
 def segment_size(n_processes: int) -> int:
@@ -286,7 +298,7 @@ def segment_size(n_processes: int) -> int:
 
 
 def ranks_per_node() -> int | None:
-    """``SPMD_GRID_RANKS_PER_NODE``: so many successive processes count as one node, for tests of many nodes on one.
+    """``SPMD_GRID_RANKS_PER_NODE``: number of successive processes that count as a node, to test several on one.
 
     Local.  Raises TransportError.
     """
@@ -304,7 +316,7 @@ def _number_from_environment(name: str, meaning: str, least: int) -> int | None:
 
 
 def _memory_bytes() -> int:
-    """The memory that this process may use: the machine's, or what its control group leaves of it."""
+    """The memory that this process may use: that of the machine, or the limit of its control group."""
     found = [os.sysconf("SC_PHYS_PAGES") * _PAGE]
     with suppress(OSError, ValueError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -315,7 +327,7 @@ def _memory_bytes() -> int:
 
 
 def _group_limits(controller: str, path: str) -> Iterator[int]:
-    """The limits of a control group and of those it is part of.  A container may see only the outermost."""
+    """The limits of a control group and of those that contain it.  A container may see only the outermost."""
     root = _GROUPS / controller
     inner = root / path.lstrip("/")
     for group in (inner, *inner.parents):

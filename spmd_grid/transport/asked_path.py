@@ -1,6 +1,6 @@
-"""``SPMD_GRID_PATH``, which way bytes shall go: what it says on any process, all of them take.
+"""``SPMD_GRID_PATH``, the requested path of bytes: its value on any process counts for all of them.
 
-A launcher may hand the environment to the processes of its own host only.
+A launcher may pass the environment only to the processes of its own host.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ __all__ = ["NAME", "asked_path", "join_paths"]
 
 NAME = "SPMD_GRID_PATH"
 
-_path: str | None = None  # what this process has read, or agreed on with others
+_path: str | None = None  # the value that this process has read, or agreed on with others
 
 
 def asked_path() -> str:
-    """What the variable says, here or on a process that this one has met; "" where it is not set.  Local."""
+    """The value of the variable, here or on a process that this one has met; "" if it is not set.  Local."""
     global _path
     if _path is None:
         _path = os.environ.get(NAME, "").strip()
     return _path
 
 
-def join_paths(everybodys: Sequence[str]) -> None:
-    """Takes what some of the processes ask for.  Local, with equal arguments on all of them.
+def join_paths(paths: Sequence[str]) -> None:
+    """Adopts the path that some processes request, from the requests of all.  Local, with equal arguments on all.
 
-    Raises TransportError where they ask for different ways, of which none would suit all.
+    Raises TransportError if they request different paths.
     """
     global _path
     found: dict[str, list[int]] = {}
-    for process, path in enumerate(everybodys):
+    for process, path in enumerate(paths):
         if path:
             found.setdefault(path, []).append(process)
     if len(found) > 1:

@@ -71,9 +71,15 @@ LARGEST_MESSAGE = 1 << 30
 
 
 class StartedOperation(Protocol):
-    """An operation that goes on while its process waits for something else; ``requests``: those that it waits for."""
+    """An operation that goes on while its process waits for something else."""
 
-    requests: list[Any]
+    @property
+    def requests(self) -> Sequence[Any]:
+        """The requests that it waits for."""
+
+    @property
+    def process(self) -> Process:
+        """The process, of one world, that has started it."""
 
     def advance(self) -> None:
         """Goes on as far as possible without waiting."""
@@ -148,7 +154,7 @@ class Frames:
 
     __slots__ = ("data", "exposed", "headers", "lends", "lent", "locations")
 
-    def __init__(self, headers: bytes, data: bytes | bytearray, exposed: list[Any] | None):
+    def __init__(self, headers: bytes, data: bytes | bytearray | memoryview, exposed: list[Any] | None):
         self.headers = headers
         self.data = data
         self.exposed = exposed

@@ -1,7 +1,7 @@
-"""Which parts of a stretch of memory are free: first fit, and free neighbours become one block.
+"""The free blocks of a range of memory: allocation by first fit, and merging of free neighbours.
 
-A free block is [start, dirty, stop): its front, up to ``dirty``, has been used before; the rest is as fresh as the
-operating system gave it, all zeros and not touched yet.  First fit keeps the used parts in front:
+A free block is [start, dirty, stop): its front, up to ``dirty``, has been used before; the rest is fresh from the
+operating system, all zeros and not touched yet.  First fit keeps the used parts in front:
 
     0                                                  size
     |#########|~~~~~~|####|~~~~~~~~~.........................|      # taken   ~ free, used before   . fresh
@@ -15,7 +15,7 @@ __all__ = ["FreeBlocks"]
 
 
 class FreeBlocks:
-    """The free blocks of ``[0, size)``, in order.  Not for several threads at once.
+    """The free blocks of ``[0, size)``, in order.  Not thread-safe.
 
     >>> free = FreeBlocks(100)
     >>> free.take(10, 1), free.take(20, 16)
@@ -32,8 +32,8 @@ class FreeBlocks:
         self.blocks: list[list[int]] = [[0, 0, size]] if size else []
 
     def take(self, n: int, alignment: int) -> tuple[int, int] | None:
-        """The start of ``n`` cells, a multiple of ``alignment``, and how many of them, in front, have been used
-        before; None where no free block is large enough."""
+        """Takes ``n`` cells: their start, a multiple of ``alignment``, and the number of them, in front, that have been
+        used before; None if no free block is large enough."""
         for i, (start, dirty, stop) in enumerate(self.blocks):
             first = -(-start // alignment) * alignment
             last = first + n
@@ -45,7 +45,7 @@ class FreeBlocks:
         return None
 
     def put(self, start: int, stop: int) -> list[int]:
-        """Gives ``[start, stop)`` back; the free block that it is part of now."""
+        """Returns ``[start, stop)``; the free block that contains it now."""
         blocks, dirty = self.blocks, stop
         i = bisect_left(blocks, [start])
         if i < len(blocks) and blocks[i][0] == stop:
@@ -59,5 +59,5 @@ class FreeBlocks:
         return merged
 
     def n_dirty(self) -> int:
-        """How many free cells may have been used before."""
+        """Number of free cells that may have been used before."""
         return sum([dirty - start for start, dirty, _ in self.blocks])

@@ -1,12 +1,12 @@
-"""The gate of a process: one operation at a time goes through, and none after one was cut off.
+"""The gate of a process: one operation at a time passes it, and none after one was cut off.
 
-Operations of a group match by their order, so a process must be in one at a time.  Another one that is begun meanwhile
-(by a second thread, a signal's handler, a destructor) would take the messages of the first.  And a process that leaves
-an operation in the middle, by an exception that comes from outside (Ctrl-C, a time limit), would from then on be one
-meeting behind the others.  Both are told to all processes: every later operation raises the same `CutOffError`.
+Operations of a group match by their order, so a process must be in one at a time.  Another one that begins meanwhile
+(in a second thread, a signal's handler, a destructor) would take the messages of the first.  And a process that leaves
+an operation in the middle, by an exception from outside (Ctrl-C, a time limit), would from then on be one meeting
+behind the others.  Both are reported to all processes: every later operation raises the same `CutOffError`.
 
-While no operation is under way a token lies in ``idle``.  ``list.pop`` and ``list.append`` are each one step between
-which no other thread comes, and take some 20 ns.  A hot operation goes through by itself, all others by `Gate.run`::
+While no operation is under way, the list ``idle`` holds a token.  ``list.pop`` and ``list.append`` are atomic, and take
+some 20 ns.  A hot operation takes the token itself, all others by `Gate.run`::
 
     try:
         gate, token = grid.process.gate, None
@@ -18,8 +18,8 @@ which no other thread comes, and take some 20 ns.  A hot operation goes through 
         ...  # as in `Gate.run`
         raise
 
-An exception that comes before the first line within the ``try`` is the program's own: the operation has not begun.  One
-that comes when the operation is over cuts off nevertheless, since its result is lost.
+An exception before the first line within the ``try`` is the program's own: the operation has not begun.  One after the
+end of the operation cuts off nevertheless, since its result is lost.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import FrameType
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
 from spmd_grid.errors import CutOffError, SpmdError
+from spmd_grid.transport.activity import Activity
 from spmd_grid.watch.call_site import call_site
 
 __all__ = ["FORKED", "Gate"]
@@ -47,7 +49,9 @@ FORKED = (
     " operations are refused here. Arrays can be read. Start processes with spawn: multiprocessing.get_context('spawn')"
 )
 
-Name = Any  # of an operation: a string, or what can ``describe`` itself
+Name: TypeAlias = str | Activity  # of an operation
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
 
 _gates: WeakSet[Gate] = WeakSet()
 
@@ -55,9 +59,9 @@ _gates: WeakSet[Gate] = WeakSet()
 class Gate:
     """The gate of one process of a program.  ``label()`` names the process.
 
-    ``idle`` holds a token while no operation is under way.  ``owner``: the thread that made the gate; others are told
-    apart by `thread_name`.  ``text``: why nothing goes through any more, empty while it does; ``barred`` is 1 then, for
-    compiled code.  ``on_cut(text)`` bars the gates of all processes; it is called on the process that was cut off.
+    ``idle`` holds a token while no operation is under way.  ``owner``: the thread that made the gate; `thread_name`
+    distinguishes the others.  ``text``: the reason why the gate is barred, empty while it is not; ``barred`` is 1 then,
+    for compiled code.  ``on_cut(text)`` bars the gates of all processes; it is called on the one that was cut off.
     """
 
     __slots__ = (
@@ -78,20 +82,20 @@ class Gate:
         self._tokens = [True] if tokens is None else tokens
         self._thread_names: WeakKeyDictionary[threading.Thread, str] | None = None
         self._spared: BaseException | None = None
-        self.idle = self._tokens
+        self.idle: list[bool] | _Barred = self._tokens
         self.owner = threading.get_ident()
         self.text = ""
         self.barred = np.zeros(1, np.int64)
         self.on_cut: Callable[[str], None] = self.bar
         _gates.add(self)
 
-    def belong_here(self) -> None:
-        """The calling thread is the process's own, and others are told apart by number: they have no common names."""
+    def belong_to_this_thread(self) -> None:
+        """Makes the calling thread the owner; others are numbered, since their names differ between simulated ranks."""
         self.owner = threading.get_ident()
         self._thread_names = WeakKeyDictionary()
 
     def thread_name(self) -> str:
-        """The calling thread as all processes know it; it must not meet another one.  Empty for the owner.  Local."""
+        """The name by which operations of the calling thread meet; empty for the owner.  Local."""
         if threading.get_ident() == self.owner:
             return ""
         thread = threading.current_thread()
@@ -99,10 +103,10 @@ class Gate:
             return thread.name
         return self._thread_names.setdefault(thread, f"number {len(self._thread_names) + 1}")
 
-    # -- going through -----------------------------------------------------------------------------------------
+    # -- passing -----------------------------------------------------------------------------------------------
 
-    def run(self, name: Name, function: Callable, *args, **options):
-        """``function(*args, **options)``, which is the operation ``name``.  Raises CutOffError."""
+    def run(self, name: Name, function: Callable[Args, Result], *args: Args.args, **options: Args.kwargs) -> Result:
+        """Calls ``function(*args, **options)``, which is the operation ``name``.  Raises CutOffError."""
         try:
             gate, token = self, None
             token = gate.idle.pop()
@@ -114,10 +118,10 @@ class Gate:
             raise
 
     def fail(self, name: Name, token: bool | None, error: BaseException) -> None:
-        """Ends the operation ``name``, which raised ``error``: the caller raises it again.
+        """Ends the operation ``name``, which raised ``error``; the caller raises it again.
 
-        Errors of this package are raised when all members know of them, and between meetings; anything else came in
-        the middle.  Without a ``token`` the operation was refused, unless it was cut off at the gate.
+        Errors of this package are raised when all members know of them, and between meetings; any other exception came
+        in the middle.  Without a ``token`` the operation was refused, unless it was cut off at the gate.
         """
         if token is None and isinstance(error, IndexError):
             raise self.refusal(name) from None
@@ -129,11 +133,11 @@ class Gate:
             self._tokens.append(True)
 
     def spare(self, error: BaseException) -> None:
-        """The operation under way has had its part of all meetings; that it raises ``error`` cuts nothing off."""
+        """Lets the operation under way, which has passed all its meetings, raise ``error`` without a cut."""
         self._spared = error
 
-    def call_user(self, function: Callable, *args):
-        """Calls a function of the user's after the last meeting of the operation under way: `spare` its errors."""
+    def call_user(self, function: Callable[..., Result], *args: Any) -> Result:
+        """Calls a user's function after the last meeting of the operation under way, and spares its errors."""
         try:
             return function(*args)
         except BaseException as error:
@@ -141,27 +145,27 @@ class Gate:
             raise
 
     def is_spared(self, error: BaseException) -> bool:
-        """Whether ``spare`` was told of it last."""
+        """Whether ``error`` is the one last given to `spare`."""
         return error is self._spared
 
     def cut_off(self, name: Name, error: BaseException) -> None:
-        """Refuses every later operation, on all processes, since ``error`` has cut off the operation ``name``."""
+        """Refuses every later operation, on all processes: ``error`` has cut off the operation ``name``."""
         if not self.text:
             where = f"on {self._label()} at {call_site()}"
-            self.on_cut(f"{_words(name)} was cut off by {type(error).__name__} {where}: {_AFTERWARDS}")
+            self.on_cut(f"{_described(name)} was cut off by {type(error).__name__} {where}: {_AFTERWARDS}")
 
     def refusal(self, name: Name, obstacle: str = "") -> CutOffError:
-        """The error of an operation that finds the gate shut, or another ``obstacle``."""
+        """The error of an operation that finds the gate barred, or another ``obstacle``."""
         text = self.text
         if not text:
             where = f"on {self._label()} at {call_site()}"
-            text = f"{_words(name)} was begun {where} {obstacle or self._obstacle()}"
+            text = f"{_described(name)} was begun {where} {obstacle or self._obstacle()}"
         if not self.text:
             self.on_cut(f"{text}: {_AFTERWARDS}")
         return self.error() if self.text else CutOffError(text)
 
     def _obstacle(self) -> str:
-        """What is in the way of an operation, in words."""
+        """A description of the operation that holds the token."""
         for ident, frame in sys._current_frames().items():
             for outer in _outwards(frame):
                 gate = outer.f_locals.get("gate")
@@ -176,20 +180,20 @@ class Gate:
         return "after an exception had cut off the one before it"
 
     def check(self) -> None:
-        """Raises CutOffError where nothing goes through any more; of all that waits.  Local."""
+        """Raises CutOffError if the gate is barred; called by all waits.  Local."""
         if self.text:
             raise self.error()
 
     def error(self) -> CutOffError:
-        """Why nothing goes through any more."""
+        """The error of every operation after the gate was barred."""
         error = CutOffError(self.text)
         error.is_shared = True
         return error
 
-    # -- shutting it -------------------------------------------------------------------------------------------
+    # -- barring -----------------------------------------------------------------------------------------------
 
     def bar(self, text: str) -> None:
-        """Lets nothing through from now on; what is under way raises when it comes to its end.  From any thread."""
+        """Refuses all operations from now on; one that is under way raises at its end.  From any thread."""
         if not self.text:
             self.text = text
             self.barred[0] = 1
@@ -202,7 +206,7 @@ class Gate:
 
 
 class _Barred:
-    """Stands in place of ``idle``: has no token to give, and lets nobody who brings one end well."""
+    """Replaces ``idle`` at a barred gate: it has no token, and raises when an operation returns one."""
 
     __slots__ = ("_gate", "_tokens")
 
@@ -216,11 +220,11 @@ class _Barred:
         raise self._gate.error()
 
 
-def _words(name: Name) -> str:
+def _described(name: Name) -> str:
     return name if isinstance(name, str) else name.describe()
 
 
-def _outwards(frame) -> Iterator:
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""The table of who says what, where processes that should do the same do not."""
+"""The error with a table of what each process does, for processes that should do the same."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _MOST_LINES = _MOST_NUMBERS = 64
 
 
 def mismatch(lines: Sequence[str], what: str = DIFFERENT_CALLS) -> MismatchError:
-    """The error with a table of who does what, and where; ``what`` is wrong with it."""
+    """The error ``what``, with a table of ``lines``, one for each process."""
     shown = "\n".join(f"  {text}" for text in lines[:_MOST_LINES]) + ("\n  ..." if len(lines) > _MOST_LINES else "")
     return MismatchError(f"{what}\n{shown}")
 
 
 def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Each row in a line: the first column and the last, and those between in which rows differ.
+    """Each row as a line: its first and last columns, and those between in which rows differ.
 
     >>> in_columns([("rank 0: f()", " on 2x3", " at a.py:1"), ("rank 1: f()", " on 2x3", " at a.py:1")])
     ['rank 0: f() at a.py:1', 'rank 1: f() at a.py:1']
@@ -45,7 +45,7 @@ def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def listed(numbers: Sequence[int]) -> str:
-    """Numbers in words that differ where the numbers do.
+    """The numbers as text, shortened with a digest, so that different numbers give different texts.
 
     >>> listed([1, 0]), listed(range(70))[-33:]
     ('(1, 0)', '62, 63, ... 70 of them: f51980bf)')

@@ -1,7 +1,7 @@
-"""What compiled code needs of a transport beside memory: messages that are sent again and again, and help in waits.
+"""The services that compiled code needs of a transport: messages that are sent repeatedly, and help in long waits.
 
-A wire offers functions and tables by *address*, so that a compiled exchange runs through without the interpreter.  It
-calls back only when it has waited for long (``on_wait``), and where somebody must be woken (``on_post``).
+A wire offers functions and tables by *address*, so that a compiled exchange runs without the interpreter.  It calls
+back only when it has waited for long (``on_wait``), and when other ranks must be woken (``on_post``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmd_grid.transport.activity import Activity
 from spmd_grid.watch.call_site import call_site
 
 __all__ = ["Messages", "Requests", "Straight", "Wire"]
@@ -22,7 +23,7 @@ _FINE, _GIVE_UP = 0, 2
 
 
 class Messages(NamedTuple):
-    """The messages of one exchange: (member, flat bytes) each; ``shorts`` are sent in place of ``sends``."""
+    """The messages of one exchange, each (member, flat bytes); ``shorts`` replace ``sends`` that carry no cells."""
 
     receives: list[tuple[int, np.ndarray]]
     sends: list[tuple[int, np.ndarray]]
@@ -30,7 +31,7 @@ class Messages(NamedTuple):
 
 
 class Straight(NamedTuple):
-    """A message that is sent straight from memory: the head, then the cells; all in bytes."""
+    """A message that is sent without packing: the header, then the cells where they lie; all in bytes."""
 
     member: int
     head: np.ndarray
@@ -38,7 +39,7 @@ class Straight(NamedTuple):
 
 
 class Requests:
-    """Handles that wait at ``address``, ``count`` of them, until they are given back."""
+    """The handles of ``count`` requests at ``address``, until they are given back."""
 
     def __init__(self, address: int, count: int, give_back: Callable[[], None]):
         self.address, self.count = address, count
@@ -46,39 +47,40 @@ class Requests:
 
 
 class Wire:
-    """The addresses, and what a callback has raised; a transport fills them in.
+    """The addresses that an exchange uses, filled in by a transport, and the errors that callbacks have raised.
 
-    ``start`` and ``test`` are the addresses of functions like ``MPI_Startall`` and ``MPI_Testall``, ``statuses`` that
-    of memory for statuses; ``requests`` has (address, number) of the handles of receives, sends and shorts.  ``polls``
-    and ``yields`` say how often to look before giving way, and before calling ``on_wait(address, value, member)``: the
-    word waited for, the value that it must reach, and which of the sources writes it (or which reader r, as -2 - r);
-    address 0 stands for messages: 0 those that come, 1 those that go.
+    ``start`` and ``test``: addresses of functions with the arguments of ``MPI_Startall`` and ``MPI_Testall``;
+    ``statuses``: address of memory for statuses; ``requests``: (address, number) of the handles of receives, sends and
+    shorts.  ``polls`` and ``yields``: numbers of polls before giving way, and of yields before a call of
+    ``on_wait(address, value, member)``: the address of a word, the value that it must reach, and the index of the
+    source that writes it (of reader r: -2 - r).  Address 0 stands for messages; ``member`` is then 0 for those to be
+    received and 1 for those to be sent.
     """
 
     on_post = 0
     calls_back = False  # whether ``start`` and ``test`` are callbacks
-    times_well = False  # whether time measured here means anything: no simulation, and a core for every process
+    times_well = False  # whether measured times are meaningful: no simulation, and a core for every process
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.start = self.test = self.on_wait = self.statuses = 0
         self.requests: list[tuple[int, int]] = [(0, 0)] * 3
         self.polls, self.yields = 1, 0
         self.error: BaseException | None = None
-        self.activity: Any = None  # what it is for
+        self.activity: Activity | None = None  # its purpose, for reports
         self._made_at = call_site()
         self._alive: list[Any] = []
-        _keep_what_callbacks_cannot_raise()
-        self.went_on = np.zeros(1, np.int64)  # 1 when the callback that was called last has come to its end
+        _install_hook()
+        self.went_on = np.zeros(1, np.int64)  # 1 if the last callback has returned without an error
 
     def describe(self) -> str:
-        """What a process does that waits here outside of any operation: it runs a compiled loop."""
+        """The activity of a process that waits here outside of any operation, in a compiled loop."""
         what = "a meeting" if self.activity is None else self.activity.describe()
         return f"{what}, made at {self._made_at}, in a compiled loop"
 
     def callback(self, function: Callable[..., None], result: Any, *parameters: Any) -> int:
-        """The address at which compiled code can call ``function``; what it raises is kept in ``error``."""
+        """The address at which compiled code can call ``function``; an exception is kept in ``error``."""
 
-        def guarded(*args):
+        def guarded(*args: Any) -> int:
             try:
                 function(*args)
                 self.went_on[0] = 1
@@ -89,10 +91,10 @@ class Wire:
 
         function_at = ctypes.CFUNCTYPE(result, *parameters)(guarded)
         self._alive.append(function_at)
-        return ctypes.cast(function_at, ctypes.c_void_p).value
+        return ctypes.cast(function_at, ctypes.c_void_p).value or 0
 
     def keep_error(self, error: BaseException) -> None:
-        """Gives the wait up; ``error`` is raised behind the compiled code.  Local."""
+        """Ends the wait; ``error`` is raised after the compiled code.  Local."""
         if self.error is None:
             self.error = error
         self.went_on[0] = 0
@@ -103,42 +105,45 @@ class Wire:
         return thing
 
     def raise_error(self) -> None:
-        """Raises what a callback has raised, if any has."""
+        """Raises the error of a callback, if there is one."""
         error, self.error = self.error, None
         if error is not None:
             raise error
 
     def straight_sends(self, messages: Sequence[Straight]) -> Requests | None:
-        """Requests that send these messages without packing; None where there are none of that kind.  Local."""
+        """Requests that send these messages without packing; None if the transport has none of that kind.  Local."""
         return None
 
-    def waits(self, words: Sequence[tuple[int, int, int]] = ()) -> list:
-        """What a started exchange waits for, as requests: ``words`` as for ``on_wait``, and its messages.  Local.
+    def waits(self, words: Sequence[tuple[int, int, int]] = ()) -> Sequence[Any]:
+        """The requests that a started exchange waits for: its ``words``, as for ``on_wait``, and its messages.  Local.
 
-        Only simulated ranks need to know; others look again and again.
+        For simulated ranks only; other transports poll, and return none.
         """
         return []
 
     def close(self) -> None:
-        """Gives back what the transport keeps for it; it will not be used again.  Local."""
+        """Frees the transport's resources; the wire is not used again.  Local."""
         self._alive.clear()
 
 
-_previous_hook: Callable[[Any], None] | None = None
+_previous_hook: Callable[[sys.UnraisableHookArgs], object] = sys.__unraisablehook__
+_is_installed = False
 
 
-def _keep_what_callbacks_cannot_raise() -> None:
-    """Makes sure that what comes at the entry of a callback is not lost.
+def _install_hook() -> None:
+    """Installs a hook that keeps exceptions raised at the entry of a callback.
 
-    Most exceptions of signals' handlers do: the handler runs when compiled code that waits first comes back to Python,
-    before the callback's first line, where nothing can catch them.  ctypes gives them to ``sys.unraisablehook``.
+    Most exceptions of signals' handlers are: the handler runs when compiled code that waits first calls back into
+    Python, before the callback's first line, where nothing can catch them.  ctypes passes them to
+    ``sys.unraisablehook``.
     """
-    global _previous_hook
-    if _previous_hook is None:  # once: who puts another hook in its place passes on to this one
+    global _previous_hook, _is_installed
+    if not _is_installed:  # once: a hook that replaces it later calls it
+        _is_installed = True
         _previous_hook, sys.unraisablehook = sys.unraisablehook, _hook
 
 
-def _hook(unraisable: Any) -> None:
+def _hook(unraisable: sys.UnraisableHookArgs) -> None:
     trace = unraisable.exc_traceback
     frame = None if trace is None else trace.tb_frame
     wire = frame.f_locals.get("self") if frame is not None and frame.f_code.co_name == "guarded" else None

@@ -1,4 +1,4 @@
-"""What a program does, written down while it does it: for reports of hangs and mismatches, and for traces.
+"""Records of the operations of a program, for reports of hangs and mismatches, and for traces.
 
-Off unless asked for.  This room knows processes and words; it knows neither grids nor how bytes move.
+Off unless requested.  This package knows processes and text; it knows neither grids nor how bytes move.
 """

@@ -1,56 +1,58 @@
-"""When the clocks of waits stand still: nobody waits too long for a rank that a person looks at, or that prepares."""
+"""Pauses of time limits: waiting for a rank that is being debugged, or that compiles, does not count."""
 
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
 from spmd_grid.watch.call_site import is_ours
 
 __all__ = ["is_debugged", "is_preparing", "stops_clocks"]
 
-# Python's own debugger, on which pdb, ipdb and others stand, and the one of VS Code and PyCharm.
+# Python's own debugger, on which pdb, ipdb and others are built, and that of VS Code and PyCharm.
 _DEBUGGERS = ("bdb", "pydevd", "_pydevd_bundle", "debugpy")
-# What works for us when an operation is used for the first time.
+# Modules that load or compile code when an operation is used for the first time.
 _PREPARERS = ("numba", "llvmlite", "importlib", "_frozen_importlib", "_frozen_importlib_external")
 
 
-def stops_clocks(frame) -> bool:
-    """Whether the thread whose innermost frame is given is being debugged, or prepares an operation."""
+def stops_clocks(frame: FrameType | None) -> bool:
+    """Whether the thread with this innermost frame is being debugged, or prepares an operation."""
     return is_preparing(frame) or is_debugged(frame)
 
 
-def is_debugged(frame) -> bool:
-    """Whether a thread stands at a debugger's prompt, or is being stepped.
+def is_debugged(frame: FrameType | None) -> bool:
+    """Whether a thread is at a debugger's prompt, or is being stepped.
 
-    At the prompt the debugger's own frames are on its stack; where it steps or has breakpoints, it traces the frames.
-    The outermost frame says nothing: bdb leaves its mark on it for ever.  Tracers that only take notes, as those of
-    coverage, do not count.
+    At the prompt the debugger's own frames are on the stack; while it steps or has breakpoints, it traces the frames.
+    The outermost frame is ignored, since bdb never removes its trace function there.  Tracers that only take notes,
+    such as those of coverage, do not count.
     """
     while frame is not None:
         outer = frame.f_back
-        if _room(frame.f_globals.get("__name__")) in _DEBUGGERS:
+        if _top_package(frame.f_globals.get("__name__")) in _DEBUGGERS:
             return True
-        if outer is not None and frame.f_trace is not None and _is_a_debuggers(frame.f_trace):
+        if outer is not None and frame.f_trace is not None and _is_of_debugger(frame.f_trace):
             return True
         frame = outer
     return False
 
 
-def is_preparing(frame) -> bool:
-    """Whether a thread loads or compiles what this package has called for, as the first use of an operation does."""
-    called = None
+def is_preparing(frame: FrameType | None) -> bool:
+    """Whether a thread loads or compiles code on behalf of this package, as the first use of an operation does."""
+    called: FrameType | None = None
     while frame is not None and not is_ours(frame):
         called, frame = frame, frame.f_back
-    return called is not None and frame is not None and _room(called.f_globals.get("__name__")) in _PREPARERS
+    return called is not None and frame is not None and _top_package(called.f_globals.get("__name__")) in _PREPARERS
 
 
-def _is_a_debuggers(trace) -> bool:
+def _is_of_debugger(trace: object) -> bool:
+    """Whether a trace function belongs to a debugger."""
     owner = getattr(trace, "__self__", trace)
     bdb = sys.modules.get("bdb")
     if bdb is not None and isinstance(owner, bdb.Bdb):
         return True
-    return _room(getattr(trace, "__module__", None) or type(owner).__module__) in _DEBUGGERS
+    return _top_package(getattr(trace, "__module__", None) or type(owner).__module__) in _DEBUGGERS
 
 
-def _room(module) -> str:
+def _top_package(module: object) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""

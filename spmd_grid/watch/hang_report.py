@@ -1,6 +1,6 @@
-"""The picture of a program that does not go on: what every rank does, in a line each.
+"""The report of a program that makes no progress: a line for each rank.
 
-Knows nothing of how the ranks' states come together: see the transports.
+The transports collect the states of the ranks.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spmd_grid.watch.recorder import FAILED, Record, Recorder, label_in, records_in
+from spmd_grid.watch.recorder import FAILED, OperationRecord, Recorder, label_in, records_in
 
 __all__ = ["RankState", "ended_state", "picture", "read_state", "unknown_state"]
 
-# Of so many ranks each gets a line of its own; of more, those that do the same share one.
+# Up to this many ranks get a line each; of more ranks, those that do the same share a line.
 _MOST_LINES = 8
-# So many of the operations in which ranks differ from the majority are shown, with so many of a rank's last ones.
+# Number of ranks shown whose operation differs from that of the majority, and of the last operations of each.
 _SHOWN_RANKS, _SHOWN_OPERATIONS = 4, 3
-# A compiled loop that was last seen waiting longer ago than this goes on.
+# A compiled loop that was last seen waiting longer ago than this has left the wait.
 _SEEN_SECONDS = 1.0
 
 _SILENT = " (does not answer: it computes without giving Python a chance)"
@@ -29,56 +29,60 @@ _ALL_SILENT = " (do not answer: they compute without giving Python a chance)"
 
 @dataclass(frozen=True)
 class RankState:
-    """What one rank does, as seen at the time ``now`` of its own machine.
+    """The state of one rank at the time ``now`` of its own machine.
 
-    ``label``: how it is called, ``rank 3 (1, 0)``; ``records``: its last operations; ``at``: the user's line it is at,
-    where it can tell; ``answers``: whether it has told itself, rather than somebody who looked into its memory;
-    ``word``: what is to be said of it in place of all that; ``stops_clocks``: whether nobody waits too long (`clocks`).
+    ``label``: its name, ``rank 3 (1, 0)``; ``records``: its last operations; ``at``: its current call site, if known;
+    ``answers``: whether the rank reported this itself, rather than another process that read its memory; ``status``: a
+    text that replaces all that in the report; ``stops_clocks``: whether time limits pause for it (`clocks`).
     """
 
     label: str
     now: float = 0.0
-    records: tuple[Record, ...] = ()
+    records: tuple[OperationRecord, ...] = ()
     at: str = ""
     answers: bool = False
-    word: str = ""
+    status: str = ""
     stops_clocks: bool = False
 
     @classmethod
     def of(cls, label: str, recorder: Recorder | None, at: str = "", stops_clocks: bool = False) -> RankState:
-        """What a rank of this process does.  Any thread may ask."""
+        """The state of a rank of this process.  From any thread."""
         records = () if recorder is None else tuple(recorder.last(_SHOWN_OPERATIONS))
         return cls(label, time.monotonic(), records, at, answers=True, stops_clocks=stops_clocks)
 
     @property
-    def last(self) -> Record | None:
+    def last(self) -> OperationRecord | None:
+        """Its last operation."""
         return self.records[-1] if self.records else None
 
 
 def read_state(rank: int, memory: np.ndarray) -> RankState:
-    """What the rank does whose recorder has ``memory``, although it does not answer."""
+    """The state of a rank that does not answer, read from the ``memory`` of its recorder."""
     label = label_in(memory) or f"rank {rank}"
     return RankState(label, time.monotonic(), tuple(records_in(memory, _SHOWN_OPERATIONS)))
 
 
 def ended_state(label: str) -> RankState:
-    """Of a rank that has ended."""
-    return RankState(label, word="has ended")
+    """The state of a rank that has ended."""
+    return RankState(label, status="has ended")
 
 
 def unknown_state(rank: int) -> RankState:
-    """Of a rank of another node that does not answer."""
-    return RankState(f"rank {rank}", word="does not answer, nor does its node")
+    """The state of a rank of another node that does not answer."""
+    return RankState(f"rank {rank}", status="does not answer, nor does its node")
 
 
 def picture(states: Mapping[int, RankState], limit: float) -> str:
-    """What all ranks do, the longest waits in a group of equals; then the last operations of those that differ."""
+    """The text of the report: a line per rank, or per group of ranks that do the same, with the longest wait of each.
+
+    The last operations of ranks that differ from the majority follow.
+    """
     lines = [f"no progress for {limit:.3g} s (SPMD_GRID_TIMEOUT or timeout=); what every rank does:"]
-    groups: dict[tuple, list[int]] = {}
+    groups: dict[tuple[str, str, str, int], list[int]] = {}
     for rank in sorted(states):
-        key = (*_words(states[rank], limit), *(() if len(states) > _MOST_LINES else (rank,)))
-        groups.setdefault(key, []).append(rank)
-    for (one, many, rest, *_), ranks in groups.items():
+        own_line = -1 if len(states) > _MOST_LINES else rank
+        groups.setdefault((*_phrases(states[rank], limit), own_line), []).append(rank)
+    for (one, many, rest, _), ranks in groups.items():
         seconds = max(_seconds(states[rank]) for rank in ranks)
         if len(ranks) == 1:
             line = f"{states[ranks[0]].label} {one}{rest}"
@@ -91,13 +95,13 @@ def picture(states: Mapping[int, RankState], limit: float) -> str:
     return "\n".join(lines)
 
 
-_TIME = "\0"  # stands for how long
+_TIME = "\0"  # stands for the seconds
 
 
-def _words(state: RankState, limit: float) -> tuple[str, str, str]:
-    """The verb of one rank and of many, and what follows; without the time, in which equals may differ."""
-    if state.word:
-        one, _, rest = state.word.partition(" ")
+def _phrases(state: RankState, limit: float) -> tuple[str, str, str]:
+    """The verb for one rank and for many, and the rest of the line, without the seconds, which may differ."""
+    if state.status:
+        one, _, rest = state.status.partition(" ")
         return one, {"has": "have", "does": "do"}.get(one, one), f" {rest}"
     last = state.last
     where = "" if not state.at or (last is not None and state.at == last.where) else f", now at {state.at}"
@@ -112,12 +116,14 @@ def _words(state: RankState, limit: float) -> tuple[str, str, str]:
     return "computes", "compute", f" since {named} {end} {_TIME} ago at {last.where}{where}{silent}"
 
 
-def _is_in(record: Record, now: float) -> bool:
+def _is_in(record: OperationRecord, now: float) -> bool:
+    """Whether the operation is under way."""
     waited = record.waited(now)
     return waited > 0 and (record.ended == 0 or now - record.ended < _SEEN_SECONDS)
 
 
 def _seconds(state: RankState) -> float:
+    """Seconds in the last operation, or since its end."""
     last = state.last
     if last is None:
         return 0.0
@@ -125,19 +131,20 @@ def _seconds(state: RankState) -> float:
 
 
 def _others(states: Mapping[int, RankState]) -> list[int]:
-    """Of the ranks whose last operation is not that of most: one for each operation."""
-    last = {rank: (states[rank].last.what, states[rank].last.where) for rank in sorted(states) if states[rank].records}
+    """The ranks whose last operation is not that of the majority: one for each operation."""
+    records = {rank: states[rank].records[-1] for rank in sorted(states) if states[rank].records}
+    last = {rank: (record.what, record.where) for rank, record in records.items()}
     if not last:
         return []
     usual, count = Counter(last.values()).most_common(1)[0]
-    first: dict[tuple, int] = {}
+    first: dict[tuple[str, str], int] = {}
     for rank, operation in last.items():
         if 2 * count <= len(last) or operation != usual:
             first.setdefault(operation, rank)
     return list(first.values())[:_SHOWN_RANKS]
 
 
-def _line(record: Record, now: float) -> str:
+def _line(record: OperationRecord, now: float) -> str:
     if _is_in(record, now):
         how = f"begun {now - record.began:.1f} s ago"
     else:
@@ -147,7 +154,7 @@ def _line(record: Record, now: float) -> str:
 
 
 def _spans(ranks: list[int]) -> str:
-    """``0-2, 5``: ascending ranks, runs of them by their ends.
+    """Format ascending ranks, with runs given by their ends: ``0-2, 5``.
 
     >>> _spans([0, 1, 2, 5, 7, 8])
     '0-2, 5, 7-8'

@@ -1,8 +1,8 @@
 """The flight recorder: the last operations of a process, in memory that the other processes of its node can read.
 
-A record is a row of fixed size: when it began and ended, its number, its state, and a line of text.  Whoever reads the
-rows of a process that is still at work may see one half written: its number then differs before and after.  Before
-the rows lies the name of the process.
+A record is a row of fixed size: its number, its state, the times when it began and ended, and a line of text.  A reader
+may see a row of a running process half written: its number then differs before and after.  The name of the process
+precedes the rows.
 """
 
 from __future__ import annotations
@@ -11,19 +11,32 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from spmd_grid.watch.call_site import call_site
+from spmd_grid.watch.traffic import Activity, Movement
 
-__all__ = ["BEGUN", "DONE", "FAILED", "RECORDER_BYTES", "Record", "Recorder", "label_in", "records_in", "shown"]
+__all__ = [
+    "BEGUN",
+    "DONE",
+    "FAILED",
+    "RECORDER_BYTES",
+    "OperationRecord",
+    "Recorder",
+    "label_in",
+    "records_in",
+    "shown",
+]
 
 BEGUN, DONE, FAILED = 1, 2, 3
 
+Result = TypeVar("Result")
+
 _ROWS = 64
 _TEXT_BYTES = 480
-_PLACE_BYTES = 200
+_CALL_SITE_BYTES = 200
 _LABEL_BYTES = 64
 _ROW = np.dtype(
     [
@@ -38,11 +51,11 @@ RECORDER_BYTES = _LABEL_BYTES + _ROWS * _ROW.itemsize
 
 
 @dataclass(frozen=True)
-class Record:
+class OperationRecord:
     """One operation of one process.  Times are ``time.monotonic()``, which all processes of a machine share.
 
-    ``what``: the operation with its arguments and arrays; ``where``: the user's own line.  One that has only begun has
-    ``ended`` 0, or when a compiled loop was last seen waiting in it.
+    ``what``: the operation with its arguments and arrays; ``where``: the call site.  If it has only begun, ``ended`` is
+    0, or the time when a compiled loop was last seen waiting in it.
     """
 
     number: int
@@ -53,38 +66,42 @@ class Record:
     where: str
 
     def waited(self, now: float) -> float:
-        """For how long it has been going on; 0 if it does not."""
+        """Seconds for which it has been under way; 0 if it has ended."""
         return (self.ended or now) - self.began if self.state == BEGUN else 0.0
 
 
 class Recorder:
-    """Records what the calling process does, in ``memory`` of RECORDER_BYTES if that is given.
+    """Records the operations of the calling process, in ``memory`` of RECORDER_BYTES if that is given.
 
-    A rank has one thread that operates.  ``check``: whether operations that need not compare their arguments do so
-    nevertheless.  ``on_end``: called with every finished `Record` and what it moved (see ``moved``); ``form_of``: with
-    the words for what compiled loops will do without being recorded, the user's line, and what moves.
+    One thread per rank runs operations.  ``check``: whether operations compare their arguments even if they need not.
+    ``on_end``: called with every finished `OperationRecord` and its movements (see ``moved``).  ``form_of``: called
+    with the description of updates that compiled loops make without being recorded, the call site, and the movement.
     """
 
     def __init__(self, memory: np.ndarray | None = None, check: bool = False):
         self.check = check
-        self.is_idle = True  # whether no operation is being recorded: operations inside others are not
+        self.is_idle = True  # whether no operation is being recorded: operations inside others are not recorded
         self.number = 0
-        self.where = ""  # the user's line of the last operation
-        self.on_end: Callable[[Record, list], None] | None = None
-        self.form_of: Callable[[str, str, Any], Any] | None = None
+        self.where = ""  # the call site of the last operation
+        self.on_end: Callable[[OperationRecord, list[object]], None] | None = None
+        self.form_of: Callable[[str, str, Movement], Any] | None = None
         self._memory = memory = np.zeros(RECORDER_BYTES, np.uint8) if memory is None else memory
         memory[:] = 0
         rows = memory[_LABEL_BYTES:].view(_ROW)
-        self._numbers, self._states, self._began, self._ended, self._texts = (rows[name] for name in _ROW.names)
-        self._seen: tuple | None = None  # what a compiled loop was last seen waiting for
-        self._moved: list = []
+        self._numbers, self._states, self._began, self._ended, self._texts = (
+            rows[name] for name in ("number", "state", "began", "ended", "text")
+        )
+        self._seen: tuple | None = None  # the wait in which a compiled loop was last seen
+        self._moved: list[object] = []
 
     def sign(self, label: str) -> None:
-        """Says whose records these are."""
+        """Write the name of the process."""
         self._memory[:_LABEL_BYTES] = np.frombuffer(label.encode()[:_LABEL_BYTES].ljust(_LABEL_BYTES, b"\0"), np.uint8)
 
-    def run(self, activity, array, function: Callable, *args, **options):
-        """``function(*args, **options)``, recorded as ``activity`` (which can ``describe`` itself) on an array."""
+    def run(
+        self, activity: Activity, array: object, function: Callable[..., Result], *args: Any, **options: Any
+    ) -> Result:
+        """Call ``function(*args, **options)``, recorded as ``activity`` on ``array``."""
         what, where = f"{activity.describe()}{shown(array)}", call_site()
         self.where = where
         number = self._begin(what, where)
@@ -101,11 +118,11 @@ class Recorder:
             self._states[row] = state
             if self.on_end is not None:
                 moved, self._moved = self._moved, []
-                record = Record(number, state, float(self._began[row]), float(self._ended[row]), what, where)
+                record = OperationRecord(number, state, float(self._began[row]), float(self._ended[row]), what, where)
                 self.on_end(record, moved)
 
-    def watch(self, activity, function: Callable, *args):
-        """``function(*args)``, as ``run``, of what goes without saying: once it is done it leaves no record."""
+    def watch(self, activity: Activity, function: Callable[..., Result], *args: Any) -> Result:
+        """Call ``function(*args)``, recorded only while it runs: afterwards no record is left."""
         number = self._begin(activity.describe(), call_site())
         self.is_idle = False
         try:
@@ -117,10 +134,10 @@ class Recorder:
             self._numbers[row] = 0
             self.number = number - 1
 
-    def see(self, activity, wait: tuple) -> None:
-        """A compiled loop waits, as ``activity`` says, for what ``wait`` names; called again while it does.
+    def see(self, activity: Activity, wait: tuple) -> None:
+        """Record that a compiled loop waits in ``activity``; ``wait`` identifies the wait.  Called while it lasts.
 
-        Nobody tells when such a wait is over: it ended when it was seen last.
+        The end of such a wait is not reported: it ended when it was seen last.
         """
         if self._seen != wait:
             self._begin(activity.describe(), call_site())
@@ -137,36 +154,36 @@ class Recorder:
         self._ended[row] = 0.0
         self._texts[row] = _joined(what, where)
         self._began[row] = time.monotonic()
-        self._states[row] = BEGUN  # after the time: other threads look at both
+        self._states[row] = BEGUN  # after the time, since other threads read both
         self._numbers[row] = number
         return number
 
     @property
     def traces(self) -> bool:
-        """Whether anybody asks what the operation under way moves."""
+        """Whether a trace shows what the operation under way moves."""
         return self.on_end is not None and not self.is_idle
 
-    def moved(self, movement) -> None:
-        """Notes what the operation under way moves, for traces."""
+    def moved(self, movement: object) -> None:
+        """Note a part of the operation under way for traces, which show it if it is a `Movement`."""
         if self.traces:
             self._moved.append(movement)
 
-    def loop_form(self, activity, movement):
-        """What makes compiled loops note an ``activity`` in the trace; None where there is none.  Local."""
+    def loop_form(self, activity: Activity, movement: Movement) -> Any:
+        """The `Form` by which compiled loops write ``activity`` to the trace; None without a trace.  Local."""
         return None if self.form_of is None else self.form_of(activity.describe(), call_site(), movement)
 
     def waited(self, now: float) -> float:
-        """For how long this process has been in its last operation; 0 if it is in none.  Any thread may ask."""
+        """Seconds for which this process has been in its last operation; 0 if it is in none.  From any thread."""
         row = self.number % _ROWS
         return (self._ended[row] or now) - self._began[row] if self._states[row] == BEGUN else 0.0
 
-    def last(self, count: int = _ROWS) -> list[Record]:
-        """The last records, the newest at the end.  Any thread may ask."""
+    def last(self, count: int = _ROWS) -> list[OperationRecord]:
+        """The last records, the newest at the end.  From any thread."""
         return records_in(self._memory, count)
 
 
-def records_in(memory: np.ndarray, count: int = _ROWS) -> list[Record]:
-    """The last records in a recorder's memory, the newest at the end.  Local; of any process."""
+def records_in(memory: np.ndarray, count: int = _ROWS) -> list[OperationRecord]:
+    """Read the last records in the memory of any process's recorder, the newest at the end.  Local."""
     live = memory[_LABEL_BYTES:].view(_ROW)
     rows = live.copy()
     rows = rows[(rows["number"] > 0) & (rows["number"] == live["number"])]
@@ -174,18 +191,20 @@ def records_in(memory: np.ndarray, count: int = _ROWS) -> list[Record]:
     for row in np.sort(rows, order="number")[-count:]:
         what, _, where = row["text"].decode("utf-8", "replace").rpartition("\n")
         found.append(
-            Record(int(row["number"]), int(row["state"]), float(row["began"]), float(row["ended"]), what, where)
+            OperationRecord(
+                int(row["number"]), int(row["state"]), float(row["began"]), float(row["ended"]), what, where
+            )
         )
     return found
 
 
 def label_in(memory: np.ndarray) -> str:
-    """Whose records these are; empty where nobody has said so.  Local; of any process."""
+    """Read the name of the process from the memory of its recorder; empty if it has none yet.  Local."""
     return memory[:_LABEL_BYTES].tobytes().rstrip(b"\0").decode("utf-8", "replace")
 
 
-def shown(array) -> str:
-    """An array in a few words, to follow those for what is done with it.
+def shown(array: object) -> str:
+    """Describe an array briefly, as the end of the description of an operation.
 
     >>> shown(np.zeros((2, 3)))
     ' on float64 (2, 3)'
@@ -199,13 +218,13 @@ def shown(array) -> str:
     return f" on{named}{_dtype_and_shape(dtype, shape)}" if is_array else named
 
 
-@lru_cache  # numpy takes longer for this than all the rest
+@lru_cache  # numpy takes longer for this than everything else in a record
 def _dtype_and_shape(dtype: np.dtype, shape: tuple[int, ...]) -> str:
     return f" {dtype} {shape}"
 
 
 @lru_cache
 def _joined(what: str, where: str) -> bytes:
-    """Both in as many bytes as a row has; the place is kept whole."""
-    tail = where.replace("\n", " ").encode()[-_PLACE_BYTES:]
+    """Join both within the bytes of a row; the call site is kept whole, and the rest is cut."""
+    tail = where.replace("\n", " ").encode()[-_CALL_SITE_BYTES:]
     return what.replace("\n", " ").encode()[: _TEXT_BYTES - len(tail) - 1] + b"\n" + tail

@@ -1,4 +1,4 @@
-"""What is to be watched: what the environment asks for, and the program itself."""
+"""Settings of watching: requested by the environment, and by the program itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Settings"]
 
 
 class Settings(NamedTuple):
-    """What is watched: ``check`` (the checking mode), ``timeout`` (seconds a wait may take), ``trace`` (a folder).
+    """Settings of watching: ``check`` (checking mode), ``timeout`` (seconds a wait may take), ``trace`` (a folder).
 
-    Anything of it makes processes record what they do.
+    Each of them makes processes record their operations.
     """
 
     check: bool = False
@@ -24,20 +24,20 @@ class Settings(NamedTuple):
 
     @classmethod
     def from_environment(cls, check: bool = False) -> Settings:
-        """``SPMD_GRID_CHECK`` (1 or 0; ``check`` where it is not set), ``SPMD_GRID_TIMEOUT``, ``SPMD_GRID_TRACE``.
+        """Read ``SPMD_GRID_CHECK`` (1 or 0; ``check`` if it is not set), ``SPMD_GRID_TIMEOUT`` and ``SPMD_GRID_TRACE``.
 
-        Local.  Raises TransportError for what they cannot mean.
+        Local.  Raises TransportError for invalid values.
         """
-        words = {"": check, "0": False, "1": True}
+        values = {"": check, "0": False, "1": True}
         text = os.environ.get("SPMD_GRID_CHECK", "").strip()
-        if text not in words:
+        if text not in values:
             raise TransportError(f"SPMD_GRID_CHECK={text!r}; it must be 1 (check every operation) or 0")
-        return cls(words[text], _seconds(), os.environ.get("SPMD_GRID_TRACE", "").strip() or None)
+        return cls(values[text], _seconds(), os.environ.get("SPMD_GRID_TRACE", "").strip() or None)
 
     def asked(self, check: bool | None, timeout: float | None) -> Settings:
-        """These, but for what a program asks for itself; None stands for what is there.
+        """These settings with those that a program requests itself in their place; None keeps a setting.
 
-        Local.  Raises TransportError for what it cannot ask for.
+        Local.  Raises TransportError for invalid values.
 
         >>> Settings(timeout=60.0).asked(True, None)
         Settings(check=True, timeout=60.0, trace=None)
@@ -56,23 +56,23 @@ class Settings(NamedTuple):
         )
 
     @classmethod
-    def joined(cls, everybodys: Sequence[Settings]) -> Settings:
-        """What several processes ask for together: all of it, and the least of their limits.
+    def joined(cls, all_settings: Sequence[Settings]) -> Settings:
+        """Join the settings of several processes: all that they request, with the least of their time limits.
 
         >>> Settings.joined([Settings(True), Settings(False, 60.0), Settings(False, 5.0)])
         Settings(check=True, timeout=5.0, trace=None)
         """
-        limits = [each.timeout for each in everybodys if each.timeout is not None]
-        traces = [each.trace for each in everybodys if each.trace is not None]
+        limits = [each.timeout for each in all_settings if each.timeout is not None]
+        traces = [each.trace for each in all_settings if each.trace is not None]
         return cls(
-            any(each.check for each in everybodys),
+            any(each.check for each in all_settings),
             min(limits) if limits else None,
             traces[0] if traces else None,
         )
 
     @property
     def records(self) -> bool:
-        """Whether processes have to record what they do."""
+        """Whether processes must record their operations."""
         return self.check or self.timeout is not None or self.trace is not None
 
 
@@ -88,5 +88,5 @@ def _seconds() -> float | None:
         ) from None
 
 
-def _is_limit(limit) -> bool:
+def _is_limit(limit: object) -> bool:
     return isinstance(limit, (int, float)) and not isinstance(limit, bool) and 0 < limit < MOST_SECONDS

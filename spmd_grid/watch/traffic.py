@@ -1,37 +1,51 @@
-"""What an operation brings from one process to others, for traces."""
+"""The bytes that an operation moves from one process to others, for traces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-__all__ = ["Traffic", "group_name"]
+__all__ = ["Activity", "Movement", "Traffic", "group_name"]
 
 
 class Traffic(NamedTuple):
-    """``sent``: the bytes of this process's data that each other process gets; ``way``: how they go.
+    """The traffic of one operation of one process.
 
-    ``meets``: the name of a series of operations, alike on all processes that meet in it: the n-th of one process
-    meets the n-th of another; ``turn``: n, where the series itself counts.  ``awaits``: the processes whose beginning
-    this one needs; None: of all that meet.
+    ``sent``: bytes to each other process; ``way``: the path that they take.  ``series``: the name of a series of
+    operations, equal on all processes that take part: the n-th operation of one process belongs to the n-th of another;
+    ``turn``: n, if the series counts by itself.  ``awaits``: the processes that must have begun theirs before this one
+    can end; None: all of the series.
     """
 
     sent: dict[int, int]
     way: str
-    meets: str
+    series: str
     awaits: tuple[int, ...] | None = None
     turn: int | None = None
 
     def traffic(self) -> Traffic:
-        """This itself, as other movements give their traffic."""
+        """The traffic itself: a `Movement` that needs no conversion."""
         return self
 
 
+class Activity(Protocol):
+    """An operation that can describe itself for reports."""
+
+    def describe(self) -> str:
+        """Describe the operation."""
+
+
+class Movement(Protocol):
+    """A part of an operation that moves bytes."""
+
+    def traffic(self) -> Traffic:
+        """The movement's part of a trace."""
+
+
 def group_name(processes: Sequence[int]) -> str:
-    """The series of the operations of a group, which all its members begin in the same order.  Local.
+    """The name of the series of a group's operations, which all members begin in the same order.  Local.
 
     >>> group_name((0, 2)) == group_name([0, 2]) != group_name((2, 0))
     True
     """
-    processes = tuple(processes)
-    return f"group of {len(processes)} #{hash(processes) & 0xFFFFFFFF:08x}"
+    return f"group of {len(processes)} #{hash(tuple(processes)) & 0xFFFFFFFF:08x}"

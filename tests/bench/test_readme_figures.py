@@ -11,8 +11,9 @@ spec = importlib.util.spec_from_file_location("readme_figures", SCRIPT)
 figures = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(figures)
 
-README, DEBUGGING = (page.read_text() for page in figures.PAGES)
-PAGES = pytest.mark.parametrize("page", [README, DEBUGGING], ids=[page.name for page in figures.PAGES])
+TEXTS = [page.read_text() for page in figures.PAGES]
+_, PERFORMANCE, _ = TEXTS
+PAGES = pytest.mark.parametrize("page", TEXTS, ids=[page.name for page in figures.PAGES])
 
 
 @PAGES
@@ -22,7 +23,7 @@ def test_pages_have_the_figures_that_were_measured(page):
 
 
 def test_every_benchmark_is_shown():
-    shown = {begin.split()[2].rstrip(",") for page in (README, DEBUGGING) for begin, _ in figures.enclosed(page)}
+    shown = {begin.split()[2].rstrip(",") for page in TEXTS for begin, _ in figures.enclosed(page)}
     assert shown == set(figures.BENCHES)
 
 
@@ -34,31 +35,31 @@ def test_comments_on_a_page(page):
 
 @pytest.mark.parametrize("kind", ["halo", "reshard", "ops"])
 def test_a_changed_figure_of_a_table_is_found(kind):
-    (shown,) = (shown for begin, shown in figures.enclosed(README) if begin == f"<!-- figures: {kind} -->")
+    (shown,) = (shown for begin, shown in figures.enclosed(PERFORMANCE) if begin == f"<!-- figures: {kind} -->")
     row = shown.strip().splitlines()[3]
     cells = row.split(" | ")
-    changed = README.replace(row, " | ".join([cells[0], "77.7 us", *cells[2:]]))
+    changed = PERFORMANCE.replace(row, " | ".join([cells[0], "77.7 us", *cells[2:]]))
     begin, *lines = figures.differences(changed)
     assert begin == f"<!-- figures: {kind} -->" and "77.7 us" in lines[0]
     assert f"+ {row}" in lines and len(lines) == 2
-    assert figures.rewritten(changed) == README
+    assert figures.rewritten(changed) == PERFORMANCE
 
 
 def test_a_changed_figure_of_a_sentence_is_found():
     place = "<!-- figures: ops, small calls -->"
-    changed = README.replace(place, f"{place}about ")
+    changed = PERFORMANCE.replace(place, f"{place}about ")
     begin, was, due = figures.differences(changed)
     assert begin == place and was.startswith("- about ") and due.startswith("+ ")
-    assert figures.rewritten(changed) == README
+    assert figures.rewritten(changed) == PERFORMANCE
 
 
 def test_a_line_may_break_within_a_sentence():
-    broken = README.replace("of the 48 rows<!-- end -->", "of the\n48 rows<!-- end -->")
-    assert broken != README and figures.differences(broken) == [] and figures.rewritten(broken) == broken
+    broken = PERFORMANCE.replace("of the 48 rows<!-- end -->", "of the\n48 rows<!-- end -->")
+    assert broken != PERFORMANCE and figures.differences(broken) == [] and figures.rewritten(broken) == broken
 
 
 def test_a_table_shows_the_rows_that_it_names():
-    lines = README.splitlines(keepends=True)
+    lines = PERFORMANCE.splitlines(keepends=True)
     fewer = "".join(line for line in lines if not line.startswith("| broadcast, 8 B |"))
     assert figures.differences(fewer) == [
         "<!-- figures: ops, rows shown -->",
@@ -82,13 +83,13 @@ def test_what_no_file_has(page, reason):
 
 def test_the_command(tmp_path, monkeypatch, capsys):
     page = tmp_path / "page.md"
-    page.write_text(README.replace("| broadcast, 8 B | ", "| broadcast, 8 B | 1"))
+    page.write_text(PERFORMANCE.replace("| broadcast, 8 B | ", "| broadcast, 8 B | 1"))
     monkeypatch.setattr(figures, "ROOT", tmp_path)
     monkeypatch.setattr(figures, "PAGES", [page])
     monkeypatch.setattr(figures.sys, "argv", ["readme_figures.py"])
     assert figures.main() == 1
     assert capsys.readouterr().out.startswith("page.md differs (-) from docs/bench_*.json (+):\n<!-- fig")
     monkeypatch.setattr(figures.sys, "argv", ["readme_figures.py", "--write"])
-    assert figures.main() == 0 and page.read_text() == README
+    assert figures.main() == 0 and page.read_text() == PERFORMANCE
     monkeypatch.setattr(figures.sys, "argv", ["readme_figures.py"])
     assert figures.main() == 0 and capsys.readouterr().out == ""

@@ -113,7 +113,7 @@ REFUSED = {
     "--memory-limit is '2 GiBi'; it must be bytes, such as 2GiB or 500MB": {"options": ["--memory-limit", "2 GiBi"]},
     "--memory-limit is 'inf'; it must be bytes": {"options": ["--memory-limit", "inf"]},
     "--memory-limit is ''; it must be bytes": {"options": ["--memory-limit", ""]},
-    "memory_limit is -5; it must be a number of bytes": {"options": ["--memory-limit=-5"]},
+    "memory_limit is -5; it must be a whole number of bytes": {"options": ["--memory-limit=-5"]},
     "memory_limit is 7 bytes": {"options": ["--memory-limit", "7"]},
     "strategy is 'luck'; it must be one of": {"options": ["--strategy", "luck"]},
     "--dtype is 'i7'; it must be a dtype of numpy": {"options": ["--dtype", "i7"]},

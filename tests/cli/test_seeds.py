@@ -34,7 +34,7 @@ def test_a_program_that_is_sound(seeds):
         "while not asked.done:\n    pass\n"
         "print(asked.wait().sum())\n"
     )
-    assert (code, out) == (0, "app.py on 3 ranks under 12 seeds, one rank at a time: every run prints the same\n")
+    assert (code, out) == (0, "app.py on 3 ranks under 12 seeds, one rank at a time: all runs print the same\n")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_looking_for_ever(seeds):
 
 def test_a_program_that_never_prints_the_same(seeds):
     code, out = seeds(HEAD + "import time\nprint(time.perf_counter())\n", k=3)
-    assert code == 1 and "seed 0 twice is not alike either" in out
+    assert code == 1 and "two runs under seed 0 differ, too" in out
 
 
 def test_runs_do_not_see_one_another(seeds, tmp_path):

@@ -9,7 +9,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.halo.overlap import overlap_boxes, tiles
+from spmd_grid.halo.overlap_boxes import overlap_boxes, tiles
 
 
 @pytest.mark.parametrize("name", CASES)

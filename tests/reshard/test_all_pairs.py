@@ -35,7 +35,7 @@ def run_plans(grid_shape, plans):
         local = whole[plan.source.sharding.shard_slices(shape, grid.coords)]
         expected = whole[plan.target.sharding.shard_slices(shape, grid.coords)]
         result = sg.run_plan(plan, local, grid)
-        assert np.array_equal(result, expected), (plan.recipe, grid.coords, result, expected)
+        assert np.array_equal(result, expected), (plan.signature, grid.coords, result, expected)
 
 
 def run_pairs(grid_shape, cases):

@@ -27,14 +27,14 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.planner.basis import basis_steps
 from spmd_grid.reshard.planner.steps import EXCHANGE, SWAP, Step
 from spmd_grid.reshard.planner.waypoint import Waypoint
-from spmd_grid.reshard.verify import check_plan_steps
+from spmd_grid.reshard.verify.steps import check_plan_steps
 
 EVEN, UNEVEN = 12, {0: 7, 1: 5, 2: 4}  # of the uneven extents, some blocks are empty
 
 
 @pytest.mark.parametrize("module", ["basis", "moves", "waypoint"])
 def test_examples(module):
-    result = doctest.testmod(importlib.import_module(f"spmd_grid.reshard.{module}"))
+    result = doctest.testmod(importlib.import_module(f"spmd_grid.reshard.planner.{module}"))
     assert result.attempted and not result.failed
 
 

@@ -8,7 +8,7 @@ from layouts import at
 from spmd_grid.errors import PlanError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_TO_ALL, SLICE, SWAP, Step
-from spmd_grid.reshard.verify import check_plan_steps, check_step
+from spmd_grid.reshard.verify.steps import check_plan_steps, check_step
 
 
 def chain(grid_shape, shape, *stops) -> list:

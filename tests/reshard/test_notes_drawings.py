@@ -14,7 +14,7 @@ from spmd_grid.errors import PlanError
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.direct import direct_steps
 from spmd_grid.reshard.planner.steps import ALL_GATHER, SWAP, Step
-from spmd_grid.reshard.verify import check_plan_steps, check_step
+from spmd_grid.reshard.verify.steps import check_plan_steps, check_step
 
 
 def numbers(rows, columns) -> np.ndarray:

@@ -60,7 +60,7 @@ def test_patterns_that_are_collectives_become_them():
     assert plan_of([[0]], [[], [0]]).steps[0].kind in ("all_to_all", "exchange")
     assert plan_of([], [[0]]).chosen == "all_slice"
     partial = plan_of([[0]], [[0]], partial_axes=[1])
-    assert [part.kind for part in partial.parts] == ["reduce_scatter", "all_gather"]
+    assert [part.kind for part in partial.run_steps] == ["reduce_scatter", "all_gather"]
     assert plan_of([[0]], [[0, 1]], partial_axes=[1]).chosen == "reduce_scatter"
     one = sg.Sharding(sg.Grid((1,)), [])
     everywhere = sg.Sharding(sg.Grid((64,)), [])
@@ -116,7 +116,7 @@ def test_equal_arguments_give_the_same_plan():
     plan = sg.plan_reshard(*arguments)
     assert sg.plan_reshard(*arguments) is plan and sg.plan_reshard(*arguments[:2], [6, 7], np.float64) is plan
     again = pickle.loads(pickle.dumps(plan))
-    assert again == plan and hash(again) == hash(plan) and again.recipe == plan.recipe and str(again) == str(plan)
+    assert again == plan and hash(again) == hash(plan) and again.signature == plan.signature and str(again) == str(plan)
 
 
 def test_the_text_tells_steps_bytes_seconds_and_what_lost():
@@ -174,7 +174,7 @@ def test_what_moves_is_what_it_says(spmd, strategy):
             source, target = case.shardings(grid)
             plan = sg.plan_reshard(source, target, case.shape, case.dtype, strategy)
             sg.run_plan(plan, given(case, source, grid.coords), grid)
-            bound = next(each for each in bound_plans(grid, range(4)) if each.plan.recipe == plan.recipe)
+            bound = next(each for each in bound_plans(grid, range(4)) if each.plan.signature == plan.signature)
             moved = [moved_by(exchange) for exchange in bound._exchanges]
             assert sum(sent for sent, _ in moved) == plan.bytes_sent(grid.coords), case
             assert sum(received for _, received in moved) == plan.bytes_received(grid.coords), case
@@ -350,7 +350,7 @@ def test_different_plans_and_dtypes_are_told(spmd):
 
 def test_plans_come_and_go(spmd, monkeypatch):
     """More plans than are kept: those used last stay, the others are bound anew, and all are right."""
-    monkeypatch.setattr(sys.modules["spmd_grid.reshard.execute"], "_MOST_KEPT", 3)
+    monkeypatch.setattr(sys.modules["spmd_grid.reshard.executor.kept_plans"], "_MOST_KEPT", 3)
 
     def body(cases):
         grid = sg.init_grid((3,))

@@ -13,7 +13,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry import replicas
 from spmd_grid.reshard.geometry.cuts import Cut
 from spmd_grid.reshard.geometry.messages import Redistribution
 
@@ -27,11 +27,11 @@ def moved_between(grid, source, target, shape, **options) -> Redistribution:
     return Redistribution(Layout(Sharding(grid, source), shape), Layout(Sharding(grid, target), shape), **options)
 
 
-@pytest.fixture(params=[None, 16], ids=["whole", "sliced"])
+@pytest.fixture(params=[None, 16], ids=["whole", "shared"])
 def slices(request, monkeypatch):
     """Boxes this small are not cut among copies by themselves; here they are, too."""
     if request.param is not None:
-        monkeypatch.setattr(redistribute, "_SLICE_BYTES", request.param)
+        monkeypatch.setattr(replicas, "_SHARE_BYTES", request.param)
 
 
 # -- all pairs of shardings on one grid --------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def test_pairs(grid_shape, ndim):
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 @pytest.mark.parametrize("grid_shape", GRIDS, ids=str)
 def test_pairs_in_slices(grid_shape, ndim, monkeypatch):
-    monkeypatch.setattr(redistribute, "_SLICE_BYTES", 16)
+    monkeypatch.setattr(replicas, "_SHARE_BYTES", 16)
     check_pairs(grid_shape, ndim, 1 / 100)
 
 
@@ -286,7 +286,7 @@ def test_senders_are_balanced(request, grids):
 @pytest.mark.parametrize("grids", GRID_PAIRS)
 def test_large_boxes_are_cut_among_copies(request, grids, monkeypatch):
     """On lines there is no other dimension to cut along than that which the target cuts as well."""
-    monkeypatch.setattr(redistribute, "_SLICE_BYTES", 8)
+    monkeypatch.setattr(replicas, "_SHARE_BYTES", 8)
     ratios = random_ratios(how_many(request, 150), grids, [2], 22)
     assert np.quantile(ratios, 0.9) <= 1.1, np.quantile(ratios, [0.5, 0.9, 1])
 
@@ -302,7 +302,7 @@ def test_a_box_is_cut_where_its_slices_are_large_enough():
 
 def test_contributions_are_cut_among_their_copies(monkeypatch):
     """Four copies of the second contribution, wanted by the two processes that have the first: a quarter from each."""
-    monkeypatch.setattr(redistribute, "_SLICE_BYTES", 8)
+    monkeypatch.setattr(replicas, "_SHARE_BYTES", 8)
     source, target = Sharding(Grid((2, 4)), [[]], partial_axes=[0]), Sharding(Grid((2,)), [[0]])
     moved = Redistribution(Layout(source, (48,)), Layout(target, (48,)))
     sent = [sum(piece.box.size for piece in moved.sends((1, copy))) for copy in range(4)]

@@ -12,10 +12,11 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry import replicas
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.steps import EXCHANGE, Step
-from spmd_grid.reshard.verify import check_exchange, check_plan_steps, covers_once
+from spmd_grid.reshard.verify.exchanges import check_exchange, covers_once
+from spmd_grid.reshard.verify.steps import check_plan_steps
 
 MOST_PROCESSES = 30
 
@@ -71,11 +72,11 @@ def redistributions(draw, one_grid=True, partial=False, halos=True):
     )
 
 
-@pytest.fixture(autouse=True, scope="module", params=[1 << 16, 8], ids=["whole", "sliced"])
-def slice_bytes(request):
+@pytest.fixture(autouse=True, scope="module", params=[1 << 16, 8], ids=["whole", "shared"])
+def share_bytes(request):
     """Drawn arrays are small: boxes are cut among copies only where this is said to be worth it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(redistribute, "_SLICE_BYTES", request.param)
+        patched.setattr(replicas, "_SHARE_BYTES", request.param)
         yield
 
 

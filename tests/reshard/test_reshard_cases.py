@@ -14,7 +14,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.direct import direct_steps
 from spmd_grid.reshard.planner.steps import EXCHANGE
-from spmd_grid.reshard.verify import check_plan_steps
+from spmd_grid.reshard.verify.steps import check_plan_steps
 
 CASES = {case["id"]: case for case in json.loads((Path(__file__).parent / "peer_cases.json").read_text())["cases"]}
 COPIES = [name for name, case in CASES.items() if case["bound"] and case["bound"]["kind"] == "copy"]

@@ -76,6 +76,29 @@ def test_from_grid_to_grid(spmd):
         spmd(6, body, seed)
 
 
+def test_a_plan_runs_itself(spmd):
+    """`Plan.run` is `run_plan`: the same result, in ``out`` or new, and the same prepared operation."""
+
+    def body():
+        grid = sg.init_grid((3,))
+        rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
+        plan = sg.plan_reshard(rows, columns, (4, 7), "i8")
+        values = np.arange(28).reshape(4, 7)
+        local, expected = (values[each.shard_slices((4, 7), grid.coords)] for each in (rows, columns))
+        out = np.empty_like(expected)
+        assert np.array_equal(plan.run(local, grid), expected)
+        prepared = dict(grid.calls)
+        assert np.array_equal(sg.run_plan(plan, local, grid), expected)
+        assert plan.run(local, grid, out) is out and np.array_equal(out, expected)
+        assert grid.calls == prepared
+        with pytest.raises(sg.ShapeError, match="local has shape"):
+            plan.run(np.zeros((9, 9), int), grid)
+        with pytest.raises(sg.GridError, match="bound to processes"):
+            plan.run(local, sg.Grid((3,)))
+
+    spmd(3, body)
+
+
 def test_from_one_process_to_all_and_back(spmd):
     def body():
         grid = sg.init_grid((2, 2))

@@ -13,14 +13,13 @@ from reshard_oracle import cuts, random_sharding
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.geometry import messages as redistribute
+from spmd_grid.reshard.geometry import replicas
 from spmd_grid.reshard.geometry.cuts import Cut, cuts_of
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.volume import descent, overlaps, totals
-from spmd_grid.reshard.volume import sliding_boxes as passing
+from spmd_grid.reshard.volume import descent, digits, sliding_boxes, totals
 from spmd_grid.reshard.volume.descent import Descent
-from spmd_grid.reshard.volume.overlaps import common_digits
-from spmd_grid.reshard.volume.sliding_boxes import meet
+from spmd_grid.reshard.volume.digits import common_digits
+from spmd_grid.reshard.volume.sliding_boxes import common_cells
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
 
 SHAPES = [(2,), (3,), (6,), (24,), (2, 3), (4, 2), (4, 3), (12, 2), (3, 1, 2), (2, 2, 2), (2, 3, 2), (2, 2, 3, 2)]
@@ -56,11 +55,11 @@ def has_copies(layout) -> bool:
     return any(layout.grid.shape[axis] > 1 for axis in layout.sharding.replicated_axes)
 
 
-@pytest.mark.parametrize("slice_bytes", [1 << 16, 16], ids=["whole", "sliced"])
+@pytest.mark.parametrize("share_bytes", [1 << 16, 16], ids=["whole", "shared"])
 @pytest.mark.parametrize("part", [1, pytest.param(20, marks=pytest.mark.full)], ids=["some", "many"])
-def test_one_grid_against_each_device(slice_bytes, part, monkeypatch):
-    monkeypatch.setattr(redistribute, "_SLICE_BYTES", slice_bytes)
-    rng = random.Random(slice_bytes)
+def test_one_grid_against_each_device(share_bytes, part, monkeypatch):
+    monkeypatch.setattr(replicas, "_SHARE_BYTES", share_bytes)
+    rng = random.Random(share_bytes)
     for _ in range(200 * part):
         grid = Grid(rng.choice(SHAPES))
         move = random_move(rng, grid, grid)
@@ -68,12 +67,12 @@ def test_one_grid_against_each_device(slice_bytes, part, monkeypatch):
         assert found.exact or has_copies(move.source) or move.target.sharding.halo_sizes, move
 
 
-@pytest.mark.parametrize("slice_bytes", [1 << 16, 16], ids=["whole", "sliced"])
+@pytest.mark.parametrize("share_bytes", [1 << 16, 16], ids=["whole", "shared"])
 @pytest.mark.parametrize("part", [1, pytest.param(20, marks=pytest.mark.full)], ids=["some", "many"])
-def test_two_grids_against_each_device(slice_bytes, part, monkeypatch):
+def test_two_grids_against_each_device(share_bytes, part, monkeypatch):
     """Of any shapes: some have common digits, the devices of the others are listed; of equal or other processes."""
-    monkeypatch.setattr(redistribute, "_SLICE_BYTES", slice_bytes)
-    rng = random.Random(-slice_bytes)
+    monkeypatch.setattr(replicas, "_SHARE_BYTES", share_bytes)
+    rng = random.Random(-share_bytes)
     listed = 0
     for n in range(200 * part):
         shapes = [rng.choice(SHAPES) for _ in range(2)]
@@ -260,7 +259,7 @@ def test_no_dimensions():
     assert most_local(move.target) == 1
 
 
-def parts_of(cut):
+def run_steps_of(cut):
     return [(digits, cut.interval(digits), cut.window(digits)) for digits in product(*map(range, cut.sizes))]
 
 
@@ -276,7 +275,7 @@ def test_descents_sum_up_all_parts():
         if sizes and rng.random() < 0.3:
             offsets = (0, *sorted(rng.randrange(extent + 1) for _ in range(count - 1)), extent)
         cut = Cut(extent, range(len(sizes)), sizes, rng.choice(["ceil", "balanced"]), offsets, halo)
-        parts = parts_of(cut)
+        parts = run_steps_of(cut)
         names = iter(range(20))
         split = {
             axis: [(next(names), k) for k in ((2, 3) if size == 6 else (size,))] for axis, size in enumerate(sizes)
@@ -294,7 +293,7 @@ def test_few_kinds_of_parts():
     assert sorted(Descent(cut).extents()) == [(0, 2**20 - 65543), (1, 65543)]
 
 
-def test_boxes_in_passing():
+def test_sliding_boxes():
     """Sums of series against each step; both boxes move, or one, or none, on one side or the other."""
     rng = random.Random(9)
     for _ in range(2000):
@@ -306,8 +305,8 @@ def test_boxes_in_passing():
             by = [rng.choice([0, 0, 1, 2, 5, -1, -3]) for _ in range(ndim)]
             boxes.append([[(a + i * b, a + i * b + n) for a, n, b in zip(starts, extents, by)] for i in range(steps)])
         places = list(zip(*boxes))
-        each = [meet(*place) for place in places]
-        assert passing.passing(places[0], places[1], steps) == (min(each), sum(each))
+        each = [common_cells(*place) for place in places]
+        assert sliding_boxes.sliding_overlaps(places[0], places[1], steps) == (min(each), sum(each))
 
 
 @pytest.mark.parametrize(
@@ -335,7 +334,7 @@ def test_odd_layouts_take_few_steps(grid, shape, source, target, monkeypatch):
     assert steps < 150_000
 
 
-@pytest.mark.parametrize("module", [descent, overlaps, passing, totals])
+@pytest.mark.parametrize("module", [descent, digits, sliding_boxes, totals])
 def test_examples(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed

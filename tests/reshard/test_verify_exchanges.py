@@ -12,7 +12,8 @@ from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     Step,
 )
-from spmd_grid.reshard.verify import check_exchange, check_plan_steps, check_step, covers_once
+from spmd_grid.reshard.verify.exchanges import check_exchange, covers_once
+from spmd_grid.reshard.verify.steps import check_plan_steps, check_step
 
 
 def lying():
@@ -46,21 +47,21 @@ CHANGES = {
     "cells that are not wanted": (
         "receives",
         lambda pieces: with_box(pieces, lambda box: box.grow((1, 0), (0, 0))),
-        "which has|it wants",
+        "which has|it needs",
     ),
     "nothing is sent": ("sends", lambda pieces: [], "sends nothing to process 1, which expects"),
     "part of it is sent": ("sends", lambda pieces: with_box(pieces, halved), "which expects"),
     "sent to somebody else": (
         "sends",
         lambda pieces: [Piece(2, pieces[0].box), *pieces[1:]],
-        "which wants|which expects",
+        "which needs|which expects",
     ),
     "sent to itself": ("sends", lambda pieces: [Piece(4, pieces[0].box), *pieces[1:]], "to process 4; it has"),
-    "sent to nobody": ("sends", lambda pieces: [Piece(7, pieces[0].box), *pieces[1:]], "which wants nothing"),
+    "sent to nobody": ("sends", lambda pieces: [Piece(7, pieces[0].box), *pieces[1:]], "which needs nothing"),
     "more is sent than is wanted": (  # to one in the middle, which is not compared with what that one expects
         "sends",
         lambda pieces: [pieces[0], *with_box(pieces[1:], lambda box: box.grow((0, 0), (0, 1)))],
-        r"process 4 sends \[8:12, 4:7\] to process 2, which wants \[8:12, 0:6\]",
+        r"process 4 sends \[8:12, 4:7\] to process 2, which needs \[8:12, 0:6\]",
     ),
     "what it does not have is sent": (
         "sends",

@@ -14,7 +14,7 @@ from spmd_grid.reshard.planner.steps import (
     SWAP,
     Step,
 )
-from spmd_grid.reshard.verify import check_plan_steps, check_step
+from spmd_grid.reshard.verify.steps import check_plan_steps, check_step
 
 
 def test_steps_have_to_chain():

@@ -29,7 +29,7 @@ from spmd_grid.reshard.planner.steps import (
     SWAP,
     Step,
 )
-from spmd_grid.reshard.verify import check_plan_steps, check_step
+from spmd_grid.reshard.verify.steps import check_plan_steps, check_step
 
 CASES = {
     case["name"]: case for case in json.loads((Path(__file__).parent / "wrong_plan_cases.json").read_text())["cases"]
@@ -135,7 +135,7 @@ def test_gathering_in_the_wrong_order():
 def test_slicing_by_an_axis_that_still_splits_another_dimension():
     grid = Grid((2,))
     step = Step(SLICE, layout(grid, [[], [0]], (4, 4)), layout(grid, [[0]], (4, 4)), (0,), (0,))
-    with pytest.raises(PlanError, match=r"brings device \(0,\) the cells \[0:2, 0:2\]; .* is \[0:2, 0:4\]"):
+    with pytest.raises(PlanError, match=r"gives device \(0,\) the cells \[0:2, 0:2\]; .* is \[0:2, 0:4\]"):
         check_step(step, 0)
 
 

@@ -24,11 +24,12 @@ class Events:
         self.n, self.kind, self.opcodes = n, kind, opcodes
         self.count = 0
         self.place = ""  # where it was raised
+        self._kept_trace = self._trace  # CPython 3.11 may call a trace function that nothing else keeps alive
 
     @contextmanager
     def watch(self):
         before = sys.gettrace()
-        sys.settrace(self._trace)
+        sys.settrace(self._kept_trace)
         try:
             yield
         finally:
@@ -44,7 +45,7 @@ class Events:
             if number == self.n:
                 self.place = f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno} {event}"
                 raise self.kind(self.place)
-        return self._trace
+        return self._kept_trace
 
 
 def has_begun(error):

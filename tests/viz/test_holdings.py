@@ -47,7 +47,7 @@ def test_blocks_and_their_holders(seed):
     blocks = list(blocks_of(layout, shown_parts(layout, 100)))
     assert [block.box for block in blocks] == sorted(holders, key=lambda box: box.starts)
     for block in blocks:
-        assert list(block.holders.coords()) == holders[block.box] and block.holders.count == len(holders[block.box])
+        assert list(block.holders.coords()) == holders[block.box] and block.holders.size == len(holders[block.box])
         assert block.window == windows[block.box]
         assert block.holders.is_partial == bool(layout.sharding.partial_axes)
     assert n_blocks(layout) == len(holders)

@@ -6,21 +6,21 @@ from types import SimpleNamespace
 import spmd_grid
 from spmd_grid.watch.clocks import is_debugged, is_preparing
 from spmd_grid.watch.hang_report import RankState, ended_state, picture, unknown_state
-from spmd_grid.watch.recorder import BEGUN, DONE, FAILED, Record
+from spmd_grid.watch.recorder import BEGUN, DONE, FAILED, OperationRecord
 
 
 def waiting(rank, number=7, began=94.9, what="all_reduce([0])", where="app.py:90"):
     records = (
-        Record(number - 1, DONE, 80.0, 90.0, "shift([0])", "app.py:70"),
-        Record(number, BEGUN, began, 0, what, where),
+        OperationRecord(number - 1, DONE, 80.0, 90.0, "shift([0])", "app.py:70"),
+        OperationRecord(number, BEGUN, began, 0, what, where),
     )
     return RankState(f"rank {rank} ({rank},)", 100.0, records, where, answers=True)
 
 
 def test_every_kind_of_rank_has_its_line():
-    ended = (Record(410, FAILED, 91.0, 92.8, "all_reduce([0])", "app.py:70"),)
-    in_loop = (Record(3, BEGUN, 90.0, 99.9, "HaloExchange", "app.py:5"),)
-    left_loop = (Record(3, BEGUN, 90.0, 95.0, "HaloExchange", "app.py:5"),)
+    ended = (OperationRecord(410, FAILED, 91.0, 92.8, "all_reduce([0])", "app.py:70"),)
+    in_loop = (OperationRecord(3, BEGUN, 90.0, 99.9, "HaloExchange", "app.py:5"),)
+    left_loop = (OperationRecord(3, BEGUN, 90.0, 95.0, "HaloExchange", "app.py:5"),)
     states = {
         5: ended_state("rank 5 (5,)"),
         0: waiting(0),

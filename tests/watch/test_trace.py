@@ -106,10 +106,10 @@ def trace_of(transport, n, tmp_path, text=PROGRAM, code=0, **environment):
 def test_bytes_waits_and_nesting(transport, n, environment, tmp_path, scale):
     trace = trace_of(transport, n, tmp_path, LATE=str(0.05 * scale), **environment)
     half = 25e3 * scale
-    assert sorted(trace.steps) == list(range(n)) and not trace.missing
+    assert sorted(trace.operations) == list(range(n)) and not trace.missing
     assert trace.labels == {rank: f"rank {rank} ({rank},)" for rank in range(n)}
     moved = {}
-    for step in trace.all_steps():
+    for step in trace.all_operations():
         for peer, n_bytes in step.sent.items():
             pair = moved.setdefault(step.name, {})
             pair[step.rank, peer] = pair.get((step.rank, peer), 0) + n_bytes
@@ -121,11 +121,11 @@ def test_bytes_waits_and_nesting(transport, n, environment, tmp_path, scale):
     assert trace.matrix() == total
 
     # Those who came so long before rank 1 waited, rank 1 did not; and so with the receiver of a late sender.
-    for rank, steps in trace.steps.items():
+    for rank, steps in trace.operations.items():
         (step,) = [step for step in steps if step.name == "all_reduce"]
         assert step.waited < half if rank == 1 else half < step.waited <= step.took, (rank, step)
         assert step.where.startswith("app.py:") and step.path
-    (step,) = [step for step in trace.steps[1] if step.name == "recv"]
+    (step,) = [step for step in trace.operations[1] if step.name == "recv"]
     assert half < step.waited <= step.took
 
     # The joined file: the operations of a rank follow one another.
@@ -133,7 +133,7 @@ def test_bytes_waits_and_nesting(transport, n, environment, tmp_path, scale):
     assert {event["ph"] for event in events} == {"M", "X"} and {event["pid"] for event in events} == {0}
     for rank in range(n):
         own = [event for event in events if event["ph"] == "X" and event["tid"] == rank]
-        assert len(own) == len(trace.steps[rank]) > 12
+        assert len(own) == len(trace.operations[rank]) > 12
         for one, other in zip(own, own[1:]):
             assert one["ts"] + one["dur"] <= other["ts"] + 0.01
         assert min(event["ts"] for event in own) >= 0
@@ -154,7 +154,7 @@ def test_a_program_that_fails_leaves_a_trace(tmp_path):
     for transport in TRANSPORTS:
         trace = trace_of(transport, 2, tmp_path / transport, text, code=1)
         for rank in range(2):
-            names = [step.name for step in trace.steps[rank]]
+            names = [step.name for step in trace.operations[rank]]
             assert "all_gather" in names and names.count("all_reduce") <= 1
         json.loads(trace.write_joined().read_text())
 
@@ -175,7 +175,7 @@ def test_torn_lines_missing_ranks_and_what_an_earlier_run_left(tmp_path):
     path = folder / "rank-1.json"
     path.write_text(path.read_text()[:-20])
     trace = read_trace(folder)
-    assert [len(trace.steps[rank]) for rank in range(2)] == [3, 2]
+    assert [len(trace.operations[rank]) for rank in range(2)] == [3, 2]
     path.unlink()
     assert read_trace(folder).missing == [1] and read_trace(folder).labels_of_all[1] == "rank 1"
     said = trace_summary(read_trace(folder))

@@ -82,8 +82,8 @@ def of_loops(steps):
 @at_growing_scales(1, 5, 25)
 def test_all_updates_with_their_bytes_times_and_waits(transport, n, environment, tmp_path, capsys, scale):
     trace = trace_of(transport, n, tmp_path, MIXED, LATE=str(0.1 * scale), **environment)
-    assert not trace.lost and sorted(trace.steps) == list(range(n))
-    for rank, steps in trace.steps.items():
+    assert not trace.lost and sorted(trace.operations) == list(range(n))
+    for rank, steps in trace.operations.items():
         near = [(rank - 1, 2 * 48), (rank + 1, 48)]  # high halos of two rows, low ones of one
         sent = {peer: n_bytes for peer, n_bytes in near if 0 <= peer < n}
         around = {}
@@ -112,11 +112,13 @@ def test_all_updates_with_their_bytes_times_and_waits(transport, n, environment,
 
     # Neighbours are never two updates apart: of the n-th ones no end lies before the other's beginning.
     for rank in range(n - 1):
-        for one, other in zip(of_loops(trace.steps[rank])[:UPDATES], of_loops(trace.steps[rank + 1])[:UPDATES]):
+        for one, other in zip(
+            of_loops(trace.operations[rank])[:UPDATES], of_loops(trace.operations[rank + 1])[:UPDATES]
+        ):
             assert one.ended >= other.began and other.ended >= one.began
 
     matrix = {}
-    for step in trace.all_steps():
+    for step in trace.all_operations():
         for peer, n_bytes in step.sent.items():
             matrix[step.rank, peer] = matrix.get((step.rank, peer), 0) + n_bytes
     assert trace.matrix() == matrix and matrix[0, 1] >= (UPDATES + 110) * 48
@@ -154,7 +156,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 """
     trace = trace_of(transport, 2, tmp_path, text)
     assert sorted(trace.lost) == [0, 1]
-    for rank, steps in trace.steps.items():
+    for rank, steps in trace.operations.items():
         assert trace.lost[rank] > 200 and len(of_loops(steps)) + trace.lost[rank] == 501
         assert [step.name for step in steps].count("all_reduce") == (2 if "all_reduce" in last else 1)
     assert main(["trace", str(tmp_path / "trace")]) == 0
@@ -173,7 +175,7 @@ except sg.ShapeError:
 halo.update(u)
 """
     trace = trace_of(transport, 2, tmp_path, text)
-    for _rank, steps in trace.steps.items():
+    for _rank, steps in trace.operations.items():
         updates = [step for step in steps if step.name == "HaloExchange.update"]
         assert [bool(step.sent) for step in updates] == [True] * 5 + [False] + [True] * 6
         assert [bool(step.path) for step in updates] == [bool(step.sent) for step in updates]
@@ -190,8 +192,8 @@ if me == 1:
 loop(halo, u, 1)
 """
     trace = trace_of("mpiexec", 2, tmp_path, text, code=1)
-    assert len(of_loops(trace.steps[1])) == UPDATES
-    assert len(of_loops(trace.steps[0])) in (UPDATES, UPDATES + 1)
+    assert len(of_loops(trace.operations[1])) == UPDATES
+    assert len(of_loops(trace.operations[0])) in (UPDATES, UPDATES + 1)
 
 
 def test_where_nothing_is_traced_loops_run_the_bare_course(monkeypatch):

@@ -27,16 +27,16 @@ def traced(folder, *ranks):
     ],
 )
 def test_an_operation_waits_for_the_last_to_come_and_no_longer_than_it_takes(tmp_path, first, second, waited):
-    trace = traced(tmp_path, *([operation("broadcast", *times, meets="all")] for times in (first, second)))
-    assert tuple(trace.steps[rank][0].waited for rank in range(2)) == waited
+    trace = traced(tmp_path, *([operation("broadcast", *times, series="all")] for times in (first, second)))
+    assert tuple(trace.operations[rank][0].waited for rank in range(2)) == waited
 
 
 def test_who_waits_for_whom(tmp_path):
     """Rank 0 awaits rank 1 alone; rank 2 is in the same series, and later.  The wait for a started one is all wait."""
     trace = traced(
         tmp_path,
-        [operation("update", 0, 100, meets="halo", awaits=[1]), operation("wait", 100, 7)],
-        [operation("update", 20, 60, meets="halo", awaits=[0, 2])],
-        [operation("update", 90, 5, meets="halo", awaits=[1])],
+        [operation("update", 0, 100, series="halo", awaits=[1]), operation("wait", 100, 7)],
+        [operation("update", 20, 60, series="halo", awaits=[0, 2])],
+        [operation("update", 90, 5, series="halo", awaits=[1])],
     )
-    assert [[step.waited for step in trace.steps[rank]] for rank in range(3)] == [[20, 7], [60], [0]]
+    assert [[step.waited for step in trace.operations[rank]] for rank in range(3)] == [[20, 7], [60], [0]]

@@ -58,7 +58,7 @@ def _copies() -> Iterator[KernelCase]:
     def rows(count: int, run: int) -> Calls:
         return copy_calls(np.ones((count, 2 * run), np.uint8)[:, :run], np.zeros((count, run), np.uint8))
 
-    def words(count: int, size: int) -> Calls:
+    def short_runs(count: int, size: int) -> Calls:
         source, target = np.ones((count, 4 * size), np.uint8)[:, :size], np.zeros((count, size), np.uint8)
         if size in (1, 2, 4, 8):  # one numpy item each, which is fastest for numpy
             source, target = source.view(f"u{size}"), target.view(f"u{size}")
@@ -74,7 +74,9 @@ def _copies() -> Iterator[KernelCase]:
     for size in (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512):
         for count in (1_000, 100_000):
             goal = 2.0 if 8 <= size <= 128 else 0.95
-            yield KernelCase("short runs", f"{count} of {size} bytes, every 4th", partial(words, count, size), goal)
+            yield KernelCase(
+                "short runs", f"{count} of {size} bytes, every 4th", partial(short_runs, count, size), goal
+            )
     for name, index in (
         ("face 2 x 124 x 124", np.s_[:2, 2:-2, 2:-2]),
         ("face 124 x 2 x 124", np.s_[2:-2, :2, 2:-2]),

@@ -48,7 +48,7 @@ class Meeting:
         return 0
 
     def describe(self) -> str:
-        """How arrays reach the other members, for users.  Local."""
+        """Text for users: the way of arrays to the other members.  Local."""
         return "direct: arrays are read where they lie" if self.comm.shares_objects else "by messages"
 
     def most(self, value: int) -> int:

@@ -179,7 +179,7 @@ class MemoryMeeting(NodeMeeting):
         seen = kernels.meet(self._address, address, n_bytes, offset, flags)
         turn = count & 1
         frames = self._frames[turn]
-        if seen & at.CHANGED:
+        if seen & at.RENEWED:
             if seen < 0:
                 self._raise_ended()
             # The same objects until something changes: bytes keep their hash, and calls are looked up by it.

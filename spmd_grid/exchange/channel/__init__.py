@@ -1,1 +1,1 @@
-"""Channels: fixed exchanges of boxes between neighbours, made once and run many times."""
+"""Channels: exchanges of fixed boxes between neighbours, made once and run many times."""

@@ -1,4 +1,4 @@
-"""The calls of a channel: certain arrays, as its compiled course knows them, and the copy tables that calls share."""
+"""The calls of a channel: descriptions of arrays for its compiled course, and the copy tables that calls share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.channel.copy_table import ExchangeCells, c_strides, copy_rows
+from spmd_grid.exchange.channel.copy_table import ChannelParts, ExchangeCells, c_strides, copy_rows
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import LARGEST_MESSAGE
 from spmd_grid.transport.wire import Requests, Straight
@@ -20,7 +20,7 @@ _MOST_TABLES = 64
 
 
 class ChannelCall(NamedTuple):
-    """Certain arrays, as the compiled course knows them, at ``address``; the rest is kept alive for it."""
+    """A description of certain arrays for the compiled course, at ``address``; the rest is kept alive for it."""
 
     address: int
     words: np.ndarray
@@ -30,9 +30,9 @@ class ChannelCall(NamedTuple):
     requests: Requests | None
 
 
-def bare_call(channel) -> ChannelCall:
-    """That of no arrays: compiled loops fill in theirs, and who refuses has none to bring."""
-    nothing = [None] * len(channel.dtypes)
+def bare_call(channel: ChannelParts) -> ChannelCall:
+    """A call without arrays: compiled loops fill in theirs, and a process that refuses has none.  Local."""
+    nothing: list[np.ndarray | None] = [None] * len(channel.dtypes)
     call = call_for(channel, nothing, nothing)
     for f, dtype in enumerate(channel.dtypes):
         call.words[at.CALL_FIELDS + f * at.FIELD_WORDS + at.F_DTYPE] = at.dtype_word(dtype)
@@ -40,28 +40,28 @@ def bare_call(channel) -> ChannelCall:
 
 
 def call_for(
-    channel,
+    channel: ChannelParts,
     fields: Sequence[np.ndarray | None],
     into: Sequence[np.ndarray | None] | None = None,
     in_rounds: bool = False,
     straight: bool = False,
 ) -> ChannelCall:
-    """As `Channel.call`; ``straight``: messages go straight from the arrays, where they can.  Local."""
+    """As `Channel.call`; ``straight``: messages are sent straight from the arrays, where possible.  Local."""
     arena, same = channel.comm.process.arena, into is None
-    into = fields if same else into
+    into = fields if into is None else into
     lent = [same or x is None or not np.may_share_memory(x, y) for x, y in zip(fields, into, strict=True)]
     sides = _strides(fields, channel.shape, channel.dtypes), _strides(into, channel.into_shape, channel.dtypes)
     table, table_bytes = _table(channel, *sides, in_rounds)
     call = np.zeros(at.CALL_FIELDS + at.FIELD_WORDS * len(fields), np.int64)
     call[at.CALL_TABLE], call[at.CALL_COLUMNS] = kernels.address_of(table), table.shape[1]
     shapes: list[np.ndarray] = []
-    for f, x in enumerate(fields):
+    for f, (x, y) in enumerate(zip(fields, into)):
         word = at.CALL_FIELDS + f * at.FIELD_WORDS
-        if x is None:
+        if x is None or y is None:
             call[word + at.F_OFFSET] = -1
             continue
         call[word + at.F_ADDRESS] = address = kernels.address_of(x)
-        call[word + at.F_INTO] = address if same else kernels.address_of(into[f])
+        call[word + at.F_INTO] = address if same else kernels.address_of(y)
         readable = lent[f] and x.flags.c_contiguous
         call[word + at.F_OFFSET] = arena.offset_of(address, x.nbytes) if readable else -1
         if same and kernels.ARRAY_FIELDS:
@@ -74,8 +74,8 @@ def call_for(
     return ChannelCall(kernels.address_of(call), call, table, table_bytes, shapes, requests)
 
 
-def _table(channel, given: tuple, taking: tuple, in_rounds: bool) -> tuple[np.ndarray, int]:
-    """The copy table for arrays of these strides, one after the other those of all rounds; bytes of each."""
+def _table(channel: ChannelParts, given: tuple, taking: tuple, in_rounds: bool) -> tuple[np.ndarray, int]:
+    """The copy table for arrays of these strides, with those of all rounds in a row; number of bytes of each."""
     found = channel.tables.get((given, taking, in_rounds))
     if found is None:
         if len(channel.tables) > _MOST_TABLES:
@@ -86,23 +86,24 @@ def _table(channel, given: tuple, taking: tuple, in_rounds: bool) -> tuple[np.nd
     return found
 
 
-def _straight(channel, fields: Sequence[np.ndarray | None]) -> Requests | None:
-    """Sends straight from ``fields``, where they are known."""
-    if any(x is None for x in fields) or any(len(each) > LARGEST_MESSAGE for each in channel.outgoing.values()):
+def _straight(channel: ChannelParts, fields: Sequence[np.ndarray | None]) -> Requests | None:
+    """Requests that send straight from ``fields``; None where a field is unknown or a message too large."""
+    arrays = [x for x in fields if x is not None]
+    if len(arrays) < len(fields) or any(len(each) > LARGEST_MESSAGE for each in channel.outgoing.values()):
         return None
     messages = []
-    for place, buffer in channel.outgoing.items():
+    for member, buffer in channel.outgoing.items():
         cells = [
             (kernels.address_of(x) + each.offset(x.strides), each.shape, each.strides(x.strides), x.itemsize)
-            for x in fields
-            for each in channel.gives[place]
+            for x in arrays
+            for each in channel.gives[member]
         ]
-        messages.append(Straight(place, buffer[: at.MESSAGE_HEAD], cells))
+        messages.append(Straight(member, buffer[: at.MESSAGE_HEAD], cells))
     return channel.wire.straight_sends(messages)
 
 
 def _strides(fields: Sequence[np.ndarray | None], shape: Shape, dtypes: Sequence[np.dtype]) -> tuple:
-    """The strides of each field; those of a C-contiguous array for one that is not known."""
+    """The strides of each field; for one that is unknown, those of a C-contiguous array."""
     return tuple(
         c_strides(shape, dtype.itemsize) if x is None else x.strides for x, dtype in zip(fields, dtypes, strict=True)
     )

@@ -1,31 +1,36 @@
-"""The copy table of a channel: which row copies what, in the order in which the channel's state counts them.
+"""The copy table of a channel: its rows, in the order in which the channel's state counts them.
 
 By source: rows out of its arrays, then rows out of its staging.  By reader: rows into staging.  By message neighbour:
-rows out of the messages that come, then rows into those that go.  Then the own cells, and the constants.  Within each,
+rows out of the messages received, then rows into those sent.  Then the own cells, and the constants.  Within each,
 field after field, piece after piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from spmd_grid import kernels
+from spmd_grid.exchange.channel.shared_block import SharedBlock
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.wire import Wire
 from spmd_grid.typing import Shape
 
-__all__ = ["ExchangeCells", "Taken", "c_strides", "copy_rows", "n_runs"]
+__all__ = ["ChannelParts", "ExchangeCells", "Taken", "c_strides", "copy_rows", "n_runs"]
 
 Strides = tuple[int, ...]
 
-# A row that copies nothing, where one is due but there is nothing to copy: no planes.
+# A row without planes, which copies nothing: the order of the rows requires one here.
 _NOTHING = kernels.BoxRow(0, 0, 0, 0, ((0, 0, 0), (1, 0, 0), (1, 0, 0), (1, 1, 1)))
 
 
 class Taken(NamedTuple):
-    """Cells of the array that they land in (``target``), from those (``source``) of an array of member ``place``."""
+    """Cells to receive: ``target`` in this process's array, from ``source`` in the array of ``member``."""
 
     member: int
     target: Cells
@@ -34,7 +39,7 @@ class Taken(NamedTuple):
 
 
 class ExchangeCells(NamedTuple):
-    """The cells of one exchange: given and taken by place, and the own ones."""
+    """The cells of one exchange: given and taken, by member, and those that stay on this process."""
 
     gives: dict[int, list[Cells]]
     takes: dict[int, list[Taken]]
@@ -42,16 +47,39 @@ class ExchangeCells(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """One side of a copy: where its cells lie."""
+    """One side of a copy: the strides of its cells, and the offset of the first."""
 
     strides: Strides
     offset: int
 
 
+class ChannelParts(Protocol):
+    """The parts of a `Channel` from which its calls, its state and its copy table are made."""
+
+    comm: Communicator
+    shape: Shape
+    into_shape: Shape
+    dtypes: tuple[np.dtype, ...]
+    gives: dict[int, list[Cells]]
+    takes: dict[int, list[Taken]]
+    own: list[Taken]
+    fills: list[tuple[Cells, Sequence[np.ndarray]]]
+    lands: bool
+    rounds: Iterable[ExchangeCells]
+    block: SharedBlock
+    readers: list[int]
+    sources: list[int]
+    receives: list[int]
+    sends: list[int]
+    outgoing: dict[int, np.ndarray]
+    wire: Wire
+    tables: dict[tuple, tuple[np.ndarray, int]]
+
+
 def copy_rows(
-    channel, moved: ExchangeCells, given: Sequence[Strides], taking: Sequence[Strides]
+    channel: ChannelParts, moved: ExchangeCells, given: Sequence[Strides], taking: Sequence[Strides]
 ) -> Iterator[kernels.BoxRow]:
-    """The rows for own arrays that cells are ``given`` from, and those ``taking`` them in: strides by field.  Local."""
+    """The rows that copy cells from arrays of strides ``given`` into arrays of strides ``taking``, by field.  Local."""
     items = [dtype.itemsize for dtype in channel.dtypes]
 
     def out_of(f: int, cells: Cells) -> _Side:
@@ -60,28 +88,28 @@ def copy_rows(
     def into(f: int, cells: Cells) -> _Side:
         return _Side(cells.strides(taking[f]), cells.offset(taking[f]))
 
-    def out_of_packed(targets: Sequence[Cells], start: int) -> Iterator:
+    def out_of_packed(targets: Sequence[Cells], start: int) -> Iterator[kernels.BoxRow]:
         for f, cells, packed in _packed(targets, items, start):
             yield _row(cells.shape, items[f], packed, into(f, cells)) if channel.lands else _NOTHING
 
-    def into_packed(sources: Sequence[Cells], start: int) -> Iterator:
+    def into_packed(sources: Sequence[Cells], start: int) -> Iterator[kernels.BoxRow]:
         for f, cells, packed in _packed(sources, items, start):
             yield _row(cells.shape, items[f], out_of(f, cells), packed)
 
-    for place in channel.sources:
-        takes = moved.takes[place]
+    for member in channel.sources:
+        takes = moved.takes[member]
         for f, item in enumerate(items):
             for take in takes:
                 theirs = c_strides(take.source_shape, item)
                 lent = _Side(take.source.strides(theirs), take.source.offset(theirs))
                 yield _row(take.target.shape, item, lent, into(f, take.target)) if channel.lands else _NOTHING
         yield from out_of_packed([take.target for take in takes], 0)
-    for place in channel.readers:
-        yield from into_packed(moved.gives[place], channel.block.parts[place])
-    for place in channel.receives:
-        yield from out_of_packed([take.target for take in moved.takes[place]], at.MESSAGE_HEAD)
-    for place in channel.sends:
-        yield from into_packed(moved.gives[place], at.MESSAGE_HEAD)
+    for member in channel.readers:
+        yield from into_packed(moved.gives[member], channel.block.parts[member])
+    for member in channel.receives:
+        yield from out_of_packed([take.target for take in moved.takes[member]], at.MESSAGE_HEAD)
+    for member in channel.sends:
+        yield from into_packed(moved.gives[member], at.MESSAGE_HEAD)
     for f, item in enumerate(items):
         for take in moved.own:
             sides = out_of(f, take.source), into(f, take.target)
@@ -94,7 +122,7 @@ def copy_rows(
 
 
 def _packed(pieces: Sequence[Cells], items: Sequence[int], start: int) -> Iterator[tuple[int, Cells, _Side]]:
-    """(field, cells, where they lie) of pieces packed one after the other, field by field."""
+    """(field, cells, their side of a copy) of pieces packed one after the other, field by field."""
     for f, item in enumerate(items):
         for cells in pieces:
             yield f, cells, _Side(c_strides(cells.shape, item), start)
@@ -112,7 +140,7 @@ def c_strides(shape: Shape, itemsize: int) -> Strides:
     >>> c_strides((2, 3), 8)
     (24, 8)
     """
-    strides = []
+    strides: list[int] = []
     for extent in reversed(shape):
         strides.append(itemsize)
         itemsize *= extent
@@ -120,7 +148,7 @@ def c_strides(shape: Shape, itemsize: int) -> Strides:
 
 
 def n_runs(cells: Cells, shape: Shape) -> int:
-    """In how many contiguous runs of a C-contiguous array of ``shape`` the cells lie.
+    """Number of contiguous runs that the cells are in a C-contiguous array of ``shape``.
 
     >>> n_runs(Cells((1, 0), (1, 1), (2, 4)), (9, 4)), n_runs(Cells((1, 0), (1, 1), (2, 3)), (9, 4))
     (1, 2)

@@ -1,4 +1,4 @@
-"""The state of a channel: the words that its compiled course reads, laid out once, and where a neighbour's row is.
+"""The state of a channel: the words that its compiled course reads, laid out once, with a row per neighbour.
 
 The slots are those of ``kernels/protocol/slots.py``; the numbers of table rows follow the order of ``copy_rows``.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from spmd_grid import kernels
+from spmd_grid.exchange.channel.copy_table import ChannelParts
 from spmd_grid.exchange.channel.shared_block import NeighbourRecord
 from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
 from spmd_grid.kernels.protocol import slots as at
@@ -21,67 +22,78 @@ __all__ = ["ChannelState"]
 
 
 class ChannelState:
-    """``words``: all of it, at ``address``.
+    """The state of ``channel``: ``words``, at ``address``.
 
-    ``channel``: whose pieces it counts; ``records``: those of its neighbours; ``incoming``, ``outgoing``: the messages
-    of those that it does not meet in memory.
+    ``records``: those of its neighbours; ``incoming``, ``outgoing``: the messages from and to the neighbours with
+    which it does not exchange in memory.
     """
 
     def __init__(
         self,
-        channel,
+        channel: ChannelParts,
         records: Mapping[int, NeighbourRecord],
         incoming: Mapping[int, np.ndarray],
         outgoing: Mapping[int, np.ndarray],
     ):
-        sizes = (len(channel.sources), at.SOURCE_WORDS), (len(channel.readers), at.READER_WORDS)
-        sizes += (len(incoming), at.MESSAGE_WORDS), (len(outgoing), at.MESSAGE_WORDS)
-        self._n_words = at.HEADER_WORDS + sum(n * words for n, words in sizes)
+        self._n_words = (
+            at.HEADER_WORDS
+            + len(channel.sources) * at.SOURCE_WORDS
+            + len(channel.readers) * at.READER_WORDS
+            + (len(incoming) + len(outgoing)) * at.MESSAGE_WORDS
+        )
         self.words = np.zeros(self._n_words + 8, np.int64)
         self.address = kernels.address_of(self.words)
         self._text = np.zeros(at.TEXT_BYTES, np.uint8)
-        self._barred = channel.comm.process.gate.barred  # whose address compiled code has
+        self._barred = channel.comm.process.gate.barred  # kept alive: compiled code has its address
         self._constants = _constants(channel)
         self._source_rows: dict[int, int] = {}
         self._reader_rows: dict[int, int] = {}
-        self._segments = {place: records[place].base for place in channel.sources}
+        self._segments = {member: records[member].base for member in channel.sources}
         self._put_rows(channel, records, incoming, outgoing)
         self._put_header(channel)
 
-    def _put_rows(self, channel, records, incoming, outgoing) -> None:
-        """A row per neighbour, and which rows of the table are whose."""
+    def _put_rows(
+        self,
+        channel: ChannelParts,
+        records: Mapping[int, NeighbourRecord],
+        incoming: Mapping[int, np.ndarray],
+        outgoing: Mapping[int, np.ndarray],
+    ) -> None:
+        """Lays out a row per neighbour, with the numbers of its rows of the copy table."""
         state, n_fields = self.words, len(channel.dtypes)
         word, row = at.HEADER_WORDS, 0
 
         state[at.N_SOURCES], state[at.SOURCES] = len(channel.sources), word
-        for place in channel.sources:
-            record, n = records[place], len(channel.takes[place])
+        for member in channel.sources:
+            record, n = records[member], len(channel.takes[member])
             lines = record.lines, record.line_bytes, record.base
             state[word : word + at.SOURCE_WORDS] = *lines, record.staging, record.staging_bytes, record.done, row, n
-            self._source_rows[place] = word
+            self._source_rows[member] = word
             word, row = word + at.SOURCE_WORDS, row + 2 * n * n_fields
 
         state[at.N_READERS], state[at.READERS] = len(channel.readers), word
-        for place in channel.readers:
-            n, one_way = len(channel.gives[place]), place not in channel.sources
-            state[word : word + at.READER_WORDS] = channel.block.word_of(place), 0, one_way, row, n
-            self._reader_rows[place] = word
+        for member in channel.readers:
+            n, one_way = len(channel.gives[member]), member not in channel.sources
+            state[word : word + at.READER_WORDS] = channel.block.word_of(member), 0, one_way, row, n
+            self._reader_rows[member] = word
             word, row = word + at.READER_WORDS, row + n * n_fields
 
-        for count, first, buffers, pieces in (
-            (at.N_RECEIVES, at.RECEIVES, incoming, channel.takes),
-            (at.N_SENDS, at.SENDS, outgoing, channel.gives),
+        n_taken = {member: len(cells) for member, cells in channel.takes.items()}
+        n_given = {member: len(cells) for member, cells in channel.gives.items()}
+        for count, first, buffers, n_pieces in (
+            (at.N_RECEIVES, at.RECEIVES, incoming, n_taken),
+            (at.N_SENDS, at.SENDS, outgoing, n_given),
         ):
             state[count], state[first] = len(buffers), word
-            for place, buffer in buffers.items():
-                n = len(pieces[place])
+            for member, buffer in buffers.items():
+                n = n_pieces[member]
                 state[word : word + at.MESSAGE_WORDS] = kernels.address_of(buffer), row, n
                 word, row = word + at.MESSAGE_WORDS, row + n * n_fields
 
         state[at.OWN], state[at.N_OWN] = row, len(channel.own)
         state[at.FILL], state[at.N_FILL] = row + len(channel.own) * n_fields, len(channel.fills)
 
-    def _put_header(self, channel) -> None:
+    def _put_header(self, channel: ChannelParts) -> None:
         state, block = self.words, channel.block
         state[at.N_FIELDS], state[at.NDIM] = len(channel.dtypes), len(channel.shape)
         state[at.EXTENTS : at.EXTENTS + len(channel.shape)] = channel.shape
@@ -94,7 +106,7 @@ class ChannelState:
         state[at.TEXT], state[at.LINE_TEXT] = kernels.address_of(self._text), block.line_text
 
     def connect(self, wire: Wire) -> None:
-        """Messages and waits go through ``wire``."""
+        """Makes messages and waits use ``wire``."""
         state = self.words
         state[at.START_MESSAGES], state[at.TEST_MESSAGES] = wire.start, wire.test
         for (address, number), slot, count in zip(
@@ -118,7 +130,7 @@ class ChannelState:
         welcome: bool,
         form: Form | None,
     ) -> None:
-        """Compiled loops fill in the call at ``call_address``, with arrays of this ``segment`` lent."""
+        """Lets compiled loops fill in the call at ``call_address``; arrays of ``segment`` are lent."""
         state, word = self.words, ctypes.c_int64
         state[at.LOOP_CALL], state[at.LOOPS_WELCOME] = call_address, welcome
         state[at.REFUSE] = wire.callback(refuse, word, word, word, word)
@@ -128,67 +140,68 @@ class ChannelState:
         state[at.SEGMENT], state[at.SEGMENT_BYTES] = segment
 
     def refuse(self, text: bytes) -> None:
-        """This process refuses the next exchange, and says why."""
+        """Makes this process refuse the next exchange with an encoded error."""
         self._text[:8].view(np.int64)[0] = len(text)
         self._text[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
         self.words[at.REFUSED] = 1
 
     def refusal(self) -> bytes | None:
-        """What was said by whoever refused the last exchange."""
+        """The encoded error of the member that refused the last exchange; None where none did."""
         length = int(self._text[:8].view(np.int64)[0])
         return self._text[8 : 8 + length].tobytes() if self.words[at.CULPRIT] else None
 
     # -- by neighbour ------------------------------------------------------------------------------------------
 
-    def read_in_place(self, place: int, reads: bool) -> None:
-        """Whether this process reads the array of a source, or what that stages."""
-        self.words[self._source_rows[place] + at.S_SEGMENT] = self._segments[place] if reads else -1
+    def read_in_place(self, member: int, reads: bool) -> None:
+        """Lets this process read the array of a source, rather than its staging."""
+        self.words[self._source_rows[member] + at.S_SEGMENT] = self._segments[member] if reads else -1
 
-    def stage_for(self, place: int, stages: bool) -> None:
-        """Whether a reader gets at the array, or at what is staged."""
-        self.words[self._reader_rows[place] + at.R_STAGED] = stages
+    def stage_for(self, member: int, stages: bool) -> None:
+        """Lets a reader access the staging, rather than the array."""
+        self.words[self._reader_rows[member] + at.R_STAGED] = stages
 
-    def is_read_in_place(self, place: int) -> bool:
+    def is_read_in_place(self, member: int) -> bool:
         """Whether either of the two reads the other's array."""
-        reads = place in self._source_rows and self.words[self._source_rows[place] + at.S_SEGMENT] >= 0
-        return bool(reads or (place in self._reader_rows and not self.words[self._reader_rows[place] + at.R_STAGED]))
+        reads = member in self._source_rows and self.words[self._source_rows[member] + at.S_SEGMENT] >= 0
+        return bool(reads or (member in self._reader_rows and not self.words[self._reader_rows[member] + at.R_STAGED]))
 
-    def staged_by(self, place: int) -> int | None:
-        """The address of what this source has staged in the last exchange; None: it is none."""
-        if place not in self._source_rows:
+    def staged_by(self, member: int) -> int | None:
+        """Address of the cells that a member has staged in the last exchange; None where it is no source."""
+        if member not in self._source_rows:
             return None
-        word, parity = self._source_rows[place], self.epoch & 1
+        word, parity = self._source_rows[member], self.epoch & 1
         return int(self.words[word + at.S_STAGING] + parity * self.words[word + at.S_STAGING_BYTES])
 
     def lines_awaited(self) -> list[int]:
-        """The addresses of the lines that sources post in the exchange under way."""
+        """Addresses of the lines that sources post in the exchange under way."""
         state, parity = self.words.tolist(), self.epoch & 1
         return [state[row + at.S_LINES] + parity * state[row + at.S_LINE_BYTES] for row in self._source_rows.values()]
 
     def answers_awaited(self) -> list[int]:
-        """The addresses of the words in which readers say that they have read."""
+        """Addresses of the words in which readers note what they have read."""
         return [int(self.words[row + at.R_DONE]) for row in self._reader_rows.values()]
 
-    # -- what it tells -----------------------------------------------------------------------------------------
+    # -- progress ----------------------------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
-        """How many exchanges have begun."""
+        """Number of exchanges that have begun."""
         return int(self.words[at.EPOCH])
 
     @property
     def phase(self) -> int:
+        """IDLE, or the phase of the exchange under way."""
         return int(self.words[at.PHASE])
 
 
-def _constants(channel) -> np.ndarray:
+def _constants(channel: ChannelParts) -> np.ndarray:
     """The values of the fills, field after field."""
     cells = [values[f].astype(dtype) for f, dtype in enumerate(channel.dtypes) for _, values in channel.fills]
     return np.concatenate([flat_bytes(cell) for cell in cells]) if cells else np.zeros(0, np.uint8)
 
 
 def _lay_out(form: Form, wire: Wire) -> int:
-    """The address of a form as the compiled course reads it; the wire keeps it alive."""
+    """Address of a form as the compiled course reads it; the wire keeps it alive."""
     text, words = np.frombuffer(bytearray(form.text), np.uint8), np.zeros(at.FORM_WORDS, np.int64)
     wire.keep((text, words, form.file))
     words[at.FORM_TEXT] = start = kernels.address_of(text)

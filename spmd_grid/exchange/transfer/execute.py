@@ -1,28 +1,29 @@
 """The one executor: runs a `Transfer` between arrays over any path.
 
-*direct*: members can read one another's arrays; each copies what it receives straight from its owner, and nobody
+*direct*: members can read one another's arrays; each copies what it receives straight from its owner, and no member
 leaves before all have finished reading.  *message*: boxes become flat bytes, one native collective or a few messages
-carry them, and they become boxes again; either side skips its pass where memory is contiguous already.  Paths over
-memory shared between processes join here as another source of readable arrays.
+carry them, and they become boxes again; either side skips its pass where memory is contiguous already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 
-from spmd_grid.exchange.requests import drive
+from spmd_grid.exchange.requests import Steps, drive
 from spmd_grid.exchange.transfer.flat_bytes import buffer_pool_of, copy_views, pack, receive_buffer, view_of
 from spmd_grid.exchange.transfer.transfer import Transfer, run_of
+from spmd_grid.grid.box import Box
 from spmd_grid.transport.communicator import Communicator, tag_of
 
 __all__ = ["FEW_MEMBERS", "copy_from", "next_tag", "run_direct", "run_message", "send_and_receive"]
 
-# Native collectives count bytes in 32-bit integers in some MPI libraries; beyond that, messages go in pieces.
+# Some MPI libraries count the bytes of collectives in 32-bit integers; larger messages are sent in pieces.
 _NATIVE_LIMIT = (1 << 31) - 1
 
-# In groups of up to this many, messages one by one beat MPI_Alltoallv: nothing is staged that stays on its member.
+# In groups of at most this size single messages beat MPI_Alltoallv: they do not stage what stays on its member.
 FEW_MEMBERS = 8
 
 
@@ -33,9 +34,10 @@ def next_tag(comm: Communicator) -> int:
 
 
 def copy_from(transfer: Transfer, sources: Sequence[np.ndarray | None], target: np.ndarray | None) -> None:
-    """Copies all receives straight from the members' arrays.  Local; the arrays must hold still meanwhile."""
+    """Copies all receives straight from the members' arrays, which must not change meanwhile.  Local."""
     if target is not None:
-        copy_views([(view_of(sources[r.peer], r.source_box), view_of(target, r.box)) for r in transfer.receives])
+        arrays = cast(Sequence[np.ndarray], sources)  # members without an array send nothing
+        copy_views([(view_of(arrays[r.peer], r.source_box), view_of(target, r.box)) for r in transfer.receives])
 
 
 def run_direct(
@@ -44,29 +46,33 @@ def run_direct(
     sources: Sequence[np.ndarray | None],
     target: np.ndarray | None,
 ) -> None:
-    """Runs on the direct path, the members' arrays being ``sources``.  Collective."""
+    """Runs a transfer on the direct path; ``sources``: the members' arrays.  Collective."""
     copy_from(transfer, sources, target)
     comm.barrier()
 
 
 def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | None, target: np.ndarray | None) -> None:
-    """Runs on the message path.  Collective."""
+    """Runs a transfer on the message path.  Collective."""
     array = target if source is None else source
     itemsize = 0 if array is None else array.itemsize
     few = transfer.pattern == "all_to_all" and transfer.size <= FEW_MEMBERS
     if transfer.pattern == "pairwise" or few or transfer.volume * itemsize > _NATIVE_LIMIT:
         drive(comm, send_and_receive(comm, transfer, source, target, tag_of("blocking movements")))
         return
-    is_root = transfer.rank == transfer.root
-    outgoing, incoming, finish = None, None, None
-    rooms, taken = buffer_pool_of(comm.process), []
+    root = -1 if transfer.root is None else transfer.root
+    # A pattern needs those that it uses: the transfer has been checked.
+    outgoing: Any = None
+    incoming: Any = None
+    finish = None
+    pool = buffer_pool_of(comm.process)
+    taken: list[np.ndarray] = []
     if source is not None:
         boxes = [send.box for send in transfer.sends]
         same = transfer.pattern in ("all_gather", "broadcast", "gather")
-        outgoing = pack(source, boxes[:1] if same else boxes, transfer.send_run, rooms, taken)
+        outgoing = pack(source, boxes[:1] if same else boxes, transfer.send_run, pool, taken)
     if target is not None:
         incoming, finish = receive_buffer(
-            target, [receive.box for receive in transfer.receives], transfer.receive_run, rooms, taken
+            target, [receive.box for receive in transfer.receives], transfer.receive_run, pool, taken
         )
     sent = [n * itemsize for n in transfer.send_counts]
     received = [n * itemsize for n in transfer.receive_counts]
@@ -75,16 +81,16 @@ def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | Non
     elif transfer.pattern == "all_to_all":
         comm.all_to_all(outgoing, sent, incoming, received)
     elif transfer.pattern == "gather":
-        comm.gather(outgoing, incoming, received, transfer.root)
+        comm.gather(outgoing, incoming, received, root)
     elif transfer.pattern == "scatter":
-        comm.scatter(outgoing, incoming, sent, transfer.root)
+        comm.scatter(outgoing, incoming, sent, root)
     elif transfer.pattern == "broadcast":
-        comm.broadcast(outgoing if is_root else incoming, transfer.root)
-        if is_root:
+        comm.broadcast(outgoing if transfer.rank == root else incoming, root)
+        if transfer.rank == root and outgoing is not None and incoming is not None:
             copy_views([(outgoing, incoming)])
     if finish is not None:
         finish()
-    rooms.give_back(taken)
+    pool.give_back(taken)
 
 
 def send_and_receive(
@@ -93,29 +99,33 @@ def send_and_receive(
     source: np.ndarray | None,
     target: np.ndarray | None,
     tag: int,
-) -> Iterator[list]:
-    """The messages of a transfer one by one: yields the requests to wait for, then finishes.
+) -> Steps:
+    """Sends the messages of a transfer one by one: yields the requests to wait for, then unpacks.
 
-    Receives are posted first; what stays on this member is copied while messages fly.
+    Receives are posted first; cells that stay on this member are copied while messages travel.
     """
-    requests, finishes, own = [], [], []
-    rooms, taken = buffer_pool_of(comm.process), []
+    requests: list[Any] = []
+    finishes: list[Callable[[], None]] = []
+    own: list[tuple[np.ndarray, np.ndarray]] = []
+    pool = buffer_pool_of(comm.process)
+    taken: list[np.ndarray] = []
+    given, taking = cast(np.ndarray, source), cast(np.ndarray, target)  # None only where nothing is sent or received
     for receive in transfer.receives:
         if receive.peer == transfer.rank:
-            own.append((view_of(source, receive.source_box), view_of(target, receive.box)))
+            own.append((view_of(given, receive.source_box), view_of(taking, receive.box)))
             continue
-        incoming, finish = receive_buffer(target, [receive.box], run_of(target.shape, [receive.box]), rooms, taken)
+        incoming, finish = receive_buffer(taking, [receive.box], run_of(taking.shape, [receive.box]), pool, taken)
         requests += comm.irecv(incoming, receive.peer, tag)
         if finish is not None:
             finishes.append(finish)
-    packed = None
+    packed: tuple[Box, np.ndarray] | None = None
     for send in transfer.sends:
         if send.peer != transfer.rank:
             if packed is None or packed[0] != send.box:  # the same box often goes to several members
-                packed = send.box, pack(source, [send.box], run_of(source.shape, [send.box]), rooms, taken)
+                packed = send.box, pack(given, [send.box], run_of(given.shape, [send.box]), pool, taken)
             requests += comm.isend(packed[1], send.peer, tag)
     copy_views(own)
     yield requests
     for finish in finishes:
         finish()
-    rooms.give_back(taken)
+    pool.give_back(taken)

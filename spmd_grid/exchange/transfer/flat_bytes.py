@@ -1,4 +1,4 @@
-"""Boxes of one array as flat bytes and back: views where memory allows, one packing pass where it does not."""
+"""Boxes of an array as flat bytes, and back: views where they are contiguous, one packing pass where not."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["copy_views", "flat_bytes", "BufferPool", "receive_buffer", "pack", "
 # Below this many bytes numpy's own assignment is faster than building a copy table.
 _KERNEL_BYTES = 1 << 15
 
-# BufferPool for packed messages smaller than the first are not kept; of all together at most the second.
-_SMALL_ROOM, _MOST_ROOM = 1 << 16, 1 << 29
+# Buffers of packed messages below the first size are not kept; all together have at most the second.
+_SMALL_BUFFER, _MOST_KEPT = 1 << 16, 1 << 29
 
-# Scratch memory beyond this is given back to the system after use.
-_MOST_KEPT_BYTES = 1 << 26
+# Scratch memory beyond this is freed after use.
+_MOST_SCRATCH_BYTES = 1 << 26
 
 
 def copy_views(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -46,13 +46,16 @@ def copy_views(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
 
 @contextmanager
 def scratch(process: Process, shape: Sequence[int] | None, dtype: np.dtype) -> Iterator[np.ndarray | None]:
-    """An array to use within the ``with``, on memory that is kept: the first touch of fresh memory costs more than
-    the bytes that pass through it.  Local; None where there is no ``shape``."""
+    """An array to use within the ``with``, or None without a ``shape``.  Local.
+
+    Its memory is kept for the next one: the first touch of fresh memory costs more than the bytes that pass.
+    """
     if shape is None:
         yield None
         return
+    memory: np.ndarray | None
     nbytes = prod(shape) * dtype.itemsize
-    memory, process.scratch = process.scratch, None  # whoever comes meanwhile finds none and makes its own
+    memory, process.scratch = process.scratch, None  # a nested use finds none and allocates its own
     if memory is None or memory.nbytes < nbytes:
         memory = process.arena.allocate(nbytes)
         if memory is None:
@@ -60,13 +63,13 @@ def scratch(process: Process, shape: Sequence[int] | None, dtype: np.dtype) -> I
     try:
         yield memory[:nbytes].view(dtype).reshape(shape)
     finally:
-        if memory.nbytes <= _MOST_KEPT_BYTES:
+        if memory.nbytes <= _MOST_SCRATCH_BYTES:
             process.scratch = memory
 
 
 def view_of(x: np.ndarray, box: Box) -> np.ndarray:
     """The cells of ``box``; a view also where x is 0-d, of which plain indexing would make a scalar.  Local."""
-    return x[..., *box.slices()]
+    return x[..., *box.slices()]  # type: ignore[arg-type]  # numpy's stubs know no unpacking
 
 
 def flat_bytes(x: np.ndarray) -> np.ndarray:
@@ -75,47 +78,48 @@ def flat_bytes(x: np.ndarray) -> np.ndarray:
 
 
 class BufferPool:
-    """Memory for packed messages that is used again: its first touch costs more than the bytes that pass through it.
+    """Buffers for packed messages, used again: the first touch of fresh memory costs more than the bytes that pass.
 
-    What `take` gives comes back by `give_back`, once nothing is under way in it.  Local; one per process.
+    `give_back` returns what `take` gave, once no message uses it.  Local; one per process.
     """
 
     def __init__(self) -> None:
         self._free: list[np.ndarray] = []
 
     def take(self, n_bytes: int) -> np.ndarray:
-        """At least ``n_bytes``, at most about twice as many."""
-        for place, room in enumerate(self._free):
-            if n_bytes <= room.nbytes <= 2 * n_bytes + _SMALL_ROOM:
-                return self._free.pop(place)
+        """A buffer of at least ``n_bytes``, and of at most about twice that."""
+        for i, buffer in enumerate(self._free):
+            if n_bytes <= buffer.nbytes <= 2 * n_bytes + _SMALL_BUFFER:
+                return self._free.pop(i)
         return np.empty(n_bytes, np.uint8)
 
-    def give_back(self, rooms: Sequence[np.ndarray]) -> None:
-        self._free += [room for room in rooms if room.nbytes >= _SMALL_ROOM]
-        kept = sum(room.nbytes for room in self._free)
-        while kept > _MOST_ROOM:
+    def give_back(self, buffers: Sequence[np.ndarray]) -> None:
+        """Keeps the buffers for the next messages, up to a limit of bytes."""
+        self._free += [buffer for buffer in buffers if buffer.nbytes >= _SMALL_BUFFER]
+        kept = sum(buffer.nbytes for buffer in self._free)
+        while kept > _MOST_KEPT:
             kept -= self._free.pop(0).nbytes
 
 
 def buffer_pool_of(process: Process) -> BufferPool:
-    """Those of this process."""
-    return process.kept.setdefault("rooms", BufferPool())
+    """The pool of a process.  Local."""
+    return process.kept.setdefault("buffer pool", BufferPool())
 
 
 def pack(
     x: np.ndarray,
     boxes: Sequence[Box],
     run: tuple[int, int] | None,
-    rooms: BufferPool | None = None,
-    taken: list | None = None,
+    pool: BufferPool | None = None,
+    taken: list[np.ndarray] | None = None,
 ) -> np.ndarray:
     """The boxes of ``x`` one after the other as flat bytes: a view of ``x`` if they are a ``run`` of it.
 
-    Local.  Else they lie in one of ``rooms``, which is added to ``taken``, or in fresh memory.
+    Local.  Else they lie in a buffer of ``pool``, which is added to ``taken``, or in fresh memory.
     """
     if run is not None and x.flags.c_contiguous:
         return flat_bytes(x)[run[0] * x.itemsize : run[1] * x.itemsize]
-    staging = _staging(x.dtype, boxes, rooms, taken)
+    staging = _staging(x.dtype, boxes, pool, taken)
     copy_views([(view_of(x, box), part) for box, part in zip(boxes, _parts(staging, boxes))])
     return flat_bytes(staging)
 
@@ -124,25 +128,27 @@ def receive_buffer(
     x: np.ndarray,
     boxes: Sequence[Box],
     run: tuple[int, int] | None,
-    rooms: BufferPool | None = None,
-    taken: list | None = None,
+    pool: BufferPool | None = None,
+    taken: list[np.ndarray] | None = None,
 ) -> tuple[np.ndarray, Callable[[], None] | None]:
-    """Flat bytes that become the boxes of ``x``, and what to call once they are filled (None: nothing).
+    """Flat bytes to receive the boxes of ``x``, and the function to call once they are filled (None: no need).
 
-    Local.  ``rooms``, ``taken``: as for `pack`.
+    Local.  ``pool``, ``taken``: as for `pack`.
     """
     if run is not None and x.flags.c_contiguous:
         return flat_bytes(x)[run[0] * x.itemsize : run[1] * x.itemsize], None
-    staging = _staging(x.dtype, boxes, rooms, taken)
+    staging = _staging(x.dtype, boxes, pool, taken)
     pairs = [(part, view_of(x, box)) for box, part in zip(boxes, _parts(staging, boxes))]
     return flat_bytes(staging), lambda: copy_views(pairs)
 
 
-def _staging(dtype: np.dtype, boxes: Sequence[Box], rooms: BufferPool | None, taken: list | None) -> np.ndarray:
+def _staging(
+    dtype: np.dtype, boxes: Sequence[Box], pool: BufferPool | None, taken: list[np.ndarray] | None
+) -> np.ndarray:
     n = sum(box.size for box in boxes)
-    if rooms is None or not dtype.itemsize:
+    if pool is None or taken is None or not dtype.itemsize:
         return np.empty(n, dtype)
-    taken.append(rooms.take(n * dtype.itemsize))
+    taken.append(pool.take(n * dtype.itemsize))
     return taken[-1][: n * dtype.itemsize].view(dtype)
 
 

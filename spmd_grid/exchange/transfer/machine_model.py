@@ -1,7 +1,7 @@
-"""A small timed model of this machine: whether it pays to copy an array into shared memory or to send it.
+"""A timed model of this machine: whether copying an array into shared memory is faster than sending it.
 
-Timed once, between two processes of a node, in a few hundredths of a second; kept on disk by host and MPI library, and
-measured again where it cannot be kept.
+It is timed once, between two processes of a node, in a few hundredths of a second, and kept on disk by host and MPI
+library.  Where it cannot be kept, every program times it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TAG = tag_of("blocking movements")
 
 @dataclass(frozen=True)
 class MachineModel:
-    """Seconds: to copy a byte within the caches, to send a message at all, and for each byte of it.
+    """Seconds: per byte copied within the caches, per message (``latency``), and per byte of a message.
 
     >>> model = MachineModel(1e-10, 1e-6, 3e-10)
     >>> model.copied_bytes(4096, 1 << 19), MachineModel(1e-10, 1e-6, 1e-10).copied_bytes(4096, 1 << 19)
@@ -40,7 +40,7 @@ class MachineModel:
     message: float
 
     def copied_bytes(self, least: int, most: int) -> int:
-        """Up to which size it is as fast to copy an array and let others copy it again, as to send it.  Local."""
+        """Size up to which copying an array twice, by its owner and by its reader, is as fast as sending it.  Local."""
         found = least
         while found < most and 2 * (2 * found) * self.copy <= self.latency + (2 * found) * self.message:
             found *= 2
@@ -56,7 +56,8 @@ def measure_model(comm: Communicator) -> MachineModel | None:
     if comm.rank > 1:
         return None
     small, large, other = np.ones(8, np.uint8), np.ones(_LARGE, np.uint8), np.ones(_LARGE, np.uint8)
-    copies, trips = [], {8: [], _LARGE: []}
+    copies: list[float] = []
+    trips: dict[int, list[float]] = {8: [], _LARGE: []}
     for _ in range(_ROUNDS):
         began = perf_counter()
         np.copyto(other, large)
@@ -68,13 +69,13 @@ def measure_model(comm: Communicator) -> MachineModel | None:
                 move = comm.isend if comm.rank == turn else comm.irecv
                 comm.wait_all(move(buffer, 1 - comm.rank, _TAG))
             trips[len(buffer)].append((perf_counter() - began) / 2)
-    # The least of each: whatever else runs here makes things slower, never faster.
+    # The least of each: other programs on this machine make things slower, never faster.
     latency, copy = min(trips[8]), min(copies) / _LARGE
     return MachineModel(copy, latency, max((min(trips[_LARGE]) - latency) / _LARGE, copy))
 
 
 def cached_model(library: str) -> MachineModel | None:
-    """What has been kept for this host and MPI library.  Local."""
+    """The model kept for this host and MPI library; None where there is none.  Local."""
     with suppress(OSError, ValueError, TypeError):
         model = MachineModel(**json.loads(_file_of(library).read_text()))
         if all(type(value) is float and value > 0 for value in astuple(model)):
@@ -83,7 +84,7 @@ def cached_model(library: str) -> MachineModel | None:
 
 
 def keep_model(library: str, model: MachineModel) -> None:
-    """Keeps it for later programs, where there is a folder for that.  Local."""
+    """Keeps ``model`` for later programs, where the cache folder can be written.  Local."""
     with suppress(OSError):
         file = _file_of(library)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +94,7 @@ def keep_model(library: str, model: MachineModel) -> None:
 
 
 def _file_of(library: str) -> Path:
-    """The file's name has all that the times depend on."""
+    """The file of a model; its name depends on all that the times depend on."""
     shape = ",".join(field.name for field in fields(MachineModel))
     key = blake2b(f"{platform.node()}\n{platform.machine()}\n{library}\n{shape}".encode(), digest_size=8).hexdigest()
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

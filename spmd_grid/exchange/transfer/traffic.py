@@ -1,4 +1,4 @@
-"""What transfers bring to whom, for traces: by their lists of boxes, whatever way the bytes take."""
+"""The bytes that transfers send to each process, for traces: counted in boxes, on any path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["TransferTraffic"]
 
 
 class TransferTraffic:
-    """Transfers that one operation makes, with elements of ``itemsize`` bytes, by the path ``way``.  Local."""
+    """The transfers of one operation, with elements of ``itemsize`` bytes, on the path ``way``.  Local."""
 
     __slots__ = ("_comm", "_itemsize", "_transfers", "_way")
 
@@ -18,8 +18,9 @@ class TransferTraffic:
         self._comm, self._itemsize, self._way, self._transfers = comm, itemsize, way, transfers
 
     def traffic(self) -> Traffic:
-        """Its part of a trace."""
-        processes, sent = self._comm.processes, {}
+        """Its record in a trace."""
+        processes = self._comm.processes
+        sent: dict[int, int] = {}
         for transfer in self._transfers:
             for send in transfer.sends:
                 if send.peer != transfer.rank:

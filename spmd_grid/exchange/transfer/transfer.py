@@ -1,12 +1,12 @@
-"""Which boxes move between which members of a group: what every operation, halo and resharding boils down to.
+"""Transfers: the boxes that move between the members of a group, to which every operation is reduced.
 
-A `Transfer` is one member's part of a movement: its own sends and receives, listed without looking at anybody else's
-list.  It speaks of boxes in arrays, not of memory; the executor binds it to arrays.
+A `Transfer` is one member's part of a movement: its own sends and receives, computed without any other member's list.
+It describes boxes in arrays, not memory; the executor binds it to arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,31 +54,31 @@ class Transfer:
 
     @cached_property
     def send_run(self) -> tuple[int, int] | None:
-        """The (start, stop) elements that the sends are in a C-contiguous source, if they lie there in one run."""
+        """(start, stop) of the sends in a C-contiguous source, if they are one run of its elements."""
         boxes = [send.box for send in self.sends]
-        if self.pattern in ("all_gather", "broadcast", "gather"):  # the same box to everybody
+        if self.pattern in ("all_gather", "broadcast", "gather"):  # the same box to all members
             boxes = boxes[:1]
         return run_of(self.source_shape, boxes) if self.source_shape is not None else (0, 0)
 
     @cached_property
     def receive_run(self) -> tuple[int, int] | None:
-        """The (start, stop) elements that the receives are in a C-contiguous target, if they lie there in one run."""
+        """(start, stop) of the receives in a C-contiguous target, if they are one run of its elements."""
         if self.target_shape is None:
             return (0, 0)
         return run_of(self.target_shape, [receive.box for receive in self.receives])
 
     @cached_property
     def send_counts(self) -> list[int]:
-        """Elements sent to each member."""
+        """Number of elements sent to each member."""
         return _counts(self.size, ((send.peer, send.box.size) for send in self.sends))
 
     @cached_property
     def receive_counts(self) -> list[int]:
-        """Elements received from each member."""
+        """Number of elements received from each member."""
         return _counts(self.size, ((receive.peer, receive.box.size) for receive in self.receives))
 
 
-def _counts(size: int, sizes) -> list[int]:
+def _counts(size: int, sizes: Iterable[tuple[int, int]]) -> list[int]:
     counts = [0] * size
     for peer, n in sizes:
         counts[peer] += n
@@ -86,7 +86,7 @@ def _counts(size: int, sizes) -> list[int]:
 
 
 def run_of(shape: Shape, boxes: Sequence[Box]) -> tuple[int, int] | None:
-    """The run of elements that ``boxes``, one after the other, are in a C-contiguous array; None if they are none.
+    """The run of elements that ``boxes`` in a row are in a C-contiguous array; None if they are not contiguous.
 
     Local.
 
@@ -95,7 +95,8 @@ def run_of(shape: Shape, boxes: Sequence[Box]) -> tuple[int, int] | None:
     >>> run_of((4, 3), [Box((0, 0), (2, 2))]) is None
     True
     """
-    start = stop = None
+    start: int | None = None
+    stop: int | None = None
     for box in boxes:
         if box.is_empty:
             continue
@@ -111,4 +112,4 @@ def run_of(shape: Shape, boxes: Sequence[Box]) -> tuple[int, int] | None:
             return None
         start = first if start is None else start
         stop = first + box.size
-    return (0, 0) if start is None else (start, stop)
+    return (0, 0) if start is None or stop is None else (start, stop)

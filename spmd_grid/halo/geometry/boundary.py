@@ -1,4 +1,4 @@
-"""What halo cells outside the domain get: the rules, and the cells of the domain that some of them put there.
+"""Boundary rules: the values of halo cells outside the domain, some of them copies of cells of the domain.
 
 Names follow numpy.pad.  In scipy.ndimage "reflect" is called mirror, and "symmetric" is called reflect.
 
@@ -14,7 +14,7 @@ A number is the value of all these cells, a function is called to set them, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -44,13 +44,13 @@ BoundaryLike: TypeAlias = Rule | Sequence[Rule | Sequence[Rule]]
 PeriodicLike: TypeAlias = bool | Sequence[bool] | np.ndarray
 
 LEAVE, EDGE, REFLECT, SYMMETRIC = "leave", "edge", "reflect", "symmetric"
-WRAP = "wrap"  # what ``periodic`` asks for; never part of a boundary
+WRAP = "wrap"  # the rule of periodic dimensions; never part of a boundary
 
 _NAMES = {LEAVE: LEAVE, EDGE: EDGE, REFLECT: REFLECT, "mirror": REFLECT, SYMMETRIC: SYMMETRIC}
 _ALLOWED = f"one of {', '.join(map(repr, _NAMES))}, a number, or a function"
 
 
-def as_boundary(boundary, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
+def as_boundary(boundary: BoundaryLike, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
     """The (low, high) rules of each of ``ndim`` tensor dimensions.
 
     Local.  ``boundary``: one rule for all sides, or a list with an entry per tensor dimension, each a rule or a
@@ -70,7 +70,7 @@ def as_boundary(boundary, ndim: int) -> tuple[tuple[Rule, Rule], ...]:
     return tuple([_sides(entry, boundary) for entry in row])
 
 
-def as_periodic(periodic, ndim: int, *, at_least: bool = False) -> tuple[bool, ...]:
+def as_periodic(periodic: PeriodicLike, ndim: int, *, at_least: bool = False) -> tuple[bool, ...]:
     """Whether each of ``ndim`` tensor dimensions is periodic, from one bool or a list with a bool per dimension.
 
     Local.  ``at_least``: there may be more dimensions than ``ndim``, and a longer list is taken.  Raises ShapeError.
@@ -88,7 +88,7 @@ def as_periodic(periodic, ndim: int, *, at_least: bool = False) -> tuple[bool, .
 
 
 def is_map(rule: Rule) -> bool:
-    """Whether ``rule`` puts copies of the domain's cells.  Local."""
+    """Whether ``rule`` copies cells of the domain.  Local."""
     return isinstance(rule, str) and rule != LEAVE
 
 
@@ -105,7 +105,7 @@ def is_function(rule: Rule) -> bool:
 def mapped(rule: str, begin: int, end: int, extent: int) -> tuple[int, int, int]:
     """``(source, step, count)``: cells ``begin + i`` of a line are copies of ``source + i * step`` for i < count.
 
-    Local.  The count is the largest below ``end - begin`` for which one step will do; all sources lie in the domain
+    Local.  The count is the largest below ``end - begin`` with one step; all sources lie in the domain
     of ``extent`` cells, which must not be empty.
 
     >>> mapped("reflect", -5, 0, 4), mapped("reflect", -3, 0, 4), mapped("wrap", -3, 0, 4), mapped("edge", 4, 9, 4)
@@ -126,18 +126,18 @@ def mapped(rule: str, begin: int, end: int, extent: int) -> tuple[int, int, int]
     return source, -1, min(source + 1, end - begin)
 
 
-def _row(values) -> tuple | None:
+def _row(values: object) -> tuple | None:
     """The entries of a list, a tuple or a row of an array; None for anything else."""
     if isinstance(values, list | tuple):
         return tuple(values)
     return tuple(values) if isinstance(values, np.ndarray) and values.ndim == 1 else None
 
 
-def _is_bool(value) -> bool:
+def _is_bool(value: object) -> bool:
     return isinstance(value, bool | np.bool_)
 
 
-def _sides(entry, boundary) -> tuple[Rule, Rule]:
+def _sides(entry: Any, boundary: BoundaryLike) -> tuple[Rule, Rule]:
     sides = _row(entry)
     if sides is None:
         sides = (entry, entry)
@@ -149,7 +149,7 @@ def _sides(entry, boundary) -> tuple[Rule, Rule]:
     return _rule(low, boundary), _rule(high, boundary)
 
 
-def _rule(rule, boundary) -> Rule:
+def _rule(rule: Any, boundary: BoundaryLike) -> Rule:
     if isinstance(rule, str) and rule in _NAMES:
         return _NAMES[rule]
     if is_constant(rule) or is_function(rule):

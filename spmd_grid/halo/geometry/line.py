@@ -1,7 +1,7 @@
-"""Which halo cells come from whom, along one line of devices; pure geometry.
+"""The owners of halo cells along one line of devices; pure geometry.
 
-Cells of a line are numbered globally, so a halo is an interval beside a device's own, and whose cells it holds
-follows from intersecting intervals: thin and empty blocks, halos wider than a neighbour, and a device that is its own
+Cells of a line are numbered globally, so a halo is an interval beside a device's own, and the owners of its cells
+follow from intersecting intervals: thin and empty blocks, halos wider than a neighbour, and a device that is its own
 periodic neighbour are no special cases.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from spmd_grid.halo.geometry.boundary import LEAVE, WRAP, Rule, is_constant, is_map, mapped
 
@@ -18,7 +18,7 @@ __all__ = ["HaloPiece", "Line", "Run", "halo_pieces", "in_domain"]
 
 
 class Run(NamedTuple):
-    """Consecutive cells of one device's local extent that one owner has.
+    """Consecutive cells of one device's local extent that have one owner.
 
     Cell ``at + i`` of the local extent (low halo first) is cell ``start + i * step`` of the line, counted globally and
     within the domain, for i < ``count``.  A single cell has step 1.
@@ -28,16 +28,16 @@ class Run(NamedTuple):
     at: int
     start: int
     step: int
-    count: int
+    count: int  # type: ignore[assignment]  # not the method of tuples
     is_halo: bool
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of devices by their places in it, its halos, and what cells outside the domain get.
+    """A line of devices by their positions in it, its halos, and the rules for cells outside the domain.
 
-    Plans only.  ``starts``: the first cell of each device's block and, last, the extent of the line; it is only looked
-    into, so it may be computed on demand.  ``rules``: of the low and the high side; both "wrap" where periodic.
+    Plans only.  ``starts``: the first cell of each device's block and, last, the extent of the line; it is only
+    indexed, so it may be computed on demand.  ``rules``: of the low and the high side; both "wrap" where periodic.
 
     >>> line = Line([0, 3, 4, 6], low=1, high=3, rules=("wrap", "wrap"))
     >>> for run in line.runs(0): print(run)
@@ -54,60 +54,60 @@ class Line:
     high: int
     rules: tuple[Rule, Rule] = (LEAVE, LEAVE)
 
-    def runs(self, place: int) -> Iterator[Run]:
+    def runs(self, position: int) -> Iterator[Run]:
         """The cells of a device's local extent that are copies of the domain's, and its core, in their order."""
-        first, last, extent = self.starts[place], self.starts[place + 1], self.starts[-1]
+        first, last, extent = self.starts[position], self.starts[position + 1], self.starts[-1]
         origin = first - self.low
         yield from self._halo_runs(self.rules[0], origin, 0, origin)
         yield from self._halo_runs(WRAP, max(origin, 0), first, origin)
         if first < last:
-            yield Run(place, self.low, first, 1, last - first, False)
+            yield Run(position, self.low, first, 1, last - first, False)
         yield from self._halo_runs(WRAP, last, min(last + self.high, extent), origin)
         yield from self._halo_runs(self.rules[1], extent, last + self.high, origin)
 
-    def takers(self, place: int) -> Iterator[tuple[int, list[Run]]]:
-        """The devices, in order of their places, of whose runs some are cells of the device at ``place``; and these.
+    def takers(self, position: int) -> Iterator[tuple[int, list[Run]]]:
+        """(taker, runs) of the devices that hold cells of the device at ``position``, in order of their positions.
 
         The device itself is one of them, for its core.
         """
-        for taker in self._candidates(place):
-            runs = [run for run in self.runs(taker) if run.owner == place]
+        for taker in self._candidates(position):
+            runs = [run for run in self.runs(taker) if run.owner == position]
             if runs:
                 yield taker, runs
 
-    def extent(self, place: int) -> int:
+    def extent(self, position: int) -> int:
         """The extent of a device's local array."""
-        return self.low + self.starts[place + 1] - self.starts[place] + self.high
+        return self.low + self.starts[position + 1] - self.starts[position] + self.high
 
-    def core(self, place: int) -> tuple[int, int]:
+    def core(self, position: int) -> tuple[int, int]:
         """The (start, stop) part of a device's local extent that it owns."""
-        return self.low, self.low + self.starts[place + 1] - self.starts[place]
+        return self.low, self.low + self.starts[position + 1] - self.starts[position]
 
-    def inside(self, place: int) -> tuple[int, int]:
+    def inside(self, position: int) -> tuple[int, int]:
         """The (start, stop) part of a device's local extent that lies in the domain."""
-        origin = self.starts[place] - self.low
-        stop = min(self.starts[place + 1] + self.high, self.starts[-1])
+        origin = self.starts[position] - self.low
+        stop = min(self.starts[position + 1] + self.high, self.starts[-1])
         return max(origin, 0) - origin, stop - origin
 
-    def outside(self, place: int, side: int) -> tuple[int, int]:
+    def outside(self, position: int, side: int) -> tuple[int, int]:
         """The (start, stop) part of a device's local extent beyond the low (0) or the high (1) end of the domain."""
-        start, stop = self.inside(place)
-        return (stop, self.extent(place)) if side else (0, start)
+        start, stop = self.inside(position)
+        return (stop, self.extent(position)) if side else (0, start)
 
-    def copied(self, place: int) -> tuple[int, int]:
-        """The (start, stop) part of a device's local extent that are cells of the domain, or copies of them."""
-        return self._inside_and(place, [self._copies(rule) for rule in self.rules])
+    def copied(self, position: int) -> tuple[int, int]:
+        """The (start, stop) part of a device's local extent whose cells are in the domain, or copies of such."""
+        return self._inside_and(position, [self._copies(rule) for rule in self.rules])
 
-    def copied_or_filled(self, place: int) -> tuple[int, int]:
+    def copied_or_filled(self, position: int) -> tuple[int, int]:
         """As :meth:`copied`, with the cells that get a constant."""
-        return self._inside_and(place, [self._copies(rule) or is_constant(rule) for rule in self.rules])
+        return self._inside_and(position, [self._copies(rule) or is_constant(rule) for rule in self.rules])
 
-    def _inside_and(self, place: int, sides: Sequence[bool]) -> tuple[int, int]:
-        start, stop = self.inside(place)
-        return 0 if sides[0] else start, self.extent(place) if sides[1] else stop
+    def _inside_and(self, position: int, sides: Sequence[bool]) -> tuple[int, int]:
+        start, stop = self.inside(position)
+        return 0 if sides[0] else start, self.extent(position) if sides[1] else stop
 
     def _copies(self, rule: Rule) -> bool:
-        """Whether ``rule`` puts copies; an empty domain has nothing to copy."""
+        """Whether ``rule`` copies cells; an empty domain has none to copy."""
         return is_map(rule) and self.starts[-1] > 0
 
     def _halo_runs(self, rule: Rule, begin: int, end: int, origin: int) -> Iterator[Run]:
@@ -115,7 +115,7 @@ class Line:
         if not self._copies(rule):
             return
         while begin < end:
-            start, step, count = mapped(rule, begin, end, self.starts[-1])
+            start, step, count = mapped(cast(str, rule), begin, end, self.starts[-1])
             owner = bisect_right(self.starts, start, 0, len(self.starts) - 1) - 1
             if step > 0:
                 count = min(count, self.starts[owner + 1] - start)
@@ -124,30 +124,30 @@ class Line:
             yield Run(owner, begin - origin, start, step if count > 1 else 1, count, True)
             begin += count
 
-    def _candidates(self, place: int) -> list[int]:
-        """Places that may take cells of the device at ``place``, found by bisection: few besides those that do."""
+    def _candidates(self, position: int) -> list[int]:
+        """Positions that may take cells of the device at ``position``, found by bisection: few that do not."""
         starts, n = self.starts, len(self.starts) - 1
-        first, last, extent = starts[place], starts[place + 1], starts[-1]
+        first, last, extent = starts[position], starts[position + 1], starts[-1]
         if first == last:
             return []
         found = set(self._reaching(first, last))
-        # Beyond an end all see the same cells, as far as their halos reach.
-        if any(run.owner == place for run in self._halo_runs(self.rules[0], -self.low, 0, 0)):
+        # Beyond an end all halos hold the same cells, as far as they reach.
+        if any(run.owner == position for run in self._halo_runs(self.rules[0], -self.low, 0, 0)):
             found.update(range(bisect_left(starts, self.low, 0, n)))
-        if any(run.owner == place for run in self._halo_runs(self.rules[1], extent, extent + self.high, 0)):
+        if any(run.owner == position for run in self._halo_runs(self.rules[1], extent, extent + self.high, 0)):
             found.update(range(max(bisect_right(starts, extent - self.high) - 1, 0), n))
         return sorted(found)
 
     def _reaching(self, first: int, last: int) -> range:
-        """The places whose local extent, within the domain, may meet cells [first, last)."""
+        """The positions whose local extent, within the domain, may overlap cells [first, last)."""
         begin = max(bisect_right(self.starts, first - self.high) - 1, 0)
         return range(begin, bisect_left(self.starts, last + self.low, 0, len(self.starts) - 1))
 
 
 class HaloPiece(NamedTuple):
-    """Cells of one device's halo that one owner has.
+    """Cells of one device's halo that have one owner.
 
-    ``at``: where they start in the device's local extent (low halo first); ``start``, ``stop``: the cells, counted
+    ``at``: their start in the device's local extent (low halo first); ``start``, ``stop``: the cells, counted
     globally along the line, within the domain.
     """
 

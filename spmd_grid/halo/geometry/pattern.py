@@ -1,4 +1,4 @@
-"""Which halo cells come from whom, in any number of dimensions; pure geometry.
+"""The pattern of a halo: the owner of each of its cells, in any number of dimensions; pure geometry.
 
 A local array is a product of lines, so the cells that one owner has are products of the runs along each dimension
 (`halo/geometry/line.py`).  A device with low and high halos of 1 in the middle of a 3 x 3 grid takes from all others
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from spmd_grid.grid.box import Box, multi_index, row_major
 from spmd_grid.grid.cells import Cells
@@ -35,8 +35,8 @@ __all__ = ["Edge", "Fill", "Give", "HaloPattern", "Take"]
 class Take(NamedTuple):
     """Halo cells of a device that one owner has.
 
-    ``owner``: its linear index in the grid.  ``box``: in this device's local array.  ``source``: where the cells of
-    ``box`` lie in the owner's local array, always in its core; an extent of 1 has step 1.
+    ``owner``: its linear index in the grid.  ``box``: in this device's local array.  ``source``: the cells of
+    ``box`` in the owner's local array, always in its core; an extent of 1 has step 1.
     """
 
     owner: int
@@ -62,7 +62,7 @@ class Fill(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """Halo cells outside the domain that a function of the user's sets.
+    """Halo cells outside the domain that a boundary function sets.
 
     They lie beyond the low (``side`` 0) or high (1) end of dimension ``dim``; ``box`` lies in the local array.
     """
@@ -75,7 +75,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class HaloPattern:
-    """What every device's halo cells get: other devices' cells, a constant, or whatever a function sets.
+    """The contents of every device's halo cells: cells of other devices, a constant, or values set by a function.
 
     Plans only.  ``layout`` carries the halo sizes.  ``periodic`` and ``boundary``: as `as_periodic` and `as_boundary`
     take them; a periodic dimension wraps around whatever its boundary.  ``corners``: False for the star, the halo
@@ -100,22 +100,22 @@ class HaloPattern:
     """
 
     layout: Layout
-    periodic: tuple[bool, ...] = False
+    periodic: tuple[bool, ...] = False  # type: ignore[assignment]  # __post_init__ makes it a tuple
     corners: bool = True
-    boundary: tuple[tuple[Rule, Rule], ...] = LEAVE
+    boundary: tuple[tuple[Rule, Rule], ...] = LEAVE  # type: ignore[assignment]  # as ``periodic``
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "periodic", as_periodic(self.periodic, self.layout.ndim))
         object.__setattr__(self, "boundary", as_boundary(self.boundary, self.layout.ndim))
 
     def takes(self, coords: MultiIndex) -> tuple[Take, ...]:
         """The halo cells that the device at ``coords`` copies from owners, itself perhaps among them.
 
-        Plans only.  The boxes do not meet.  The cost is that of the boxes, times the logarithm of the lines' lengths.
+        Plans only.  The boxes are disjoint.  The cost is that of the boxes, times the logarithm of the lines' lengths.
         Raises DeviceError.
         """
-        coords, places = self._check(coords)
-        runs_by_dim = [list(line.runs(place)) for line, place in zip(self._lines, places, strict=True)]
+        coords, positions = self._check(coords)
+        runs_by_dim = [list(line.runs(position)) for line, position in zip(self._lines, positions, strict=True)]
         return tuple(
             [
                 Take(self._device(coords, [run.owner for run in runs]), _target(runs), self._source(runs))
@@ -124,45 +124,52 @@ class HaloPattern:
         )
 
     def gives(self, coords: MultiIndex) -> tuple[Give, ...]:
-        """The cells that others, and perhaps itself, copy from the device at ``coords``: by linear index of the taker.
+        """The cells that devices, perhaps itself among them, copy from the device at ``coords``, sorted by taker.
 
         Plans only.  For each taker they are in the order in which its :meth:`takes` lists them.  The cost is that of
         the boxes given, times the logarithm of the lines' lengths.  Raises DeviceError.
         """
-        coords, places = self._check(coords)
+        coords, positions = self._check(coords)
         found = []
-        takers_by_dim = [list(line.takers(place)) for line, place in zip(self._lines, places, strict=True)]
+        takers_by_dim = [list(line.takers(position)) for line, position in zip(self._lines, positions, strict=True)]
         for takers in product(*takers_by_dim):
             device = self._device(coords, [taker for taker, _ in takers])
             found += [Give(device, self._source(runs)) for runs in self._halo_products([runs for _, runs in takers])]
         return tuple(sorted(found, key=attrgetter("taker")))
 
     def fills(self, coords: MultiIndex) -> tuple[Fill, ...]:
-        """The halo cells that get a constant.  Plans only.  The boxes do not meet.  Raises DeviceError."""
-        _, places = self._check(coords)
+        """The halo cells that get a constant.  Plans only.  The boxes are disjoint.  Raises DeviceError."""
+        _, positions = self._check(coords)
 
         def across(dim: int, other: int) -> tuple[int, int]:
-            line, place = self._lines[other], places[other]
+            line, position = self._lines[other], positions[other]
             if not self.corners:
-                return line.core(place)
-            # Where constants meet, the last dimension's counts.
-            return line.copied_or_filled(place) if other < dim else line.copied(place)
+                return line.core(position)
+            # Where constants overlap, the last dimension's counts.
+            return line.copied_or_filled(position) if other < dim else line.copied(position)
 
-        return tuple([Fill(box, rule) for _, _, rule, box in self._sides(places, is_constant, across)])
+        return tuple(
+            [Fill(box, cast(complex, rule)) for _, _, rule, box in self._sides(positions, is_constant, across)]
+        )
 
     def edges(self, coords: MultiIndex) -> tuple[Edge, ...]:
         """The cells that functions set, in the order of the calls: by dimension, the low side first.
 
-        Plans only.  To be called when all other cells are there.  They extend over the whole local array in the other
+        Plans only.  To be called when all other cells are set.  They extend over the whole local array in the other
         dimensions, over the core for the star.  Raises DeviceError.
         """
-        _, places = self._check(coords)
+        _, positions = self._check(coords)
 
         def across(dim: int, other: int) -> tuple[int, int]:
-            line, place = self._lines[other], places[other]
-            return (0, line.extent(place)) if self.corners else line.core(place)
+            line, position = self._lines[other], positions[other]
+            return (0, line.extent(position)) if self.corners else line.core(position)
 
-        return tuple([Edge(dim, side, box, rule) for dim, side, rule, box in self._sides(places, is_function, across)])
+        return tuple(
+            [
+                Edge(dim, side, box, cast(Callable, rule))
+                for dim, side, rule, box in self._sides(positions, is_function, across)
+            ]
+        )
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
@@ -174,7 +181,7 @@ class HaloPattern:
         return tuple(lines)
 
     def _check(self, coords: MultiIndex) -> tuple[MultiIndex, list[int]]:
-        """``coords``, and by tensor dimension the place of that device in its line."""
+        """``coords``, and the position of that device in its line of each tensor dimension."""
         sharding = self.layout.sharding
         coords = self.layout.grid.check_coords(coords)
         return coords, [
@@ -182,16 +189,16 @@ class HaloPattern:
             for dim in range(self.layout.ndim)
         ]
 
-    def _device(self, coords: MultiIndex, places: Sequence[int]) -> int:
-        """The linear index of the device at ``places`` in the lines through ``coords``."""
+    def _device(self, coords: MultiIndex, positions: Sequence[int]) -> int:
+        """The linear index of the device at ``positions`` in the lines through ``coords``."""
         sharding, moved = self.layout.sharding, list(coords)
-        for dim, place in enumerate(places):
-            for axis, digit in zip(sharding.axes_of(dim), multi_index(place, sharding.sizes_of(dim)), strict=True):
+        for dim, position in enumerate(positions):
+            for axis, digit in zip(sharding.axes_of(dim), multi_index(position, sharding.sizes_of(dim)), strict=True):
                 moved[axis] = digit
         return row_major(moved, self.layout.grid.shape)
 
     def _halo_products(self, runs_by_dim: Sequence[Sequence[Run]]) -> Iterator[tuple[Run, ...]]:
-        """One run of each dimension, in all ways that make halo cells which are wanted."""
+        """One run of each dimension, in all combinations that are cells of the halo."""
         for runs in product(*runs_by_dim):
             in_halos = sum([run.is_halo for run in runs])
             if in_halos == 1 or (in_halos and self.corners):
@@ -202,8 +209,10 @@ class HaloPattern:
         starts = [line.low + run.start - line.starts[run.owner] for line, run in zip(self._lines, runs, strict=True)]
         return Cells(tuple(starts), tuple([run.step for run in runs]), tuple([run.count for run in runs]))
 
-    def _sides(self, places: Sequence[int], wanted: Callable, across: Callable) -> Iterator[tuple[int, int, Rule, Box]]:
-        """``(dim, side, rule, box)`` of each side with a rule that is ``wanted`` and with cells outside the domain.
+    def _sides(
+        self, positions: Sequence[int], wanted: Callable, across: Callable
+    ) -> Iterator[tuple[int, int, Rule, Box]]:
+        """The ``(dim, side, rule, box)`` of each side whose rule is ``wanted`` and that has cells outside the domain.
 
         ``across(dim, other)``: the part of dimension ``other`` that they extend over.
         """
@@ -212,13 +221,13 @@ class HaloPattern:
                 if not wanted(rule):
                     continue
                 intervals = [across(dim, other) for other in range(self.layout.ndim)]
-                intervals[dim] = line.outside(places[dim], side)
+                intervals[dim] = line.outside(positions[dim], side)
                 box = Box(tuple([start for start, _ in intervals]), tuple([stop for _, stop in intervals]))
                 if not box.is_empty:
                     yield dim, side, rule, box
 
 
-class _BlockStarts(Sequence):
+class _BlockStarts(Sequence[int]):
     """The start of every block of one tensor dimension by position, then the end; computed when asked for.
 
     A line may have as many devices as the grid, and only few of them matter to any one device.
@@ -232,7 +241,7 @@ class _BlockStarts(Sequence):
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, position: int) -> int:
+    def __getitem__(self, position: int) -> int:  # type: ignore[override]  # slices are not needed
         if position in (-1, self._length - 1):
             return self._extent
         return self._sharding.block(self._dim, self._extent, multi_index(position, self._sizes))[0]

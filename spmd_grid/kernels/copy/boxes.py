@@ -1,17 +1,19 @@
-"""Compiled box copies: one specialisation for every dtype and rank, since all it sees is bytes and strides.
+"""Compiled box copies: one kernel for every dtype and number of dimensions, since it sees only bytes and strides.
 
-A box is copied plane by plane, and how depends on its runs.  Long ones go through libc's memcpy.  A short one is moved
-as words of W bytes, the last of which may overlap the one before it (the technique of glibc's memcpy for small sizes).
-Planes whose two sides run along different dimensions are walked in tiles of one cache line each way; where both sides
-are packed words, tiles are turned in registers (see ``tiles``).  What is larger than the caches is streamed past them
-(see ``streams``), decided once for all that a call copies.  Source and target must not overlap.
+A box is copied plane by plane, in a way that depends on its runs.  Long runs are copied by libc's memcpy.  A short one
+is moved as words of W bytes, the last of which may overlap the one before it (the technique of glibc's memcpy for small
+sizes).  Planes whose two sides run along different dimensions are walked in tiles of one cache line each way; if both
+sides are packed words, tiles are transposed in registers (see ``tiles``).  Data larger than the caches is streamed past
+them (see ``streams``), decided once for all that a call copies.  Source and target must not overlap.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
-import numba  # noqa: F401  first of all: see compiled.py
+import numba  # noqa: F401 - first of all: see compiled.py
+import numpy as np
 
 from spmd_grid.kernels.address import copy_at, load
 from spmd_grid.kernels.compiled import by_address, inner, kernel, pasted
@@ -20,16 +22,16 @@ from spmd_grid.kernels.copy.tables import FIXED_COLUMNS
 from spmd_grid.kernels.copy.tiles import turn_plane
 from spmd_grid.kernels.copy.vectors import drain, move
 
-MEMCPY_FROM = 256  # bytes: the shortest run that is worth a call of memcpy
+MEMCPY_FROM = 256  # bytes: shorter runs are faster without a call of memcpy
 EDGE = 8  # runs, of a tile each way
 PATTERN = 4096  # bytes to which a run that is repeated is doubled
 
 
-def _words(width):
-    """A plane of runs of exactly ``width`` bytes."""
+def _words(width: int) -> Callable[..., None]:
+    """Make the copy of a plane of runs of exactly ``width`` bytes."""
 
     @inner
-    def plane(source, target, n1, s1, t1, n0, s0, t0):
+    def plane(source: int, target: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
         for i1 in range(n1):
             for i0 in range(n0):
                 move(source + i1 * s1 + i0 * s0, target + i1 * t1 + i0 * t0, width)
@@ -37,11 +39,11 @@ def _words(width):
     return plane
 
 
-def _pairs(width):
-    """A plane of runs of ``width + 1`` to ``2 * width`` bytes: two words, which may overlap."""
+def _pairs(width: int) -> Callable[..., None]:
+    """Make the copy of a plane of runs of ``width + 1`` to ``2 * width`` bytes: two words, which may overlap."""
 
     @inner
-    def plane(source, target, last, n1, s1, t1, n0, s0, t0):
+    def plane(source: int, target: int, last: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
         for i1 in range(n1):
             for i0 in range(n0):
                 s = source + i1 * s1 + i0 * s0
@@ -57,8 +59,8 @@ _pairs_2, _pairs_4, _pairs_8, _pairs_16, _pairs_32, _pairs_64 = map(_pairs, (2, 
 
 
 @inner
-def _chunks(source, target, run, n1, s1, t1, n0, s0, t0):
-    """A plane of runs of more than 64 bytes: words of 64 bytes, the last of which may overlap."""
+def _chunks(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
+    """Copy a plane of runs of more than 64 bytes: words of 64 bytes, the last of which may overlap."""
     for i1 in range(n1):
         for i0 in range(n0):
             s = source + i1 * s1 + i0 * s0
@@ -69,15 +71,15 @@ def _chunks(source, target, run, n1, s1, t1, n0, s0, t0):
 
 
 @inner
-def _rows(source, target, run, n1, s1, t1, n0, s0, t0):
-    """A plane of long runs: a memcpy each."""
+def _rows(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
+    """Copy a plane of long runs: a memcpy each."""
     for i1 in range(n1):
         for i0 in range(n0):
             move(source + i1 * s1 + i0 * s0, target + i1 * t1 + i0 * t0, run)
 
 
 @pasted
-def _runs(source, target, run, n1, s1, t1, n0, s0, t0):
+def _runs(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
     """Copy n1 x n0 runs of ``run`` bytes, one after the other."""
     if run >= MEMCPY_FROM:
         _rows(source, target, run, n1, s1, t1, n0, s0, t0)
@@ -108,8 +110,8 @@ def _runs(source, target, run, n1, s1, t1, n0, s0, t0):
 
 
 @inner
-def _repeated(source, target, run, n1, s1, t1, n0):
-    """A plane of runs that stand n0 times one after the other in the target: doubled, then repeated."""
+def _repeated(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int) -> None:
+    """Copy each run of a plane n0 times in a row: the copy is doubled, then repeated."""
     size = n0 * run
     for i1 in range(n1):
         t = target + i1 * t1
@@ -122,7 +124,9 @@ def _repeated(source, target, run, n1, s1, t1, n0):
 
 
 @inner
-def _plane(source, target, run, n1, s1, t1, n0, s0, t0, streamed):
+def _plane(
+    source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int, streamed: bool
+) -> None:
     """Copy n1 x n0 runs of ``run`` bytes."""
     across = 0 < abs(s1) < abs(s0) and run < MEMCPY_FROM
     if streamed and run >= STREAM_RUN:
@@ -142,8 +146,8 @@ def _plane(source, target, run, n1, s1, t1, n0, s0, t0, streamed):
 
 
 @inner
-def _is_large(table, columns, first, last):
-    """Whether the rows copy more than the caches keep."""
+def _is_large(table: int, columns: int, first: int, last: int) -> bool:
+    """Whether the rows copy more bytes than the caches hold."""
     total = 0
     for row in range(first, last):
         size = 1
@@ -156,11 +160,11 @@ def _is_large(table, columns, first, last):
 
 
 @by_address("int64(int64, int64, int64, int64, int64, int64)")
-def copy_rows(table, columns, first, last, source_base, target_base):
+def copy_rows(table: int, columns: int, first: int, last: int, source_base: int, target_base: int) -> int:
     """Copy the boxes of rows ``first`` to ``last`` (not included) of the table at an address; the bases are addresses.
 
-    Other kernels call it by its address: it takes seconds to compile, and once is enough.  Whoever sees a release store
-    that follows sees all that was copied.
+    Other kernels call it by its address, so that it is compiled only once, which takes seconds.  A process that sees a
+    release store which follows it sees all that was copied.
     """
     ndim = (columns - FIXED_COLUMNS) // 3
     asked, large = False, False
@@ -201,17 +205,17 @@ def copy_rows(table, columns, first, last, source_base, target_base):
             else:
                 break
     if large:
-        drain()  # x86 keeps streaming stores behind no release store: others would find old bytes (tests/protocols)
+        drain()  # on x86 a release store does not wait for streaming stores: others would read old bytes
     return 0
 
 
 @kernel("void(int64, int64[:, ::1], int64, int64)")
-def _copy_boxes(copy, table, source_base, target_base):
+def _copy_boxes(copy: int, table: np.ndarray, source_base: int, target_base: int) -> None:
     copy_at(copy, table.ctypes.data, table.shape[1], 0, table.shape[0], source_base, target_base)
 
 
 @kernel("void(int64, int64[:, ::1], int64[::1], int64[::1])")
-def _copy_boxes_between(copy, table, source_bases, target_bases):
+def _copy_boxes_between(copy: int, table: np.ndarray, source_bases: np.ndarray, target_bases: np.ndarray) -> None:
     rows, columns = table.shape
     for row in range(rows):
         source, target = source_bases[table[row, 2]], target_bases[table[row, 3]]
@@ -220,8 +224,8 @@ def _copy_boxes_between(copy, table, source_bases, target_bases):
 
 copy_address = copy_rows.address
 
-# copy_boxes(table, source_base, target_base): copies every box of ``table`` between two base addresses; base columns
-# are not read.  copy_boxes_between(table, source_bases, target_bases): from and to the base addresses that the base
-# columns index, which are not checked.  Local; they need no GIL.  Source and target bytes must not overlap.
+# copy_boxes(table, source_base, target_base) copies every box of ``table`` between two base addresses; base columns are
+# not read.  copy_boxes_between(table, source_bases, target_bases) uses the base addresses that the base columns index,
+# unchecked.  Local; they need no GIL.  Source and target bytes must not overlap.
 copy_boxes = partial(_copy_boxes, copy_address)
 copy_boxes_between = partial(_copy_boxes_between, copy_address)

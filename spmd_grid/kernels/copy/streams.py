@@ -1,4 +1,4 @@
-"""Long runs of what is larger than the caches: lines are streamed past them."""
+"""Copies of long runs that stream whole lines past the caches, for data larger than the caches."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from spmd_grid.kernels.copy.vectors import LINE, move, streaming
 
 __all__ = ["STREAM_PLANE", "STREAM_FROM", "STREAM_RUN", "stream_rows"]
 
-STREAM_FROM = 8 << 20  # bytes that a call copies: the least that does not stay in the caches anyway
+STREAM_FROM = 8 << 20  # bytes that a call copies: from here on they would not stay in the caches anyway
 STREAM_PLANE = 4096  # bytes: the smallest plane
-STREAM_RUN = 1024  # bytes: the shortest run; of a shorter one too much lies on lines that it shares
+STREAM_RUN = 1024  # bytes: the shortest run; too much of a shorter one lies on lines that it shares
 
-_LINES = 4  # at a time: what the 16 registers of the plainest x86 hold
+_LINES = 4  # at a time: they fit into the 16 registers of every x86 processor
 _stream_lines, _stream_line = streaming(_LINES), streaming(1)
 
 
 @inner
-def stream_rows(source, target, run, n1, s1, t1, n0, s0, t0):
-    """A plane of runs of at least a line; what lies before the first line and after the last is copied as ever."""
+def stream_rows(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
+    """Copy a plane of runs of at least a line; bytes outside whole lines are moved plainly."""
     for i1 in range(n1):
         for i0 in range(n0):
             s = source + i1 * s1 + i0 * s0

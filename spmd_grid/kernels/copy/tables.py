@@ -49,10 +49,10 @@ def box_row(
 ) -> BoxRow | None:
     """The row that copies a box of ``shape`` items between two strided arrays, or None where the box is empty.
 
-    Local.  ``itemsize``, strides and offsets in bytes; an offset is that of the box's first item.  Source strides may
-    be negative or 0, target strides negative.  Dimensions that are contiguous on both sides become one (as numpy's
-    nditer coalesces axes); the loops run in the order of the target's memory, except that the source's fastest
-    dimension comes second to last, where the kernel walks the two in tiles.
+    Local.  ``itemsize``, strides and offsets are in bytes; an offset is that of the box's first item.  Source strides
+    may be negative or 0, target strides negative.  Dimensions that are contiguous on both sides become one (as numpy's
+    nditer coalesces axes).  The loops run in the order of the target's memory, except that the source's fastest
+    dimension is moved to second to last, where the kernel walks the two in tiles.
 
     >>> box_row((2, 3), 8, (80, 8), 16, (24, 8), 0)
     BoxRow(source_offset=16, target_offset=0, source_base=0, target_base=0, dims=((2, 80, 24), (24, 1, 1)))
@@ -86,21 +86,21 @@ def box_row(
 
 
 def build_table(rows: Iterable[BoxRow | None]) -> np.ndarray:
-    """The copy table of ``rows`` (see the module's head); None, the row of an empty box, is left out.
+    """The copy table of ``rows`` (described at the top of this module); None, the row of an empty box, is skipped.
 
     Local.
     """
-    rows = [row for row in rows if row is not None]
-    ndim = max((len(row.dims) for row in rows), default=1)
+    kept = [row for row in rows if row is not None]
+    ndim = max((len(row.dims) for row in kept), default=1)
     columns = []
-    for *fixed, dims in rows:
+    for *fixed, dims in kept:
         padded = ((1, 0, 0),) * (ndim - len(dims)) + dims
         columns.append(fixed + [part for side in zip(*padded, strict=True) for part in side])
-    return np.array(columns, np.int64).reshape(len(rows), FIXED_COLUMNS + 3 * ndim)
+    return np.array(columns, np.int64).reshape(len(kept), FIXED_COLUMNS + 3 * ndim)
 
 
 def table_bytes(table: np.ndarray) -> int:
-    """How many bytes one run of ``table`` copies.  Local."""
+    """Number of bytes that one run of ``table`` copies.  Local."""
     ndim = (table.shape[1] - FIXED_COLUMNS) // 3
     return int(table[:, FIXED_COLUMNS : FIXED_COLUMNS + ndim].prod(axis=1).sum())
 

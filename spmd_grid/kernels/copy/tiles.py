@@ -1,12 +1,14 @@
-"""Planes of packed words whose two sides run along different dimensions: tiles are turned in registers.
+"""Copies of planes of packed words whose two sides run along different dimensions: tiles are transposed in registers.
 
 A tile is a line of the source by a line of the target, so that each line is read and written once, and whole.  Tiles
-are walked in blocks of 512 bytes each way, whose pages and lines the caches can hold: along the target, where what is
-written stays in the caches; along the source, where it is streamed past them.  The last tile of a row may overlap the
-one before it, and so may the first where the target does not begin on a line.
+are walked in blocks of 512 bytes each way, whose pages and lines fit into the caches: along the target if what is
+written stays in the caches; along the source if it is streamed past them.  The last tile of a row may overlap the
+one before it, and so may the first if the target does not begin on a line.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numba  # noqa: F401  first of all: see compiled.py
 
@@ -18,12 +20,12 @@ __all__ = ["turn_plane"]
 _BLOCK = 8  # tiles
 
 
-def _turner(width, edge):
-    """A plane of words of ``width`` bytes, at least ``edge`` words each way."""
+def _turner(width: int, edge: int) -> Callable[..., None]:
+    """Make the copy of a plane of words of ``width`` bytes, at least ``edge`` words each way."""
     turned, length = turn(width, edge), edge * width
 
     @inner
-    def plane(source, target, n1, t1, n0, s0, streamed):
+    def plane(source: int, target: int, n1: int, t1: int, n0: int, s0: int, streamed: bool) -> None:
         streamed = streamed and target % width == 0 and t1 % length == 0
         along_source = streamed and length == LINE
         first = 0
@@ -52,10 +54,10 @@ _turn_1, _turn_2, _turn_4, _turn_8, _turn_16 = (_turner(*item) for item in _EDGE
 
 
 @pasted
-def turn_plane(source, target, width, n1, t1, n0, s0, streamed):
-    """Copies word (i1, i0) from ``source + i0 * s0 + i1 * width`` to ``target + i1 * t1 + i0 * width``.
+def turn_plane(source: int, target: int, width: int, n1: int, t1: int, n0: int, s0: int, streamed: bool) -> bool:
+    """Copy word (i1, i0) from ``source + i0 * s0 + i1 * width`` to ``target + i1 * t1 + i0 * width``.
 
-    Returns whether it has: it has tiles for words of 1, 2, 4, 8 and 16 bytes, and not for narrow planes.
+    Returns whether it did: it takes words of 1, 2, 4, 8 and 16 bytes, and no narrow planes.
     """
     fewest = min(n1, n0)
     if width == 8 and fewest >= 8:

@@ -1,1 +1,1 @@
-"""Compiled protocols over shared memory: meetings of a group, exchanges between neighbours."""
+"""Compiled protocols over shared memory: meetings of a group, and exchanges between neighbours."""

@@ -1,15 +1,16 @@
-"""The compiled course of an exchange between neighbours: fixed boxes, again and again, at the price of a few words.
+"""The compiled course of an exchange between neighbours: fixed boxes, exchanged repeatedly, for a few words each time.
 
-Two ways lead from neighbour to neighbour, and one exchange may take both.
+There are two transfer paths between neighbours, and one exchange may take both.
 
-*Memory* that both see.  Each process posts a line: the number of the exchange and where its arrays lie.  A neighbour
-that sees the number copies from there, or from staging into which the sender has packed, and stores the number into
-the sender's ``done`` word.  Lines and staging exist twice, for even and odd exchanges, so that a process may post the
-next one while a slower neighbour still reads this one.  It cannot be two ahead: it needs that neighbour's next post,
-or, where it reads nothing from it, waits for its ``done``.  A process whose own arrays are read waits for ``done``
-before it returns.
+*Memory* that both share.  Each process posts a line: the number of the exchange and the addresses of its arrays.  A
+neighbour that sees the number copies from there, or from staging into which the sender has packed, and stores the
+number into the sender's ``done`` word.  Lines and staging exist twice, for even and odd exchanges, so that a process
+may post the next one while a slower neighbour still reads this one.  It cannot be two ahead: it needs that neighbour's
+next post, or, if it reads nothing from it, waits for its ``done``.  A process whose own arrays are read waits for
+``done`` before it returns.
 
-*Messages*, by persistent requests whose functions are called by address: MPI's, or those of the simulation.
+*Messages*, by persistent requests; the functions that start and test them are called by address: those of MPI, or of
+the simulation.
 
 Nothing is copied before all neighbours have posted, so a refusal by any of them leaves the arrays as they were.
 
@@ -31,34 +32,37 @@ __all__ = ["course_address", "run_course"]
 
 
 @inner
-def _copy(state, call_, first, count, source, target):
-    """Copies ``count`` rows of the call's table between two base addresses."""
+def _copy(state: int, call_: int, first: int, count: int, source: int, target: int) -> None:
+    """Copy ``count`` rows of the call's table between two base addresses."""
     if count:
         table, columns = load(call_, at.CALL_TABLE), load(call_, at.CALL_COLUMNS)
         copy_at(load(state, at.COPY), table, columns, first, first + count, source, target)
 
 
 @inner
-def _write_post(state, address, refused, unchanged):
+def _write_post(state: int, address: int, refused: int, unchanged: int) -> None:
+    """Write the head of a post (``POSTED_*``), without the number of the exchange."""
     store(address, at.POSTED_REFUSED, refused)
     store(address, at.POSTED_UNCHANGED, unchanged)
     store(address, at.POSTED_MISSED, load(state, at.MISSED))
 
 
 @inner
-def _write_text(source, target):
+def _write_text(source: int, target: int) -> None:
+    """Copy the text of a refusal."""
     for i in range(at.TEXT_BYTES // 8):
         store(target, i, load(source, i))
 
 
 @inner
-def _begin(state, call_):
+def _begin(state: int, call_: int) -> int:
+    """Start an exchange: start receives, stage or lend cells and post them, pack messages and start them."""
     if load(load(state, at.GATE), 0):
         return at.BARRED
     if load(state, at.PHASE) != at.IDLE or load(state, at.HELD):
         return at.BUSY
     if not is_unchanged(state, call_):
-        return at.CHANGED
+        return at.ARRAY_CHANGED
     epoch = load(state, at.EPOCH) + 1
     store(state, at.EPOCH, epoch)
     store(state, at.PHASE, at.BEGUN)
@@ -127,13 +131,14 @@ def _begin(state, call_):
 
 
 @inner
-def _source_line(state, source):
+def _source_line(state: int, source: int) -> int:
+    """The address of the line in which ``source`` posts for the exchange under way."""
     return load(source, at.S_LINES) + (load(state, at.EPOCH) & 1) * load(source, at.S_LINE_BYTES)
 
 
 @inner
-def _arrive(state):
-    """Waits until all neighbours have posted and all their messages are here; takes the words of who refuses."""
+def _arrive(state: int) -> int:
+    """Wait until all neighbours have posted and all their messages have arrived; copies the text of a refusal."""
     epoch = load(state, at.EPOCH)
     culprit, missed = 0, 0
     for i in range(load(state, at.N_SOURCES)):
@@ -151,7 +156,7 @@ def _arrive(state):
         for i in range(load(state, at.N_RECEIVES)):
             neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
             buffer = load(neighbour, at.M_BUFFER)
-            if load(buffer, at.POSTED_EPOCH) != epoch:  # a message of another exchange: never to be taken for this one
+            if load(buffer, at.POSTED_EPOCH) != epoch:  # a message of another exchange
                 return at.ENDED
             missed = max(missed, load(buffer, at.POSTED_MISSED))
             if not culprit and load(buffer, at.POSTED_REFUSED):
@@ -164,8 +169,8 @@ def _arrive(state):
 
 
 @inner
-def _land(state):
-    """Copies what neighbours have posted and sent, and what comes from the own array."""
+def _land(state: int) -> None:
+    """Copy the cells that neighbours have posted and sent, those from the own array, and constants."""
     if load(state, at.REFUSED) or load(state, at.CULPRIT):
         store(state, at.MISSED, load(state, at.EPOCH))
         return
@@ -201,8 +206,8 @@ def _land(state):
 
 
 @inner
-def _leave(state):
-    """Tells the neighbours that this process has read what they posted."""
+def _leave(state: int) -> int:
+    """Tell the neighbours that this process has read what they posted."""
     epoch = load(state, at.EPOCH)
     for i in range(load(state, at.N_SOURCES)):
         source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
@@ -212,8 +217,8 @@ def _leave(state):
 
 
 @inner
-def _part(state):
-    """Waits until nobody reads this process's arrays any more, and its messages are gone."""
+def _part(state: int) -> int:
+    """Wait until no neighbour reads this process's arrays any more, and its messages have been sent."""
     epoch = load(state, at.EPOCH)
     if load(state, at.LENDS):
         for i in range(load(state, at.N_READERS)):
@@ -228,8 +233,8 @@ def _part(state):
 
 
 @inner
-def _poke(state):
-    """Lets messages progress; 1 when the next part would wait for nothing."""
+def _poke(state: int) -> int:
+    """Let messages progress; 1 if the next part would not wait."""
     phase, epoch, ready = load(state, at.PHASE), load(state, at.EPOCH), 1
     if phase != at.IDLE and load(state, at.N_SENDS):
         sent = test_all(state, load(state, at.SENDING), load(state, at.COUNT_SENDING))
@@ -251,8 +256,8 @@ def _poke(state):
     return ready
 
 
-def _course(what, state, call_):
-    """Does what the bits of ``what`` say, in the order of the bits; FINE, or how it ended."""
+def _course(what: int, state: int, call_: int) -> int:
+    """Run the parts that the bits of ``what`` select, in the order of the bits; FINE, or another outcome."""
     if what & at.BEGIN:
         code = _begin(state, call_)
         if code != at.FINE:
@@ -285,8 +290,8 @@ course_address = course.address
 
 
 @kernel("int64(int64, int64, int64)")
-def run_course(what, state, call_):
-    """Runs the compiled course of ``state``, unless another thread is in it, or has it for its loops.  Needs no GIL."""
+def run_course(what: int, state: int, call_: int) -> int:
+    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.  Needs no GIL."""
     if claim(state + 8 * at.IN_USE):
         return at.TAKEN
     if what & at.BEGIN and load(state, at.THREAD) and load(state, at.THREAD) != this_thread():

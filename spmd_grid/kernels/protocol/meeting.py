@@ -1,9 +1,9 @@
-"""The compiled meeting of processes that see one another's memory: everybody posts a few bytes and reads everybody's.
+"""The compiled meeting of processes that share memory: every member posts a few bytes and reads those of all members.
 
-Each process owns a block of two lines and two words.  A line has the number of the meeting, a *place* (where an array
-of the process lies), a frame, and room for a small array.  Lines exist twice, for even and odd meetings: who comes to
-the next meeting has read all lines of this one, and who posts in the one after it has seen everybody at the next.  Only
-arrays that are read where they lie need a second step: their owners wait until all the others have departed.
+Each process owns a block of two lines and two words.  A line has the number of the meeting, a *location* (of an array
+of the process), a frame, and space for a small array.  Lines exist twice, for even and odd meetings: a member that
+posts in the next meeting has read all lines of this one, and a member that posts in the one after it has seen all posts
+of the next.  Only arrays that are read in place need a second step: their owners wait until all others have departed.
 
 Every release, acquire and wait here is needed: tests/protocols runs this source on a weak memory, in all executions of
 a few rounds, as it is and with each of them taken away.
@@ -27,14 +27,14 @@ _HEADER_WORDS = at.FRAME_WORDS // 2
 
 
 @inner
-def _copy_words(source, target, count):
+def _copy_words(source: int, target: int, count: int) -> None:
     for i in range(count):
         store(target, i, load(source, i))
 
 
 @inner
-def _renew_words(source, target, known, count):
-    """Copies ``known`` words and zeros up to ``count``; 1 where that changes any."""
+def _renew_words(source: int, target: int, known: int, count: int) -> int:
+    """Copy ``known`` words, and zeros up to ``count``; 1 if any word of the target changes."""
     changed = 0
     for i in range(count):
         word = load(source, i) if i < known else 0
@@ -44,10 +44,10 @@ def _renew_words(source, target, known, count):
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")
-def meet(state, array, n_bytes, offset, flags):
-    """Posts this process's frame and place, and collects everybody's; ANY_LENT and CHANGED, or -1: given up.
+def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
+    """Post this process's frame and location, and collect those of all members; ANY_LENT | RENEWED, or -1: given up.
 
-    ``offset``: where in this process's segment its array lies (-1: nowhere), and ``flags`` how; or ``n_bytes`` of the
+    ``offset``: that of its array in this process's segment (-1: none), described by ``flags``; or ``n_bytes`` of the
     array at address ``array`` are posted with the line.  Needs no GIL.
     """
     epoch = load(state, at.EPOCH) + 1
@@ -80,15 +80,15 @@ def meet(state, array, n_bytes, offset, flags):
         changed = _renew_words(line + at.LINE_FRAME, headers + i * 8 * _HEADER_WORDS, _HEADER_WORDS, _HEADER_WORDS)
         changed |= _renew_words(line + at.LINE_LOCATION, places + i * 8 * at.LOCATION_WORDS, known, at.LOCATION_WORDS)
         _copy_words(line + at.LINE_FRAME, frames + i * 8 * at.FRAME_WORDS, at.FRAME_WORDS)
-        found |= changed * at.CHANGED | (flags & at.LENT)
+        found |= changed * at.RENEWED | (flags & at.LENT)
     return found
 
 
 @kernel("int64(int64, int64)")
-def depart(state, lends):
-    """Tells that this process has read all that was lent in the last meeting; who ``lends`` waits for all the others.
+def depart(state: int, lends: int) -> int:
+    """Tell that this process has read all that was lent in the last meeting; with ``lends``, wait for all others too.
 
-    FINE, or ENDED where the wait was given up.  Needs no GIL.
+    FINE, or ENDED if the wait was given up.  Needs no GIL.
     """
     epoch, size, rank = load(state, at.EPOCH), load(state, at.MEMBERS), load(state, at.MEMBER)
     done = 2 * load(state, at.LINE_BYTES)
@@ -103,11 +103,11 @@ def depart(state, lends):
 
 
 @kernel("int64(int64, int64, int64)")
-def call_roll(state, rounds, brought):
-    """Lets all members wait for one another, ``rounds`` times, on nothing but a word each.
+def call_roll(state: int, rounds: int, value: int) -> int:
+    """Synchronise all members, ``rounds`` times, by one word each; the maximum of the ``value`` of each member.
 
-    The largest of the numbers, from 0, that they bring, or -1 where the wait was given up.  Numbers exist twice, for
-    even and odd calls, as lines do.  Needs no GIL.
+    Values are from 0; -1 if the wait was given up.  The words of values exist twice, for even and odd calls, as lines
+    do.  Needs no GIL.
     """
     size, rank = load(state, at.MEMBERS), load(state, at.MEMBER)
     words = 2 * load(state, at.LINE_BYTES) + 64  # on a line of its own
@@ -117,21 +117,21 @@ def call_roll(state, rounds, brought):
     own = load(state, at.BLOCKS + rank) + words
     for number in range(calls + 1, last + 1):
         if number == last:
-            store(own, 1 + (last & 1), brought)
-        store_release(own, number)  # behind the store of what is brought, and the loads of the call before this one
+            store(own, 1 + (last & 1), value)
+        store_release(own, number)  # behind the store of the number, and the loads of the call before this one
         for i in range(size):
             if i != rank and wait_for(state, load(state, at.BLOCKS + i) + words, number, i) != at.FINE:
                 return -1
     for i in range(size):
-        brought = max(brought, load(load(state, at.BLOCKS + i) + words, 1 + (last & 1)))
-    return brought
+        value = max(value, load(load(state, at.BLOCKS + i) + words, 1 + (last & 1)))
+    return value
 
 
 @kernel("void(int64, int64, int64, int64, int64, int64)")
-def _copy_table(copy, table, columns, rows, source, target):
+def _copy_table(copy: int, table: int, columns: int, rows: int, source: int, target: int) -> None:
     copy_at(copy, table, columns, 0, rows, source, target)
 
 
-# copy_table(table, columns, rows, source, target): copies all rows of the copy table at an address, between two base
+# copy_table(table, columns, rows, source, target) copies all rows of the copy table at an address between two base
 # addresses.  Local; needs no GIL.
 copy_table = partial(_copy_table, copy_address)

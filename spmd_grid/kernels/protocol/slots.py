@@ -1,4 +1,4 @@
-"""The words by which a channel and its compiled course understand each other (see ``course.py``).
+"""The layout in memory of what a channel and its compiled course exchange (see ``course.py``), as word numbers.
 
 A *state* is one row of int64 words: the slots below, then one row per neighbour.  A *call* describes the arrays of one
 exchange: the slots ``CALL_*``, then one row of ``FIELD_WORDS`` per field.
@@ -6,54 +6,63 @@ exchange: the slots ``CALL_*``, then one row of ``FIELD_WORDS`` per field.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
 # -- state ---------------------------------------------------------------------------------------------------------
 EPOCH = 0  # exchanges begun so far
-PHASE = 1  # of the exchange under way
+PHASE = 1  # of the exchange under way: IDLE to LEFT below
 CALL = 2  # address of the call under way
 REFUSED = 3  # set before an exchange that this process cannot take part in
-CULPRIT = 4  # 1 if a neighbour refused the last exchange; its words are at TEXT
+CULPRIT = 4  # 1 if a neighbour refused the last exchange; its message is at TEXT
 LENDS = 5  # whether neighbours read this process's own arrays in the exchange under way
-SENDING, COUNT_SENDING = 6, 7  # address and number of the handles by which it sends in the exchange under way
+SENDING, COUNT_SENDING = 6, 7  # address and number of the request handles of sends in the exchange under way
 MISSED = 8  # the last exchange whose cells this process has not copied
-MISSED_BY = 9  # the latest MISSED that neighbours had posted when they came to the last exchange
+MISSED_BY = 9  # the latest MISSED that neighbours posted with the last exchange
 N_FIELDS = 10
-LINES = 11  # address of this process's two lines: what it posts in even and odd exchanges
+LINES = 11  # address of this process's two lines, in which it posts even and odd exchanges
 LINE_BYTES = 12
 STAGING = 13  # address of this process's staging for even exchanges
 STAGING_BYTES = 14  # from there to the staging for odd ones
-N_SOURCES, SOURCES = 15, 16  # neighbours whose memory this process reads: how many, and the first word of their rows
+N_SOURCES, SOURCES = (
+    15,
+    16,
+)  # neighbours whose memory this process reads: their number, and the first word of their rows
 N_READERS, READERS = 17, 18  # neighbours that read this process's memory
 N_RECEIVES, RECEIVES = 19, 20  # neighbours that send messages
-N_SENDS, SENDS = 21, 22  # neighbours that get messages
-OWN, N_OWN = 23, 24  # rows of the table that copy from this process's own array: the first, and how many per field
+N_SENDS, SENDS = 21, 22  # neighbours that receive messages
+OWN, N_OWN = 23, 24  # rows of the table that copy from this process's own array: the first, and their number per field
 FILL, N_FILL = 25, 26  # rows that copy from the constants
 CONSTANTS = 27  # address of the constants
-START_MESSAGES, TEST_MESSAGES = 28, 29  # addresses of MPI_Startall and MPI_Testall, or of their like
-REQUESTS_IN, REQUESTS_OUT, REQUESTS_SHORT = 30, 31, 32  # addresses of request handles: receives, sends, sends of heads
-COUNT_IN, COUNT_OUT, COUNT_SHORT = 33, 34, 35  # how many handles there are
-STATUSES, FLAG = 36, 37  # where MPI_Testall may write
+START_MESSAGES, TEST_MESSAGES = 28, 29  # addresses of MPI_Startall and MPI_Testall, or of the simulation's
+REQUESTS_IN, REQUESTS_OUT, REQUESTS_SHORT = (
+    30,
+    31,
+    32,
+)  # addresses of request handles: receives, sends, sends of heads only
+COUNT_IN, COUNT_OUT, COUNT_SHORT = 33, 34, 35  # number of handles
+STATUSES, FLAG = 36, 37  # addresses for the results of MPI_Testall
 ON_WAIT, ON_POST = 38, 39  # functions to call in a long wait, and after each post (0: none)
-POLLS, YIELDS = 40, 41  # how often to look before giving way to others, and before calling ON_WAIT
+POLLS, YIELDS = 40, 41  # number of polls before giving way to other threads, and before calling ON_WAIT
 COURSE, COPY = 42, 43  # addresses of the compiled course itself, and of the compiled copies
-TEXT, LINE_TEXT = 44, 45  # address of the words of a refusal; where in a line they are
+TEXT, LINE_TEXT = 44, 45  # address of the text of a refusal; offset of the text in a line
 LOOP_CALL = 46  # address of the call that compiled loops fill
 LOOPS_WELCOME = 47  # whether compiled loops may use it
-SEGMENT, SEGMENT_BYTES = 48, 49  # the part of memory in which arrays can be lent: addresses become offsets there
-REFUSE = 50  # function that a compiled loop calls when its arrays will not do
+SEGMENT, SEGMENT_BYTES = 48, 49  # the part of memory in which arrays can be lent; they are posted as offsets in it
+REFUSE = 50  # function that a compiled loop calls when its arrays are invalid
 ARRAY_FIELDS = 51  # offset of numpy's struct in an array object, see array_object.py; 0: arrays are not checked
-HELD = 52  # set from the start of an exchange to the wait for it, whatever has become of it meanwhile
-WENT_ON = 53  # address of a word that a callback sets when it has come to its end
-LOOP_COURSE = 54  # address of the course that compiled loops run: the compiled course, or the one that notes its times
-FORM = 55  # address of the form that this one fills in
-NDIM, EXTENTS = 56, 57  # the local shape that compiled loops must bring; up to MOST_DIMS extents
+HELD = 52  # set from the start of an exchange to the wait for it, even if the exchange has failed meanwhile
+WENT_ON = 53  # address of a word that a callback sets at its end
+LOOP_COURSE = 54  # address of the course that compiled loops run: the plain one, or the traced one
+FORM = 55  # address of the form that the traced course fills in
+NDIM, EXTENTS = 56, 57  # the local shape that compiled loops must pass; up to MOST_DIMS extents
 MOST_DIMS = 64  # as in numpy
-GATE = EXTENTS + MOST_DIMS  # address of a word that is not 0 once nothing goes through the gate of the process
-IN_USE = GATE + 1  # 1 while a thread is in the course, or brings arrays for it
-THREAD = IN_USE + 1  # the thread whose compiled loops use it; 0: none has yet
+GATE = EXTENTS + MOST_DIMS  # address of a word that is not 0 once the gate of the process is closed
+IN_USE = GATE + 1  # 1 while a thread runs the course, or prepares arrays for it
+THREAD = IN_USE + 1  # the thread whose compiled loops own it; 0: none
 CALLS_BACK = THREAD + 1  # whether START_MESSAGES and TEST_MESSAGES are callbacks, which set WENT_ON
 HEADER_WORDS = CALLS_BACK + 1
 
@@ -64,21 +73,21 @@ SOURCE_WORDS = 8
 S_LINES = 0  # address of its two lines
 S_LINE_BYTES = 1
 S_SEGMENT = 2  # address to which the offsets it posts are relative
-S_STAGING = 3  # address of what it stages for this process in even exchanges
-S_STAGING_BYTES = 4  # from there to that for odd ones
-S_DONE = 5  # address of the word in which this process tells it that it has read
-S_ROWS = 6  # first row of the table that copies from its array; those that copy from its staging follow
+S_STAGING = 3  # address of the cells it stages for this process in even exchanges
+S_STAGING_BYTES = 4  # from there to the staging for odd exchanges
+S_DONE = 5  # address of the word in which this process stores the last exchange that it has read
+S_ROWS = 6  # first row of the table that copies from its array; the rows that copy from its staging follow
 S_PIECES = 7  # rows per field, of each kind
 
 # -- a reader: a neighbour that reads this process's memory --------------------------------------------------------
 READER_WORDS = 5
-R_DONE = 0  # address of the word in which it tells that it has read
+R_DONE = 0  # address of the word in which it stores the last exchange that it has read
 R_STAGED = 1  # whether it always reads staging
 R_ONE_WAY = 2  # whether this process reads nothing from it
 R_ROWS = 3  # first row of the table that stages for it
 R_PIECES = 4  # rows per field
 
-# -- a neighbour by messages; same for both directions -------------------------------------------------------------
+# -- a neighbour by messages; the same for both directions -------------------------------------------------------------
 MESSAGE_WORDS = 3
 M_BUFFER = 0  # address of the message: MESSAGE_HEAD bytes, then the cells
 M_ROWS = 1
@@ -89,12 +98,12 @@ TEXT_BYTES = 1024  # of a refusal: its length in a word, then UTF-8
 # -- what a process posts for one exchange, in memory or at the head of messages -----------------------------------
 POSTED_EPOCH = 0
 POSTED_REFUSED = 1
-POSTED_UNCHANGED = 2  # bit f: field f is as it was when it was last sent
+POSTED_UNCHANGED = 2  # bit f: field f has not changed since it was last sent
 POSTED_MISSED = 3  # the last exchange whose cells the poster has not copied
-POSTED_OFFSETS = 4  # per field: where it lies in the process's segment; -1: in staging
+POSTED_OFFSETS = 4  # per field: its offset in the process's segment; -1: in staging
 
 # -- the state of a meeting: EPOCH, LINE_BYTES and what waits need are the words of a channel's ------------------------
-MEMBERS, MEMBER = HEADER_WORDS, HEADER_WORDS + 1  # how many there are, and which of them this process is
+MEMBERS, MEMBER = HEADER_WORDS, HEADER_WORDS + 1  # number of members, and the index of this process
 FRAME = HEADER_WORDS + 2  # address of this process's frame
 # Where all headers, frames and places are collected, of even meetings; those of odd ones follow.
 HEADERS_SEEN, FRAMES_SEEN, LOCATIONS_SEEN = HEADER_WORDS + 3, HEADER_WORDS + 4, HEADER_WORDS + 5
@@ -107,7 +116,7 @@ CALLS = LOCATION + LOCATION_WORDS  # roll calls so far
 BLOCKS = CALLS + 1  # addresses of the members' blocks
 LINE_LOCATION, LINE_FRAME, LINE_ARRAY = 64, 192, 512  # bytes from the start of a line
 FRAME_WORDS = 32  # of which the first half is the header
-ANY_LENT, CHANGED = 1, 2  # what a meeting tells: any array is lent; headers or places are not as two meetings ago
+ANY_LENT, RENEWED = 1, 2  # result bits of a meeting: an array is lent; headers or places differ from two meetings ago
 LINE_ARRAY_BYTES = 4096
 
 # -- a call --------------------------------------------------------------------------------------------------------
@@ -116,45 +125,45 @@ CALL_UNCHANGED = 2  # as POSTED_UNCHANGED
 CALL_REQUESTS, CALL_COUNT = 3, 4  # handles of sends straight from the arrays; 0: pack
 CALL_FIELDS = 5
 FIELD_WORDS = 6
-F_ADDRESS = 0  # of the array that is given from
+F_ADDRESS = 0  # of the array that cells are copied from
 F_OFFSET = 1  # in this process's segment, or -1
-F_OBJECT = 2  # the array object, to see whether it is what it was when the call was made; 0: nobody looks
-F_DTYPE = 3  # the object's dtype object; in the call of compiled loops, a word for the dtype that they must bring
+F_OBJECT = 2  # the array object, to check that it is unchanged since the call was made; 0: not checked
+F_DTYPE = 3  # the object's dtype object; in the call of compiled loops, the dtype_word that they must pass
 F_SHAPE = 4  # address of the shape, then the strides, that it had
-F_INTO = 5  # address of the array that cells land in, most often the same
+F_INTO = 5  # address of the array that cells are copied into, usually the same
 MOST_FIELDS = 62  # bits of POSTED_UNCHANGED
 
-# -- what a course does, and what came of it -----------------------------------------------------------------------
+# -- the parts of a course, and its outcomes -----------------------------------------------------------------------
 BEGIN, ARRIVE, LAND, LEAVE, PART = 1, 2, 4, 8, 16
 FINISH = ARRIVE | LAND | LEAVE | PART
 UPDATE = BEGIN | FINISH
 POKE = 32
 FINE, REFUSED_BY, ENDED, BUSY = 0, 1, 2, 3
-CHANGED, MOVED = 4, 5  # an array is not what its call says: nothing has begun; or while under way
-BARRED = 6  # nothing goes through the gate of the process any more: nothing has begun
-TAKEN = 7  # another thread is in the course, or its loops use it: nothing has begun
+ARRAY_CHANGED, MOVED = 4, 5  # an array differs from its call: before the exchange, which has not begun; or during it
+BARRED = 6  # the gate of the process is closed: nothing has begun
+TAKEN = 7  # another thread runs the course, or its loops own it: nothing has begun
 
 # -- a form: the line that a traced loop writes after an exchange, with blanks for its numbers -------------------------
 FORM_TEXT, FORM_BYTES = 0, 1  # address of the line, and its length
 FORM_BLANK = 2  # bytes of each blank
 FORM_BEGAN, FORM_TOOK = 3, 4  # addresses of the blanks for times, in nanoseconds
-FORM_TURN = 5  # address of the blank for the EPOCH; 0 goes there where the exchange failed
+FORM_TURN = 5  # address of the blank for the EPOCH; 0 if the exchange failed
 FORM_CLOCK = 6  # when it began and when it ended, in seconds and nanoseconds each
-FORM_FILE = 10  # address of what all forms of a process share, as watch/trace/loops.py has it
+FORM_FILE = 10  # address of the words that all forms of a process share (watch/trace/loops.py)
 FORM_WORDS = 11
 FILE_DESCRIPTOR = 0  # -1: lines cannot be written any more
 FILE_LOST = 1  # lines that could not be written
 FILE_BUSY = 2  # whether an exchange is under way
 
-# -- why a compiled loop's array will not do -----------------------------------------------------------------------
+# -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6
 
 
 def dtype_word(dtype: np.dtype) -> int:
-    """A word that stands for a dtype, fields and their places included.  Local."""
+    """A number that identifies a dtype, with its fields and their offsets.  Local."""
     return int.from_bytes(blake2b(repr(_parts(dtype)).encode(), digest_size=7).digest(), "little")
 
 
-def _parts(dtype: np.dtype) -> tuple:
-    fields = dtype.fields or {}
+def _parts(dtype: np.dtype) -> tuple[Any, ...]:
+    fields: Mapping[str, tuple[Any, ...]] = dtype.fields or {}
     return dtype.str, dtype.shape, sorted((name, _parts(of), at) for name, (of, at, *_) in fields.items())

@@ -1,6 +1,6 @@
-"""The compiled course as a traced loop runs it: the times are noted, and a line of the trace is written at once.
+"""The compiled course for traced loops: takes the times of each exchange and writes a line of the trace at once.
 
-A state of which nothing is traced holds the address of the bare course in its place, so that a loop pays nothing.
+The state of an exchange that is not traced holds the address of the plain course instead, so its loops pay nothing.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["traced_course_address"]
 _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
 _write = types.ExternalFunction("write", types.int64(types.int32, types.int64, types.int64))
 
-_CLOCK = getattr(time, "CLOCK_UPTIME_RAW", time.CLOCK_MONOTONIC)  # that of time.monotonic(): the former on macOS
+_CLOCK = getattr(time, "CLOCK_UPTIME_RAW", time.CLOCK_MONOTONIC)  # the clock of time.monotonic(): the former on macOS
 _SECOND = 1_000_000_000
 _ZERO, _SPACE = ord("0"), ord(" ")
 
 
 @inner
-def _nanoseconds(clock, which):
+def _nanoseconds(clock: int, which: int) -> int:
     return load(clock, 2 * which) * _SECOND + load(clock, 2 * which + 1)
 
 
 @inner
-def _fill_in(form, blank, number):
-    """Writes a number that is not negative into a blank of the line, to the right."""
+def _fill_in(form: int, blank: int, number: int) -> None:
+    """Write a number from 0 into a blank of the line, right-aligned."""
     digits, last = pointer(load(form, blank), "u1"), load(form, at.FORM_BLANK) - 1
     digits[last] = _ZERO + number % 10
     for i in range(last - 1, -1, -1):
@@ -39,8 +39,8 @@ def _fill_in(form, blank, number):
         digits[i] = _ZERO + number % 10 if number else _SPACE
 
 
-def _traced_course(what, state, call_):
-    """Does what the course does; and writes the line."""
+def _traced_course(what: int, state: int, call_: int) -> int:
+    """Run the course, and write the line."""
     form = load(state, at.FORM)
     file, clock = load(form, at.FORM_FILE), form + 8 * at.FORM_CLOCK
     store(file, at.FILE_BUSY, 1)
@@ -54,7 +54,7 @@ def _traced_course(what, state, call_):
     _fill_in(form, at.FORM_TURN, load(state, at.EPOCH) if code == at.FINE else 0)
     length = load(form, at.FORM_BYTES)
     if _write(load(file, at.FILE_DESCRIPTOR), load(form, at.FORM_TEXT), length) != length:
-        store(file, at.FILE_DESCRIPTOR, -1)  # what follows half a line cannot be read
+        store(file, at.FILE_DESCRIPTOR, -1)  # nothing can be read behind half a line
         store(file, at.FILE_LOST, load(file, at.FILE_LOST) + 1)
     return code
 

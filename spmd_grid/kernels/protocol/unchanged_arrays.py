@@ -1,4 +1,4 @@
-"""The compiled check that the arrays of a call are those it was made for; it reads numpy's array objects in memory."""
+"""The compiled check that arrays are those a call was made for; like array_object.py it reads numpy's array objects."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["field_of", "is_unchanged"]
 
 
 @inner
-def field_of(call_, f, what):
+def field_of(call_: int, f: int, what: int) -> int:
     """Word ``what`` (``F_*``) of field ``f`` of a call."""
     return load(call_, at.CALL_FIELDS + f * at.FIELD_WORDS + what)
 
 
 @inner
-def is_unchanged(state, call_):
+def is_unchanged(state: int, call_: int) -> bool:
     """Whether the arrays are what they were when the call was made, and may be written."""
     for f in range(load(state, at.N_FIELDS)):
         array = field_of(call_, f, at.F_OBJECT)

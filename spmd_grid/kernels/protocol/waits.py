@@ -24,10 +24,10 @@ __all__ = ["announce", "start_all", "test_all", "wait_for", "wait_for_messages"]
 
 
 @inner
-def _look_around(state, address, value, member):
-    """Lets the interpreter see to other things in a long wait; False where the wait is given up.
+def _look_around(state: int, address: int, value: int, member: int) -> bool:
+    """Let the interpreter do other work in a long wait; False if the wait is given up.
 
-    What the function gives does not tell: where a signal's handler raises before its first step, it gives anything.
+    The callback's result does not say so: it is undefined if a signal handler raises before the callback's first step.
     """
     store(load(state, at.WENT_ON), 0, 0)
     call(load(state, at.ON_WAIT), address, value, member)
@@ -35,8 +35,8 @@ def _look_around(state, address, value, member):
 
 
 @inner
-def wait_for(state, address, value, member):
-    """Waits until the word at ``address`` is at least ``value``; FINE, or ENDED where the wait was given up."""
+def wait_for(state: int, address: int, value: int, member: int) -> int:
+    """Wait until the word at ``address`` is at least ``value``; FINE, or ENDED if the wait was given up."""
     while True:
         for _ in range(load(state, at.POLLS)):
             if load_acquire(address) >= value:
@@ -53,21 +53,21 @@ def wait_for(state, address, value, member):
 
 
 @inner
-def _went_on(state):
-    """Whether the callback that was called last has come to its end; True of functions of MPI."""
+def _went_on(state: int) -> bool:
+    """Whether the last callback ran to its end; always true of functions of MPI."""
     return not load(state, at.CALLS_BACK) or load(load(state, at.WENT_ON), 0) == 1
 
 
 @inner
-def start_all(state, requests, count):
-    """Whether all have been started."""
+def start_all(state: int, requests: int, count: int) -> bool:
+    """Start persistent requests; whether all have been started."""
     store(load(state, at.WENT_ON), 0, 0)
     return start_messages(load(state, at.START_MESSAGES), count, requests) == 0 and _went_on(state)
 
 
 @inner
-def test_all(state, requests, count):
-    """1 when all are complete, 0 when not, negative on failure."""
+def test_all(state: int, requests: int, count: int) -> int:
+    """Test requests: 1 if all are complete, 0 if not, negative on failure."""
     flag = load(state, at.FLAG)
     store(load(state, at.WENT_ON), 0, 0)
     if complete_messages(load(state, at.TEST_MESSAGES), count, requests, flag, load(state, at.STATUSES)) != 0:
@@ -76,7 +76,8 @@ def test_all(state, requests, count):
 
 
 @inner
-def wait_for_messages(state, requests, count, outgoing):
+def wait_for_messages(state: int, requests: int, count: int, outgoing: int) -> int:
+    """Wait until all requests are complete; FINE, or ENDED on failure and if the wait was given up."""
     while True:
         for _ in range(load(state, at.POLLS)):
             done = test_all(state, requests, count)
@@ -92,8 +93,8 @@ def wait_for_messages(state, requests, count, outgoing):
 
 
 @inner
-def announce(state):
-    """Wakes those that may wait for what was posted, where somebody must; False where a signal came in between."""
+def announce(state: int) -> bool:
+    """Wake the processes that may wait for what was posted, if they sleep; False if a signal interrupted it."""
     if load(state, at.ON_POST):
         store(load(state, at.WENT_ON), 0, 0)
         call(load(state, at.ON_POST), 0, 0, 0)

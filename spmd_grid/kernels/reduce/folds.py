@@ -1,13 +1,14 @@
-"""Folds by the faster way: numpy for small, unusual and two-row reductions, compiled kernels for the others.
+"""Folds by the faster path: numpy for small, unusual and two-row reductions, compiled kernels for the others.
 
-Both ways give the same bits, so that the choice may differ from one process to another.  (NaNs are equal as NaNs:
-their sign and payload are the processor's.)  numpy's ufuncs run at the speed of memory as well, for two rows in
-particular; the kernels gain by reading four rows in one pass, and for complex max and min, which numpy does one by one.
+Both paths give the same bits, so that processes may choose differently.  (Of NaNs, sign and payload depend on the
+processor.)  numpy's ufuncs run at the speed of memory too, especially for two rows; the kernels are faster for more
+rows, of which they read four in one pass, and for complex max and min, which numpy does one by one.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from types import ModuleType
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from spmd_grid.reduction_kind import KINDS
 
 __all__ = ["COMPILED_FROM", "fold", "fold_addresses", "supports"]
 
-COMPILED_FROM = 1 << 16  # bytes of all rows: below it a call of numpy per row costs no more than ours
-STREAMED_FROM = 8 << 20  # bytes of the result: the least that is streamed past the caches
+COMPILED_FROM = 1 << 16  # bytes of all rows: below it a call of numpy per row is as fast as a kernel
+STREAMED_FROM = 8 << 20  # bytes of the result: from here on it is streamed past the caches
 
 _SUPPORTED = frozenset(np.dtype(code).str for code in "?bBhHiIqQfdFD")
 
@@ -28,7 +29,7 @@ _SUPPORTED = frozenset(np.dtype(code).str for code in "?bBhHiIqQfdFD")
 def supports(dtype: np.dtype, kind: str = "sum") -> bool:
     """Whether a compiled kernel reduces ``dtype`` by ``kind``: native bool, integers, 4 and 8 byte floats, complex.
 
-    Local.  A complex product is numpy's alone: its fused multiply-add, and so the last bit, depends on the machine.
+    Local.  A complex product is left to numpy: its fused multiply-add, and so the last bit, depends on the machine.
     """
     if dtype.str not in _SUPPORTED:
         return False
@@ -58,7 +59,7 @@ def fold(kind: str, stack: np.ndarray, out: np.ndarray) -> None:
 
 
 def fold_addresses(kind: str, addresses: np.ndarray, n: int, out: np.ndarray) -> None:
-    """As ``fold``, with rows of ``n`` contiguous, aligned elements of ``out``'s dtype at ``addresses`` (int64).
+    """Like ``fold``, with rows of ``n`` contiguous, aligned elements of ``out``'s dtype at ``addresses`` (int64).
 
     Local.  The caller keeps the rows alive.
     """
@@ -82,13 +83,13 @@ def _is_compiled(kind: str, rows: int, out: np.ndarray) -> bool:
 
 def _run_compiled(kind: str, addresses: np.ndarray, out: np.ndarray) -> None:
     compiled = _compiled()
-    room = np.empty(compiled.ROOM_BYTES, np.uint8) if out.nbytes >= STREAMED_FROM else None
+    buffer = np.empty(compiled.BUFFER_BYTES, np.uint8) if out.nbytes >= STREAMED_FROM else None
     kernel = compiled.kernel_of(kind, out.dtype)
-    kernel(addresses, out.size, address_of(out), 0 if room is None else address_of(room))
+    kernel(addresses, out.size, address_of(out), 0 if buffer is None else address_of(buffer))
 
 
 @cache
-def _compiled():
+def _compiled() -> ModuleType:
     """The compiled kernels, loaded at their first use: numba takes half a second."""
     from spmd_grid.kernels.reduce import rows as reduce
 

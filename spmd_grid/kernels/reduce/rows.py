@@ -1,6 +1,6 @@
 """Compiled folds: out = rows[0] op rows[1] op ..., in row order, one kernel per reduction and element type.
 
-A kernel sees addresses only.  It combines four rows in one pass over a block of ``out`` that stays in the cache: each
+A kernel sees only addresses.  It combines four rows in one pass over a block of ``out`` that stays in the cache: each
 row is read once, ``out`` is written to memory once, and four streams at a time suit the prefetchers (with one row per
 pass, 8 rows of 8 MiB took twice as long).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isnan
 from threading import Lock
+from typing import Any
 
 import numba  # noqa: F401 - first of all: see compiled.py
 import numpy as np
@@ -22,38 +23,38 @@ from spmd_grid.kernels.copy.streams import stream_rows
 from spmd_grid.kernels.copy.vectors import LINE, drain, move
 
 BLOCK = 1 << 16  # bytes of ``out`` at a time; measured 8 KiB to 256 KiB, flat from 64 KiB
-ROOM_BYTES = 1 << 14  # in which a block is folded before it is streamed past the caches
+BUFFER_BYTES = 1 << 14  # of a buffer in which a block is folded before it is streamed past the caches
 
 
-def combine(operation, a, b):
+def combine(operation: str, a: Any, b: Any) -> Any:
     """Two elements combined as numpy's ufunc does, bit for bit; ``operation`` is a literal string."""
 
 
 @overload(combine, prefer_literal=True)
-def _combine(operation, a, b):
-    variant = operation.literal_value
+def _combine(operation: str, a: Any, b: Any) -> Callable[[str, Any, Any], Any]:
+    variant: str = operation.literal_value  # type: ignore[attr-defined]  # numba passes the type of the literal
     if variant in ("max", "min") and isinstance(a, types.Complex):
         variant += " complex"
     return _OPERATIONS[variant]
 
 
-def _add(operation, a, b):
+def _add(operation: str, a: Any, b: Any) -> Any:
     return a + b
 
 
-def _multiply(operation, a, b):
+def _multiply(operation: str, a: Any, b: Any) -> Any:
     return a * b
 
 
-def _max(operation, a, b):  # of 0.0 and -0.0 the second, as numpy on x86
+def _max(operation: str, a: Any, b: Any) -> Any:  # of 0.0 and -0.0 the second, as numpy on x86
     return a if a > b or isnan(a) else b
 
 
-def _min(operation, a, b):
+def _min(operation: str, a: Any, b: Any) -> Any:
     return a if a < b or isnan(a) else b
 
 
-def _complex_max(operation, a, b):  # lexicographic, as CGE in numpy/_core/src/umath/loops.c.src
+def _complex_max(operation: str, a: Any, b: Any) -> Any:  # lexicographic, as CGE in numpy/_core/src/umath/loops.c.src
     if isnan(a.real) or isnan(a.imag):
         return a
     if a.real == b.real:
@@ -61,7 +62,7 @@ def _complex_max(operation, a, b):  # lexicographic, as CGE in numpy/_core/src/u
     return a if a.real > b.real and not isnan(b.imag) else b
 
 
-def _complex_min(operation, a, b):
+def _complex_min(operation: str, a: Any, b: Any) -> Any:
     if isnan(a.real) or isnan(a.imag):
         return a
     if a.real == b.real:
@@ -69,15 +70,15 @@ def _complex_min(operation, a, b):
     return a if a.real < b.real and not isnan(b.imag) else b
 
 
-def _and(operation, a, b):
+def _and(operation: str, a: Any, b: Any) -> Any:
     return a & b
 
 
-def _or(operation, a, b):
+def _or(operation: str, a: Any, b: Any) -> Any:
     return a | b
 
 
-def _xor(operation, a, b):
+def _xor(operation: str, a: Any, b: Any) -> Any:
     return a ^ b
 
 
@@ -100,20 +101,20 @@ _BOOL_IS = {
 }
 
 
-def _make(operation: str, dtype: str):
+def _make(operation: str, dtype: str) -> Callable[[np.ndarray, int, int, int], None]:
     itemsize = np.dtype(dtype).itemsize
-    block, room_block = BLOCK // itemsize, ROOM_BYTES // itemsize
+    block, buffer_block = BLOCK // itemsize, BUFFER_BYTES // itemsize
 
     @kernel("void(int64[::1], int64, int64, int64)", f"{operation}_{dtype}")
-    def fold(rows, size, out, room):
-        step = room_block if room else block
+    def fold(rows: np.ndarray, size: int, out: int, buffer: int) -> None:
+        step = buffer_block if buffer else block
         for start in range(0, size, step):
             n = min(step, size - start)
             at = start * itemsize
-            o = carray(pointer(room if room else out + at, dtype), n)
+            o = carray(pointer(buffer if buffer else out + at, dtype), n)
             a = carray(pointer(rows[0] + at, dtype), n)
             row = 1
-            if room or rows[0] != out:
+            if buffer or rows[0] != out:
                 if rows.size > 3:
                     b = carray(pointer(rows[1] + at, dtype), n)
                     c = carray(pointer(rows[2] + at, dtype), n)
@@ -143,25 +144,26 @@ def _make(operation: str, dtype: str):
                 for i in range(n):
                     o[i] = combine(operation, o[i], a[i])
                 row += 1
-            if room and n * itemsize < LINE:
-                move(room, out + at, n * itemsize)
-            elif room:
-                stream_rows(room, out + at, n * itemsize, 1, 0, 0, 1, 0, 0)
-        if room:
+            if buffer and n * itemsize < LINE:
+                move(buffer, out + at, n * itemsize)
+            elif buffer:
+                stream_rows(buffer, out + at, n * itemsize, 1, 0, 0, 1, 0, 0)
+        if buffer:
             drain()  # as at the end of copy_rows
 
     return fold
 
 
-_kernels: dict[tuple[str, np.dtype], Callable[[np.ndarray, int, int], None]] = {}
+_kernels: dict[tuple[str, np.dtype], Callable[[np.ndarray, int, int, int], None]] = {}
 _lock = Lock()
 
 
-def kernel_of(kind: str, dtype: np.dtype) -> Callable[[np.ndarray, int, int], None]:
+def kernel_of(kind: str, dtype: np.dtype) -> Callable[[np.ndarray, int, int, int], None]:
     """The kernel of a reduction kind and dtype, compiled or loaded from the cache at its first use.
 
     Local; threads may ask at once.  A kernel takes (int64 array of row addresses, elements per row, address of the
-    result, address of ROOM_BYTES), all aligned to the dtype; with room (not 0) the result is streamed past the caches.
+    result, address of a buffer of BUFFER_BYTES or 0), all aligned to the dtype; with a buffer the result is streamed
+    past the caches.
     The result may be the first row, in place; it must not overlap the others.
     """
     key = kind, dtype

@@ -1,4 +1,4 @@
-"""Exact sums of doubles and of their products: integers so wide that nothing is ever rounded.
+"""Exact sums of doubles and of their products, in integers wide enough that no addition rounds.
 
 The accumulator is the small superaccumulator of R. M. Neal, "Fast Exact Summation Using Small and Large
 Superaccumulators" (arXiv:1505.05571, 2015): limbs of 32 bits in words of 64, so that many numbers are added before a
@@ -12,9 +12,9 @@ so do accumulators: the sum of those of all processes is that of all numbers.
 Adding number by number takes some nanoseconds each.  Blocks go faster, by the error-free extraction of S. M. Rump,
 T. Ogita, S. Oishi, "Accurate Floating-Point Summation Part I: Faithful Rounding" (SIAM J. Sci. Comput. 31, 2008):
 with 2**(k-1) above all |x| of the block and s = 1.5 * 2**k, the rounded sum s + x has the high bits of x as its own
-last bits, and (s + x) - s takes them off x without an error.  Those bits are integers in units of 2**(k-52); summed as
-integers they need no order, so the compiler uses vectors.  Two rounds take the 104 highest bits of the whole block,
-which mostly is all; while something is left, two more follow.
+last bits, and (s + x) - s takes them off x without an error.  Those bits are integers in units of 2**(k-52); integers
+may be added in any order, so the compiler uses vectors.  Two extractions take the 104 highest bits of the whole block,
+which are mostly all; while bits are left, two more follow.
 
 A product is the sum of two doubles, x * y rounded and the error fma(x, y, -x * y) (TwoProduct in T. Ogita, S. M. Rump,
 S. Oishi, "Accurate Sum and Dot Product", SIAM J. Sci. Comput. 26, 2005), where neither can overflow or lose bits to
@@ -54,16 +54,16 @@ def _bits_of_power(exponent: int) -> int:
     return (1023 + exponent) << 52
 
 
-_EXTRACTS_FROM = _bits_of_power(-960)  # below, the second round's unit would be no double
-_EXTRACTS_BELOW = _bits_of_power(1020)  # above, 1.5 * 2**k would be none
-_PRODUCT_FROM = _bits_of_power(-968)  # below, the error of a product may need bits beyond the last of doubles
+_EXTRACTS_FROM = _bits_of_power(-960)  # below it, the unit of the second extraction would be no double
+_EXTRACTS_BELOW = _bits_of_power(1020)  # above it, 1.5 * 2**k would be no double
+_PRODUCT_FROM = _bits_of_power(-968)  # below it, the error of a product may need bits beyond the last of doubles
 
 
 @inner
-def _add(words, value, exponent):
-    """Adds the int64 ``value`` times 2**exponent, by less than 2**34 to each limb."""
-    place = exponent - LOWEST
-    limb, shift = place >> 5, place & 31
+def _add(words: np.ndarray, value: int, exponent: int) -> None:
+    """Add the int64 ``value`` times 2**exponent, which adds less than 2**34 to each limb."""
+    position = exponent - LOWEST
+    limb, shift = position >> 5, position & 31
     low = (value & _LIMB) << shift
     high = (value >> 32) << shift
     words[limb] += low & _LIMB
@@ -72,8 +72,8 @@ def _add(words, value, exponent):
 
 
 @inner
-def _carry(words):
-    """Brings all limbs but the last, which has the sign, between 0 and 2**32."""
+def _carry(words: np.ndarray) -> None:
+    """Carry, so that all limbs but the last, which has the sign, are from 0 to below 2**32."""
     carry = 0
     for i in range(LIMBS - 1):
         word = words[i] + carry
@@ -83,18 +83,18 @@ def _carry(words):
 
 
 @inner
-def _is_special(x):
+def _is_special(x: float) -> bool:
     return (bits_of(x) & _SIZE) >> 52 == _SPECIAL
 
 
 @inner
-def _count(words, x):
-    """Counts an infinity or a NaN."""
+def _count(words: np.ndarray, x: float) -> None:
+    """Count an infinity or a NaN."""
     words[LIMBS + (2 if x != x else 1 if x < 0 else 0)] += 1
 
 
 @inner
-def _split(x):
+def _split(x: float) -> tuple[int, int]:
     """(m, e) with x == m * 2**e, m an integer of up to 53 bits and a sign, of a finite x."""
     bits = bits_of(x)
     field, significand = (bits & _SIZE) >> 52, bits & _FRACTION
@@ -104,7 +104,7 @@ def _split(x):
 
 
 @inner
-def _add_number(words, x):
+def _add_number(words: np.ndarray, x: float) -> None:
     if _is_special(x):
         _count(words, x)
     else:
@@ -113,8 +113,8 @@ def _add_number(words, x):
 
 
 @inner
-def _add_product(words, x, y):
-    """Adds x * y as the products of the halves of their significands."""
+def _add_product(words: np.ndarray, x: float, y: float) -> None:
+    """Add x * y as the products of the halves of their significands."""
     if _is_special(x) or _is_special(y):
         _count(words, x * y)
     else:
@@ -128,16 +128,16 @@ def _add_product(words, x, y):
 
 
 @inner
-def _bits(k):
+def _bits(k: int) -> int:
     """The bits of 1.5 * 2**k."""
     return ((k + 1023) << 52) | (1 << 51)
 
 
 @inner
-def _extract(words, x, largest):
-    """Moves the 104 highest bits of a block from ``x`` into the limbs; the bits of the largest size that is left.
+def _extract(words: np.ndarray, x: np.ndarray, largest: int) -> int:
+    """Move the 104 highest bits of a block from ``x`` into the limbs; returns the bits of the largest size left in x.
 
-    ``largest``: those of the largest size in x.
+    ``largest``: the bits of the largest size in x.
     """
     k = (largest >> 52) - 1023 + 2
     coarse_bits = _bits(k)
@@ -160,8 +160,8 @@ def _extract(words, x, largest):
 
 
 @inner
-def _add_block(words, x):
-    """Adds the doubles of ``x``, at most BLOCK, and uses them up."""
+def _add_block(words: np.ndarray, x: np.ndarray) -> None:
+    """Add the doubles of ``x``, at most BLOCK of them; overwrites x."""
     largest = 0
     for i in range(x.size):
         largest = max(largest, bits_of(x[i]) & _SIZE)
@@ -175,15 +175,15 @@ def _add_block(words, x):
 
 
 @inner
-def _is_two_doubles(x, y, product):
+def _is_two_doubles(x: float, y: float, product: float) -> bool:
     """Whether x * y is exactly ``product``, its rounded value, and one double more, both far from overflow."""
     size = bits_of(product) & _SIZE
     return (_PRODUCT_FROM <= size < _EXTRACTS_BELOW) | ((size == 0) & ((x == 0.0) | (y == 0.0)))
 
 
-def _make_add_numbers(element: str):
+def _make_add_numbers(element: str) -> Callable[[np.ndarray, int, int], None]:
     @kernel("void(int64[::1], int64, int64)", element)
-    def add_numbers(words, address, n):
+    def add_numbers(words: np.ndarray, address: int, n: int) -> None:
         numbers = carray(pointer(address, element), n)
         memory = np.empty(BLOCK)
         for start in range(0, n, BLOCK):
@@ -197,12 +197,12 @@ def _make_add_numbers(element: str):
     return add_numbers
 
 
-def _make_add_products(element: str):
+def _make_add_products(element: str) -> Callable[[np.ndarray, int, int, int], None]:
     # Two float32 have products that are doubles, all of them far from overflow and underflow.
     is_exact = element == "f4"
 
     @kernel("void(int64[::1], int64, int64, int64)", element)
-    def add_products(words, x_address, y_address, n):
+    def add_products(words: np.ndarray, x_address: int, y_address: int, n: int) -> None:
         all_x, all_y = carray(pointer(x_address, element), n), carray(pointer(y_address, element), n)
         product_memory, error_memory = np.empty(BLOCK), np.empty(BLOCK)
         for start in range(0, n, BLOCK):
@@ -232,11 +232,11 @@ def _make_add_products(element: str):
 
 
 class Adders(NamedTuple):
-    """The kernels of one element type; they need no GIL.
+    """The kernels of one element type, which need no GIL.
 
     ``numbers(words, address, n)`` adds n numbers, ``products(words, x_address, y_address, n)`` the products of two
     arrays, element by element: contiguous, aligned and native.  ``words`` is int64 of shape (WORDS,), zeros to begin
-    with; limbs come back below 2**32, so that those of 2**31 accumulators can be added word by word.
+    with; the kernels leave limbs below 2**32, so that those of 2**31 accumulators can be added word by word.
     """
 
     numbers: Callable[[np.ndarray, int, int], None]

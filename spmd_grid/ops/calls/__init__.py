@@ -1,1 +1,1 @@
-"""Calls of operations: arguments checked, agreed upon by the group, kept for the next time."""
+"""Calls of operations: checked arguments, agreement of the group, and the calls that are kept for the next time."""

@@ -1,1 +1,1 @@
-"""Executors: plans bound to processes, and the exchanges that they run."""
+"""Executor: plans bound to processes, and the exchanges that they run."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from typing import TypeAlias
 
 import numpy as np
 
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reshard.executor.box_exchange import STAGING_BYTES, BoxExchange, by_memory
-from spmd_grid.reshard.executor.chunked_exchange import SlabExchange
+from spmd_grid.reshard.executor.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.plan import Plan
+from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.planner.steps import Step
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape
@@ -23,50 +25,52 @@ from spmd_grid.watch.traffic import Traffic, group_name
 
 __all__ = ["BoundPlan"]
 
+Exchange: TypeAlias = BoxExchange | ChunkedExchange | NativeExchange
+Arrays: TypeAlias = Sequence[np.ndarray] | None  # by dtype; None on a process without a part
+
 
 class BoundPlan:
-    """A plan on the processes of ``comm``, ready to run.  Collective over them when made, and when run."""
+    """A plan on the processes of ``comm``, ready to run.  Collective over these when made, and when run."""
 
-    def __init__(self, plan: Plan, grid: ProcessGrid, comm: Communicator, activity=None):
+    def __init__(self, plan: PlanValue, grid: ProcessGrid, comm: Communicator, activity: CollectiveCall | None = None):
         self.plan = plan
         self._grid, self._comm = grid, comm
-        self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.parts, plan.moves)]
-        self._may_run_in_place = len(self._exchanges) != 1 or self._exchanges[0].keeps_places
+        self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.run_steps, plan.moves)]
+        self._may_run_in_place = len(self._exchanges) != 1 or self._exchanges[0].works_in_place
         self._sent: dict[int, int] | None = None
-        self._between: list[list[np.ndarray]] | None = None
+        self._between: list[Arrays] | None = None
         coords = coords_of(plan.target, comm)
-        self._has_result = coords is not None
-        self._result_shape = plan.target.local_shape(coords) if self._has_result else None
-        self._outside = list(outside(plan.target, coords)) if self._has_result else []
+        self._result_shape = None if coords is None else plan.target.local_shape(coords)
+        self._outside = [] if coords is None else list(outside(plan.target, coords))
 
-    def _bind(self, part: Step, move: Redistribution, comm: Communicator, activity):
-        """The part ready to run, in the way that suits it: alike on all processes."""
-        if self.plan.slabs > 1:
-            return SlabExchange(move, self.plan.dtypes, comm, self.plan.slabs)
+    def _bind(self, part: Step, move: Redistribution, comm: Communicator, activity: CollectiveCall | None) -> Exchange:
+        """One step ready to run, in the way that suits it: alike on all processes."""
+        if self.plan.chunks > 1:
+            return ChunkedExchange(move, self.plan.dtypes, comm, self.plan.chunks)
         if is_native(part, comm, by_memory()):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
-        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.parts))
+        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.run_steps))
 
-    def run(self, arrays: Sequence[np.ndarray] | None, outs: Sequence[np.ndarray] | None) -> list[np.ndarray] | None:
+    def run(self, arrays: Arrays, outs: Arrays) -> Arrays:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.
 
         Collective.  ``arrays`` is None on a process outside the source.  They may be ``outs``.
         """
-        results = self._allocate(self._result_shape) if outs is None else list(outs)
+        results = self._allocate(self._result_shape) if outs is None else outs
         if not self._exchanges:
-            if arrays is not None:
+            if arrays is not None and results is not None:
                 for array, result in zip(arrays, results, strict=True):
                     np.copyto(result, array)
-            return results if self._has_result else None
+            return results
         with ExitStack() as aside:
             if outs is not None and arrays is not None and not self._may_run_in_place:
-                # What stays on this process would be written over before it has been read.
+                # Cells that stay on this process would be overwritten before they have been read.
                 pairs = zip(arrays, outs, strict=True)
                 arrays = [self._copy(x, aside) if np.may_share_memory(x, out) else x for x, out in pairs]
-            stops = [arrays, *self._kept_between(), results]
+            stops: list[Arrays] = [arrays, *self._kept_between(), results]
             for exchange, before, after in zip(self._exchanges, stops, stops[1:]):
                 exchange.run(before, after)
-        if not self._has_result:
+        if results is None:
             return None
         for result in results if self._outside else ():
             for cells in self._outside:
@@ -74,7 +78,7 @@ class BoundPlan:
         return results
 
     def traffic(self) -> Traffic:
-        """Its part of a trace."""
+        """The bytes that this process sends to each other one, for traces."""
         comm = self._comm
         if self._sent is None:
             self._sent = {}
@@ -86,39 +90,41 @@ class BoundPlan:
 
     @property
     def staging_bytes(self) -> int:
-        """The most bytes that this process holds to move boxes, beside its arrays and those between steps.  Local.
+        """The most bytes that this process holds to move boxes, besides its arrays and those between steps.  Local.
 
-        On one node no more than `STAGING_BYTES`, unless the plan goes in slabs, which has a limit of its own.  Messages
-        count in slabs only.
+        On one node no more than `STAGING_BYTES`, unless the plan runs in chunks, which have a limit of their own.
+        Messages count in chunks only.
         """
         return sum(exchange.staging_bytes for exchange in self._exchanges)
 
     def _copy(self, array: np.ndarray, aside: ExitStack) -> np.ndarray:
         """A copy that lasts as long as ``aside``."""
         copy = aside.enter_context(scratch(self._comm.process, array.shape, array.dtype))
+        if copy is None:  # only where there is no shape
+            return array
         copy_views([(array, copy)])
         return copy
 
-    def _allocate(self, shape: Shape | None) -> list[np.ndarray | None]:
+    def _allocate(self, shape: Shape | None) -> Arrays:
         if shape is None:
-            return [None for _ in self.plan.dtypes]
+            return None
         return [self._grid.allocate(shape, dtype) for dtype in self.plan.dtypes]
 
-    def _kept_between(self) -> list[list[np.ndarray | None]]:
-        """The arrays between steps, made once: the first touch of memory costs more than the bytes that pass."""
+    def _kept_between(self) -> list[Arrays]:
+        """The arrays between steps, made once: the first touch of memory costs more than the copies into it."""
         if self._between is None:
             self._between = [self._allocate(exchange.target_shape) for exchange in self._exchanges[:-1]]
         return self._between
 
     def retire(self) -> None:
-        """Gives back what it holds, once no neighbour needs it.  Local."""
+        """Give back buffers and channels, once no neighbour needs them.  Local."""
         for exchange in self._exchanges:
             exchange.retire()
         self._between = None
 
 
 def outside(layout: Layout, coords: MultiIndex) -> Iterator[tuple[slice, ...]]:
-    """The cells of a local array that lie outside the domain, as indices of slabs.  Local."""
+    """The cells of a local array that lie outside the domain, as indices.  Local."""
     inside = layout.in_domain_local(coords)
     shape = layout.local_shape(coords)
     for dim, (start, stop) in enumerate(zip(inside.starts, inside.stops, strict=True)):

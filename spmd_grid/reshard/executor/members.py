@@ -1,12 +1,13 @@
-"""Which device of a layout a process is, and where among the members of a communicator."""
+"""Map processes to layout coordinates and communicator ranks."""
 
 from __future__ import annotations
 
+from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["coords_of", "place_of"]
+__all__ = ["coords_of", "coords_of_process", "member_of"]
 
 
 def coords_of(layout: Layout, comm: Communicator) -> MultiIndex | None:
@@ -15,8 +16,16 @@ def coords_of(layout: Layout, comm: Communicator) -> MultiIndex | None:
     return None if device is None else layout.grid.multi_index(device)
 
 
-def place_of(process: int, comm: Communicator) -> int:
-    """The place of a process among the members.  Local."""
+def coords_of_process(grid: Grid, process: int) -> MultiIndex:
+    """The coordinates of a process that is on ``grid``.  Local."""
+    device = grid.device_of_process(process)
+    if device is None:
+        raise LookupError(f"process {process} is not on {grid!r}")
+    return grid.multi_index(device)
+
+
+def member_of(process: int, comm: Communicator) -> int:
+    """The rank of a process in a communicator.  Local."""
     if process < comm.size and comm.processes[process] == process:
         return process
     return comm.processes.index(process)

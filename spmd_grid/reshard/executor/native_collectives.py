@@ -1,6 +1,6 @@
-"""Steps that are one of MPI's own collectives, where processes do not share memory: these are logarithmic.
+"""Steps that run as MPI's own collectives, which are logarithmic, where processes do not share memory.
 
-Blocks are known from the layouts, so nothing has to be asked first.
+Blocks are known from the layouts, so no header is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_members
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.reshard.executor.members import coords_of, place_of
+from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
 from spmd_grid.reshard.planner.steps import BROADCAST, NATIVE, Step
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
@@ -23,19 +23,19 @@ __all__ = ["NativeExchange", "is_native"]
 
 
 def is_native(step: Step, comm: Communicator, memory: bool) -> bool:
-    """Whether a step goes by a native collective: alike on all processes that take part in it.  Local.
+    """Whether a step runs as a native collective: alike on all processes that take part in it.  Local.
 
-    ``memory``: whether processes of a node may meet in memory.
+    ``memory``: whether processes of a node may exchange data through memory.
     """
     if step.kind not in NATIVE or step.target.sharding.halo_sizes:
         return False
     coords = coords_of(step.target, comm)
     if step.kind == BROADCAST or coords is None:
-        members = comm.processes
+        processes: Sequence[int] = comm.processes
     else:
         grid = step.target.grid
-        members = [grid.process(device) for device in group_members(grid, coords, step.grid_axes)]
-    return not memory or any(comm.process.arena.base_of(process) is None for process in members)
+        processes = [grid.process(device) for device in group_members(grid, coords, step.grid_axes)]
+    return not memory or any(comm.process.arena.base_of(process) is None for process in processes)
 
 
 class NativeExchange:
@@ -44,19 +44,18 @@ class NativeExchange:
     Collective over ``comm`` when made and when run.
     """
 
-    keeps_places = False  # what is sent is not packed where memory is contiguous
-    staging_bytes = 0  # all of it goes in messages
+    works_in_place = False  # contiguous memory is sent unpacked, so the result must not overwrite it
+    staging_bytes = 0  # nothing is staged, only sent as messages
 
     def __init__(self, step: Step, dtypes: Sequence[np.dtype], comm: Communicator, grid: ProcessGrid):
-        # Others may run this step as an exchange of boxes: what members count alike, they count alike here too.
+        # Other groups may run this step as an exchange of boxes: all members must count channels alike.
         comm.channels += 1
-        self._everybody = comm
+        self._joint_comm = comm
         source, target = coords_of(step.source, comm), coords_of(step.target, comm)
         self._empty = [np.empty((0,) * step.source.ndim, dtype) for dtype in dtypes]
         self.target_shape = None if target is None else step.target.local_shape(target)
-        self._takes_part = source is not None or target is not None
         self._transfer: Transfer | None = None
-        if not self._takes_part:
+        if source is None and target is None:
             return
         if step.kind == BROADCAST:
             self._comm = comm
@@ -66,41 +65,47 @@ class NativeExchange:
             self._transfer = _all_gather(step, self._comm)
 
     def run(self, arrays: Sequence[np.ndarray] | None, results: Sequence[np.ndarray] | None) -> None:
-        """Brings every block to every member's result, one array after the other.  Collective."""
+        """Send every block to every member's result, one array after the other.  Collective."""
+        transfer = self._transfer
         for i, empty in enumerate(self._empty):
-            next_tag(self._everybody)
-            if not self._takes_part:
+            next_tag(self._joint_comm)
+            if transfer is None:
                 continue
-            source = arrays[i] if self._transfer.source_shape is not None else None
-            target = results[i] if self.target_shape is not None else np.empty(self._transfer.target_shape, empty.dtype)
-            run_message(self._comm, self._transfer, source, target)
+            source = arrays[i] if arrays is not None and transfer.source_shape is not None else None
+            if results is not None and self.target_shape is not None:
+                target = results[i]
+            else:
+                target = np.empty(transfer.target_shape or (), empty.dtype)
+            run_message(self._comm, transfer, source, target)
 
     def retire(self) -> None:
-        """Nothing is kept.  Local."""
+        """Do nothing: no buffers are kept.  Local."""
 
 
 def _all_gather(step: Step, comm: Communicator) -> Transfer:
-    layout, target = step.source, step.target.local_box(coords_of(step.target, comm))
-    receives, own = [], None
-    for place, process in enumerate(comm.processes):
-        coords = layout.grid.multi_index(layout.grid.device_of_process(process))
+    """This member's part of the all_gather of blocks within its group."""
+    layout, me = step.source, comm.processes[comm.rank]
+    target = step.target.local_box(coords_of_process(step.target.grid, me))
+    receives = []
+    for member, process in enumerate(comm.processes):
+        coords = coords_of_process(layout.grid, process)
         core = layout.core_box(coords)
-        lent = layout.core_in_local(coords)
-        if place == comm.rank:
-            own = lent
         if not core.is_empty:
-            receives.append(Receive(place, lent, core.relative_to(target.starts)))
-    sends = () if own.is_empty else tuple(Send(place, own) for place in range(comm.size))
-    shape = layout.local_shape(coords_of(layout, comm))
+            receives.append(Receive(member, layout.core_in_local(coords), core.relative_to(target.starts)))
+    own_coords = coords_of_process(layout.grid, me)
+    own = layout.core_in_local(own_coords)
+    sends = () if own.is_empty else tuple(Send(member, own) for member in range(comm.size))
+    shape = layout.local_shape(own_coords)
     return _transfer("all_gather", comm, shape, target.shape, sends, receives, target.size)
 
 
 def _broadcast(step: Step, comm: Communicator) -> Transfer:
+    """This member's part of the broadcast from the source's only device."""
     layout = step.source
-    root = place_of(layout.grid.process(0), comm)
+    root = member_of(layout.grid.process(0), comm)
     lent = layout.core_in_local((0,) * layout.grid.ndim)
     shape = layout.local_shape((0,) * layout.grid.ndim) if comm.rank == root else None
-    sends = tuple(Send(place, lent) for place in range(comm.size)) if comm.rank == root else ()
+    sends = tuple(Send(member, lent) for member in range(comm.size)) if comm.rank == root else ()
     whole = Box.from_shape(step.target.global_shape)
     return _transfer("broadcast", comm, shape, whole.shape, sends, [Receive(root, lent, whole)], whole.size, root)
 

@@ -1,17 +1,17 @@
-"""An exchange in rounds: large boxes go through shared memory piece by piece, so that staging stays in the caches.
+"""An exchange in rounds: large boxes pass through staging memory piece by piece, so that it stays in the caches.
 
-Every box is cut into pieces of as many cells, and each round carries the next piece of each box: while one is copied
-out of staging, the next is packed.  Both ends of a box cut it alike, and all members go through as many rounds.
+Every box is cut into pieces of equal size, and each round carries the next piece of each box: while one is copied out
+of staging, the next is packed.  Both ends of a box cut it alike, and all members go through the same number of rounds.
 
-Contributions to a partial value come in the same boxes of cells, whoever they are from, so that a round brings all
-contributions to certain cells.  They are stacked in memory that every round uses again, and folded from there.
+The boxes of cells are the same for all contributions to a partial value, so a round has all contributions to certain
+cells.  They are stacked in memory that every round reuses, and folded from there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spmd_grid.exchange.channel.copy_table import ExchangeCells, Taken, c_strides
 from spmd_grid.grid.box import Box, pieces_of
@@ -22,14 +22,14 @@ __all__ = ["Rounds", "Stack", "Stacked", "n_pieces", "own_in_boxes"]
 
 
 def n_pieces(cells: Cells, most: int) -> int:
-    """Into how many pieces of at most so many cells a box is cut.  Local."""
+    """The number of pieces of at most ``most`` cells into which a box is cut.  Local."""
     return sum(1 for _ in pieces_of(Box.from_shape(cells.shape), most))
 
 
 class Rounds:
-    """``count`` rounds of pieces of at most ``most`` cells, from what all of them together move.  Local.
+    """``count`` rounds of pieces of at most ``most`` cells, of the boxes that all rounds together move.  Local.
 
-    What stays on this process needs no staging, and goes in the first.
+    Cells that stay on this process need no staging, and are copied in the first.
     """
 
     def __init__(self, gives: Sequence[tuple[int, Cells]], takes: Sequence[Taken], me: int, most: int, count: int):
@@ -39,15 +39,16 @@ class Rounds:
 
     def __iter__(self) -> Iterator[ExchangeCells]:
         for number in range(self.count):
-            gives, takes = {}, {}
-            for place, cells in self._gives:
-                gives.setdefault(place, []).append(self._piece(cells, number))
+            gives: dict[int, list[Cells]] = {}
+            takes: dict[int, list[Taken]] = {}
+            for member, cells in self._gives:
+                gives.setdefault(member, []).append(self._piece(cells, number))
             for take in self._taken(number):
                 takes.setdefault(take.member, []).append(take)
             yield ExchangeCells(gives, takes, takes.pop(self._me, []))
 
     def _taken(self, number: int) -> list[Taken]:
-        """What is taken in one round, piece by piece."""
+        """The pieces that are taken in one round."""
         found = []
         for take in self.takes:
             source, target = self._piece(take.source, number), self._piece(take.target, number)
@@ -69,7 +70,7 @@ class Rounds:
 
 
 class _InLine(NamedTuple):
-    """Cells that lie one after the other in a flat array, from ``start`` on: one side of a copy, as `Cells` are."""
+    """Consecutive cells of a flat array, from ``start`` on: one side of a copy, in place of `Cells`."""
 
     start: int
     shape: Shape
@@ -82,7 +83,7 @@ class _InLine(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """All contributions to ``cells`` of the result: from cell ``start`` of the stack on, one after the other."""
+    """All contributions to ``cells`` of the result, one after the other from cell ``start`` of the stack on."""
 
     start: int
     cells: Box
@@ -91,17 +92,19 @@ class Stack(NamedTuple):
 class Stacked(Rounds):
     """Rounds whose targets are stacks of ``rows`` contributions each.
 
-    What is taken, the own contributions included, has its row as the first coordinate of its target; those to the same
-    cells are equal in the others.
+    The first coordinate of a target, those of own contributions included, is its row; contributions to the same cells
+    have equal other coordinates.
     """
 
-    def __init__(self, gives, takes, me: int, most: int, count: int, rows: int):
+    def __init__(
+        self, gives: Sequence[tuple[int, Cells]], takes: Sequence[Taken], me: int, most: int, count: int, rows: int
+    ):
         super().__init__(gives, takes, me, most, count)
         self._rows = rows
         self._boxes = list(dict.fromkeys([_without_row(take.target) for take in takes]))
 
     def stacks(self, number: int) -> list[Stack]:
-        """Those of one round."""
+        """The stacks of one round."""
         start, found = 0, []
         for cells in self._boxes:
             piece = self._piece(cells, number)
@@ -113,7 +116,7 @@ class Stacked(Rounds):
 
     @property
     def most_stacked(self) -> int:
-        """Cells in the stacks of a round; the first has most."""
+        """The most cells in the stacks of a round: those of the first."""
         return self._rows * sum(stack.cells.size for stack in self.stacks(0))
 
     def _taken(self, number: int) -> list[Taken]:
@@ -121,8 +124,8 @@ class Stacked(Rounds):
         for take in self.takes:
             target = self._piece(_without_row(take.target), number)
             start = starts.get(target.starts, 0) + take.target.starts[0] * prod(target.shape)
-            target = _InLine(start, (1, *target.shape))
-            found.append(take._replace(source=self._piece(take.source, number), target=target))
+            row: Any = _InLine(start, (1, *target.shape))  # where `Cells` are expected: it has the same methods
+            found.append(take._replace(source=self._piece(take.source, number), target=row))
         return found
 
 

@@ -1,1 +1,1 @@
-"""Geometry of reshardings: who sends which box to whom."""
+"""Geometry of reshardings: the boxes that each process sends to each other one."""

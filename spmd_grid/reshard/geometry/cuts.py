@@ -1,7 +1,7 @@
-"""One tensor dimension as one layout cuts it, ready to be searched from above: axis by axis, major to minor.
+"""One tensor dimension as one layout cuts it, searched axis by axis, major to minor.
 
 Whatever the rule, the parts below a common prefix of coordinates are consecutive.  So the parts that meet an interval
-are found by descending from axis to axis, each step a division, with no look at the parts in between.
+are found by descending from axis to axis, each step a division, without visiting the parts in between.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
-from spmd_grid.grid.blocks import block_interval, meeting_parts, part_interval
+from spmd_grid.grid.blocks import block_interval, overlapping_parts, part_interval
 from spmd_grid.grid.layout import Layout
 
 __all__ = ["Cut", "Part", "cuts_of"]
@@ -30,21 +30,26 @@ class Cut:
 
     __slots__ = ("axes", "blocks", "extent", "high", "low", "offsets", "rests", "sizes")
 
-    def __init__(self, extent, axes, sizes, blocks="ceil", offsets=None, halo=(0, 0)):
-        self.extent: int = extent
-        self.axes: tuple[int, ...] = tuple(axes)
-        self.sizes: tuple[int, ...] = tuple(sizes)
-        self.blocks: str = blocks
-        self.offsets: tuple[int, ...] | None = offsets
+    def __init__(
+        self,
+        extent: int,
+        axes: Sequence[int],
+        sizes: Sequence[int],
+        blocks: str = "ceil",
+        offsets: tuple[int, ...] | None = None,
+        halo: tuple[int, int] = (0, 0),
+    ):
+        self.extent, self.blocks, self.offsets = extent, blocks, offsets
+        self.axes, self.sizes = tuple(axes), tuple(sizes)
         self.low, self.high = halo
-        # how many parts lie below one part of each level
+        # By level, the number of parts below one part.
         self.rests = tuple(prod(self.sizes[level + 1 :]) for level in range(len(self.sizes)))
 
-    def interval(self, digits) -> tuple[int, int]:
+    def interval(self, digits: Sequence[int]) -> tuple[int, int]:
         """The cells of the part at ``digits``, without halos.  Local."""
         return block_interval(self.extent, self.sizes, digits, self.blocks, self.offsets)
 
-    def window(self, digits) -> tuple[int, int]:
+    def window(self, digits: Sequence[int]) -> tuple[int, int]:
         """The cells of the part at ``digits``, its halos within the domain included.  Local."""
         start, stop = self.interval(digits)
         return max(start - self.low, 0), min(stop + self.high, self.extent)
@@ -58,12 +63,12 @@ class Cut:
         return start + low, start + high
 
     def children(self, level: int, first: int, start: int, stop: int, low: int, high: int) -> range:
-        """The parts of a prefix with a cell in ``[low, high)``, counting halos in.
+        """The parts of a prefix with a cell in ``[low, high)``, halos included.
 
-        Local.  Arguments as for `child`.  Empty parts are among them where their halos reach.
+        Local.  Arguments as for `child`.  Empty parts are included where their halos reach.
         """
         size = self.sizes[level]
-        low, high = low - self.high, high + self.low  # what a part without halos would have to meet
+        low, high = low - self.high, high + self.low  # the cells that the part itself must meet
         if not (self.low or self.high):
             low, high = max(low, start), min(high, stop)
             if low >= high:
@@ -80,7 +85,7 @@ class Cut:
             )
         if start == stop:
             return range(size)
-        parts = meeting_parts(stop - start, size, max(low, start) - start, min(high, stop) - start, self.blocks)
+        parts = overlapping_parts(stop - start, size, max(low, start) - start, min(high, stop) - start, self.blocks)
         # Empty parts lie at the end of what they cut; their halos reach further.
         return range(parts.start, size) if high > stop else parts
 
@@ -89,7 +94,9 @@ class Cut:
         if low < high:
             yield from self._below(0, 0, 0, self.extent, (), low, high)
 
-    def _below(self, level, first, start, stop, digits, low, high) -> Iterator[Part]:
+    def _below(
+        self, level: int, first: int, start: int, stop: int, digits: tuple[int, ...], low: int, high: int
+    ) -> Iterator[Part]:
         if level == len(self.sizes):
             yield Part(digits, max(start, low), min(stop, high))
             return
@@ -105,7 +112,7 @@ def cuts_of(
     """A layout's dimensions as cuts.
 
     Local.  ``hidden``: the extent of a leading dimension that ``hidden_axes`` cut, or None for none; ``halos``: whether
-    parts come with theirs.
+    parts have their halos.
     """
     sharding = layout.sharding
     grid = sharding.grid

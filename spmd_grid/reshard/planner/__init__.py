@@ -1,1 +1,1 @@
-"""Planners: steps, what they cost, and which of several plans is the cheapest."""
+"""Planner: the steps of reshardings, their cost, and the choice of the cheapest plan."""

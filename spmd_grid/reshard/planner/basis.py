@@ -1,7 +1,7 @@
 """Strategy "basis": a chain of named movements, in a written order, for any pair of layouts.
 
-Each step is the first that the detectors find, asked in turn.  What is free is cut before anything is sent, what can
-move to its place moves, what is in the wrong order is swapped, and what is in the way is gathered, last:
+Each step is the first that the detectors find, asked in turn.  Free axes cut before anything is sent, axes that can
+move to their dimension move, axes in the wrong order are swapped, and axes in the way are gathered, last:
 
     [[0],[1]]  all_gather 1      [[3, 2],[],[0, 1]]  all_to_all 1
     [[0],[]]   all_to_all 0      [[3, 2],[1],[0]]    all_to_all 2
@@ -11,10 +11,10 @@ move to its place moves, what is in the wrong order is swapped, and what is in t
 
 In a chain no axis is swapped into another dimension.
 
-A chain always arrives.  As long as axes have to leave their dimension, they can at least be gathered; once none has to,
-what is missing is free and can be sliced, and what is in the wrong order can be swapped.  And it ends: each step lowers
-the number of axes that have to leave (an axis that rides along does so at once), or else of those that are missing, or
-else of those that are not in their places.
+A chain always reaches the target.  As long as axes have to leave their dimension, they can at least be gathered; once
+none has to, missing axes are free and can be sliced, and axes in the wrong order can be swapped.  And it ends: each
+step lowers the number of axes that have to leave (an axis that moves along does so at once), or else of those that are
+missing, or else of those that are in the wrong order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def basis_steps(source: Layout, target: Layout) -> tuple[Step, ...]:
     swap over [0, 1]: [[0, 1]] on 2x3 -> [[1, 0]] on 2x3
     all_gather over [0], on 0: [[1, 0]] on 2x3 -> [[1]] on 2x3
     """
-    way, steps = Waypoint(source, target), []
+    way = Waypoint(source, target)
+    steps: list[Step] = []
     if way.has_nothing_to_do:
         return ()
     if not way.is_on_one_grid:
@@ -62,7 +63,7 @@ def basis_steps(source: Layout, target: Layout) -> tuple[Step, ...]:
 
 
 def _only_removes(way: Waypoint) -> bool:
-    """Whether whole lists have to go, and nothing else to change: explicit offsets are in nobody's way then."""
+    """Whether whole lists have to be removed, and nothing else changes: then explicit offsets may stay."""
     here, there = way.layout.sharding, way.target.sharding
     return all(
         not way.want[dim] or (way.want[dim] == way.have[dim] and here.offsets_of(dim) == there.offsets_of(dim))
@@ -71,17 +72,18 @@ def _only_removes(way: Waypoint) -> bool:
 
 
 def _merged(steps: list[Step]) -> tuple[Step, ...]:
-    """Fewer steps: an exchange does as well what a slice or a swap beside it does, without sending more."""
+    """The same in fewer steps: an exchange also does the work of a slice or a swap beside it, without sending more."""
     merged: list[Step] = []
     for step in steps:
         merged.append(step)
-        while len(merged) > 1 and _merge(*merged[-2:]):
+        while len(merged) > 1 and _can_merge(*merged[-2:]):
             second = merged.pop()
             merged[-1] = Step(EXCHANGE, merged[-1].source, second.target)
     return tuple(merged)
 
 
-def _merge(first: Step, second: Step) -> bool:
+def _can_merge(first: Step, second: Step) -> bool:
+    """Whether one exchange can do the work of two steps."""
     return EXCHANGE in (first.kind, second.kind) and all(
         step.kind in (EXCHANGE, SLICE, SWAP) or (step.kind == MARK_PARTIAL and not step.source.sharding.partial_axes)
         for step in (first, second)

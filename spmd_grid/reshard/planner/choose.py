@@ -1,6 +1,6 @@
-"""Which way is fastest: several plans are made, their cost is told by the model of the links, the cheapest is taken.
+"""Choose the fastest way: several chains of steps are priced by the model of the links, and the cheapest is taken.
 
-All processes come to the same choice, since nothing but the arguments decides; ties go to the way that is listed first.
+All processes make the same choice, since only the arguments decide; ties go to the way that is listed first.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import NamedTuple
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.geometry.chunks import most_held, slabs_for
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.basis import basis_steps
+from spmd_grid.reshard.planner.chunking import chunks_for, most_held
 from spmd_grid.reshard.planner.cost import LinkModel, chain_cost
 from spmd_grid.reshard.planner.direct import direct_steps, spread_over
 from spmd_grid.reshard.planner.shortest_path import cheapest_chain
@@ -24,9 +24,9 @@ __all__ = ["STRATEGIES", "Alternative", "Choice", "choose"]
 
 STRATEGIES = "auto", "basis", "direct"
 
-_SAME = 1 + 1e-9  # seconds within this factor are equal: sums in another order
+_SAME = 1 + 1e-9  # seconds within this factor are equal: they may be sums in another order
 
-# One exchange of so few messages, none of whose bytes is in vain, is not beaten by a chain.
+# One exchange of at most this many messages sends no byte twice, and no chain beats it.
 _FEW_MESSAGES = 2
 
 
@@ -41,12 +41,12 @@ class Alternative(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The way that is taken, and those that are not."""
+    """The way that is taken, and those that are not.  ``chunks``: the number of pieces that boxes are cut into."""
 
     name: str
     steps: tuple[Step, ...]
     lost: tuple[Alternative, ...]
-    slabs: int = 1
+    chunks: int = 1
 
 
 def choose(
@@ -54,7 +54,7 @@ def choose(
 ) -> Choice:
     """The steps of ``strategy`` from ``source`` to ``target``.
 
-    Plans only.  Raises ShardingError where nothing keeps to ``memory_limit``, the most bytes of a process.
+    Plans only.  Raises ShardingError where no way keeps to ``memory_limit``, the most bytes of a process.
     """
     if strategy == "direct":
         ways = [("direct", direct_steps(source, target))]
@@ -71,8 +71,10 @@ def choose(
     ]
     fitting = [way for way in rated if memory_limit is None or way[3] <= memory_limit]
     if not fitting:
-        in_slabs = _in_slabs(source, target, itemsize, links, memory_limit) if strategy != "basis" else None
-        if in_slabs is None:
+        in_chunks = None
+        if strategy != "basis" and memory_limit is not None:
+            in_chunks = _in_chunks(source, target, itemsize, links, memory_limit)
+        if in_chunks is None:
             least, arrays = min(rated, key=lambda way: way[3]), _arrays(source, target, itemsize=itemsize)
             raise ShardingError(
                 f"plan_reshard: memory_limit is {memory_limit} bytes per process; from {source} to {target.sharding}"
@@ -80,8 +82,8 @@ def choose(
             )
         reason = "needs {} bytes, more than the limit"
         lost = [Alternative(name, seconds, peak, reason.format(peak), steps) for name, steps, seconds, peak in rated]
-        name, steps, slabs = in_slabs
-        return Choice(name, steps, tuple(lost), slabs)
+        name, steps, chunks = in_chunks
+        return Choice(name, steps, tuple(lost), chunks)
     fastest = min(way[2] for way in fitting)
     best = next(way for way in fitting if way[2] <= _SAME * fastest)
     lost = [
@@ -93,38 +95,39 @@ def choose(
 
 
 def _arrays(*stops: Layout, itemsize: int) -> int:
-    """The most bytes of local arrays that a process may hold in all of these layouts."""
+    """The most bytes of local arrays that a process holds in all of these layouts together."""
     return sum(most_local(layout) for layout in stops) * itemsize
 
 
-def _in_slabs(
+def _in_chunks(
     source: Layout, target: Layout, itemsize: int, links: LinkModel, memory_limit: int
 ) -> tuple[str, tuple[Step, ...], int] | None:
-    """The first way whose exchanges keep to the limit in slabs, and in how many; None where none does.
+    """The first way that keeps to the limit if its exchanges run in chunks, and the number of these; None if none does.
 
-    The direct way; where that first combines a partial value, there is also one exchange without an array in between.
+    It is the direct way, or, where that first combines a partial value, one exchange without an array in between.
     """
     ways = {direct_steps(source, target): "direct"}
     if _may_be_one(source.sharding, target.sharding):
         ways.setdefault((Step(EXCHANGE, source, target),), "one exchange")
     for steps, name in ways.items():
-        room = memory_limit - _arrays(source, *[step.target for step in steps], itemsize=itemsize)
-        slabs: int | None = 2  # in one, messages would be staged for the next run too
+        left = memory_limit - _arrays(source, *[step.target for step in steps], itemsize=itemsize)
+        chunks: int | None = 2  # in one, messages would be staged for the next run too
         for step in steps:
             cells, boxes = most_held(Redistribution(step.source, step.target, itemsize, links.node_size))
-            needed = slabs_for(cells * itemsize, room, boxes * itemsize)
-            slabs = None if needed is None or slabs is None else max(slabs, needed)
-        if steps and slabs is not None:
-            return f"{name}, {slabs} slabs", steps, slabs
+            needed = chunks_for(cells * itemsize, left, boxes * itemsize)
+            chunks = None if needed is None or chunks is None else max(chunks, needed)
+        if steps and chunks is not None:
+            return f"{name}, {chunks} chunks", steps, chunks
     return None
 
 
 def _may_be_one(source: Sharding, target: Sharding) -> bool:
-    """Whether one exchange may bring a partial value where it is to be, combined or not."""
+    """Whether one exchange may move a partial value to the target, combined or not."""
     return not (source.partial_axes and target.partial_axes) or source.partial_kind == target.partial_kind
 
 
-def _reason(seconds: float, peak: int, best, memory_limit: int | None) -> str:
+def _reason(seconds: float, peak: int, best: tuple[str, tuple[Step, ...], float, int], memory_limit: int | None) -> str:
+    """The reason why another way than ``best`` is not taken."""
     if memory_limit is not None and peak > memory_limit:
         return f"needs {peak} bytes, more than the limit"
     if seconds <= _SAME * best[2]:
@@ -133,7 +136,7 @@ def _reason(seconds: float, peak: int, best, memory_limit: int | None) -> str:
 
 
 def _ways(source: Layout, target: Layout, itemsize: int, links: LinkModel) -> Iterator[tuple[str, tuple[Step, ...]]]:
-    """Everything that is worth rating, in the order in which ties are broken, no way twice."""
+    """All ways that are worth rating, in the order in which ties are broken, no way twice."""
     seen = set()
     for name, steps in _all_ways(source, target, itemsize, links):
         if steps not in seen:
@@ -141,13 +144,15 @@ def _ways(source: Layout, target: Layout, itemsize: int, links: LinkModel) -> It
             yield name, steps
 
 
-def _all_ways(source, target, itemsize, links):
+def _all_ways(
+    source: Layout, target: Layout, itemsize: int, links: LinkModel
+) -> Iterator[tuple[str, tuple[Step, ...]]]:
     direct = direct_steps(source, target)
     basis = basis_steps(source, target)
-    if source.grid.size == 1 and target.grid.size > 1 and target.sharding == Sharding(target.grid, []):
+    if source.grid.size == 1 and target.grid.size > 1 and target.sharding == Sharding(target.grid, ()):
         yield BROADCAST, (Step(BROADCAST, source, target),)
     if len(basis) == 1:
-        yield basis[0].kind, basis  # one native operation is all it takes
+        yield basis[0].kind, basis  # one named operation is enough
     yield "direct", direct
     if direct:
         yield from _spread_ways(source, target, links)
@@ -158,14 +163,14 @@ def _all_ways(source, target, itemsize, links):
 
 
 def _is_far(source: Layout, target: Layout, links: LinkModel) -> bool:
-    """Whether a chain may gain: on one grid, not within one node, where one exchange reads what it wants in place."""
+    """Whether a chain may gain: on one grid, and not within one node, where one exchange reads all cells in place."""
     return source.grid.is_like(target.grid) and not links.between(source.grid, range(source.grid.ndim)).in_node
 
 
 def _spread_ways(source: Layout, target: Layout, links: LinkModel) -> Iterator[tuple[str, tuple[Step, ...]]]:
-    """First every cell to one of its holders, then from these to the others: no holder has to serve very many.
+    """Ways that send every cell to one of its holders first, and then gather: no holder has to serve very many.
 
-    Over the axes within a node these are two levels: a cell comes to a node once, and is copied there.
+    Over the axes within a node these are two levels: a cell is sent to a node once, and is copied there.
     """
     grid = target.grid
     free = [axis for axis in target.sharding.replicated_axes if grid.shape[axis] > 1]

@@ -1,7 +1,7 @@
-"""What a step costs by a model of the links: seconds, bytes, messages and memory of the busiest process.
+"""The cost of a step by a model of the links: seconds, bytes, messages and memory of the busiest process.
 
 A message of n bytes takes latency + n / bandwidth (the alpha-beta model: Hockney, "The communication challenge for
-MPP", 1994).  With p processes in a group, and a pass over memory for whatever is packed, unpacked or combined:
+MPP", 1994).  With p processes in a group, and a pass over memory for everything that is packed, unpacked or combined:
 
     exchange, swap,   messages x latency + max(sent, received) / bandwidth; passes over what is sent and over the
       all_to_all,       result, or over the contributions to it, twice
@@ -14,8 +14,8 @@ MPP", 1994).  With p processes in a group, and a pass over memory for whatever i
 
 The collectives' terms are those of Thakur, Rabenseifner and Gropp, "Optimization of collective communication
 operations in MPICH", 2005: recursive doubling, binomial trees, van de Geijn's broadcast.  Within a node, boxes are
-copied straight from where they lie: an exchange for all kinds, without packing, and a pass over the rest.  All
-processes are taken to be as busy as the busiest.
+copied straight out of the sender's memory: an exchange for all kinds, without packing, and a pass over the rest.  All
+processes are assumed to be as busy as the busiest.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import inf, prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, cast
 
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.planner.direct import parts_of
+from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
@@ -39,16 +39,19 @@ from spmd_grid.typing import MultiIndex
 __all__ = ["Cost", "LinkModel", "chain_cost", "step_cost", "step_totals"]
 
 
+_Axes: TypeAlias = Sequence[tuple[int, float, float]] | Mapping[int, tuple[float, float]]
+
+
 @dataclass(frozen=True)
 class LinkModel:
-    """How fast processes reach each other: seconds per message, and bytes per second to or from one process.
+    """The speed of the links between processes: seconds per message, and bytes per second to or from one process.
 
     Local; a value.  ``node_...`` holds within a node, ``network_...`` between nodes, ``memory_bandwidth`` for copies in
     a process's own memory; ``node_size`` consecutive processes share a node.  ``axes`` overrides (latency, bandwidth)
-    by number of a grid axis.  A step goes at the pace of the slowest axis that it crosses.
+    by number of a grid axis.  The slowest axis that a step crosses determines its pace.
 
-    The defaults are of the size found on common servers with a network of 100 Gbit/s, and put each process on a node
-    of its own.  They are to compare ways with, not to foretell times.  Raises ShardingError.
+    The defaults are typical of servers with a network of 100 Gbit/s, and put each process on a node of its own.  They
+    serve to compare ways, not to predict times.  Raises ShardingError.
 
     >>> LinkModel(node_size=4, axes={1: (1e-6, 5e9), 0: (1e-6, 2e9)}).axes
     ((0, 1e-06, 2000000000.0), (1, 1e-06, 5000000000.0))
@@ -60,9 +63,9 @@ class LinkModel:
     network_bandwidth: float = 12.5e9
     memory_bandwidth: float = 10e9
     node_size: int = 1
-    axes: tuple[tuple[int, float, float], ...] | Mapping[int, tuple[float, float]] = ()
+    axes: _Axes = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in fields(self)[:5]:
             value = getattr(self, field.name)
             if not _is_number(value) or value < 0 or (value == 0 and "bandwidth" in field.name):
@@ -74,7 +77,8 @@ class LinkModel:
 
     def between(self, grid: Grid, axes: Iterable[int]) -> _Link:
         """The slowest link along ``axes``.  Local."""
-        special = {axis: _Link(*link, in_node=False) for axis, *link in self.axes}
+        overrides = cast("tuple[tuple[int, float, float], ...]", self.axes)  # as `_check_axes` makes them
+        special = {axis: _Link(latency, bandwidth, in_node=False) for axis, latency, bandwidth in overrides}
         links = [special.get(axis) or self.link(_in_nodes(grid, axis, self.node_size)) for axis in axes]
         return _Link(
             max((link.latency for link in links), default=0.0),
@@ -83,7 +87,7 @@ class LinkModel:
         )
 
     def link(self, in_node: bool) -> _Link:
-        """Within a node, or between nodes.  Local."""
+        """The link within a node, or that between nodes.  Local."""
         if in_node:
             return _Link(self.node_latency, self.node_bandwidth, True)
         return _Link(self.network_latency, self.network_bandwidth, False)
@@ -96,7 +100,7 @@ class _Link(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of the busiest process: ``seconds``, ``bytes`` received, ``messages``, ``peak`` bytes of memory.
+    """The cost for the busiest process: ``seconds``, ``bytes`` received, ``messages``, ``peak`` bytes of memory.
 
     ``peak``: the local arrays of both sides, contributions not yet combined, and messages.
     """
@@ -109,9 +113,9 @@ class Cost(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
-    """What a step costs.
+    """The cost of a step.
 
-    Local; takes no longer for a million devices.  ``messages`` are those of a few devices, and not exact where copies
+    Local; takes no longer for a million devices.  ``messages`` are those of a few devices, and not exact where replicas
     share the work.
 
     >>> from spmd_grid.grid.layout import Layout
@@ -122,7 +126,7 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     >>> cost.bytes, cost.messages, f"{cost.seconds:.4f}"
     (33521664, 10, '0.0061')
     """
-    if step.kind == ALL_REDUCE and len(parts := parts_of(step)) > 1:
+    if step.kind == ALL_REDUCE and len(parts := run_steps_of(step)) > 1:
         return chain_cost(parts, itemsize, links)
     source, target = (most_local(layout) * itemsize for layout in (step.source, step.target))
     grid, kind = step.source.grid, step.kind
@@ -154,12 +158,12 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
 
 @lru_cache(maxsize=1024)
 def step_totals(step: Step, itemsize: int, node_size: int) -> Totals:
-    """What a step moves over all devices.  Local; kept, since a step is rated first and then made part of a plan."""
+    """The bytes that a step moves over all devices.  Local; kept, since a step is rated before it is part of a plan."""
     return exchange_totals(Redistribution(step.source, step.target, itemsize, node_size))
 
 
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
-    """What steps one after the other cost; arrays between them, and messages, are kept for the next run.  Local."""
+    """The cost of consecutive steps; arrays between them, and messages, are kept for the next run.  Local."""
     costs = [step_cost(step, itemsize, links) for step in steps]
     return Cost(
         sum(cost.seconds for cost in costs),
@@ -170,7 +174,7 @@ def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
 
 
 def _contributions(move: Redistribution) -> int:
-    """How many contributions to a partial value a device collects before it combines them; 0 where it combines none."""
+    """The most contributions to a partial value that a device combines; 0 where it combines none."""
     if move.hidden is None:
         return 0
     most = max(rows for rows, _ in Descent(move.target_cuts[0]).extents())
@@ -178,7 +182,7 @@ def _contributions(move: Redistribution) -> int:
 
 
 def _link_of(move: Redistribution, links: LinkModel) -> _Link:
-    """The link of an exchange: partners differ on axes that cut the source otherwise than the target."""
+    """The link of an exchange: partners differ on axes that cut the source and the target differently."""
     source, target = move.source.grid, move.target.grid
     if move.on_one_grid:
         pairs = zip(move.source_cuts, move.target_cuts, strict=True)
@@ -190,7 +194,7 @@ def _link_of(move: Redistribution, links: LinkModel) -> _Link:
 
 
 def _messages(move: Redistribution) -> tuple[int, int]:
-    """How many messages the probed devices receive and send at most."""
+    """The most messages that the probed devices receive, and that they send."""
     served, wanted = ([Descent(cut) for cut in cuts] for cuts in (move.served_cuts, move.target_cuts))
     target = move.target.grid
     most_received = most_sent = 0
@@ -202,12 +206,12 @@ def _messages(move: Redistribution) -> tuple[int, int]:
             count -= prod(line.count(low, high) for line, low, high in zip(served, box.starts, box.stops))
         most_received = max(most_received, count)
     copies = target.size // prod(prod(line.cut.sizes) for line in wanted)
-    sharing = prod(rule.count for rule in move.rules)
+    sharing = prod(rule.n_replicas for rule in move.replicas.rules)
     for coords in _probes(move.source.grid):
         count = copies
         for line, cut in zip(wanted, move.served_cuts):
             low, high = cut.interval([coords[axis] for axis in cut.axes])
-            # Halos reach into what lies beside their parts.
+            # Parts beside these reach in with their halos.
             count *= line.count(low - line.cut.high, high + line.cut.low) if low < high else 0
         device = target.device_of_process(move.source.grid.process(move.source.grid.linear_index(coords)))
         if device is not None and move.kept_box(target.multi_index(device)) is not None:
@@ -217,7 +221,7 @@ def _messages(move: Redistribution) -> tuple[int, int]:
 
 
 def _probes(grid: Grid) -> Iterator[MultiIndex]:
-    """The first and the last device, and two off all diagonals, whose partners are often themselves."""
+    """The first and the last device, and two off all diagonals: devices there often are their own partners."""
     parts = grid.ndim + 1
     yield tuple([0 for _ in grid.shape])
     yield tuple([size * (axis + 1) // parts for axis, size in enumerate(grid.shape)])
@@ -226,7 +230,7 @@ def _probes(grid: Grid) -> Iterator[MultiIndex]:
 
 
 def _in_nodes(grid: Grid, axis: int, node_size: int) -> bool:
-    """Whether processes that differ on ``axis`` alone share a node, as far as that can be told from sizes."""
+    """Whether processes that differ on ``axis`` alone share a node, as far as sizes show."""
     if grid.ranks is None:
         return node_size % (grid.strides[axis] * grid.shape[axis]) == 0 or grid.size <= node_size
     first, last = _ends(grid)
@@ -238,12 +242,12 @@ def _ends(grid: Grid) -> tuple[int, int]:
     return (0, grid.size - 1) if grid.ranks is None else (min(grid.ranks), max(grid.ranks))
 
 
-def _is_number(value) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
-def _check_axes(axes) -> tuple[tuple[int, float, float], ...]:
-    """``axes`` as sorted (axis, latency, bandwidth)."""
+def _check_axes(axes: _Axes) -> tuple[tuple[int, float, float], ...]:
+    """The ``axes`` of a link model as sorted (axis, latency, bandwidth)."""
     rule = "it must map numbers of grid axes to (seconds from 0, bytes per second more than 0)"
     try:
         rows = [(axis, *link) for axis, link in axes.items()] if isinstance(axes, Mapping) else list(map(tuple, axes))
@@ -255,4 +259,4 @@ def _check_axes(axes) -> tuple[tuple[int, float, float], ...]:
         raise ShardingError(f"links: axes is {axes!r}; {rule}")
     if not all(latency >= 0 and bandwidth > 0 for _, latency, bandwidth in checked):
         raise ShardingError(f"links: axes is {axes!r}; {rule}")
-    return tuple(checked)
+    return tuple([(number, latency, bandwidth) for number, (_, latency, bandwidth) in zip(numbers, checked)])

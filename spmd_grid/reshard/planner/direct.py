@@ -1,7 +1,7 @@
 """Strategy "direct": one exchange wherever one is enough.
 
-A partial value is combined in the least number of words in two: every cell is first combined by one of the devices
-that will hold it, which takes as many words as there are other contributions, then copied to the others.
+To combine a partial value with the fewest bytes takes two: every cell is first combined by one of the devices that will
+hold it, which gets each other contribution once, then copied to the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, EXCHANGE, REDUCE_SCATTER, Step
 
-__all__ = ["direct_steps", "is_identity", "parts_of", "spread_over"]
+__all__ = ["direct_steps", "is_identity", "run_steps_of", "spread_over"]
 
 
 def direct_steps(source: Layout, target: Layout) -> tuple[Step, ...]:
@@ -36,15 +36,15 @@ def direct_steps(source: Layout, target: Layout) -> tuple[Step, ...]:
     return tuple(Step(EXCHANGE, before, after) for before, after in zip(stops, stops[1:]))
 
 
-def parts_of(step: Step) -> tuple[Step, ...]:
-    """What a step is when it runs: an all_reduce combines every cell on one of the devices that get it, then gathers.
+def run_steps_of(step: Step) -> tuple[Step, ...]:
+    """The steps that a step runs as: an all_reduce is a reduce_scatter and an all_gather, others are one step.
 
-    Local.  As Rabenseifner's algorithm does.
+    Local.  That is Rabenseifner's algorithm.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> grid = Grid((4,))
     >>> reduced = Layout(Sharding(grid, [[]]), (8,))
-    >>> for part in parts_of(Step(ALL_REDUCE, Layout(Sharding(grid, [[]], partial_axes=[0]), (8,)), reduced, (0,))):
+    >>> for part in run_steps_of(Step(ALL_REDUCE, Layout(Sharding(grid, [[]], partial_axes=[0]), (8,)), reduced, (0,))):
     ...     print(part)
     reduce_scatter over [0], on 0: [] on 4, partial sum over [0] -> [[0]] on 4
     all_gather over [0], on 0: [[0]] on 4 -> [] on 4
@@ -59,19 +59,19 @@ def parts_of(step: Step) -> tuple[Step, ...]:
 
 
 def is_identity(source: Layout, target: Layout) -> bool:
-    """Whether every process has all of what it wants, at its place.  Local."""
+    """Whether every process already has its local array of the target.  Local."""
     return source == target and source.sharding.halo_sizes is None
 
 
 def _combines(source: Sharding, target: Sharding) -> bool:
-    """Whether a value stops being partial in this way, rather than contributions that only move."""
+    """Whether contributions of this partial kind are combined, rather than only moved."""
     if source.partial_axes and target.partial_axes:
         return source.partial_kind != target.partial_kind
     return prod(source.grid.shape[axis] for axis in source.partial_axes) > 1
 
 
 def _combined(source: Layout, target: Layout) -> Layout:
-    """Where each cell is combined: on one of the devices that will hold it, if possible one with a contribution.
+    """The layout that combines each cell on a device that will hold it, if possible one with a contribution.
 
     So the axes that are free in the target follow those that cut the same dimension of the source.
     """
@@ -96,16 +96,17 @@ def spread_over(layout: Layout, axes: Sequence[int], dim: int | None = None) -> 
     value that is partial along other axes stays so.
     """
     old = layout.sharding
-    split = [list(old.axes_of(d)) for d in range(layout.ndim)]
+    split = [old.axes_of(d) for d in range(layout.ndim)]
     if layout.ndim and old.sharded_dims_offsets is None:
         extents = layout.core_box((0,) * layout.grid.ndim).shape
-        split[extents.index(max(extents)) if dim is None else dim] += [axis for axis in axes if not _splits(old, axis)]
+        dim = extents.index(max(extents)) if dim is None else dim
+        split[dim] += tuple([axis for axis in axes if not _splits(old, axis)])
     sharding = Sharding(
         old.grid,
-        split,
+        tuple(split),
         blocks=old.blocks,
         sharded_dims_offsets=old.sharded_dims_offsets,
-        partial_axes=[axis for axis in old.partial_axes if axis not in axes],
+        partial_axes=tuple([axis for axis in old.partial_axes if axis not in axes]),
         partial_kind=old.partial_kind,
     )
     return Layout(sharding, layout.global_shape)

@@ -1,9 +1,9 @@
-"""The basis of reshardings: which named steps make sense on the way from a layout to another.
+"""The basis of reshardings: the named steps that make sense on the way from a layout to another.
 
     all_slice        free axes, appended to a dimension's list
     reduce_scatter   partial axes, likewise
     all_to_all       the last axes of one dimension, appended to another's list
-    swap             axes to other places, or free ones in place of others: boxes within their groups
+    swap             axes to other positions, or free ones in place of others: boxes within their groups
     all_gather       the last axes of a dimension, removed
     all_reduce       partial axes, reduced
     mark_partial     free axes, become partial: coordinate 0 keeps the value, the others get the identity
@@ -15,7 +15,7 @@ layout each of them leads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, takewhile
 
 from spmd_grid.grid.layout import Layout
@@ -26,40 +26,40 @@ __all__ = ["DETECTORS", "successors"]
 
 
 def slices_home(way: Waypoint) -> Iterator[Step]:
-    """Free and owed axes, where a dimension's list has to go on with them."""
+    """Append free and owed axes that come next in a dimension's list."""
     for dim in way.dims:
-        yield from way.bring(dim, way.next(dim))
+        yield from way.append(dim, way.next(dim))
 
 
 def slices_along(way: Waypoint) -> Iterator[Step]:
-    """Free and owed axes that have to follow others which can move now: they ride along, and less has to move."""
+    """Append free and owed axes behind others that move next: they move along, and fewer bytes have to move."""
     for split, concat, n in _ready(way):
-        yield from way.bring(concat, way.next(split)[n:])
+        yield from way.append(concat, way.next(split)[n:])
 
 
 def moves_home(way: Waypoint) -> Iterator[Step]:
-    """The last axes of one dimension, where another's list has to go on with them.
+    """Move the last axes of one dimension to another, whose list has to go on with them.
 
-    Axes that would take three moves in their order make one in another order, and a swap.
+    Axes that would take three moves in their order take one in another order, and a swap.
     """
     for split, concat, n in _ready(way):
-        places = [way.want[split].index(axis) for axis in _last(way, concat, split)]
-        pieces = 1 + sum(1 for before, after in zip(places, places[1:]) if after < before)
-        yield way.all_to_all(split, concat, n if pieces < 3 else len(places))
+        positions = [way.want[split].index(axis) for axis in _last(way, concat, split)]
+        runs = 1 + sum(1 for before, after in zip(positions, positions[1:]) if after < before)
+        yield way.all_to_all(split, concat, n if runs < 3 else len(positions))
 
 
 def slices_ahead(way: Waypoint) -> Iterator[Step]:
-    """Free and owed axes of a dimension that has to be swapped, and has the other axes for it."""
+    """Append free and owed axes of a dimension that has to be swapped, once it has its other axes."""
     for dim in way.dims:
         rest, missing = way.rest[dim], [axis for axis in way.missing[dim] if axis not in way.rest[dim]]
-        places = sum(map(way.is_homeless, rest))  # the swap puts as many axes in place of these
-        is_swapped = len(way.leavers(dim)) < len(rest) or places == len(rest)
+        replaced = sum(map(way.is_homeless, rest))  # the swap puts the same number of axes in place of these
+        is_swapped = len(way.leavers(dim)) < len(rest) or replaced == len(rest)
         if rest and is_swapped and all(axis in way.free or axis in way.owed for axis in missing):
-            yield from way.bring(dim, missing[places:])
+            yield from way.append(dim, missing[replaced:])
 
 
 def moves_ahead(way: Waypoint) -> Iterator[Step]:
-    """The last axes of one dimension that belong to another, which has to be swapped and keeps all its axes."""
+    """Move the last axes of one dimension to another, which has to be swapped and keeps all its axes."""
     for split in way.dims:
         for concat in way.dims:
             last = _last(way, concat, split)
@@ -68,7 +68,7 @@ def moves_ahead(way: Waypoint) -> Iterator[Step]:
 
 
 def swaps(way: Waypoint) -> Iterator[Step]:
-    """In all dimensions at once, axes to the front that belong there, or free ones in place of homeless ones."""
+    """Swap axes to the front that belong there, or free ones in place of homeless ones, in all dimensions at once."""
     lists = {}
     for dim in way.dims:
         front, rest = [], list(way.rest[dim])
@@ -87,13 +87,13 @@ def swaps(way: Waypoint) -> Iterator[Step]:
 
 
 def all_reduces(way: Waypoint) -> Iterator[Step]:
-    """All owed axes at once."""
+    """Reduce along all owed axes at once."""
     if way.owed:
         yield way.all_reduce(way.owed)
 
 
 def releases(way: Waypoint) -> Iterator[Step]:
-    """Axes that are in the way, out of it; first those after which others can go on.
+    """Remove axes that are in the way; first those after which others can move.
 
     Homeless axes are gathered before axes that belong elsewhere; among the latter, the right ones may be swapped to the
     end of their list instead.
@@ -110,7 +110,7 @@ def releases(way: Waypoint) -> Iterator[Step]:
         lined_up = _lined_up(way, dim, rest)
         if lined_up != rest:
             swapped.append(way.swap({dim: (*way.placed[dim], *lined_up)}))
-        least = len(rest) - max(map(rest.index, leavers))  # without a leaver among them, nothing is won
+        least = len(rest) - max(map(rest.index, leavers))  # without a leaver among them, nothing is gained
         gathered += [way.all_gather(dim, n) for n in range(least, len(rest) + 1)]
     onward = []
     for step in (*homeless, *swapped, *gathered):
@@ -121,7 +121,7 @@ def releases(way: Waypoint) -> Iterator[Step]:
 
 
 def marks(way: Waypoint) -> Iterator[Step]:
-    """All axes that have yet to become partial, once they are free and nothing else has to be reduced."""
+    """Make axes partial that have to be, once all of them are free and nothing else has to be reduced."""
     if way.unmarked and not way.owed and way.free.issuperset(way.unmarked):
         yield way.mark_partial(way.unmarked)
 
@@ -148,8 +148,8 @@ def _last(way: Waypoint, concat: int, split: int) -> Axes:
     return axes[::-1] if split != concat else ()
 
 
-def _lined_up(way: Waypoint, dim: int, axes) -> Axes:
-    """Axes of a dimension's rest by when they leave it: those that can go to their places now, last."""
+def _lined_up(way: Waypoint, dim: int, axes: Sequence[int]) -> Axes:
+    """Axes of a dimension's rest in the order in which they stay: those that can move to their dimension now, last."""
 
     def turn(axis: int) -> tuple[int, int, int]:
         home = way.home.get(axis)
@@ -161,7 +161,7 @@ def _lined_up(way: Waypoint, dim: int, axes) -> Axes:
 
 
 def _goes_on(way: Waypoint) -> bool:
-    """Whether any axis can come to its dimension or its place."""
+    """Whether any axis can move to its dimension or its position."""
     return any(True for detector in _ONWARD for _ in detector(way))
 
 
@@ -171,8 +171,8 @@ def _goes_on(way: Waypoint) -> bool:
 def successors(layout: Layout, target: Layout) -> list[Step]:
     """The single steps from ``layout`` that make sense on the way to ``target``, each once, in a fixed order.
 
-    Plans only.  Not many more than the number of grid axes times that of tensor dimensions; no step takes away what is
-    in its place.  The last is the exchange that does everything, where there is one.  Empty where nothing has to be
+    Plans only.  Not many more than the number of grid axes times that of tensor dimensions; no step removes an axis
+    that is placed.  The last is the exchange that does everything, where there is one.  Empty where nothing has to be
     done.
 
     >>> from spmd_grid.grid.device_grid import Grid
@@ -203,7 +203,7 @@ def successors(layout: Layout, target: Layout) -> list[Step]:
 
 
 def _whole_swaps(way: Waypoint) -> Iterator[Step]:
-    """One swap, between dimensions too, after which lists begin as they have to, as far as they are long."""
+    """One swap, between dimensions too, after which every list begins with the axes that it has to begin with."""
     used = [axis for dim in way.dims for axis in way.rest[dim]]
     homeless = [axis for axis in used if way.is_homeless(axis)]
     lists: dict[int, list[int]] = {dim: [] for dim in way.dims}
@@ -215,7 +215,7 @@ def _whole_swaps(way: Waypoint) -> Iterator[Step]:
                 break
             used.remove(axis)
             lists[dim].append(axis)
-    for stays in (True, False):  # what is left stays where it is if it can
+    for stays in (True, False):  # the other axes stay where they are if they can
         for dim in way.dims:
             left = [axis for axis in used if axis in way.rest[dim] or not stays]
             for axis in left[: len(way.rest[dim]) - len(lists[dim])]:
@@ -227,11 +227,11 @@ def _whole_swaps(way: Waypoint) -> Iterator[Step]:
 
 
 def _single_moves(way: Waypoint) -> Iterator[Step]:
-    """Every axis that is not in its place, from where it is the last, to the end of any dimension."""
+    """Single steps: every free or owed axis, and the last axes of every dimension, to the end of any dimension."""
     for dim in way.dims:
         for axis in (*sorted(way.free), *way.owed):
             if not way.is_homeless(axis):
-                yield from way.bring(dim, (axis,))
+                yield from way.append(dim, (axis,))
         for n in range(1, len(way.rest[dim]) + 1):
             yield way.all_gather(dim, n)
             for split in way.dims:

@@ -1,7 +1,6 @@
 """The cheapest chain of named movements that a bounded search finds: shortest paths over shardings (Dijkstra, 1959).
 
-While it searches, a step is priced by the size of its blocks alone, as if all were as large as the first; what is found
-is priced anew by `cost`.
+During the search a step is priced by the size of its largest blocks alone; the chain found is priced again by `cost`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from spmd_grid.reshard.volume.totals import most_local
 
 __all__ = ["cheapest_chain"]
 
-# More layouts than this are not looked at; grids of few axes have fewer.
+# At most this many layouts are visited; grids of few axes have fewer.
 _MOST_LAYOUTS = 64
 
 
@@ -35,8 +34,9 @@ def cheapest_chain(source: Layout, target: Layout, itemsize: int, links: LinkMod
     all_to_all over [1], split 1, concat 0: [[0, 1]] on 4x8 -> [[0],[1]] on 4x8
     all_gather over [0], on 0: [[0],[1]] on 4x8 -> [[],[1]] on 4x8
     """
-    turn, done = count(), set()
-    queue: list = [(0.0, next(turn), source, ())]
+    turn = count()
+    done: set[Layout] = set()
+    queue: list[tuple[float, int, Layout, tuple[Step, ...]]] = [(0.0, next(turn), source, ())]
     while queue and len(done) < _MOST_LAYOUTS:
         seconds, _, layout, steps = heappop(queue)
         if layout == target and steps:
@@ -52,12 +52,12 @@ def cheapest_chain(source: Layout, target: Layout, itemsize: int, links: LinkMod
 
 
 def _keeps_axes(step: Step) -> bool:
-    """Whether an exchange only changes blocks or fills halos; one that does everything is no chain."""
+    """Whether an exchange only changes blocks or fills halos; one that does everything is not a chain."""
     return step.source.sharding.split_axes == step.target.sharding.split_axes
 
 
 def _price(step: Step, itemsize: int, links: LinkModel) -> float:
-    """About how many seconds a step takes."""
+    """The approximate seconds that a step takes."""
     before, after = (most_local(layout) * itemsize for layout in (step.source, step.target))
     if step.kind in (SLICE, MARK_PARTIAL):
         return after / links.memory_bandwidth

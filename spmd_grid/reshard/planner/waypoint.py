@@ -1,8 +1,8 @@
-"""A layout on its way to another: which axes are where, and the named steps that lead on from there.
+"""A layout on its way to another: the dimensions that axes split and have to split, and the named steps from there.
 
-Axes come and go at the *end* of a dimension's list.  Blocks nest, so what lies below a common prefix is consecutive, on
-uneven extents too; an axis in front has to be swapped to the end first.  Each step leads to the layout that its name
-implies, whoever asks for it.
+Axes are appended and removed at the *end* of a dimension's list.  Blocks nest, so those below a common prefix are
+consecutive, on uneven extents too; an axis in front has to be swapped to the end first.  Each step leads to the layout
+that its name implies.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Waypoint:
     layout: Layout
     target: Layout
 
-    # -- what is where -------------------------------------------------------------------------------------------
+    # -- axes and dimensions -------------------------------------------------------------------------------------------
 
     @property
     def dims(self) -> range:
@@ -74,21 +74,21 @@ class Waypoint:
 
     @cached_property
     def placed(self) -> tuple[Axes, ...]:
-        """By dimension, the axes that are where they have to be."""
+        """By dimension, the leading axes that are already right."""
         return tuple([_common_prefix(*lists) for lists in zip(self.have, self.want)])
 
     @cached_property
     def rest(self) -> tuple[Axes, ...]:
-        """By dimension, the axes behind these: they have to go, or stand in the wrong order."""
+        """By dimension, the axes behind these: they have to leave, or are in the wrong order."""
         return tuple([have[len(placed) :] for have, placed in zip(self.have, self.placed)])
 
     @cached_property
     def missing(self) -> tuple[Axes, ...]:
-        """By dimension, the axes that have to stand behind those that are placed, in order."""
+        """By dimension, the axes that have to follow those that are placed, in order."""
         return tuple([want[len(placed) :] for want, placed in zip(self.want, self.placed)])
 
     def next(self, dim: int) -> Axes:
-        """The axes that a dimension's list has to go on with; none where others are in the way.  Local."""
+        """The axes that have to be appended to a dimension's list next; none while others are in the way.  Local."""
         return () if self.rest[dim] else self.missing[dim]
 
     def is_homeless(self, axis: int) -> bool:
@@ -126,20 +126,20 @@ class Waypoint:
 
     @property
     def has_arrived(self) -> bool:
-        """Whether all axes are where they have to be; blocks and halos may still differ."""
+        """Whether all axes split the right dimensions; blocks and halos may still differ."""
         return self.is_on_one_grid and self.have == self.want and not self.owed and not self.unmarked
 
     @property
     def has_nothing_to_do(self) -> bool:
-        """Whether every process has exactly what it is to have."""
+        """Whether every process already has its local array of the target."""
         halos = self.layout.sharding.halo_sizes or self.target.sharding.halo_sizes
         return self.has_arrived and not halos and _same_blocks(self.layout, self.target)
 
     @cached_property
     def blocks(self) -> str | None:
-        """The policy of the layouts that follow: one that cuts this layout's blocks, if it can the target's too.
+        """The policy of the layouts that follow: one that cuts this layout's blocks, and if possible the target's too.
 
-        None where explicit offsets cut them as no policy does.
+        None where explicit offsets cut blocks that no policy makes.
         """
         here = [blocks for blocks in POLICIES if is_cut_by(self.layout, blocks)]
         return next((blocks for blocks in here if is_cut_by(self.target, blocks)), here[0] if here else None)
@@ -147,15 +147,15 @@ class Waypoint:
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def slice(self, dim: int, axes: Axes) -> Step:
-        """Free ``axes`` cut a dimension's blocks; local."""
+        """Cut a dimension's blocks by free ``axes``; nothing is sent."""
         return self._step(SLICE, axes, (dim,), {dim: (*self.have[dim], *axes)})
 
     def reduce_scatter(self, dim: int, axes: Axes) -> Step:
-        """A value partial along ``axes`` is combined, and the axes cut a dimension's blocks."""
+        """Combine a value partial along ``axes``, which then cut a dimension's blocks."""
         return self._step(REDUCE_SCATTER, axes, (dim,), {dim: (*self.have[dim], *axes)}, reduced=axes)
 
-    def bring(self, dim: int, axes: Sequence[int]) -> Iterator[Step]:
-        """A step by which the first of ``axes`` cut a dimension: as many as are free, else as many as are owed."""
+    def append(self, dim: int, axes: Sequence[int]) -> Iterator[Step]:
+        """A step by which the first of ``axes`` cut a dimension: the leading free ones, else the leading owed ones."""
         for ready, step in ((self.free, self.slice), (self.owed, self.reduce_scatter)):
             found = tuple(takewhile(ready.__contains__, axes))
             if found:
@@ -163,51 +163,67 @@ class Waypoint:
                 return
 
     def all_to_all(self, split: int, concat: int, n: int) -> Step:
-        """The last ``n`` axes of dimension ``concat`` cut the blocks of dimension ``split`` instead."""
+        """Let the last ``n`` axes of dimension ``concat`` cut the blocks of dimension ``split`` instead."""
         stay, axes = self.have[concat][:-n], self.have[concat][-n:]
         return self._step(ALL_TO_ALL, axes, (split, concat), {concat: stay, split: (*self.have[split], *axes)})
 
     def all_gather(self, dim: int, n: int) -> Step:
-        """The last ``n`` axes of a dimension cut it no longer."""
+        """Gather a dimension's blocks along the last ``n`` of its axes."""
         return self._step(ALL_GATHER, self.have[dim][-n:], (dim,), {dim: self.have[dim][:-n]})
 
     def swap(self, lists: Mapping[int, Axes]) -> Step:
-        """Dimensions get lists of the same lengths, of axes that swap places or are free.
+        """Replace the lists of dimensions by others of the same lengths, of axes that change places or are free.
 
         Boxes within the groups of all axes behind a common prefix: on uneven extents, all of these take part.
         """
         dims = tuple([dim for dim in sorted(lists) if lists[dim] != self.have[dim]])
-        axes = set()
+        axes: set[int] = set()
         for dim in dims:
             same = len(_common_prefix(self.have[dim], lists[dim]))
             axes.update(self.have[dim][same:], lists[dim][same:])
         return self._step(SWAP, tuple(sorted(axes)), dims, lists)
 
     def all_reduce(self, axes: Axes) -> Step:
-        """A value partial along ``axes`` is combined, everywhere."""
+        """Combine a value partial along ``axes``, on all devices."""
         return self._step(ALL_REDUCE, axes, (), {}, reduced=axes)
 
     def mark_partial(self, axes: Axes) -> Step:
-        """The value becomes one contribution of those along free ``axes``, others being the identity; local."""
+        """Make the value one contribution of those along free ``axes``, the others the identity; nothing is sent."""
         return self._step(MARK_PARTIAL, axes, (), {}, marked=axes)
 
     def exchange(self) -> Step:
-        """Boxes, from any process to any other, straight to the target."""
+        """Exchange boxes, from any process to any other, straight to the target."""
         return Step(EXCHANGE, self.layout, self.target)
 
     def exchange_for_policy(self) -> Step:
-        """Boxes, to blocks of a policy on the same axes: the target's, where it has one."""
+        """Exchange boxes, to blocks of a policy on the same axes: the target's, if it has one."""
         blocks = next((blocks for blocks in POLICIES if is_cut_by(self.target, blocks)), POLICIES[0])
         old = self.layout.sharding
-        partial = {"partial_axes": old.partial_axes, "partial_kind": old.partial_kind}
-        return Step(EXCHANGE, self.layout, self._reach(Sharding(self.target.grid, self.have, blocks=blocks, **partial)))
+        reached = Sharding(
+            self.target.grid,
+            self.have,
+            blocks=blocks,
+            partial_axes=old.partial_axes,
+            partial_kind=old.partial_kind,
+        )
+        return Step(EXCHANGE, self.layout, self._reach(reached))
 
-    def _step(self, kind: str, axes: Axes, dims: Axes, lists: Mapping, reduced: Axes = (), marked: Axes = ()) -> Step:
+    def _step(
+        self,
+        kind: str,
+        axes: Axes,
+        dims: Axes,
+        lists: Mapping[int, Axes],
+        reduced: Axes = (),
+        marked: Axes = (),
+    ) -> Step:
+        """A step to the sharding with the ``lists`` changed, and axes no longer partial or newly so."""
         old, end = self.layout.sharding, self.target.sharding
-        split = [lists.get(dim, axes_of) for dim, axes_of in enumerate(self.have)]
+        split = tuple([lists.get(dim, axes_of) for dim, axes_of in enumerate(self.have)])
         offsets = None
         if self.blocks is None:  # whole lists have been removed, or none
-            offsets = [old.offsets_of(dim) for dim in self.dims if split[dim]]
+            every = [old.offsets_of(dim) for dim in self.dims if split[dim]]
+            offsets = tuple([each for each in every if each is not None])
         sharding = Sharding(
             end.grid if self.is_on_one_grid else old.grid,
             split,
@@ -219,13 +235,13 @@ class Waypoint:
         return Step(kind, self.layout, self._reach(sharding), axes, dims)
 
     def _reach(self, sharding: Sharding) -> Layout:
-        """The layout of a sharding: the target itself, where nothing is left to do then."""
+        """The layout of a sharding; the target itself if nothing is left to do."""
         after = Waypoint(Layout(sharding, self.layout.global_shape), self.target)
         return self.target if after.has_nothing_to_do else after.layout
 
 
 def is_cut_by(layout: Layout, blocks: str) -> bool:
-    """Whether a layout's blocks are those of a policy: by its name, or as it comes to the same.  Local.
+    """Whether a layout's blocks are those of a policy: by its name, or because they are equal.  Local.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> sharding = Sharding(Grid((2, 2)), [[0, 1]])

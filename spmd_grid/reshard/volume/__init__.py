@@ -1,1 +1,1 @@
-"""Volume of reshardings: bytes and messages over all devices, without a look at each device."""
+"""Volume of reshardings: bytes and messages over all devices, computed without visiting each device."""

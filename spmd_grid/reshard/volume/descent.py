@@ -1,8 +1,8 @@
-"""All parts of a cut at once: a walk down its digits that takes those together below which everything is alike.
+"""All parts of a cut at once: a walk down its digits that groups the choices below which everything is alike.
 
 Axes that cut a dimension leave few different extents: 65,543 cells over 1024 x 1024 devices are 1008 times 65 cells,
-once 23, and 15 times none, each again cut into a few kinds.  What is summed or maximised over all parts therefore takes
-one step per kind, not one per part.  Parts differ further where their halos stick out of the domain.
+once 23, and 15 times none, each again cut into a few kinds.  A sum or a maximum over all parts therefore takes one step
+per kind, not one per part.  Parts also differ where their halos stick out of the domain.
 
 The digits of a cut need not be the coordinates on its axes: an axis of 6 may be walked as 2 x 3, the first digit
 choosing three consecutive parts.
@@ -11,7 +11,7 @@ choosing three consecutive parts.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import NamedTuple
@@ -23,7 +23,7 @@ __all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule"]
 
 
 class Digit(NamedTuple):
-    """One of ``size`` choices, which is called ``name``; each has ``width`` parts of the cut's level ``level``."""
+    """The digit ``name``, one of ``size`` choices; each choice has ``width`` parts of level ``level`` of the cut."""
 
     name: int
     size: int
@@ -32,7 +32,7 @@ class Digit(NamedTuple):
 
 
 class Prefix(NamedTuple):
-    """Parts below the first ``depth`` digits: their cells ``[start, stop)``, and where they are in the cut's level.
+    """The parts below the first ``depth`` digits: their cells ``[start, stop)``, and their place in the cut's level.
 
     The level cuts ``[low, high)``; its first part has position ``first``; ``part`` is the first one of this prefix.
     """
@@ -52,7 +52,7 @@ class Descent:
     __slots__ = ("core", "cut", "digits", "root")
 
     def __init__(self, cut: Cut, digits_of_axis: Mapping[int, Sequence[tuple[int, int]]] | None = None):
-        """``digits_of_axis``: (name, size) of the digits of each axis, major to minor; None where each is its own."""
+        """``digits_of_axis``: (name, size) of the digits of each axis, major to minor; None where each axis is one."""
         self.cut = cut
         self.core = Cut(cut.extent, cut.axes, cut.sizes, cut.blocks, cut.offsets)
         digits = []
@@ -69,11 +69,11 @@ class Descent:
         return prefix.depth == len(self.digits)
 
     def window(self, prefix: Prefix) -> tuple[int, int]:
-        """The cells of a prefix with the halos in the domain.  Local."""
+        """The cells of a prefix and its halos, as far as in the domain.  Local."""
         return max(prefix.start - self.cut.low, 0), min(prefix.stop + self.cut.high, self.cut.extent)
 
     def step(self, prefix: Prefix, choice: int) -> Prefix:
-        """The prefix with one more digit.  Local."""
+        """The prefix that ``choice`` for the next digit leads to.  Local."""
         depth, first, low, high, part, _, _ = prefix
         _, _, level, width = self.digits[depth]
         part += choice * width
@@ -98,14 +98,14 @@ class Descent:
     def groups(self, prefix: Prefix) -> list[range]:
         """The choices of the next digit, in groups of consecutive ones below which everything is alike.  Local.
 
-        Alike: the same extents, windows included, at the same distances.  The cells of a group follow each other in
-        equal lengths.
+        Alike: the same extents, windows included, at the same distances.  The choices of a group have consecutive
+        cells, the same number each.
         """
         digit, cut = self.digits[prefix.depth], self.cut
         begin, width = prefix.part, digit.width
         end = begin + digit.size * width
         if cut.offsets is None:
-            marks = _changes(prefix.high - prefix.low, cut.sizes[digit.level], cut.blocks)
+            marks: Sequence[int] = _changes(prefix.high - prefix.low, cut.sizes[digit.level], cut.blocks)
         elif cut.rests[digit.level] == 1:
             at = cut.offsets[prefix.first + begin : prefix.first + end + 1]
             marks = [begin + i for i in range(1, end - begin) if at[i + 1] - at[i] != at[i] - at[i - 1]]
@@ -122,8 +122,8 @@ class Descent:
                     ends.update(range(clipped.start, clipped.stop + 1))
         return [range(a, b) for a, b in pairwise(sorted(ends))]
 
-    def kind(self, prefix: Prefix) -> tuple:
-        """Equal for prefixes of this cut that are alike.  Local."""
+    def kind(self, prefix: Prefix) -> Hashable:
+        """A key that is equal for prefixes of this cut below which everything is alike.  Local."""
         depth, first, low, high, part, start, stop = prefix
         where = None
         if self.cut.offsets is not None and depth < len(self.digits):
@@ -133,13 +133,13 @@ class Descent:
         return depth, high - low, part, where
 
     def below(self, prefix: Prefix, known: Mapping[int, int], depth: int | None = None) -> list[tuple[Prefix, int]]:
-        """One prefix of each kind below ``prefix``, and how many there are.  Local.
+        """One prefix of each kind below ``prefix``, and the number of that kind.  Local.
 
         ``known``: digits that are given, by name.  ``depth``: of the prefixes; None for parts.
         """
         found = [(prefix, 1)]
         for digit in self.digits[prefix.depth : depth]:
-            kinds: dict[tuple, tuple[Prefix, int]] = {}
+            kinds: dict[Hashable, tuple[Prefix, int]] = {}
             for above, count in found:
                 choice = known.get(digit.name)
                 for group in self.groups(above) if choice is None else (range(choice, choice + 1),):
@@ -151,7 +151,7 @@ class Descent:
         return found
 
     def extents(self, prefix: Prefix | None = None, known: Mapping[int, int] | None = None) -> list[tuple[int, int]]:
-        """(cells, how many parts have as many) for the parts below ``prefix``, halos in the domain counted in.  Local.
+        """(cells, number of parts with that many) of the parts below ``prefix``, halos in the domain included.  Local.
 
         All parts for None.  ``known`` as for `below`.  Extents may occur more than once.
         """
@@ -159,7 +159,7 @@ class Descent:
         return [(high - low, n) for part, n in found for low, high in [self.window(part)]]
 
     def count(self, low: int, high: int, prefix: Prefix | None = None) -> int:
-        """How many parts have a cell of their own, halos not counted, in ``[low, high)``.  Local."""
+        """The number of parts with a cell in ``[low, high)``, halos not counted.  Local."""
         prefix = self.root if prefix is None else prefix
         if max(prefix.start, low) >= min(prefix.stop, high):
             return 0
@@ -180,7 +180,7 @@ class Descent:
 
 
 def common_axes(source: Cut, target: Cut) -> int:
-    """How many of the leading axes cut both sides alike, so that parts which differ there do not meet.  Local.
+    """The number of leading axes that cut both sides alike, so that parts which differ there do not meet.  Local.
 
     For cuts on one grid.
     """
@@ -196,7 +196,7 @@ def same_rule(a: Cut, b: Cut) -> bool:
 
 @lru_cache(maxsize=4096)
 def _changes(extent: int, parts: int, blocks: str) -> tuple[int, ...]:
-    """Where the extents of the parts change when one axis cuts ``extent`` cells: no part is longer than the one before.
+    """The parts that are shorter than the one before when one axis cuts ``extent`` cells; none is longer.
 
     >>> _changes(7, 3, "ceil"), _changes(7, 3, "balanced"), _changes(4, 8, "ceil"), _changes(6, 3, "ceil")
     ((2,), (1,), (4,), ())
@@ -206,7 +206,8 @@ def _changes(extent: int, parts: int, blocks: str) -> tuple[int, ...]:
         start, stop = part_interval(extent, parts, part, blocks)
         return start - stop
 
-    changes, part = [], 0
+    changes: list[int] = []
+    part = 0
     while True:
         part = bisect_left(range(parts), less(part) + 1, part, key=less)
         if part == parts:

@@ -1,4 +1,4 @@
-"""Boxes that pass each other step by step: the sum of all overlaps, and the least, with no look at each step.
+"""Closed-form sum and minimum of the overlaps of two sliding boxes.
 
 In one dimension the overlap of two intervals rises from 0, stays, and falls back to 0 as one passes the other.
 """
@@ -9,23 +9,23 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-__all__ = ["Boxes", "meet", "passing"]
+__all__ = ["Boxes", "common_cells", "sliding_overlaps"]
 
 # The intervals of two boxes, by dimension.
 Boxes = tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
 
 
-def meet(ours: Sequence[tuple[int, int]], theirs: Sequence[tuple[int, int]]) -> int:
-    """The common cells of two boxes, given by their intervals.  Local."""
+def common_cells(ours: Sequence[tuple[int, int]], theirs: Sequence[tuple[int, int]]) -> int:
+    """The number of cells that two boxes share, given by their intervals.  Local."""
     return prod(max(min(b, d) - max(a, c), 0) for (a, b), (c, d) in zip(ours, theirs, strict=True))
 
 
-def passing(first: Boxes, second: Boxes, n: int) -> tuple[int, int]:
-    """(least, sum) of the overlaps of two boxes at ``n`` places: the ``first``, the ``second``, on by equal steps.
+def sliding_overlaps(first: Boxes, second: Boxes, n: int) -> tuple[int, int]:
+    """(minimum, sum) of the overlaps of two boxes in ``n`` positions.
 
-    Local.
+    Local.  ``first`` and ``second`` are the first two positions; from each to the next, both boxes shift equally.
 
-    >>> passing(([(0, 3)], [(2, 4)]), ([(1, 4)], [(2, 4)]), 4)  # 1, 2, 2, 1 cells
+    >>> sliding_overlaps(([(0, 3)], [(2, 4)]), ([(1, 4)], [(2, 4)]), 4)  # 1, 2, 2, 1 cells
     (1, 6)
     """
     least_by_end, constant, moving = [1, 1], 1, []
@@ -46,9 +46,9 @@ def passing(first: Boxes, second: Boxes, n: int) -> tuple[int, int]:
 
 
 class _Overlap(NamedTuple):
-    """Of [a, b) and [c, d), of which the first moves on by ``drift`` a step, as seen from the second.
+    """The overlap of [a, b) and [c, d), where the first shifts by ``drift`` a step relative to the second.
 
-    ``most``: the length of the shorter one; ``ahead``: b - c, at first; ``behind``: d - a.
+    ``most``: the length of the shorter one.  ``ahead``: b - c before the first step.  ``behind``: d - a then.
     """
 
     most: int
@@ -57,11 +57,15 @@ class _Overlap(NamedTuple):
     drift: int
 
     def after(self, steps: int) -> int:
+        """The overlap after ``steps``."""
         moved = steps * self.drift
         return max(0, min(self.most, self.ahead + moved, self.behind - moved))
 
     def sum(self, n: int) -> int:
-        """Over 0 to n - 1 steps: four ramps begin, where it rises, stays, falls, and ends; each is a series."""
+        """The sum of the overlaps after 0 to n - 1 steps.
+
+        It is a sum of four ramps, which begin where the overlap starts to rise, stays equal, falls, and ends.
+        """
         start, step = (self.ahead, self.drift) if self.drift > 0 else (self.behind, -self.drift)
         end = start - (self.ahead + self.behind)
         up, down = (start, end), (start - self.most, end + self.most)

@@ -1,16 +1,16 @@
-"""What an exchange moves over all devices, and the busiest of them, with no look at each device.
+"""Bytes that an exchange moves, over all devices and for the busiest one, without a look at each device.
 
-A device wants a box T and holds a box S; it receives |T| - |T n S|, which is a product over dimensions on either side.
+A device needs a box T and holds a box S; it receives |T| - |T n S|, which is a product over dimensions on either side.
 
     sum |T|        parts of a dimension come in a few extents: a product of short sums
     sum |T n S|    dimensions that share no digit are independent: a product of sums, one per *component*
-    the maximum    of a component matter only the pairs (|T|, |T n S|) that no other beats in both
+    the maximum    only those pairs (|T|, |T n S|) of a component matter that no other beats in both
 
-What a device sends is as easy while each cell has one holder: every cell goes to all that want it, but for the holder.
-Where sources are replicated, or targets have halos, an upper bound is told.
+What a device sends is as simple while each cell has one holder: every cell goes to all that need it, except the holder.
+Where sources are replicated, or targets have halos, the result is an upper bound.
 
 Two grids that number the same processes have common digits if one number can be written in both shapes at once: 6 and
-2 x 3, also 8 and 2 x 2, whose devices are those with a leading 0.  Otherwise devices are listed while they are few.
+2 x 3, also 8 and 2 x 2, whose devices are those with a leading 0.  Otherwise devices are listed if they are few.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from spmd_grid.reshard.geometry.cuts import Cut, cuts_of
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.volume.demand import demand_of, longest
 from spmd_grid.reshard.volume.descent import Descent
-from spmd_grid.reshard.volume.overlaps import SOURCE, TARGET, Found, common_digits, search
-from spmd_grid.reshard.volume.sliding_boxes import meet
+from spmd_grid.reshard.volume.digits import SOURCE, TARGET, common_digits
+from spmd_grid.reshard.volume.overlaps import Found, Points, search
+from spmd_grid.reshard.volume.sliding_boxes import common_cells
 
 __all__ = ["Totals", "exchange_totals", "most_local"]
 
-# Where grids have no common digits, the devices of a grid are listed if there are at most so many.
+# Where grids have no common digits, the devices of a grid of at most this size are listed.
 _MOST_LISTED = 4096
 
 
 class Totals(NamedTuple):
-    """Bytes from process to process: by all together, to and from the busiest one.
+    """Bytes from process to process: of all together, to the busiest one and from the busiest one.
 
-    ``exact`` unless one of the three is an upper bound.
+    ``exact``: whether none of the three is an upper bound.
     """
 
     received: int
@@ -64,7 +65,7 @@ def exchange_totals(r: Redistribution) -> Totals:
         found = held = _list(r, demand.weigh)
     else:
         found = held = search(r.source_cuts, r.target_cuts, digits, demand.weigh)
-        if r.sliced:
+        if r.replicas.share_axes:
             held = search(r.served_cuts, r.target_cuts, digits, demand.weigh)
     received = _total(r.target.grid, r.target_cuts) - found.overlap
     most_received = max(size - kept for size, kept in found.points[TARGET])
@@ -78,7 +79,7 @@ def exchange_totals(r: Redistribution) -> Totals:
 
 
 def most_local(layout: Layout) -> int:
-    """The cells of the largest local array, halos included.  Local.
+    """The number of cells of the largest local array, halos included.  Local.
 
     >>> from spmd_grid.grid.sharding import Sharding
     >>> most_local(Layout(Sharding(Grid((2, 3)), [[0, 1]], halo_sizes=[1, 1]), (7, 5)))
@@ -89,16 +90,17 @@ def most_local(layout: Layout) -> int:
 
 
 def _total(grid: Grid, cuts: Sequence[Cut]) -> int:
-    """The cells of all devices' boxes."""
+    """The number of cells of all devices' boxes together."""
     copies = grid.size // prod(prod(cut.sizes) for cut in cuts)
     return copies * prod(sum(cells * n for cells, n in Descent(cut).extents()) for cut in cuts)
 
 
 def _list(r: Redistribution, weigh: Sequence[Callable[[int], int]]) -> Found:
-    """As the search, by listing the processes of each grid that has not too many."""
+    """The result of the search, found by listing the processes of each grid that has few."""
     grids, cuts = (r.source.grid, r.target.grid), (r.served_cuts, r.target_cuts)
     few = [grid for grid in grids if grid.size <= _MOST_LISTED]
-    overlap, points = 0, ([], [])
+    overlap = 0
+    points: tuple[Points, Points] = [], []
     for process in sorted({grid.process(device) for grid in few for device in range(grid.size)}):
         devices = [grid.device_of_process(process) for grid in grids]
         here, there = (None if n is None else grid.multi_index(n) for grid, n in zip(grids, devices))
@@ -107,14 +109,14 @@ def _list(r: Redistribution, weigh: Sequence[Callable[[int], int]]) -> Found:
             held = [cut.interval([here[axis] for axis in cut.axes]) for cut in r.source_cuts]
             serves = [cut.interval([here[axis] for axis in cut.axes]) for cut in r.served_cuts]
         if there is not None:
-            wanted = [cut.window([there[axis] for axis in cut.axes]) for cut in r.target_cuts]
+            needed = [cut.window([there[axis] for axis in cut.axes]) for cut in r.target_cuts]
         if None not in devices:
-            kept, still = meet(held, wanted), meet(serves, wanted)
+            kept, still = common_cells(held, needed), common_cells(serves, needed)
             overlap += kept
         if here is not None:
             points[SOURCE].append((prod(f(high - low) for f, (low, high) in zip(weigh, serves)), still))
         if there is not None:
-            points[TARGET].append((prod(high - low for low, high in wanted), kept))
+            points[TARGET].append((prod(high - low for low, high in needed), kept))
     for side, grid in enumerate(grids):
         if grid not in few:
             largest = [longest(cut) for cut in cuts[side]]

@@ -37,6 +37,7 @@ class World:
     """
 
     pending: list[StartedOperation] = []
+    dropped: list[StartedOperation] = []  # those of freed worlds: MPI may still write to their buffers
     tokens = [True]
     cut_off: list[World] = []  # freed by the user after an operation was cut off: MPI may still write to their memory
     is_traced = False  # whether the first world of this process is traced: others are not
@@ -160,6 +161,7 @@ class World:
         context.
         """
         self._leave()
+        self._drop_started()
         if self.process.gate.text != _CLOSED:
             self.cut_off.append(self)
             return
@@ -171,6 +173,13 @@ class World:
         for comm in made + own:
             comm.Free()
         self.groups = {}
+
+    def _drop_started(self) -> None:
+        """Takes this world's started operations, which can no longer end, from those that waits advance.  Local."""
+        own = [started for started in self.pending if started.process is self.process]
+        self.dropped.extend(own)
+        for started in own:
+            self.pending.remove(started)
 
 
 class _Control:

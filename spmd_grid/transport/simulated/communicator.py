@@ -230,7 +230,7 @@ class ThreadCommunicator:
             self._wait(requests)
 
     def test_all(self, requests: Sequence[Meeting | Request]) -> bool:
-        return all(map(_is_done, requests))
+        return all([request.done for request in requests])
 
     def give_way(self) -> None:
         self._scheduler.look(self.process.rank)
@@ -264,7 +264,7 @@ class ThreadCommunicator:
         return self._scheduler.wait(
             me,
             Wait(
-                ready=lambda: any(all(map(_is_done, group)) for group in groups),
+                ready=lambda: any(map(self.test_all, groups)),
                 describe=lambda: self._describe(site),
                 awaited=lambda: self._awaited(groups[0]),
                 needs_all=not any(isinstance(r, Receive) and r.source is None for r in groups[0]),
@@ -280,7 +280,7 @@ class ThreadCommunicator:
         """The processes that could complete ``requests``, which may be of several groups."""
         awaited: dict[int, None] = {}
         for request in requests:
-            if _is_done(request):
+            if request.done:
                 continue
             if isinstance(request, Meeting):
                 members = sorted(request.missing)
@@ -337,12 +337,8 @@ class ThreadCommunicator:
 def communicator_of_all(world: ThreadWorld, rank: int) -> ThreadCommunicator:
     """The communicator of all ranks, for the calling thread, which is ``rank``."""
     process = world.processes[rank]
-    process.gate.belong_here()
+    process.gate.belong_to_this_thread()
     return ThreadCommunicator(world, world.group(tuple(range(world.size))), rank, process, {})
-
-
-def _is_done(request: Meeting | Request) -> bool:
-    return not request.missing if isinstance(request, Meeting) else request.done
 
 
 def _join_frames(values: list[tuple[bytes, Any]]) -> Frames:

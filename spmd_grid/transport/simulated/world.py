@@ -32,6 +32,10 @@ class Meeting:
         self.waiting: list[int] = []  # the ranks to wake at the end
         self.result: Any = None  # made of all values by the last member
 
+    @property
+    def done(self) -> bool:
+        return not self.missing
+
 
 class Group:
     """The state that the members of one ordered group share."""

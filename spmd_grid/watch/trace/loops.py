@@ -1,25 +1,25 @@
-"""What compiled loops write into a trace: they do not pass the interpreter, so they write their lines by themselves.
+"""Lines of a trace that compiled loops write themselves, since they do not pass the interpreter.
 
 A plan that loops may use gets a *form*: the line of one of its updates, with blanks for the numbers.  After each update
-the compiled code fills them in and writes the line by the descriptor of the trace's own file, between the lines that
-Python writes there.  Where that fails (a full disk), nothing more of loops is written, but counted.
+the compiled code fills in the blanks and writes the line to the descriptor of the trace's own file, between the lines
+that Python writes there.  If that fails (a full disk), later lines are counted, not written.
 """
 
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 __all__ = ["Form", "LoopLines"]
 
-_WIDTH = 20  # of a blank: an int64 has 19 digits
-_DESCRIPTOR, _LOST, _BUSY = range(3)  # words that compiled code knows, too: FILE_... in kernels/protocol/slots.py
+_WIDTH = 20  # bytes of a blank: an int64 has 19 digits
+_DESCRIPTOR, _LOST, _BUSY = range(3)  # indices; as FILE_... in kernels/protocol/slots.py
 
 
 class Form(NamedTuple):
-    """A line with ``blanks`` of ``width`` bytes, by where they begin: began, took (in nanoseconds), and the turn.
+    """A line with ``blanks`` of ``width`` bytes, given by their first byte: began, took (in nanoseconds), and the turn.
 
     ``file``: three words that all forms of a process share.
     """
@@ -38,21 +38,21 @@ class LoopLines:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a compiled loop is in an update: what else is done meanwhile is a part of it."""
+        """Whether a compiled loop is in an update: other operations of that time are parts of it."""
         return bool(self._file[_BUSY])
 
     @property
     def lost(self) -> int:
-        """How many lines could not be written."""
+        """Number of lines that could not be written."""
         return int(self._file[_LOST])
 
-    def form(self, event: dict, args: dict) -> Form:
-        """The form of an event with ``args``, that lacks its times, and among the ``args`` the turn.  Local."""
+    def form(self, event: dict[str, Any], args: dict[str, Any]) -> Form:
+        """Make the form of an event with ``args``, with blanks for its times and its turn.  Local."""
         rest = ",".join(json.dumps(part, separators=(",", ":"))[1:] for part in (args, event))
         pieces = ['{"ts":', 'e-3,"dur":', 'e-3,"args":{"turn":', f",{rest},\n"]
         blanks = [sum(map(len, pieces[:i])) + (i - 1) * _WIDTH for i in range(1, len(pieces))]
         return Form((" " * _WIDTH).join(pieces).encode(), _WIDTH, tuple(blanks), self._file)
 
     def stop(self) -> None:
-        """From now on nothing is written.  Local."""
+        """Write nothing from now on.  Local."""
         self._file[_DESCRIPTOR] = -1

@@ -1,4 +1,4 @@
-"""Which processes of a run are traced, and where to."""
+"""Traces of the processes of a run, and the folder that they are written to."""
 
 from __future__ import annotations
 
@@ -6,38 +6,60 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from spmd_grid.errors import OutputError
+from spmd_grid.watch.recorder import Recorder
 from spmd_grid.watch.trace.reading import read_trace
 from spmd_grid.watch.trace.writer import Tracer
 
 __all__ = ["RunTrace", "trace_process"]
 
-# How many runs of this process have been traced into a folder.
+# Number of runs of this process that have been traced into a folder.
 _runs: Counter[str] = Counter()
+
+
+class TracedProcess(Protocol):
+    """The part of a process that traces use."""
+
+    @property
+    def rank(self) -> int:
+        """Its number."""
+
+    @property
+    def size(self) -> int:
+        """Number of processes of the program."""
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """The recorder of its operations."""
+
+    def label(self) -> str:
+        """Its name in reports."""
 
 
 class RunTrace:
     """The traces of ``processes``, which are simulated ranks with recorders, and the file that joins them.
 
-    In ``folder``, or in its folder ``run-n`` where the process has run simulated ranks before.  Local.
+    They are in ``folder``, or in its folder ``run-n`` if the process has run simulated ranks before.  Local.
     """
 
-    def __init__(self, folder: str, processes: Sequence):
+    def __init__(self, folder: str, processes: Sequence[TracedProcess]):
         self._folder = _folder_of_run(folder)
         self._tracers = [trace_process(self._folder, process) for process in processes]
 
     def close(self) -> None:
-        """Ends the files and joins them.  Local; may be called again."""
+        """Close the files and join them.  Local; may be called again."""
         for tracer in self._tracers:
             tracer.close()
         with suppress(OutputError):  # the program is over, and its own result counts
             read_trace(self._folder).write_joined()
 
 
-def trace_process(folder: str, process) -> Tracer:
-    """Makes the recorder of ``process`` (which has a rank, a size and a label) write a trace.  Local."""
+def trace_process(folder: str, process: TracedProcess) -> Tracer:
+    """Make the recorder of ``process`` write a trace.  Local."""
     tracer = Tracer(folder, process.rank, process.size, process.label)
+    assert process.recorder is not None
     process.recorder.on_end, process.recorder.form_of = tracer.note, tracer.form
     return tracer
 

@@ -1,4 +1,4 @@
-"""A trace in words: who was at work and who waited, what took long, and what moved where."""
+"""Summary of a trace as text: time at work and waiting, the longest operations, and the heaviest traffic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from spmd_grid.formatting import aligned, bytes_text, seconds_text
-from spmd_grid.watch.trace.reading import Step, Trace
+from spmd_grid.watch.trace.reading import Trace, TracedOperation
 
 __all__ = ["trace_summary"]
 
@@ -16,7 +16,7 @@ _MOST_RANKS, _MOST_ROWS = 64, 12
 def trace_summary(trace: Trace) -> str:
     """The summary of a trace, in several tables.  Local."""
     ranks = f"{trace.size} rank{'s' * (trace.size != 1)}"
-    count = sum(map(len, trace.steps.values()))
+    count = sum(map(len, trace.operations.values()))
     lines = [f"{count} operations of {ranks} in {_time(trace.span)}"]
     if trace.missing:
         lines += [
@@ -32,10 +32,13 @@ def trace_summary(trace: Trace) -> str:
 
 
 def _ranks(trace: Trace) -> list[str]:
-    """Time in operations, of which waiting, and between operations; and how unequal that is."""
-    inside = {rank: sum(step.took for step in steps) for rank, steps in trace.steps.items()}
-    waited = {rank: sum(step.waited for step in steps) for rank, steps in trace.steps.items()}
-    totals = {rank: steps[-1].ended - steps[0].began if steps else 0.0 for rank, steps in trace.steps.items()}
+    """Time of each rank in operations, waiting and between operations, and the imbalance of these."""
+    inside = {rank: sum(operation.took for operation in operations) for rank, operations in trace.operations.items()}
+    waited = {rank: sum(operation.waited for operation in operations) for rank, operations in trace.operations.items()}
+    totals = {
+        rank: operations[-1].ended - operations[0].began if operations else 0.0
+        for rank, operations in trace.operations.items()
+    }
     between = {rank: totals[rank] - inside[rank] for rank in totals}
     rows = [
         (
@@ -58,24 +61,26 @@ def _ranks(trace: Trace) -> list[str]:
 
 
 def _imbalance(times: dict[int, float], what: str, trace: Trace) -> str:
+    """The rank with the longest time, in comparison with the mean."""
     mean = sum(times.values()) / len(times)
-    slowest = max(times, key=times.get)
+    slowest = max(times, key=lambda rank: times[rank])
     more = f"{times[slowest] / mean:.2f} x the mean" if mean > 0 else "as all"
     return f"{trace.labels[slowest]} is longest {what}, {more} of {_time(mean)}"
 
 
 def _operations(trace: Trace) -> list[str]:
-    """What operations took, over all ranks, those that took most first."""
-    groups: dict[str, list[Step]] = defaultdict(list)
-    for step in trace.all_steps():
-        groups[step.name].append(step)
-    ordered = sorted(groups.items(), key=lambda item: -sum(step.took for step in item[1]))
+    """Time of operations over all ranks, the longest first."""
+    groups: dict[str, list[TracedOperation]] = defaultdict(list)
+    for operation in trace.all_operations():
+        groups[operation.name].append(operation)
+    ordered = sorted(groups.items(), key=lambda item: -sum(operation.took for operation in item[1]))
     rows = []
-    for name, steps in ordered[:_MOST_ROWS]:
-        longest, total = max(steps, key=lambda step: step.took), sum(step.took for step in steps)
-        waited = sum(step.waited for step in steps)
+    for name, operations in ordered[:_MOST_ROWS]:
+        longest = max(operations, key=lambda operation: operation.took)
+        total = sum(operation.took for operation in operations)
+        waited = sum(operation.waited for operation in operations)
         where = f"{longest.where}, rank {longest.rank}"
-        rows.append((name, str(len(steps)), _time(total), _part(waited, total), _time(longest.took), where))
+        rows.append((name, str(len(operations)), _time(total), _part(waited, total), _time(longest.took), where))
     heads = ("operation", "count", "total", "waiting", "longest", "where")
     return aligned([heads, *rows], left=(0, 5)) + _more(ordered, "operations")
 

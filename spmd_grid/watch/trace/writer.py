@@ -1,8 +1,8 @@
 """The trace that a process writes while it runs: a line per finished operation, in a file of its own.
 
-Lines are written at once, so whatever ends a program leaves all but the operation under way.  A file is in the Trace
-Event Format that Chrome and Perfetto read (its array form, in which the closing bracket may be missing); times are
-microseconds of ``time.monotonic()``, which all processes of a machine share.  `trace_reading` joins the files.
+Lines are written at once, so that only the operation under way is missing when a program ends in any way.  A file is in
+the Trace Event Format that Chrome and Perfetto read (its array form, in which the closing bracket may be missing);
+times are microseconds of ``time.monotonic()``, which all processes of a machine share.  `reading` joins the files.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from spmd_grid.errors import OutputError
-from spmd_grid.watch.recorder import FAILED, Record
+from spmd_grid.watch.recorder import FAILED, OperationRecord
 from spmd_grid.watch.trace.loops import Form, LoopLines
-from spmd_grid.watch.traffic import Traffic
+from spmd_grid.watch.traffic import Movement, Traffic
 
 __all__ = ["Tracer", "file_of"]
 
@@ -26,17 +27,17 @@ _NAME = re.compile(r"[\w.]+")
 
 
 def file_of(folder: Path, rank: int) -> Path:
-    """Where a process writes its trace.  Local."""
+    """The file to which a process writes its trace.  Local."""
     return folder / f"rank-{rank}.json"
 
 
 class Tracer:
     """Writes the trace of one process of ``size``; ``label()`` names the process.
 
-    Its ``note`` is what a recorder calls when an operation has ended, its ``form`` makes compiled loops write theirs.
+    A recorder calls ``note`` when an operation has ended, and ``form`` for the updates of compiled loops.
 
-    Local.  Raises OutputError where the folder cannot be written.  A program that cannot write on (a full disk) goes
-    on without a trace.
+    Local.  Raises OutputError if the folder cannot be written.  If a later line cannot be written (a full disk), the
+    program continues without a trace.
     """
 
     def __init__(self, folder: str, rank: int, size: int, label: Callable[[], str]):
@@ -50,16 +51,16 @@ class Tracer:
             self._file = open(path, "w", encoding="utf-8", buffering=1)  # by lines
         except OSError as error:
             raise OutputError(f"the trace cannot be written to {str(path)!r}: {error.strerror}") from None
-        self._loops, self._told = LoopLines(self._file.fileno()), 0
-        atexit.register(self._tell_lost)
+        self._loops, self._lost = LoopLines(self._file.fileno()), 0
+        atexit.register(self._write_lost)
         self._file.write("[\n")
         self._name_process()
 
-    def note(self, record: Record, moved: list) -> None:
-        """Writes an operation that has ended, and what it moved.  Local."""
-        if self._loops.is_busy:  # a wait of an update, which is told as a whole
+    def note(self, record: OperationRecord, moved: list[object]) -> None:
+        """Write an operation that has ended, and what it moved.  Local."""
+        if self._loops.is_busy:  # a wait within an update, which is written as a whole
             return
-        args = {"call": record.what, "number": record.number, "where": record.where}
+        args: dict[str, Any] = {"call": record.what, "number": record.number, "where": record.where}
         if record.state == FAILED:
             args["failed"] = True
         traffics = [movement.traffic() for movement in moved if hasattr(movement, "traffic")]
@@ -68,65 +69,65 @@ class Tracer:
         times = {"ts": round(record.began * 1e6, 3), "dur": round((record.ended - record.began) * 1e6, 3)}
         self._write(self._event(record.what) | times | {"args": args})
 
-    def form(self, what: str, where: str, movement) -> Form:
-        """The form of the updates that compiled loops make by a plan, made at the line ``where``.  Local."""
+    def form(self, what: str, where: str, movement: Movement) -> Form:
+        """Make the form of the updates that compiled loops make by a plan; ``where``: call site of the plan.  Local."""
         args = {"call": what, "where": f"made at {where}, in a compiled loop"} | _combined([movement.traffic()])
         del args["turn"]
         return self._loops.form(self._event(what), args)
 
     def close(self) -> None:
-        """Ends the file.  Local; may be called again."""
-        self._tell_lost()
+        """Close the file.  Local; may be called again."""
+        self._write_lost()
         self._loops.stop()
-        atexit.unregister(self._tell_lost)
+        atexit.unregister(self._write_lost)
         with suppress(OSError, ValueError):
             self._file.close()
 
-    def _event(self, what: str) -> dict:
-        """What an operation's event has beside times and arguments; what there is to tell before is told."""
-        self._tell_lost()
+    def _event(self, what: str) -> dict[str, Any]:
+        """Make an operation's event, without times and arguments; write pending lines about the process first."""
+        self._write_lost()
         if self._label() != self._named:
             self._name_process()
-        name = _NAME.match(what)[0] if _NAME.match(what) else what
-        return {"name": name, "cat": "operation", "ph": "X", "pid": 0, "tid": self._rank}
+        match = _NAME.match(what)
+        return {"name": match[0] if match else what, "cat": "operation", "ph": "X", "pid": 0, "tid": self._rank}
 
-    def _tell_lost(self) -> None:
-        """A line that says how many lines of compiled loops could not be written; perhaps half of one has been."""
+    def _write_lost(self) -> None:
+        """Write the number of lines of compiled loops that could not be written; one may be incomplete."""
         lost = self._loops.lost
-        if lost != self._told:
-            self._told = lost
+        if lost != self._lost:
+            self._lost = lost
             self._write({"name": "lost", "ph": "M", "pid": 0, "tid": self._rank, "args": {"count": lost}}, "\n")
 
     def _name_process(self) -> None:
-        """A line that names the process: again when it has got coordinates."""
+        """Write a line that names the process: again once it has coordinates."""
         self._named = self._label()
         clock = time.time() - time.monotonic()
         args = {"name": self._named, "size": self._size, "machine": _machine(), "clock": round(clock, 6)}
         self._write({"name": "thread_name", "ph": "M", "pid": 0, "tid": self._rank, "args": args})
 
-    def _write(self, event: dict, before: str = "") -> None:
+    def _write(self, event: dict[str, Any], before: str = "") -> None:
         try:
             self._file.write(f"{before}{json.dumps(event, separators=(',', ':'))},\n")
         except (OSError, ValueError):
-            self._loops.stop()  # a part of the line may be written, and the rest may yet be
+            self._loops.stop()  # a part of the line may have been written, and the rest may follow
 
 
-def _combined(traffics: list[Traffic]) -> dict:
-    """Of all that an operation moved; who it met first is who it waited for."""
+def _combined(traffics: list[Traffic]) -> dict[str, Any]:
+    """The arguments for all movements of an operation; it waited for the processes of the first."""
     sent: dict[int, int] = {}
     for traffic in traffics:
         for process, n_bytes in traffic.sent.items():
             sent[process] = sent.get(process, 0) + n_bytes
     ways = ", ".join(dict.fromkeys(traffic.way for traffic in traffics if traffic.way))
     first = traffics[0]
-    more = {} if first.awaits is None else {"awaits": list(first.awaits)}
+    more: dict[str, Any] = {} if first.awaits is None else {"awaits": list(first.awaits)}
     if first.turn is not None:
         more["turn"] = first.turn
-    return {"path": ways, "bytes": sum(sent.values()), "sent": sent, "meets": first.meets, **more}
+    return {"path": ways, "bytes": sum(sent.values()), "sent": sent, "series": first.series, **more}
 
 
 def _remove_others(folder: Path, size: int) -> None:
-    """Removes what an earlier run with more processes has left; nobody writes there now."""
+    """Remove the files of an earlier run with more processes, to which no process writes now."""
     for path in folder.glob("rank-*.json"):
         number = path.stem.removeprefix("rank-")
         if number.isdecimal() and int(number) >= size:
@@ -134,7 +135,7 @@ def _remove_others(folder: Path, size: int) -> None:
 
 
 def _machine() -> str:
-    """What all processes share that share a clock."""
+    """A text that is equal on all processes that share a clock."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.halo.agreement import Specification
-from spmd_grid.halo.plan import HaloPlan, PlanActivity
+from spmd_grid.halo.plan.agreement import Specification
+from spmd_grid.halo.plan.halo_plan import HaloPlan, PlanActivity
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.watch.recorder import Recorder
 
 __all__ = ["make_plan"]
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -34,9 +33,7 @@ class _MethodCall(PlanActivity):
     compare: Callable[[], object] | None = None
 
 
-def _recorded(
-    method: Callable[Concatenate[HaloPlan, P], R], together: bool = True
-) -> Callable[Concatenate[_WatchedPlan, P], R]:
+def _recorded(method: Callable[..., R], together: bool = True) -> Callable[..., R]:
     """``method``, recorded; ``together``: the whole group calls it at once, which checking mode verifies."""
     name = method.__name__
     agreement = AgreePlan(f"HaloExchange.{name}")

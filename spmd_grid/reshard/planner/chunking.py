@@ -1,11 +1,11 @@
-"""How boxes are cut into slabs, and what a process holds of them at a time: geometry, of which both ends think alike.
+"""Cut boxes into chunks, to be sent one after another where memory is short; and bound what a process holds of them.
 
-A slab is the same share of every box, so every process holds the same share of its messages at any time.  Both ends of
-a message cut the same box, so they agree on its slices without a word.
+A chunk is the same fraction of every box, so every process holds the same fraction of its messages at any time.  Both
+ends of a message cut the same box, so they agree on its pieces without a message.
 
-Contributions to a partial value differ in the hidden dimension alone: as dimensions are cut each for itself, the boxes
-that a device gets of one contribution are those that it gets of every other.  Slices leave the hidden dimension out.
-So a slab brings all contributions to its cells, and they can be folded while others are on their way.
+Contributions to a partial value differ in the hidden dimension alone: since each dimension is cut by itself, the boxes
+that a device gets of one contribution are those that it gets of every other.  Pieces leave the hidden dimension out.
+So a chunk has all contributions to its cells, and these can be folded while others are under way.
 """
 
 from __future__ import annotations
@@ -26,56 +26,56 @@ __all__ = [
     "contributions",
     "held_at_once",
     "most_held",
-    "slab_bytes",
-    "slabs_for",
-    "slices_of",
+    "chunk_bytes",
+    "chunks_for",
+    "chunk_pieces",
 ]
 
 # By box of cells, in global coordinates: (process, row among the contributions that a device combines).
 Contributions = dict[Box, list[tuple[int, int]]]
 
-UNDER_WAY = 2
-_MOST_SLABS = 1 << 16
+UNDER_WAY = 2  # the number of chunks under way at a time
+_MOST_CHUNKS = 1 << 16
 
 
-def slab_bytes(n_bytes: int, slabs: int, cells: int = 0) -> int:
-    """The most bytes of messages at a time where a process sends and receives ``n_bytes`` in ``slabs``.
+def chunk_bytes(n_bytes: int, chunks: int, cells: int = 0) -> int:
+    """The most bytes of messages at a time where a process sends and receives ``n_bytes`` in ``chunks``.
 
-    Local.  Two slabs are under way.  A slice of a box has at most twice its even share, since lines are not cut, and
-    a slab has at most two slices; but at least a cell, of which there are ``cells`` bytes over all boxes.
+    Local.  Two chunks are under way.  A piece of a box has at most twice its even part, since lines are not cut, and
+    a chunk has at most two pieces; but at least a cell, of which there are ``cells`` bytes over all boxes.
 
-    >>> slab_bytes(1000, 1), slab_bytes(1000, 20), slab_bytes(1000, 20, 8)
+    >>> chunk_bytes(1000, 1), chunk_bytes(1000, 20), chunk_bytes(1000, 20, 8)
     (1000, 400, 416)
     """
-    return n_bytes if slabs == 1 else min(n_bytes, -(-4 * UNDER_WAY * n_bytes // slabs) + UNDER_WAY * cells)
+    return n_bytes if chunks == 1 else min(n_bytes, -(-4 * UNDER_WAY * n_bytes // chunks) + UNDER_WAY * cells)
 
 
-def slabs_for(n_bytes: int, room: int, cells: int = 0) -> int | None:
-    """How many slabs keep messages of ``n_bytes`` within ``room``; None where no sensible number does.
+def chunks_for(n_bytes: int, limit: int, cells: int = 0) -> int | None:
+    """The number of chunks that keeps messages of ``n_bytes`` within ``limit`` bytes; None where no number does.
 
-    Local.  ``cells``: as for `slab_bytes`.
+    Local.  ``cells``: as for `chunk_bytes`.
     """
-    if n_bytes <= room:
+    if n_bytes <= limit:
         return 1
-    room -= UNDER_WAY * cells
-    slabs = -(-4 * UNDER_WAY * n_bytes // room) if room > 0 else _MOST_SLABS + 1
-    return slabs if slabs <= _MOST_SLABS else None
+    limit -= UNDER_WAY * cells
+    chunks = -(-4 * UNDER_WAY * n_bytes // limit) if limit > 0 else _MOST_CHUNKS + 1
+    return chunks if chunks <= _MOST_CHUNKS else None
 
 
-def slices_of(box: Box, slab: int, slabs: int) -> Iterator[Box]:
-    """The part of ``box`` that goes in ``slab``: of its longest dimension, and of others where that is too short.
+def chunk_pieces(box: Box, chunk: int, chunks: int) -> Iterator[Box]:
+    """The pieces of ``box`` in ``chunk``: parts of its longest dimension, and of others if that one is too short.
 
     Local.
 
-    >>> [[str(slice) for slice in slices_of(Box((0, 5), (2, 9)), slab, 4)] for slab in (0, 3)]
+    >>> [[str(piece) for piece in chunk_pieces(Box((0, 5), (2, 9)), chunk, 4)] for chunk in (0, 3)]
     [['[0:2, 5:6]'], ['[0:2, 8:9]']]
     """
-    counts, left = [1] * box.ndim, slabs
+    counts, left = [1] * box.ndim, chunks
     for dim in sorted(range(box.ndim), key=lambda d: -box.shape[d]):
         counts[dim] = min(left, box.shape[dim])
         left = -(-left // counts[dim])
     total = prod(counts)
-    for number in range(slab * total // slabs, (slab + 1) * total // slabs):
+    for number in range(chunk * total // chunks, (chunk + 1) * total // chunks):
         parts = [
             part_interval(extent, count, part, "balanced")
             for extent, count, part in zip(box.shape, counts, multi_index(number, counts), strict=True)
@@ -91,9 +91,9 @@ def cells_of(move: Redistribution, box: Box) -> Box:
 
 
 def contributions(move: Redistribution, target: MultiIndex) -> tuple[int, Contributions]:
-    """How many contributions the device at ``target`` combines, and what it gets of each, from itself included.
+    """(the number of contributions that the device at ``target`` combines, the boxes of each, its own included).
 
-    Local.  One contribution or none is not combined: then what it has itself is left out.
+    Local.  One contribution or none is not combined: then its own boxes are left out.
     """
     wanted, kept, grid = move.target_box(target), move.kept_box(target), move.target.grid
     rows = 1 if move.hidden is None else wanted.stops[0] - wanted.starts[0]
@@ -109,9 +109,9 @@ def contributions(move: Redistribution, target: MultiIndex) -> tuple[int, Contri
 
 
 def held_at_once(move: Redistribution, source: MultiIndex | None, target: MultiIndex | None) -> tuple[int, int]:
-    """(cells, boxes) of what a process, at these coordinates of either grid, sends, gets, and stacks to combine it.
+    """(cells, boxes) that a process, at these coordinates of either grid, sends, receives, and stacks to combine them.
 
-    Local.  Slabs hold a share of it.
+    Local.  A chunk holds a fraction of these.
     """
     boxes = [] if source is None else [piece.box.size for piece in move.sends(source)]
     if target is not None:

@@ -9,14 +9,14 @@ import numpy as np
 from spmd_grid.errors import DTypeError
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.grid.cells import Cells
-from spmd_grid.halo.plan_channels import PlanChannels
+from spmd_grid.halo.plan.channels import PlanChannels
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["Reverse", "check_addable"]
 
 
 def check_addable(arrays: Sequence[np.ndarray]) -> None:
-    """Only numbers and bools can be added.  Local; the caller tells the neighbours of the error."""
+    """Refuses dtypes that cannot be added.  Local; the caller passes the error on to its neighbours."""
     for array in arrays:
         if array.dtype.kind not in "biufc":
             raise DTypeError(f"dtype {array.dtype}; only numbers and bools can be added")
@@ -35,7 +35,7 @@ class Reverse:
         self._own = [take for take in self._takes if channels.member_of(take.owner) == self._me]
 
     def run(self, arrays: Sequence[np.ndarray], call: ChannelCall) -> int:
-        """Adds the halos of ``arrays`` to their owners; how it ended.  Collective over the neighbours."""
+        """Adds the halos of ``arrays`` to their owners' cells; the code of the end.  Collective over the neighbours."""
         channel = self.channel
         code = channel.run(at.BEGIN, call) or channel.run(at.ARRIVE)
         if code:
@@ -50,15 +50,15 @@ class Reverse:
         return channel.run(at.LEAVE | at.PART)
 
     def _add(self, arrays: Sequence[np.ndarray]) -> None:
-        """Adds what has come in and what is in the own halo, in the order of places; then clears the halo."""
+        """Adds the cells received and those of the own halo, in the order of members; then clears the halo."""
         takes = self.channel.takes
-        parts = {place: ([taken.target for taken in takes[place]], cells) for place, cells in self.channel.arrived()}
+        parts = {member: ([taken.target for taken in takes[member]], cells) for member, cells in self.channel.arrived()}
         parts[self._me] = (
             [take.source for take in self._own],
             [[array[take.box.slices()].copy() for take in self._own] for array in arrays],
         )
-        for place in sorted(parts):
-            targets, by_field = parts[place]
+        for member in sorted(parts):
+            targets, by_field = parts[member]
             for array, pieces in zip(arrays, by_field, strict=True):
                 for target, values in zip(targets, pieces, strict=True):
                     _add_to(array, target, values)
@@ -68,7 +68,7 @@ class Reverse:
 
 
 def _add_to(array: np.ndarray, cells: Cells, values: np.ndarray) -> None:
-    """array[cells] += values, where a cell may occur many times."""
+    """Adds ``values`` to ``array[cells]``, in which a cell may occur many times."""
     again = tuple([d for d, step in enumerate(cells.steps) if step == 0])
     if again:
         values = np.add.reduce(values, axis=again, keepdims=True, dtype=array.dtype.newbyteorder("="))

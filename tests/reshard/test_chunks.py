@@ -1,4 +1,4 @@
-"""Memory limits: exchanges in slabs move and combine what whole ones do, bit by bit, and hold no more than they say."""
+"""Memory limits: exchanges in chunks move and combine the same bits as whole ones, and hold no more than they say."""
 
 import doctest
 import math
@@ -16,24 +16,24 @@ import spmd_grid as sg
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reduction_kind import KINDS
-from spmd_grid.reshard.geometry import chunks as slices
-from spmd_grid.reshard.geometry import messages as redistribute
-from spmd_grid.reshard.geometry.chunks import (
+from spmd_grid.reshard.geometry import replicas
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.planner import chunking
+from spmd_grid.reshard.planner.chunking import (
     cells_of,
+    chunk_bytes,
+    chunk_pieces,
+    chunks_for,
     contributions,
     held_at_once,
     most_held,
-    slab_bytes,
-    slabs_for,
-    slices_of,
 )
-from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.verify import covers_once
+from spmd_grid.reshard.verify.exchanges import covers_once
 from spmd_grid.reshard.volume import demand
 from spmd_grid.reshard.volume.demand import most_partners
 from spmd_grid.reshard.volume.totals import most_local
 
-# -- slices ------------------------------------------------------------------------------------------------------------
+# -- pieces ------------------------------------------------------------------------------------------------------------
 
 
 def test_slices_tile_a_box():
@@ -41,20 +41,20 @@ def test_slices_tile_a_box():
     for _ in range(200):
         starts = [rng.randrange(5) for _ in range(rng.choice([1, 2, 3]))]
         box = Box(tuple(starts), tuple(start + rng.randrange(1, 9) for start in starts))
-        slabs = rng.choice([1, 2, 3, 7, 40, 1000])
-        cuts = [list(slices_of(box, slab, slabs)) for slab in range(slabs)]
-        assert covers_once([cut for slab in cuts for cut in slab], box)
-        largest = max(sum(cut.size for cut in slab) for slab in cuts)
-        assert min(2 * largest, box.size) <= slab_bytes(box.size, slabs) or largest == 1, (str(box), slabs)
+        chunks = rng.choice([1, 2, 3, 7, 40, 1000])
+        cuts = [list(chunk_pieces(box, chunk, chunks)) for chunk in range(chunks)]
+        assert covers_once([cut for chunk in cuts for cut in chunk], box)
+        largest = max(sum(cut.size for cut in chunk) for chunk in cuts)
+        assert min(2 * largest, box.size) <= chunk_bytes(box.size, chunks) or largest == 1, (str(box), chunks)
 
 
-def test_slabs_for():
-    assert slabs_for(100, 100) == 1 and slabs_for(100, 0) is None and slabs_for(1 << 40, 1) is None
+def test_chunks_for():
+    assert chunks_for(100, 100) == 1 and chunks_for(100, 0) is None and chunks_for(1 << 40, 1) is None
     for n_bytes, room in ((1000, 999), (1000, 10), (123456, 4567)):
-        assert slab_bytes(n_bytes, slabs_for(n_bytes, room)) <= room
+        assert chunk_bytes(n_bytes, chunks_for(n_bytes, room)) <= room
 
 
-@pytest.mark.parametrize("module", [slices, demand])
+@pytest.mark.parametrize("module", [chunking, demand])
 def test_examples(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed
@@ -86,12 +86,12 @@ def ends_of(move):
     return [tuple(coords_of(grid, process) for grid in grids) for process in sorted(processes)]
 
 
-@pytest.mark.parametrize("slice_bytes", [1 << 16, 16], ids=["whole", "sliced"])
+@pytest.mark.parametrize("share_bytes", [1 << 16, 16], ids=["whole", "shared"])
 @pytest.mark.parametrize("part", [1, pytest.param(20, marks=pytest.mark.full)], ids=["some", "many"])
-def test_bounds_hold_for_each_process(slice_bytes, part, monkeypatch):
-    """Of cells and boxes over all processes, and of what two slabs in a row hold."""
-    monkeypatch.setattr(redistribute, "_SLICE_BYTES", slice_bytes)
-    rng = random.Random(slice_bytes + 1)
+def test_bounds_hold_for_each_process(share_bytes, part, monkeypatch):
+    """Of cells and boxes over all processes, and of what two chunks in a row hold."""
+    monkeypatch.setattr(replicas, "_SHARE_BYTES", share_bytes)
+    rng = random.Random(share_bytes + 1)
     near = []
     for _ in range(200 * part):
         shape = [rng.choice([0, 1, 3, 7, 12, 40]) for _ in range(rng.choice([1, 2, 2, 3]))]
@@ -105,19 +105,21 @@ def test_bounds_hold_for_each_process(slice_bytes, part, monkeypatch):
             cells, boxes = held_at_once(move, source, target)
             assert cells <= bounds[0] and boxes <= bounds[1], move
             most = max(most, boxes)
-            slabs = rng.choice([2, 3, 7, 30])
+            chunks = rng.choice([2, 3, 7, 30])
             parts = [cells_of(move, piece.box) for piece in sent]
             if target is not None:
                 parts += [box for box, each in contributions(move, target)[1].items() for _ in each]
-            held = [sum(cut.size for box in parts for cut in slices_of(box, slab, slabs)) for slab in range(slabs)]
+            held = [
+                sum(cut.size for box in parts for cut in chunk_pieces(box, chunk, chunks)) for chunk in range(chunks)
+            ]
             assert sum(held) == cells
-            assert max(a + b for a, b in zip(held, held[1:])) <= slab_bytes(cells, slabs, boxes), move
+            assert max(a + b for a, b in zip(held, held[1:])) <= chunk_bytes(cells, chunks, boxes), move
         near.append(bounds[1] / most if most else 1)
     assert sorted(near)[len(near) * 3 // 4] <= 3
 
 
 def test_contributions_are_all_there():
-    """Each box of cells comes once from each contribution: what a slab brings can be combined at once."""
+    """Each box of cells comes once from each contribution: what a chunk brings can be combined at once."""
     rng, combined = random.Random(11), 0
     for _ in range(300):
         shape = [rng.choice([1, 3, 7, 12]) for _ in range(rng.choice([1, 2]))]
@@ -151,7 +153,7 @@ def test_a_process_with_few_partners_needs_little(side):
         assert sg.plan_reshard(source, target, shape, "f8", "direct").totals().peak >= arrays + messages * 8
         limit = arrays + 2 * 8 * partners + messages * 8 // 10
         plan = sg.plan_reshard(source, target, shape, "f8", "direct", memory_limit=limit)
-        assert 80 <= plan.slabs <= 85
+        assert 80 <= plan.chunks <= 85
         for _ in range(5):
             assert plan.peak_bytes((rng.randrange(side), rng.randrange(side))) <= limit
 
@@ -164,7 +166,7 @@ def most_arrays(source, target, shape) -> int:
 
 
 @pytest.mark.parametrize("path", ["auto", "message"])
-def test_slabs_move_the_same(spmd, path):
+def test_chunks_move_the_same(spmd, path):
     """Less memory than messages need: slices go one after the other, on uneven, empty and halo'd blocks."""
 
     def body(runs):
@@ -184,7 +186,7 @@ def test_slabs_move_the_same(spmd, path):
         plan = sg.plan_reshard(source, target, case.shape, case.dtype, "direct", memory_limit=limit)
         assert plan.totals().received == whole.totals().received or plan.chosen.startswith("one exchange")
         runs.append((case, plan))
-    assert max(plan.slabs for _, plan in runs) > 5
+    assert max(plan.chunks for _, plan in runs) > 5
     with sg.forced_path(path):
         spmd(4, body, runs)
 
@@ -267,7 +269,7 @@ def limits_of(folding) -> list[int]:
 
 
 def accepted(folding) -> list:
-    """Plans in slabs, as many as limits allow."""
+    """Plans in chunks, as many as limits allow."""
     plans = []
     for limit in limits_of(folding):
         try:
@@ -276,9 +278,9 @@ def accepted(folding) -> list:
             assert f"memory_limit is {limit}" in str(error)
             continue
         grid = folding.target.grid
-        assert plan.slabs > 1 or not plan.totals().most_received
+        assert plan.chunks > 1 or not plan.totals().most_received
         assert all(plan.peak_bytes(grid.multi_index(device)) <= limit for device in range(grid.size))
-        if plan.slabs > 1:
+        if plan.chunks > 1:
             plans.append(plan)
     return plans
 
@@ -297,7 +299,7 @@ GRIDS = {
     ids=lambda value: {False: "combined", True: "still partial"}.get(value, value),
 )
 @pytest.mark.parametrize("runs_of_each", [8, pytest.param(120, marks=pytest.mark.full)], ids=["some", "many"])
-def test_partial_values_in_slabs(spmd, grids, to_partial, runs_of_each):
+def test_partial_values_in_chunks(spmd, grids, to_partial, runs_of_each):
     """The same bits as one exchange without a limit gives, and as numpy does, contribution by contribution."""
     source_grid, target_grid = GRIDS[grids]
     n_ranks = 1 + max(max(grid.ranks or [grid.size - 1]) for grid in (source_grid, target_grid))
@@ -346,7 +348,7 @@ def test_a_partial_value_of_another_kind(spmd):
     whole = sg.plan_reshard(source, target, (40, 30), "f8", "direct")
     arrays = (40 * 15 + 40 * 30 + most_local(whole.steps[0].target)) * 8
     plan = sg.plan_reshard(source, target, (40, 30), "f8", "direct", memory_limit=arrays + 500)
-    assert plan.slabs > 1 and len(plan.steps) == 2 and plan.chosen.startswith("direct")
+    assert plan.chunks > 1 and len(plan.steps) == 2 and plan.chosen.startswith("direct")
     spmd(4, body, plan, values)
     with pytest.raises(sg.ShardingError, match="memory_limit"):
         sg.plan_reshard(source, target, (40, 30), "f8", memory_limit=arrays)
@@ -369,7 +371,7 @@ def test_without_room_in_between_one_exchange_combines(spmd):
         for room in (5 * block, block + 800, 800)
     ]
     assert [plan.chosen.split(",")[0] for plan in plans] == ["direct", "direct", "one exchange"]
-    assert all(plan.slabs > 1 for plan in plans)
+    assert all(plan.chunks > 1 for plan in plans)
     spmd(4, body, plans, values)
 
 
@@ -379,12 +381,12 @@ def test_the_limit_is_kept_or_refused(spmd):
     shape = (1000, 1000)
     arrays = 2 * 500 * 500 * 8
     free = sg.plan_reshard(source, target, shape, "f8", "direct")
-    assert free.slabs == 1 and free.totals().peak == arrays + 3 * 500 * 500 * 8
+    assert free.chunks == 1 and free.totals().peak == arrays + 3 * 500 * 500 * 8
     for limit in (free.totals().peak, free.totals().peak - 1, arrays + 100_000, arrays + 2_000):
         plan = sg.plan_reshard(source, target, shape, "f8", memory_limit=limit)
         assert plan.totals().peak <= limit
         assert all(plan.peak_bytes(grid.multi_index(device)) <= limit for device in range(4))
-        assert (plan.slabs > 1) == (limit < free.totals().peak)
+        assert (plan.chunks > 1) == (limit < free.totals().peak)
     for limit in (arrays, 10, 0):
         with pytest.raises(sg.ShardingError, match="memory_limit"):
             sg.plan_reshard(source, target, shape, "f8", memory_limit=limit)
@@ -394,7 +396,7 @@ def test_the_limit_is_kept_or_refused(spmd):
         values = np.arange(1e6).reshape(shape)
         local = values[source.shard_slices(shape, grid.coords)].copy()
         plan = sg.plan_reshard(source, target, shape, "f8", memory_limit=arrays + 100_000)
-        assert plan.slabs > 10
+        assert plan.chunks > 10
         for out in (None, np.empty((500, 500)), local):
             assert np.array_equal(sg.run_plan(plan, local, grid, out), values[target.shard_slices(shape, grid.coords)])
 
@@ -429,7 +431,7 @@ def test_a_refused_limit_is_told_on_all_before_anything_moves(spmd):
 
 
 def test_memory_in_use():
-    """What two simulated ranks take, beyond their arrays: a stack of all contributions, or of two slabs."""
+    """What two simulated ranks take, beyond their arrays: a stack of all contributions, or of two chunks."""
     shape, n_bytes = (1 << 10, 1 << 10), 8 << 20
 
     def body(limit):

@@ -1,21 +1,26 @@
-"""An update that has been started: whoever waits for anything on this process moves it on."""
+"""An update that has been started: every wait of this process advances it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
+from spmd_grid.halo.plan.field_checks import Field
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import Process
 
 __all__ = ["UnderWay"]
 
 
 class UnderWay:
-    """Stands among the started operations of its process until nothing is left to wait for.
+    """One of the started operations of its process, until there is nothing left to wait for.
 
-    It keeps the fields and their call alive, also where the plan has been dropped: neighbours may still read them.
+    It keeps the fields and their call alive, even when the plan is dropped: neighbours may still read them.
     """
 
-    def __init__(self, channel: Channel, fields: tuple, call: ChannelCall):
+    def __init__(self, channel: Channel, fields: tuple[Field, ...], call: ChannelCall):
         self.fields = fields
         self.call = call
         self.done = False
@@ -26,12 +31,17 @@ class UnderWay:
         channel.hold(True)
 
     @property
-    def requests(self) -> list:
-        """What it waits for.  Local."""
+    def process(self) -> Process:
+        """The process that has started it.  Local."""
+        return self._channel.comm.process
+
+    @property
+    def requests(self) -> Sequence[Any]:
+        """The requests it waits for.  Local."""
         return self._channel.waits()
 
     def advance(self) -> None:
-        """Copies what has come in, once all of it has, and ends when nobody reads the fields any more.  Local."""
+        """Copies the received cells once all are here, and ends when no neighbour reads the fields any more.  Local."""
         channel = self._channel
         if channel.phase == at.BEGUN and channel.run(at.POKE) == 1:
             self._code = channel.run(at.ARRIVE | at.LAND | at.LEAVE)
@@ -39,7 +49,7 @@ class UnderWay:
             self._end(channel.run(at.PART))
 
     def finish(self) -> int:
-        """Waits for the end; how it ended.  Collective, as the update is."""
+        """Waits for the end; the code with which it ended.  Collective, as the update is."""
         self._channel.hold(False)
         if not self.done:
             self._pending.remove(self)

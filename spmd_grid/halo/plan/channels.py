@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.geometry.pattern import HaloPattern
 from spmd_grid.ops.calls.arguments import as_scalar
 from spmd_grid.transport.communicator import Activity
-from spmd_grid.typing import Shape
+from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["PlanChannels"]
 
@@ -35,11 +36,12 @@ class PlanChannels:
         path: str,
         activity: Activity,
     ):
-        self.pattern, self.coords = pattern, grid.coords
-        self.local_shape = pattern.layout.local_shape(grid.coords)
+        coords = self.coords = cast(MultiIndex, grid.coords)  # `group_axes` has checked that there are some
+        self.pattern = pattern
+        self.local_shape = pattern.layout.local_shape(coords)
         self.comm = grid.group(axes)
         self._grid, self._dtypes, self._path, self._activity = grid, dtypes, path, activity
-        self._members = group_members(grid.grid, grid.coords, axes)
+        self._members = group_members(grid.grid, coords, axes)
 
     def forward(self) -> Channel:
         """The channel that copies cells from their owners into halos.  Collective over the neighbours."""

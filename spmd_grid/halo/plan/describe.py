@@ -1,4 +1,4 @@
-"""A halo plan in words, as one process sees it."""
+"""Text about a halo plan, as one process sees it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.grid.cells import Cells
 from spmd_grid.halo.geometry.pattern import HaloPattern
-from spmd_grid.halo.plan import HaloPlan
+from spmd_grid.halo.plan.halo_plan import HaloPlan
 
 __all__ = ["describe"]
 
@@ -24,11 +24,11 @@ def describe(plan: HaloPlan) -> str:
         f"halo of {plan.layout}",
         f"  {n_fields} field{'s' * (n_fields > 1)} of {dtypes}; local shape {channel.shape}; {_wraps(plan.pattern)}",
     ]
-    for place in sorted({*channel.takes, *channel.gives}):
-        gives = channel.gives.get(place, [])
-        takes = [take.target for take in channel.takes.get(place, [])]
+    for member in sorted({*channel.takes, *channel.gives}):
+        gives = channel.gives.get(member, [])
+        takes = [take.target for take in channel.takes.get(member, [])]
         lines.append(
-            f"  {plan.channels.label(place)} {channel.way_to(place)}: sends {_amount(gives, n_bytes)}, receives"
+            f"  {plan.channels.label(member)} {channel.way_to(member)}: sends {_amount(gives, n_bytes)}, receives"
             f" {_amount(takes, n_bytes)}"
         )
     own = [take.target for take in channel.own]
@@ -57,7 +57,7 @@ def _wraps(pattern: HaloPattern) -> str:
 
 
 def _amount(cells: Sequence[Cells], n_bytes: int) -> str:
-    """Bytes, and where they lie."""
+    """Number of bytes, and their boxes."""
     if not cells:
         return "nothing"
     boxes = [_text(each) for each in cells[:_MOST_BOXES]] + ["..."] * (len(cells) > _MOST_BOXES)
@@ -65,7 +65,7 @@ def _amount(cells: Sequence[Cells], n_bytes: int) -> str:
 
 
 def _text(cells: Cells) -> str:
-    """``[1:3, 4:0:-1]``: the cells as an index, a single cell that is taken many times as ``5 x3``."""
+    """``[1:3, 4:0:-1]``: the cells as an index, a single cell that is repeated as ``5 x3``."""
     parts = []
     for start, step, extent in zip(cells.starts, cells.steps, cells.shape, strict=True):
         if step == 1:

@@ -60,7 +60,7 @@ def agree(
         if not isinstance(asked.corners, bool | np.bool_):
             raise ShapeError(f"corners is {asked.corners!r}; it must be True or False")
         layout = Layout(asked.sharding, hashable(asked.global_shape))
-        pattern = HaloPattern(layout, asked.periodic, bool(asked.corners), asked.boundary)
+        pattern = HaloPattern(layout, asked.periodic, bool(asked.corners), asked.boundary)  # type: ignore[arg-type]  # normalised there
         dtypes = _as_dtypes(asked.dtype, asked.n_fields)
         layout.check_addressable(sum(each.itemsize for each in dtypes))
         for rule in chain(*pattern.boundary):

@@ -1,36 +1,36 @@
-"""The arrays that a plan has seen: what the compiled course knows of them, found by their identity.
+"""The arrays that a plan has seen: their calls of the compiled course, found by identity.
 
-An identity is that of one array only while it lives, so each end of an array is noticed and its call forgotten.
+An identity belongs to one array only while it lives, so a call is forgotten when one of its arrays dies.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 from spmd_grid.exchange.channel.calls import ChannelCall
+from spmd_grid.halo.plan.field_checks import Field
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["KeptCalls", "key_of"]
 
-# More calls than this make a fresh start.
+# With more calls than this, all are forgotten.
 _MOST_CALLS = 128
 
 
-def key_of(fields: tuple) -> Any:
+def key_of(fields: tuple[Field, ...]) -> Hashable:
     """The identity of these fields, as long as they live.  Local."""
     return id(fields[0]) if len(fields) == 1 else tuple(map(id, fields))
 
 
 class KeptCalls:
-    """Calls by the identity of their fields; ``addresses`` is what a hot update looks into."""
+    """Calls by the identity of their fields.  A hot update only looks into ``addresses``."""
 
-    def __init__(self):
-        self.addresses: dict[Any, int] = {}
-        self._kept: dict[Any, _Kept] = {}
+    def __init__(self) -> None:
+        self.addresses: dict[Hashable, int] = {}
+        self._kept: dict[Hashable, _Kept] = {}
 
-    def keep(self, key: Any, fields: tuple, call: ChannelCall) -> int:
+    def keep(self, key: Hashable, fields: tuple[Field, ...], call: ChannelCall) -> int:
         """Keeps the call until one of the fields dies; its address.  Local."""
         if len(self._kept) >= _MOST_CALLS:
             self.clear()
@@ -39,32 +39,34 @@ class KeptCalls:
         self.addresses[key] = call.address
         return call.address
 
-    def call_of(self, key: Any) -> ChannelCall:
-        """The call itself, for who has to keep it.  Local."""
+    def call_of(self, key: Hashable) -> ChannelCall:
+        """The call itself, to be kept alive.  Local."""
         return self._kept[key].call
 
-    def forget(self, key: Any) -> None:
+    def forget(self, key: Hashable) -> None:
+        """Forgets the call of ``key``, if there is one.  Local."""
         self.addresses.pop(key, None)
         self._kept.pop(key, None)
 
     def clear(self) -> None:
+        """Forgets all calls.  Local."""
         self.addresses.clear()
         self._kept.clear()
 
-    def leave_out_unchanged(self, key: Any, fields: Sequence, confirmed: range) -> None:
-        """Marks the fields that need not be sent: as they were when sent in one of the exchanges ``confirmed``."""
+    def leave_out_unchanged(self, key: Hashable, fields: Sequence[Field], confirmed: range) -> None:
+        """Marks the fields that need not be sent: unchanged since one of the exchanges ``confirmed`` sent them."""
         kept, bits = self._kept[key], 0
         for f, field in enumerate(fields):
             version, epoch = kept.sent.get(f, (None, 0))
             if version is not None and version == getattr(field, "_version", None):
                 if epoch in confirmed:
                     bits |= 1 << f
-                elif epoch < confirmed.start:  # somebody missed it
+                elif epoch < confirmed.start:  # a neighbour missed it
                     del kept.sent[f]
         kept.call.words[at.CALL_UNCHANGED] = bits
 
-    def note_sent(self, key: Any, fields: Sequence, epoch: int) -> None:
-        """The fields have gone out in exchange ``epoch``; a version counts from the first time it went."""
+    def note_sent(self, key: Hashable, fields: Sequence[Field], epoch: int) -> None:
+        """Notes that exchange ``epoch`` has sent the fields; the first exchange that sent a version counts."""
         kept = self._kept[key]
         kept.call.words[at.CALL_UNCHANGED] = 0
         for f, field in enumerate(fields):
@@ -72,8 +74,8 @@ class KeptCalls:
             if kept.sent.get(f, (None, 0))[0] != version:
                 kept.sent[f] = version, epoch
 
-    def forget_sent(self, key: Any) -> None:
-        """Who has what is not known any more."""
+    def forget_sent(self, key: Hashable) -> None:
+        """Forgets which versions neighbours have: an exchange failed."""
         if key in self._kept:
             self._kept[key].call.words[at.CALL_UNCHANGED] = 0
             self._kept[key].sent.clear()
@@ -85,18 +87,18 @@ class _Kept:
     def __init__(self, call: ChannelCall, fields: list[weakref.ref]):
         self.call = call
         self.fields = fields
-        self.sent: dict[int, tuple[int | None, int]] = {}  # by field: version, and the exchange that took it first
+        self.sent: dict[int, tuple[int | None, int]] = {}  # by field: version, and the exchange that sent it first
 
 
 class _Forget:
-    """Called when an array dies: its call goes, before another array can have its identity."""
+    """The callback of a dying array: forgets its call, before another array can have its identity."""
 
     __slots__ = ("_calls", "_key")
 
-    def __init__(self, calls: KeptCalls, key: Any):
+    def __init__(self, calls: KeptCalls, key: Hashable):
         self._calls, self._key = weakref.ref(calls), key
 
-    def __call__(self, _) -> None:
+    def __call__(self, _: weakref.ref) -> None:
         calls = self._calls()
         if calls is not None:
             calls.forget(self._key)

@@ -1,7 +1,7 @@
-"""Which way between neighbours is fastest: tried out when a plan is made, since machines and MPI libraries differ.
+"""The trial of the ways between neighbours when a plan is made, since machines and MPI libraries differ.
 
-A time loop rewrites the faces before every update, and so does the trial, within the time it takes: a face that
-neighbours have read is dear to write, which staging avoids.
+A time loop rewrites the faces before every update, so the trial does that too, and times it: a face that neighbours
+have read is slow to write, which staging avoids.
 """
 
 from __future__ import annotations
@@ -12,46 +12,51 @@ import time
 import numpy as np
 
 from spmd_grid.exchange.agreement.facts import swap_texts
+from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import MIXED, PACKED, READ, STAGED, STRAIGHT, Channel
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["try_ways"]
 
-# What is taken unless another one is clearly faster, then the others.
+# The first way of each is used unless another one is clearly faster.
 MEMORY_WAYS, MESSAGE_WAYS = (MIXED, READ, STAGED), (PACKED, STRAIGHT)
 _ROUNDS, _IN_A_ROW = 7, 3
 _CLEARLY = 0.9
 
 
 def try_ways(channel: Channel) -> dict[str, float]:
-    """Chooses the fastest ways; the seconds per update of those that were tried, by way.
+    """Chooses the fastest ways; seconds per update of the ways that were tried.
 
-    Collective over the channel's group; the same on all: the seconds are those of the slowest process.
+    Collective over the channel's group.  The result is the same on all members: the time of the slowest process.
     """
-    has = bool(channel.sources or channel.readers), bool(channel.receives or channel.sends)
-    everybody = [pickle.loads(text) for text in swap_texts(channel.comm, pickle.dumps(has))]
-    seconds = {}
-    for ways, needed in zip((MEMORY_WAYS, MESSAGE_WAYS), map(any, zip(*everybody, strict=True)), strict=True):
+    uses = bool(channel.sources or channel.readers), bool(channel.receives or channel.sends)
+    used_by = [pickle.loads(text) for text in swap_texts(channel.comm, pickle.dumps(uses))]
+    seconds: dict[str, float] = {}
+    for ways, needed in zip((MEMORY_WAYS, MESSAGE_WAYS), map(any, zip(*used_by, strict=True)), strict=True):
         if needed:
             found = _seconds_of(channel, ways)
-            best = min(found, key=found.get)
+            best = min(found, key=found.__getitem__)
             channel.choose(best if found[best] < _CLEARLY * found[ways[0]] else ways[0])
             seconds |= found
     return seconds
 
 
 def _seconds_of(channel: Channel, ways: tuple[str, ...]) -> dict[str, float]:
+    """Seconds per update by each of ``ways``, of the slowest process.  Collective over the channel's group."""
     arrays = [_scratch(channel, dtype) for dtype in channel.dtypes]
     faces = [cells.view(array) for array in arrays for pieces in channel.gives.values() for cells in pieces]
     zero = {dtype: np.zeros((), dtype) for dtype in channel.dtypes}
-    calls, taken = {}, {way: [] for way in ways}
+    calls: dict[str, ChannelCall] = {}
+    taken: dict[str, list[float]] = {way: [] for way in ways}
     for way in ways:
         channel.choose(way)
         calls[way] = channel.call(arrays)
     for _ in range(_ROUNDS):
         for way in ways:
             channel.choose(way)
-            for turn in range(1 + _IN_A_ROW):  # the first one finds the caches as the way before has left them
+            for turn in range(
+                1 + _IN_A_ROW
+            ):  # the first one, not timed, finds the caches as the previous way has left them
                 if turn == 1:
                     start = time.perf_counter()
                 for face in faces:
@@ -60,12 +65,12 @@ def _seconds_of(channel: Channel, ways: tuple[str, ...]) -> dict[str, float]:
                     channel.raise_ended()
             taken[way].append((time.perf_counter() - start) / _IN_A_ROW)
     mine = [sorted(taken[way])[_ROUNDS // 4] for way in ways]
-    everybody = [pickle.loads(text) for text in swap_texts(channel.comm, pickle.dumps(mine))]
-    return dict(zip(ways, map(max, zip(*everybody, strict=True)), strict=True))
+    by_member = [pickle.loads(text) for text in swap_texts(channel.comm, pickle.dumps(mine))]
+    return dict(zip(ways, map(max, zip(*by_member, strict=True)), strict=True))
 
 
 def _scratch(channel: Channel, dtype: np.dtype) -> np.ndarray:
-    """An array like those to come; where the node has no room for it, one that has to be staged."""
+    """An array like the fields, in the arena if that has space; else one that has to be staged."""
     n_bytes = dtype.itemsize * int(np.prod(channel.shape, dtype=np.int64))
     memory = channel.comm.process.arena.allocate(n_bytes)
     if memory is None:

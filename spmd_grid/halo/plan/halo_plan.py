@@ -16,13 +16,13 @@ from spmd_grid.errors import RequestError, SpmdError, TransportError
 from spmd_grid.exchange.channel.channel import Channel, close_retired, shortened
 from spmd_grid.exchange.paths import PACKED, READ, STAGED, STRAIGHT
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.halo.accumulate import Reverse, check_addable
-from spmd_grid.halo.agreement import Specification, agree
-from spmd_grid.halo.field_checks import Field, FieldChecks
-from spmd_grid.halo.kept_calls import KeptCalls, key_of
-from spmd_grid.halo.plan_channels import PlanChannels
-from spmd_grid.halo.trial import try_ways
-from spmd_grid.halo.under_way import UnderWay
+from spmd_grid.halo.plan.accumulate import Reverse, check_addable
+from spmd_grid.halo.plan.agreement import Specification, agree
+from spmd_grid.halo.plan.channels import PlanChannels
+from spmd_grid.halo.plan.field_checks import Field, FieldChecks
+from spmd_grid.halo.plan.kept_calls import KeptCalls, key_of
+from spmd_grid.halo.plan.trial import try_ways
+from spmd_grid.halo.plan.under_way import UnderWay
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["HaloPlan", "PlanActivity"]
@@ -52,7 +52,7 @@ class HaloPlan:
         self.channels = PlanChannels(grid, axes, self.pattern, self.dtypes, path, activity)
         self.channel = self.channels.forward()
         self.trial = self._choose(path)
-        self.edges = [(edge.function, edge.box.slices()) for edge in self.pattern.edges(grid.coords)]
+        self.edges = [(edge.function, edge.box.slices()) for edge in self.pattern.edges(self.channels.coords)]
         self.reverse: Reverse | None = None
         self.flight: UnderWay | None = None
         self.is_closed = self._is_broken = False
@@ -98,7 +98,7 @@ class HaloPlan:
 
     def _finish_update(self, code: int, key: Hashable, fields: tuple[Field, ...], only_dirty: bool) -> None:
         """The rest of an update that ended with a code other than FINE, or noted what was sent."""
-        if code == at.CHANGED or (code == at.TAKEN and self.channel.hand_over()):
+        if code == at.ARRAY_CHANGED or (code == at.TAKEN and self.channel.hand_over()):
             self._calls.forget(key)  # an array is not what it was in its last update: it has to be checked again
             HaloPlan.update(self, fields, only_dirty)
             return
@@ -115,7 +115,7 @@ class HaloPlan:
         key = key_of(fields)
         call = self._addresses.get(key) or self._prepare(operation, key, fields)
         code = _run_course(at.BEGIN, self.state, call)
-        if code == at.CHANGED:
+        if code == at.ARRAY_CHANGED:
             self._calls.forget(key)
             code = _run_course(at.BEGIN, self.state, self._prepare(operation, key, fields))
         if code:
@@ -246,7 +246,7 @@ class HaloPlan:
         """Raises the error that a course has ended with.  Local."""
         channel = channel or self.channel
         if code == at.REFUSED_BY:
-            raise channel.refusal()
+            raise channel.refusal() or TransportError(f"{operation}: a neighbour refused without an error")
         if code == at.BARRED:
             raise self.gate.error()
         if code == at.TAKEN:

@@ -1,0 +1,1 @@
+"""Halo plans: their specification, their channels, the arrays they accept, and their operations."""

@@ -1,0 +1,159 @@
+"""Reshardings as collective operations: checked and agreed upon, bound once, then run again and again.
+
+A plan and a request without a plan take the same way.  They differ in what is known before the processes meet: a plan
+knows the dtypes, a request becomes a plan once the processes have agreed on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid.errors import GridError, SpmdError
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.paths import chosen_path
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.collective import CollectiveCall, keep_call
+from spmd_grid.ops.calls.compare import AgreePlan
+from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult, output_arrays, source_arrays
+from spmd_grid.reshard.executor.array_types import ArrayTypes
+from spmd_grid.reshard.executor.bound_plan import BoundPlan
+from spmd_grid.reshard.executor.kept_plans import KeptPlans
+from spmd_grid.reshard.executor.members import coords_of
+from spmd_grid.reshard.executor.specification import ReshardOperation, Specification
+from spmd_grid.reshard.plan_value import PlanValue
+from spmd_grid.reshard.verify.steps import check_plan_steps
+
+__all__ = ["PreparedReshard", "prepare", "run_planned"]
+
+_operation, _same_steps = ReshardOperation(), AgreePlan("reshard")
+
+
+def run_planned(plan: PlanValue, local: LocalArrays, grid: ProcessGrid, out: LocalArrays) -> LocalResult:
+    """Run ``plan``, as a part of an operation that has gone through the gate.  As `Plan.run`."""
+    key = "run_plan", plan, chosen_path(), grid.process.gate.thread_name()
+    prepared = grid.calls.get(key)
+    if prepared is None:
+        types = ArrayTypes(plan.several, plan.dtypes)
+        specified = Specification(plan.source, plan.target, plan.signature, lambda dtypes, comm: plan, types)
+        prepared = prepare("run_plan", key, grid, specified)
+    return prepared.run(local, out, plan.name)
+
+
+def prepare(op: str, key: tuple[Hashable, ...], grid: ProcessGrid, specified: Specification) -> PreparedReshard:
+    """A new prepared resharding, kept on ``grid`` under ``key``.  Local.  Raises GridError."""
+    source, target = specified.source.grid, specified.target.grid
+    if not (grid.grid.is_like(source) or grid.grid.is_like(target)):
+        raise GridError(f"{op}: grid is {grid.grid!r}; the layouts are on {source!r} and {target!r}")
+    prepared = PreparedReshard(op, specified, grid)
+    keep_call(grid, key, prepared)
+    return prepared
+
+
+class _Named(NamedTuple):
+    """A resharding with the name of its plan, for reports."""
+
+    call: CollectiveCall
+    name: str
+
+    def describe(self) -> str:
+        return f"run_plan {self.name!r}, {self.call.describe()}"
+
+
+class PreparedReshard:
+    """A resharding on the processes of both layouts' grids: everything that does not depend on the arrays."""
+
+    def __init__(self, op: str, specified: Specification, grid: ProcessGrid):
+        source, target = specified.source, specified.target
+        self._specified = specified
+        processes = {process for each in (source.grid, target.grid) for process in each.ranks or range(each.size)}
+        self._joint_grid = grid.like(Grid((len(processes),), ranks=tuple(sorted(processes))), op)
+        self._takes_part = self._joint_grid.coords is not None
+        if self._takes_part:
+            thread_name = grid.process.gate.thread_name()
+            self._call = _operation.find_call(self._joint_grid, [0], (specified,), thread_name=thread_name)
+            before, after = coords_of(source, self._call.comm), coords_of(target, self._call.comm)
+            self._source_shape = None if before is None else source.local_shape(before)
+            self._target_shape = None if after is None else target.local_shape(after)
+        self._plans: dict[ArrayTypes, tuple[PlanValue, Hashable]] = {}  # with its key among the kept ones
+        self._openings: dict[ArrayTypes | None, Opening] = {}
+
+    def run(self, local: LocalArrays, out: LocalArrays, name: str | None = None) -> LocalResult:
+        """Run the resharding; None on a process without a part of the result.  Collective.
+
+        ``name``: the plan's name in reports.
+        """
+        if not self._takes_part:
+            return None
+        recorder = self._joint_grid.process.recorder
+        if recorder is not None and recorder.is_idle:
+            activity = self._call if name is None else _Named(self._call, name)
+            return recorder.run(activity, local, self.run, local, out)
+        arrays, outs, opening = self._check_arrays(local, out)
+        types, _ = self._call.agree(opening, None)
+        bound = self._bound_plan(types)
+        if recorder is not None:
+            recorder.moved(bound)
+        results = bound.run(arrays, outs)
+        return results if results is None or types.several else results[0]
+
+    def _check_arrays(
+        self, local: LocalArrays, out: LocalArrays
+    ) -> tuple[list[np.ndarray] | None, list[np.ndarray] | None, Opening]:
+        """The arrays of this process, and the opening that states their types, or why it cannot take part.  Local."""
+        call, specified = self._call, self._specified
+        dtypes = None if specified.types is None else specified.types.dtypes
+        arrays = outs = None
+        try:
+            if self._source_shape is not None:
+                arrays = source_arrays(local, specified.source, self._source_shape, dtypes)
+            if self._target_shape is not None and out is not None:
+                outs = output_arrays(out, local, specified.target, self._target_shape, dtypes, arrays is not None)
+            found = arrays or outs
+            if found is None:
+                return arrays, outs, self._opening_of(specified.types)
+            is_list = isinstance(local if arrays else out, list | tuple)
+            return arrays, outs, self._opening_of(ArrayTypes(is_list, tuple([array.dtype for array in found])))
+        except Exception as error:  # whatever went wrong here, the other processes wait to learn of it
+            kind = type(error) if isinstance(error, SpmdError) else SpmdError
+            text = str(error) if isinstance(error, SpmdError) else f"{type(error).__name__}: {error}"
+            shown = kind(f"reshard: {text}")
+            if call.comm.size == 1:
+                raise shown from None
+            return None, None, call.refusal(call.blame(shown))
+
+    def _opening_of(self, types: ArrayTypes | None) -> Opening:
+        found = self._openings.get(types)
+        if found is None:
+            facts = Facts(None, None) if types is None else types.facts()
+            found = self._openings[types] = self._call.opening(facts)
+        return found
+
+    def _bound_plan(self, types: ArrayTypes) -> BoundPlan:
+        """The plan with its exchanges ready on these processes.
+
+        Collective where it is not kept: so what is kept depends on nothing that differs between the processes.
+        """
+        call = self._call
+        if types not in self._plans:
+            plan = self._specified.plan_for(types.dtypes, call.comm)
+            self._plans[types] = plan, (plan, chosen_path())
+        plan, key = self._plans[types]
+        kept: KeptPlans = self._joint_grid.kept.setdefault(("bound plans", call.comm.processes), KeptPlans())
+        bound = kept.get(key)
+        if bound is not None:
+            kept.move_to_end(key)
+            return bound
+        error = None
+        try:
+            check_plan_steps(plan.run_steps, plan.source, plan.target, self._joint_grid.rank, plan.moves)
+        except SpmdError as found_wrong:
+            error = call.blame(found_wrong)
+        _same_steps.agree(self._joint_grid, (0,), plan.signature, error)  # two versions might plan differently
+        bound = BoundPlan(plan, self._joint_grid, call.comm, call)
+        kept.add(key, bound)
+        return bound

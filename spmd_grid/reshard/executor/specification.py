@@ -1,0 +1,56 @@
+"""A resharding as all processes specify it alike, and the agreement that they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from spmd_grid.errors import DTypeError
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.reshard.executor.arguments import DTypes
+from spmd_grid.reshard.executor.array_types import ArrayTypes
+from spmd_grid.reshard.plan_value import PlanValue
+from spmd_grid.transport.communicator import Communicator
+
+__all__ = ["ReshardOperation", "Specification"]
+
+
+@dataclass(frozen=True)
+class Specification:
+    """A resharding before the arrays are known.
+
+    ``signature``: a line that is equal only for equal specifications.  ``plan_for``: gives the plan, once the dtypes
+    are known, on the processes of a communicator.  ``types``: of the arrays, where the plan has been made for them.
+    """
+
+    source: Layout
+    target: Layout
+    signature: str
+    plan_for: Callable[[DTypes, Communicator], PlanValue] = field(compare=False)
+    types: ArrayTypes | None = field(default=None, compare=False)
+
+
+class ReshardOperation(Operation):
+    """The agreement with which a resharding opens: the same request, or plan, and arrays of the same types."""
+
+    name = "reshard"
+
+    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], specified: Specification) -> dict[str, str]:
+        return {"plan": specified.signature}
+
+    def resolve(self, call: CollectiveCall, facts: Sequence[Facts]) -> ArrayTypes:
+        """The types that all members state; a member without arrays learns them here."""
+        known = [(member, ArrayTypes.of_facts(fact)) for member, fact in enumerate(facts) if fact.out_shape is not None]
+        if not known:
+            raise DTypeError("reshard: no process has an array, so the dtype is unknown")
+        first, types = known[0]
+        for member, other in known:
+            if other != types:
+                raise DTypeError(
+                    f"reshard: dtypes differ: {call.label(first)} has {types}, {call.label(member)} has {other}; they"
+                    " must be equal"
+                )
+        return types

@@ -1,0 +1,1 @@
+"""Verification: plans are checked by box arithmetic before they first run."""
