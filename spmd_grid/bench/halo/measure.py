@@ -70,7 +70,10 @@ def run_bench(cases: Sequence[HaloCase], rounds: int, outputs: Outputs, overlap_
 
 
 def measure_row(case: HaloCase, grid: ProcessGrid, comm: Intracomm, rounds: int) -> RowFigures:
-    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
+    """Measure one row: check every contender, then time them all in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
     trial = _Trial(case, grid, comm)
     with ExitStack() as made:
         halo, by_messages = made.enter_context(trial.exchange()), made.enter_context(trial.exchange("message"))

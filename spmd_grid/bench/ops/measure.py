@@ -62,7 +62,10 @@ def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
 
 
 def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) -> RowFigures:
-    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
+    """Measure one row: check every contender, then time them all in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
     op, shape = OPS[case.op], case.shape(comm.size)
     expected = op.result(case.arrays(comm.size), comm.rank)
     result = None if expected is None else expected.shape

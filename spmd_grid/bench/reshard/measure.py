@@ -69,7 +69,10 @@ def run_bench(cases: Sequence[ReshardCase], rounds: int, requested: Sequence[str
 
 
 def measure_row(case: ReshardCase, grid: ProcessGrid, comm: Intracomm, rounds: int, libraries: Libraries) -> RowFigures:
-    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
+    """Measure one row: check every contender, then time them all in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
     before, after = case.layouts(grid.grid)
     rank = (comm.rank,)
     source_box, target_box = before.core_box(rank), after.core_box(rank)

@@ -48,7 +48,10 @@ def run_bench(cases: Sequence[WatchCase], rounds: int, outputs: Outputs) -> None
 
 
 def measure_row(case: WatchCase, grid: ProcessGrid, comm: Intracomm, rounds: int, modes: Modes) -> WatchRow:
-    """One row: time the operation in all modes, and looks, in turns.  Collective over the grid, a line of all ranks."""
+    """Measure one row: time the operation in all modes, and a look, in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
     with ExitStack() as made:
         calls: dict[str, Call] = {}
         for mode in MODES:

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 import numpy as np
 from numba import carray
 
@@ -250,7 +250,7 @@ _lock = Lock()
 def adders_of(dtype: np.dtype) -> Adders:
     """The kernels for float32 or float64, compiled or loaded from the cache at their first use.
 
-    Local; threads may ask at once.
+    Local, and safe to call from several threads.
     """
     found = _adders.get(dtype)
     if found is None:
