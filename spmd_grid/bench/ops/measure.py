@@ -72,7 +72,7 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) 
     del expected
     shared = grid.allocate(shape, np.float64), None if result is None else grid.allocate(result, np.float64)
     plain = np.empty(shape), None if result is None else np.empty(result)
-    with ExitStack() as made:
+    with ExitStack() as stack:
         contenders = {
             OURS: Contender(_call(op, shared[0], grid, shared[1]), *shared),
             NEW: Contender(_call(op, shared[0], grid), shared[0]),
@@ -80,10 +80,10 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) 
         }
         if op.plan is not None:
             plan = op.plan(grid, shape, "float64", grid_axes=_AXES, **op.arguments)
-            made.callback(plan.close)
+            stack.callback(plan.close)
             contenders[PLAN] = Contender(_run(plan, *shared), *shared)
             contenders[PLAN_NUMPY] = Contender(_run(plan, *plain), *plain)
-        by_hand = made.enter_context(hand_written(comm, case.op, *plain))
+        by_hand = stack.enter_context(hand_written(comm, case.op, *plain))
         contenders |= {name: Contender(update, *plain) for name, update in by_hand.items()}
         for number, (name, contender) in enumerate(contenders.items()):
             xs = case.arrays(comm.size, number * comm.size * plain[0].size)

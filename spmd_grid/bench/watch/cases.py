@@ -64,22 +64,22 @@ def quick_cases() -> list[WatchCase]:
 # -- the operations --------------------------------------------------------------------------------------------
 
 
-def _all_reduce(grid: ProcessGrid, made: ExitStack) -> Call:
+def _all_reduce(grid: ProcessGrid, stack: ExitStack) -> Call:
     x, out = _double(grid)
     return lambda: all_reduce(x, grid, _AXES, "sum", out=out)
 
 
-def _broadcast(grid: ProcessGrid, made: ExitStack) -> Call:
+def _broadcast(grid: ProcessGrid, stack: ExitStack) -> Call:
     x, out = _double(grid)
     return lambda: broadcast(x, grid, _AXES, (0,), out=out)
 
 
-def _shift(grid: ProcessGrid, made: ExitStack) -> Call:
+def _shift(grid: ProcessGrid, stack: ExitStack) -> Call:
     x, out = _double(grid)
     return lambda: shift(x, grid, _AXES, 0, 1, rotate=True, out=out)
 
 
-def _send_or_recv(grid: ProcessGrid, made: ExitStack) -> Call:
+def _send_or_recv(grid: ProcessGrid, stack: ExitStack) -> Call:
     """Back and forth between pairs of ranks: calls alternate between send and recv."""
     x, out = _double(grid)
     partner = grid.rank ^ 1
@@ -91,35 +91,35 @@ def _send_or_recv(grid: ProcessGrid, made: ExitStack) -> Call:
     return lambda: next(turns)()
 
 
-def _plan(grid: ProcessGrid, made: ExitStack) -> Call:
+def _plan(grid: ProcessGrid, stack: ExitStack) -> Call:
     return lambda: all_reduce.plan(grid, (1,), "float64", _AXES, "sum")
 
 
-def _run(grid: ProcessGrid, made: ExitStack) -> Call:
-    plan = made.enter_context(all_reduce.plan(grid, (1,), "float64", _AXES, "sum"))
+def _run(grid: ProcessGrid, stack: ExitStack) -> Call:
+    plan = stack.enter_context(all_reduce.plan(grid, (1,), "float64", _AXES, "sum"))
     return partial(plan.run, *_double(grid))
 
 
-def _update_halo(grid: ProcessGrid, made: ExitStack) -> Call:
+def _update_halo(grid: ProcessGrid, stack: ExitStack) -> Call:
     x = np.ones((_SIDE + 2, _SIDE))
     return lambda: update_halo(x, grid, ((0,),), (1, 1), periodic=True)
 
 
-def _halo_exchange(grid: ProcessGrid, made: ExitStack) -> Call:
+def _halo_exchange(grid: ProcessGrid, stack: ExitStack) -> Call:
     sharding, shape = Sharding(grid, [[0]], halo_sizes=[1, 1]), (_SIDE * grid.size, _SIDE)
     # Every mode has its own exchange; the path is fixed, so that all take the same.
-    halo = made.enter_context(HaloExchange(grid, sharding, shape, "float64", periodic=True, path="read"))
+    halo = stack.enter_context(HaloExchange(grid, sharding, shape, "float64", periodic=True, path="read"))
     return partial(halo.update, zeros(shape, sharding, grid))
 
 
-def _run_plan(grid: ProcessGrid, made: ExitStack) -> Call:
+def _run_plan(grid: ProcessGrid, stack: ExitStack) -> Call:
     rows, columns = _rows_and_columns(grid)
     plan = plan_reshard(rows, columns, (_SIDE, _SIDE), "float64")
     x, out = (zeros((_SIDE, _SIDE), sharding, grid).local for sharding in (rows, columns))
     return lambda: run_plan(plan, x, grid, out)
 
 
-def _reshard(grid: ProcessGrid, made: ExitStack) -> Call:
+def _reshard(grid: ProcessGrid, stack: ExitStack) -> Call:
     rows, columns = _rows_and_columns(grid)
     u, out = (zeros((_SIDE, _SIDE), sharding, grid) for sharding in (rows, columns))
     return lambda: u.reshard(columns, out=out)
