@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 import numpy as np
 from llvmlite import ir
 from numba import types

@@ -70,16 +70,19 @@ def run_bench(cases: Sequence[HaloCase], rounds: int, outputs: Outputs, overlap_
 
 
 def measure_row(case: HaloCase, grid: ProcessGrid, comm: Intracomm, rounds: int) -> RowFigures:
-    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
+    """Measure one row: check every contender, then time them all in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
     trial = _Trial(case, grid, comm)
-    with ExitStack() as made:
-        halo, by_messages = made.enter_context(trial.exchange()), made.enter_context(trial.exchange("message"))
+    with ExitStack() as stack:
+        halo, by_messages = stack.enter_context(trial.exchange()), stack.enter_context(trial.exchange("message"))
         contenders: dict[str, Batch] = {_REWRITING: trial.rewriting, _REWRITING_IN_LOOP: trial.rewriting_in_loop}
         for name, exchange in ((OURS, halo), (MESSAGE, by_messages)):
             contenders[name] = trial.checked(name, exchange.update, *trial.arrays)
         for name, exchange in ((IN_LOOP, halo), (MESSAGE_IN_LOOP, by_messages)):
             contenders[name] = trial.checked_loop(name, exchange)
-        by_hand = made.enter_context(hand_written(comm, trial.fields, case.cut, case.width))
+        by_hand = stack.enter_context(hand_written(comm, trial.fields, case.cut, case.width))
         for name, update in by_hand.items():
             contenders[name] = trial.checked(name, update)
         times = measure(comm, contenders, rounds, at_most_seconds=_ROW_SECONDS)

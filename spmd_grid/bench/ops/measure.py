@@ -62,14 +62,17 @@ def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
 
 
 def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) -> RowFigures:
-    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
+    """Measure one row: check every contender, then time them all in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
     op, shape = OPS[case.op], case.shape(comm.size)
     expected = op.result(case.arrays(comm.size), comm.rank)
     result = None if expected is None else expected.shape
     del expected
     shared = grid.allocate(shape, np.float64), None if result is None else grid.allocate(result, np.float64)
     plain = np.empty(shape), None if result is None else np.empty(result)
-    with ExitStack() as made:
+    with ExitStack() as stack:
         contenders = {
             OURS: Contender(_call(op, shared[0], grid, shared[1]), *shared),
             NEW: Contender(_call(op, shared[0], grid), shared[0]),
@@ -77,10 +80,10 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) 
         }
         if op.plan is not None:
             plan = op.plan(grid, shape, "float64", grid_axes=_AXES, **op.arguments)
-            made.callback(plan.close)
+            stack.callback(plan.close)
             contenders[PLAN] = Contender(_run(plan, *shared), *shared)
             contenders[PLAN_NUMPY] = Contender(_run(plan, *plain), *plain)
-        by_hand = made.enter_context(hand_written(comm, case.op, *plain))
+        by_hand = stack.enter_context(hand_written(comm, case.op, *plain))
         contenders |= {name: Contender(update, *plain) for name, update in by_hand.items()}
         for number, (name, contender) in enumerate(contenders.items()):
             xs = case.arrays(comm.size, number * comm.size * plain[0].size)

@@ -20,7 +20,7 @@ a few exchanges, as it is and with each of them taken away.
 
 from __future__ import annotations
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import call, claim, copy_at, load, load_acquire, store, store_release, this_thread
 from spmd_grid.kernels.compiled import by_address, inner, kernel

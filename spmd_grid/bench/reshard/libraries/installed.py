@@ -56,10 +56,10 @@ class Libraries:
             library.close()
 
     def contenders(
-        self, case: ReshardCase, source: np.ndarray, target: np.ndarray, made: ExitStack, skipped: dict[str, str]
+        self, case: ReshardCase, source: np.ndarray, target: np.ndarray, stack: ExitStack, skipped: dict[str, str]
     ) -> dict[str, Contender]:
-        """The contenders of this row, valid until ``made`` is closed; adds those that decline to ``skipped``."""
-        return self._all(skipped, case, lambda each: made.enter_context(each.contenders(case, source, target)))
+        """The contenders of this row, valid until ``stack`` is closed; adds those that decline to ``skipped``."""
+        return self._all(skipped, case, lambda each: stack.enter_context(each.contenders(case, source, target)))
 
     def own_figures(
         self, case: ReshardCase, rounds: int, at_most_seconds: float, skipped: dict[str, str]
