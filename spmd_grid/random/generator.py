@@ -141,9 +141,9 @@ class Generator:
         if result.sharding.partial_axes:
             raise ShardingError("random: the sharding has partial_axes; random numbers are whole values")
         stream, self._draws = np.uint64(self._draws), self._draws + 1
-        layout, local = result.layout, result.local
-        box = layout.local_box(result.grid.coords).intersect(layout.domain_box)
-        inside = layout.in_domain_local(result.grid.coords).slices()
+        layout, local, coords = result.layout, result.local, result.grid.own_coords
+        box = layout.local_box(coords).intersect(layout.domain_box)
+        inside = layout.in_domain_local(coords).slices()
         if local.size != box.size:
             local[...] = 0
         if not box.size:
