@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.halo.geometry.line import halo_pieces, in_domain
@@ -18,7 +19,7 @@ class LineExchange:
 
     def __init__(self, call: CollectiveCall, facts: list[Facts]):
         self.comm = call.comm
-        self.path = call.path
+        self.reads_arrays = call.path is DIRECT and call.comm.shares_objects  # simulated ranks; others send messages
         self.dim, self.low, self.high = call.args.dim, call.args.low, call.args.high
         self.periodic = call.args.periodic
         cores = [fact.array()[0][self.dim] - self.low - self.high for fact in facts]
