@@ -18,7 +18,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.errors import SpmdError, TransportError
-from spmd_grid.exchange.agreement.facts import encode_error, error_from
+from spmd_grid.exchange.agreement.learn_facts import encode_error, error_from
 from spmd_grid.exchange.channel.calls import ChannelCall, bare_call, call_for
 from spmd_grid.exchange.channel.copy_table import ExchangeCells, Taken, n_runs
 from spmd_grid.exchange.channel.shared_block import SharedBlock, swap_records

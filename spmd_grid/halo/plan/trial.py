@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from spmd_grid.exchange.agreement.facts import swap_texts
+from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import MIXED, PACKED, READ, STAGED, STRAIGHT, Channel
 from spmd_grid.kernels.protocol import slots as at

@@ -21,8 +21,8 @@ import numpy as np
 
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
-from spmd_grid.exchange.agreement.facts import encode_error, learn_facts
 from spmd_grid.exchange.agreement.header import ERROR, PLAIN, Facts, encode_facts, fingerprint
+from spmd_grid.exchange.agreement.learn_facts import encode_error, learn_facts
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, checked_path, chosen_path, path_for
 from spmd_grid.exchange.requests import Request
