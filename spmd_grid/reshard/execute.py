@@ -1,4 +1,7 @@
-"""The operations that reshard: `run_plan` for a plan made before, `reshard` for one that is found by its arguments."""
+"""The operations that reshard: `run_plan` for a plan made before, `reshard` for one that is found by its arguments.
+
+Both make a `PreparedReshard` (``executor/prepared_reshard.py``) and run it.
+"""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class CollectiveCall:
 class Operation(ABC):
     """A collective operation; an instance is called like a function.
 
-    Subclasses define ``name``, ``prepare`` (checks of arguments), ``takes_array`` and ``resolve``.
+    Subclasses define ``name``, ``prepare`` (checks of arguments) and ``resolve``, and override what differs.
     """
 
     name: str
