@@ -86,7 +86,7 @@ def _operations(trace: Trace) -> list[str]:
 
 
 def _edges(trace: Trace) -> list[str]:
-    """Who sends most to whom."""
+    """The pairs of ranks that sent most, as lines of text."""
     matrix = trace.matrix()
     if not matrix:
         return ["nothing went from rank to rank"]
