@@ -99,7 +99,15 @@ def measure_row(case: ReshardCase, grid: ProcessGrid, comm: Intracomm, rounds: i
             del sent, expected
         contenders[LIMIT] = Contender(lambda: np.copyto(copy, copied), *plain)
         sources = {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}
-        raced = race(comm, contenders, sources, rounds, _ROW_SECONDS)
-    figures = raced.figures | libraries.own_figures(case, rounds, _ROW_SECONDS, skipped)
-    kept = raced.rewriting_us, raced.rounds, plan.chosen, raced.disturbed, skipped, raced.hop_ns
-    return RowFigures(case, figures, *kept)
+        outcome = race(comm, contenders, sources, rounds, _ROW_SECONDS)
+    figures = outcome.figures | libraries.own_figures(case, rounds, _ROW_SECONDS, skipped)
+    return RowFigures(
+        case,
+        figures,
+        outcome.rewriting_us,
+        outcome.rounds,
+        plan=plan.chosen,
+        disturbed=outcome.disturbed,
+        skipped=skipped,
+        hop_ns=outcome.hop_ns,
+    )

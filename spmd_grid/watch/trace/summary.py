@@ -86,7 +86,7 @@ def _operations(trace: Trace) -> list[str]:
 
 
 def _edges(trace: Trace) -> list[str]:
-    """The pairs between which most bytes move."""
+    """The pairs of ranks that sent most, as lines of text."""
     matrix = trace.matrix()
     if not matrix:
         return ["nothing went from rank to rank"]
