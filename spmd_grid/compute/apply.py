@@ -43,7 +43,7 @@ def apply(application: Application, out: Sequence[Any] | None = None, reference:
 
 
 class Course:
-    """How one function runs on operands of certain layouts and dtypes, on one process.
+    """The way one function runs on operands of certain layouts and dtypes, on one process.
 
     ``ways``: for each operand None (a number, taken as it is), slices of its local array that are the block, or the
     sharding to which it is brought.
@@ -215,11 +215,15 @@ def _refuse_whole_arrays(application: Application, splits: Splits) -> None:
     interface = application.interface
     if all(iterator.kind != WHOLE for iterator in interface.iterators) or any(splits.axes):
         return
-    if any(is_sharded(x) and any(x.sharding.split_axes) for x in application.operands):
+    if any(is_sharded(x) and _is_spread(x.sharding) for x in application.operands):
         raise ImplicitGatherError(
             f"{application.name}: the dimension along which it works must be whole on a process, and the array has no"
             " other to be cut along: to_global() gathers all of it (collective)"
         )
+
+
+def _is_spread(sharding: Sharding) -> bool:
+    return any(sharding.grid.shape[axis] > 1 for cut in sharding.split_axes for axis in cut)
 
 
 # -- out= ----------------------------------------------------------------------------------------------------------

@@ -103,11 +103,15 @@ def _out_of(bound: BoundArguments) -> tuple[Any, ...] | None:
 
 def _reference_beside(application: Application, args: tuple[Any, ...], out: tuple[Any, ...]) -> ArrayOnGrid | None:
     """The operand whose layout decides where there is an ``out``: one that is overwritten, else the largest other."""
-    for operand in args:
-        if is_sharded(operand) and any(operand is target for target in out):
+    for operand in application.operands:
+        if is_sharded(operand) and _among(operand, out) and _among(operand, args):
             return operand
-    others = [x for x in application.operands if is_sharded(x) and not any(x is target for target in out)]
+    others = [x for x in application.operands if is_sharded(x) and not _among(x, out)]
     return reference_of(others) if others else None
+
+
+def _among(x: object, others: tuple[Any, ...]) -> bool:
+    return any(x is each for each in others)
 
 
 def _refuse_hidden_arrays(

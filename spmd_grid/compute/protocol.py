@@ -128,6 +128,9 @@ class ComputingArray(NDArrayOperatorsMixin):
             raise TypeError("len() of an array without dimensions")
         return self.shape[0]
 
+    def __pow__(self, other: Any) -> Any:
+        return np.square(self) if type(other) is int and other == 2 else np.power(self, other)  # as numpy's arrays
+
     # -- selections ----------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
@@ -206,9 +209,9 @@ class ComputingArray(NDArrayOperatorsMixin):
         """As np.squeeze.  Collective."""
         return np.squeeze(self, axis)
 
-    def reshape(self, *shape: Any) -> Any:
+    def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> Any:
         """As np.reshape in row-major order.  Collective."""
-        return np.reshape(self, shape[0] if len(shape) == 1 else shape)
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy)
 
     def ravel(self) -> Any:
         """As np.ravel in row-major order.  Collective."""

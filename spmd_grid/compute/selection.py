@@ -78,7 +78,7 @@ class Selection:
 
 
 class _Course:
-    """How arrays of one layout are indexed by one key, on one process; made once."""
+    """The way arrays of one layout are indexed by one key, on one process; found once."""
 
     __slots__ = ("_cells", "_held", "_kept", "_moves", "_result", "_selection")
 
@@ -183,7 +183,7 @@ def _broadcasts(shape: Shape, target: Shape) -> bool:
 
 def _put(a: ArrayOnGrid, selection: Selection, value: Any) -> None:
     layout = Layout(plain_sharding(a.sharding), a.shape)
-    target = a.core[selection.local_slices(layout, a.grid.own_coords)]
+    target = a.core[(*selection.local_slices(layout, a.grid.own_coords), ...)]  # a view also without dimensions
     if is_sharded(value):
         piece = _piece_of_sharded(a, selection, value)
     elif np.ndim(value):
@@ -315,7 +315,7 @@ def _result_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> 
 
 
 def _positions(selection: Selection, ndim: int) -> dict[int, int]:
-    """Where the dimensions of the source are in the result."""
+    """The dimension of the result that each dimension of the source becomes."""
     positions: list[int | None] = [d for d in range(ndim) if d not in selection.dropped]
     for position in selection.new:
         positions.insert(position, None)

@@ -1,4 +1,4 @@
-"""Which grid axes cut which iterator of a function, and the shardings that follow for its operands and results."""
+"""Splits: the grid axes that cut each iterator of a function, and the shardings that follow for its arrays."""
 
 from __future__ import annotations
 
