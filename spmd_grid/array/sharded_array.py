@@ -300,7 +300,7 @@ class ShardedArray(ComputingArray):
         check_on_grid("reshard", target, target_grid)
         options = strategy, memory_limit, links
         held = self._local, self.sharding, target, self._grid, self.shape
-        local = reshard_local(*held, out, *options)  # type: ignore[arg-type]  # it knows sharded arrays by ``local``
+        local = reshard_local(*held, out, *options)
         if isinstance(out, ShardedArray):
             out.mark_dirty()
             return out
