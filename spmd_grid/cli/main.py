@@ -15,7 +15,11 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse ``arguments`` (default: those of the process) and run the command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="spmd_grid", description="SPMD programs on grids of devices.")
+    parser = argparse.ArgumentParser(
+        prog="spmd_grid",
+        description="SPMD programs on grids of devices. 'spmd_grid COMMAND --help' lists the options of a command.",
+        epilog="'spmd_grid' and 'python -m spmd_grid' are the same.",
+    )
     commands = parser.add_subparsers(metavar="command", required=True)
     run.add_parser(commands)
     plan.add_parser(commands)

@@ -37,7 +37,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     add_layout_options(parser, target_required=True)
     how = parser.add_argument_group("the plan")
-    how.add_argument("--strategy", default="auto", help="auto, basis or direct (auto)")
+    how.add_argument(
+        "--strategy",
+        default="auto",
+        help="direct: one exchange; basis: a chain of collectives; auto: the fastest of these and others (auto)",
+    )
     how.add_argument("--memory-limit", metavar="BYTES", help="memory that a process may use, at most, such as 2GiB")
     how.add_argument(
         "--node-size", type=whole(1), metavar="N", help="number of consecutive processes that share a node (1)"

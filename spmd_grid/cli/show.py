@@ -38,7 +38,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     drawing.add_argument(
         "--across", type=given, metavar="AXIS", help="with --values: the grid axis that runs to the right"
     )
-    drawing.add_argument("--strategy", default="direct", help="with --to: direct, basis or auto (direct)")
+    drawing.add_argument(
+        "--strategy",
+        default="direct",
+        help="with --to; direct: one exchange; basis: a chain of collectives; auto: the fastest way (direct)",
+    )
     drawing.add_argument("--svg", type=given, metavar="FILE", help="write an SVG to this file instead of drawing text")
     drawing.add_argument("--limit", type=whole(0), default=40, metavar="N", help="list at most N messages (40)")
     parser.set_defaults(command=reported("show", _show))

@@ -112,7 +112,7 @@ class Grid:
             names = self.axis_names or ()
             if axis in names:
                 return names.index(axis)
-            known = f"its axes are {', '.join(names)}" if names else "its axes have no names"
+            known = f"its axes are {', '.join(names)}" if names else "its axes have no names, only numbers"
             raise AxisError(f"{what} is {list(grid_axes)}; the grid {self} has no axis {axis!r}: {known}")
         number = as_ints((axis,))
         if number is None:
@@ -243,16 +243,17 @@ def resolve_shape(shape: Sequence[int], n_processes: int) -> Shape:
     """
     entries = as_ints(shape) or ()
     n_unknown = entries.count(-1)
+    there = "there is 1" if n_processes == 1 else f"there are {n_processes}"
     if n_unknown:
         others = [entry for entry in entries if entry != -1]
         known = math.prod(_check_shape(others, shape)) if others else 1
         if n_processes < 1 or n_processes % known:
-            raise GridError(f"grid shape is {shape!r}; {known} devices per -1 do not divide {n_processes} processes")
+            raise GridError(f"grid shape is {shape!r}; it needs a multiple of {known} processes; {there}")
         factors = iter(near_square(n_processes // known, n_unknown))
         return tuple([next(factors) if entry == -1 else entry for entry in entries])
     checked = _check_shape(shape)
     if math.prod(checked) > n_processes:
-        raise GridError(f"a grid of {_by(checked)} needs {math.prod(checked)} processes; there are {n_processes}")
+        raise GridError(f"a grid of {_by(checked)} needs {math.prod(checked)} processes; {there}")
     return checked
 
 

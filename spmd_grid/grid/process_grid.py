@@ -257,7 +257,7 @@ def init_grid(
     try:
         grid = _fitting_grid(shape, axis_names, None if ranks is None else _as_ranks(ranks), world.size)
     except GridError as error:
-        alone = "; this is the only process: start the program with 'mpirun -n N python app.py', or on simulated ranks"
+        alone = "; start the program with 'mpiexec -n N python app.py', or on simulated ranks"
         alone += " with 'python -m spmd_grid run -n N app.py'"
         refused = GridError(f"init_grid: {error}{alone if world.size == 1 else ''}")
     world.process.gate.check()

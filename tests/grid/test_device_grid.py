@@ -175,10 +175,10 @@ def test_resolve_shape(shape, n_processes, expected):
 @pytest.mark.parametrize(
     ("shape", "n_processes", "message"),
     [
-        ((-1, 4, -1), 6, "4 devices per -1 do not divide 6 processes"),
+        ((-1, 4, -1), 6, "it needs a multiple of 4 processes; there are 6"),
         ((-1, 0, -1), 6, "must list at least one size"),
-        ((-1, -1), 0, "do not divide 0 processes"),
-        ((4, -1), 6, "do not divide 6 processes"),
+        ((-1, -1), 0, "there are 0"),
+        ((4, -1), 6, "a multiple of 4 processes; there are 6"),
         ((2, 4), 6, "needs 8 processes; there are 6"),
         ((0, -1), 6, "must list at least one size"),
         ((-2, 3), 6, "must list at least one size"),

@@ -82,8 +82,8 @@ def test_chosen_processes(spmd, ranks):
 REFUSALS = {
     "too large": ((2, 2), None, "a grid of 2x2 needs 4 processes; there are 3"),
     "too small": ((2,), None, "has 2 devices, but there are 3 processes"),
-    "no fit": ((2, -1), None, "2 devices per -1 do not divide 3 processes"),
-    "no fit of two": ((-1, 2, -1), None, "2 devices per -1 do not divide 3 processes"),
+    "no fit": ((2, -1), None, "it needs a multiple of 2 processes; there are 3"),
+    "no fit of two": ((-1, 2, -1), None, "it needs a multiple of 2 processes; there are 3"),
     "zero": ((0, 3), None, "at least one size, each an integer of at least 1"),
     "ranks too few": ((3,), (0, 1), "a grid of 3 needs 3 processes; there are 2"),
     "rank twice": ((2,), (1, 1), "a process must not be two devices"),

@@ -226,7 +226,7 @@ def test_the_command(tmp_path, capsys):
         "rank 1 (1,)",
         "load: ",
         "all_reduce ",
-        "heaviest edges",
+        "heaviest pairs",
         f"wrote {folder / 'trace.json'}",
     ):
         assert words in said

@@ -71,9 +71,7 @@ def launch_command(ranks: int, executable: str = sys.executable) -> tuple[list[s
     """
     launcher = shutil.which("mpiexec", path=str(Path(executable).parent)) or shutil.which("mpiexec")
     if launcher is None:
-        raise TransportError(
-            f"there is no mpiexec beside {executable} or in PATH; 'pip install \"spmd-grid[mpich]\"' installs one"
-        )
+        raise TransportError(f"there is no mpiexec beside {executable} or in PATH; 'pip install mpich' installs one")
     done = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False)
     arguments, more = launcher_start(launcher, done.stdout + done.stderr)
     return [*arguments, "-n", str(ranks)], more
@@ -98,6 +96,5 @@ def _check_mpi() -> None:
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise TransportError(
-            f"MPI cannot be loaded ({reason}); install one with 'pip install \"spmd-grid[mpich]\"', or load one of"
-            " the cluster"
+            f"MPI cannot be loaded ({reason}); install one with 'pip install mpich', or load that of the cluster"
         )

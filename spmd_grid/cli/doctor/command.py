@@ -143,7 +143,7 @@ def _of_library(probe: trials.Probe) -> Iterator[Check]:
     if not found:
         yield Check(
             FAILS, "MPI library", probe.problem,
-            "Install one with 'pip install \"spmd-grid[mpich]\"', or load your cluster's ('module load ...') and build"
+            "Install one with 'pip install mpich', or load your cluster's ('module load ...') and build"
             " mpi4py with it.",
         )  # fmt: skip
         return
@@ -159,7 +159,7 @@ def _of_launch(attempt: trials.Launch, ranks: int, library: dict[str, Any]) -> I
     if attempt.launcher is None:
         yield Check(
             FAILS, "launcher", "there is no mpiexec in PATH or beside Python",
-            "Install an MPI with its launcher, 'pip install \"spmd-grid[mpich]\"', or add the folder of your MPI's"
+            "Install an MPI with its launcher, 'pip install mpich', or add the folder of your MPI's"
             " mpiexec to PATH.",
         )  # fmt: skip
         return
@@ -212,7 +212,7 @@ def _of_ranks(found: dict[str, Any]) -> Iterator[Check]:
             "Unset SPMD_GRID_ARENA if it is 0, and let ranks share a process namespace: in containers, start mpiexec"
             " inside one rather than a container per rank.",
         )  # fmt: skip
-    model = f" (model: {found['model']})" if found["model"] else ""
+    model = f" (measured to choose paths: {found['model']})" if found["model"] else ""
     slow_from, where, busy = (
         _HERE,
         "",
@@ -236,7 +236,7 @@ def _of_ranks(found: dict[str, Any]) -> Iterator[Check]:
     if found["far"] is not None:
         far = found["far"]
         yield Check(
-            SLOW if far else OK, "processors", "far apart" if far else "close to each other",
-            "The ranks' processors share no cache: bind neighbouring ranks to neighbouring cores (mpiexec -bind-to core"
-            " with MPICH, --bind-to core with Open MPI)." * far,
+            SLOW if far else OK, "processors", "share no cache" if far else "share a cache",
+            "Bind neighbouring ranks to neighbouring cores (mpiexec -bind-to core with MPICH,"
+            " --bind-to core with Open MPI)." * far,
         )  # fmt: skip

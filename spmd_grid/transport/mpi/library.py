@@ -16,8 +16,8 @@ try:
     from mpi4py import MPI
 except (ImportError, RuntimeError) as error:
     raise TransportError(
-        f"MPI cannot be loaded ({error}); install one with 'pip install \"spmd-grid[mpich]\"' or load the cluster's,"
-        " or run without it: 'python -m spmd_grid run -n 4 app.py'"
+        "MPI cannot be loaded; install it with 'pip install mpich', or load the cluster's, or run without it:"
+        f" 'python -m spmd_grid run -n 4 app.py' ({error})"
     ) from error
 
 __all__ = ["MPI", "Library", "abort", "library"]

@@ -28,7 +28,7 @@ def trace_summary(trace: Trace) -> str:
         ranks = ", ".join(f"rank {rank}: {count}" for rank, count in list(trace.lost.items())[:_MOST_RANKS])
         lost = sum(trace.lost.values())
         lines.append(f"missing: {lost} updates in compiled loops that could not be written ({ranks})")
-    return "\n".join([*lines, "", *_ranks(trace), "", *_operations(trace), "", *_edges(trace)])
+    return "\n".join([*lines, "", *_ranks(trace), "", *_operations(trace), "", *_pairs(trace)])
 
 
 def _ranks(trace: Trace) -> list[str]:
@@ -85,7 +85,7 @@ def _operations(trace: Trace) -> list[str]:
     return aligned([heads, *rows], left=(0, 5)) + _more(ordered, "operations")
 
 
-def _edges(trace: Trace) -> list[str]:
+def _pairs(trace: Trace) -> list[str]:
     """The pairs of ranks that sent most, as lines of text."""
     matrix = trace.matrix()
     if not matrix:
@@ -93,7 +93,7 @@ def _edges(trace: Trace) -> list[str]:
     ordered = sorted(matrix.items(), key=lambda item: (-item[1], item[0]))
     rows = [(f"rank {a} -> rank {b}", bytes_text(n_bytes)) for (a, b), n_bytes in ordered[:_MOST_ROWS]]
     rows.append(("all", bytes_text(sum(matrix.values()))))
-    return aligned([("heaviest edges", "bytes"), *rows]) + _more(ordered, "edges")
+    return aligned([("heaviest pairs", "bytes"), *rows]) + _more(ordered, "pairs")
 
 
 def _more(rows: Sequence, what: str) -> list[str]:
