@@ -252,7 +252,7 @@ def test_operands_on_other_grids_and_partial_values(spmd):
 
 
 def test_calls_that_look_the_same_are_kept_apart_by_what_differs():
-    grid, (x, _) = sg.init_grid((1,)), globals_of()
+    grid, (x, _) = sg.init_grid((1, 1)), globals_of()
     a = sharded(x, "rows", grid)
     for indices in ([0, 1], np.array([1, 0]), np.array([2, 0])):
         same(np.take(a, indices, axis=1), x[:, indices])
