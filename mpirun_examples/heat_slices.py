@@ -4,8 +4,8 @@
     python -m spmd_grid run -n 4 mpirun_examples/heat_slices.py
 
 ``spread`` and ``report`` are numpy code and run unchanged on numpy arrays and on sharded arrays.  Two lines differ
-from the serial program: one makes the grid, one says how the plate is spread.  The result equals the serial one, bit for
-bit, on any number of ranks.
+from the serial program: one makes the grid, one says how the plate is spread.  The result equals the serial one, bit
+for bit, on any number of ranks.
 """
 
 import sys

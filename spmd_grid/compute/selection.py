@@ -183,7 +183,8 @@ def _broadcasts(shape: Shape, target: Shape) -> bool:
 
 def _put(a: ArrayOnGrid, selection: Selection, value: Any) -> None:
     layout = Layout(plain_sharding(a.sharding), a.shape)
-    target = a.core[(*selection.local_slices(layout, a.grid.own_coords), ...)]  # a view also without dimensions
+    cells: tuple[Any, ...] = (*selection.local_slices(layout, a.grid.own_coords), ...)  # a view also of no dimensions
+    target = a.core[cells]
     if is_sharded(value):
         piece = _piece_of_sharded(a, selection, value)
     elif np.ndim(value):
