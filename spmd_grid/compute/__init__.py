@@ -7,6 +7,7 @@ alike        the short way of operators on arrays of one layout
 contract     the cheapest layout of a contraction
 joining      concatenation, reshape and their relatives
 scans        cumulative sums and products
+index        indices: the cells that they name
 selection    slices: which cells of which block they name, and how the result is spread
 protocol     numpy's protocols and operators, as a base class of sharded arrays
 """

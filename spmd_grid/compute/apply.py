@@ -91,7 +91,7 @@ class Course:
             else:
                 blocks.append((operand if isinstance(operand, np.ndarray) else operand.local)[way])
         found = self._local(*blocks)
-        results = list(found) if type(found) is tuple else [found]
+        results = list(found) if isinstance(found, tuple) else [found]
         if self._axes:
             reduction = self._kind, None
             results = [all_reduce.run_in_gate(np.asarray(each), grid, self._axes, reduction) for each in results]

@@ -39,13 +39,13 @@ FUNCTIONS = {
     "numpy's numbers": lambda a: np.float64(2) * (a + np.float32(1.5)),
     "power": lambda a: a**2,
     "count_nonzero": lambda a: np.count_nonzero(a, axis=-1),
-    "norm": lambda a: np.linalg.norm(a) + np.linalg.norm(a, 1),
+    "norm": lambda a: np.linalg.norm(a) + np.linalg.norm(a, 1, axis=0),
     "average": lambda a: np.average(a, weights=abs(a) + 1),
     "weights of a dimension": lambda a: np.average(a, axis=0, weights=np.arange(1, 8)),
     "median": lambda a: np.median(a, axis=0),
     "roll, flattened": lambda a: np.roll(a, 3),
     "no dimension": lambda a: np.sum(a, axis=()),
-    "mask": lambda a: np.where(a != 0, np.sqrt(a, where=a != 0), 0),
+    "mask": lambda a: np.multiply(a, a, where=a != 0, out=a.copy()),
     "pad": lambda a: np.pad(a, 1),
 }
 

@@ -252,7 +252,7 @@ def test_operands_on_other_grids_and_partial_values(spmd):
 
 
 def test_calls_that_look_the_same_are_kept_apart_by_what_differs():
-    grid, (x, _) = sg.init_grid((1,)), globals_of()
+    grid, (x, _) = sg.init_grid((1, 1)), globals_of()
     a = sharded(x, "rows", grid)
     for indices in ([0, 1], np.array([1, 0]), np.array([2, 0])):
         same(np.take(a, indices, axis=1), x[:, indices])
@@ -267,3 +267,18 @@ def test_calls_that_look_the_same_are_kept_apart_by_what_differs():
         same(np.sum(other, 0), np.sum(x.astype(other.dtype), 0))
     for key in (np.s_[1:], np.s_[1:, None], np.s_[1:,], np.s_[1], np.s_[1, ...], np.s_[:1], np.s_[None, 1:]):
         same(a[key], x[key])
+
+
+def test_a_second_call_finds_the_course_of_the_first():
+    grid, (x, _) = sg.init_grid((1, 1)), globals_of()
+    a = sharded(x, "blocks", grid)
+
+    def calls(a):
+        np.sum(a, axis=0), a[1:, ::2], np.where(a, a, 1.0), a @ a.T, np.clip(a, 0, x[0]), a.mean()
+
+    calls(a)
+    known = dict(grid.functions)
+    calls(a + 1)
+    assert known and grid.functions == known
+    np.sum(a, axis=1)
+    assert len(grid.functions) == len(known) + 1
