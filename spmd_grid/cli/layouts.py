@@ -93,7 +93,7 @@ def target_layout(options: argparse.Namespace) -> Layout:
 def _grid(shape: str, names: str | None, ranks: str | None, prefix: str) -> Grid:
     sizes = numbers(shape, f"{prefix}grid", GridError, "sizes such as 2x3")
     processes = None if ranks is None else _ranges(ranks, f"{prefix}ranks")
-    return Grid(sizes, None if names is None else tuple([name.strip() for name in names.split(",")]), processes)
+    return Grid(sizes, None if names is None else [name.strip() for name in names.split(",")], processes)
 
 
 def _layout(options: argparse.Namespace, grid: Grid, axes: str, name: str, prefix: str) -> Layout:
