@@ -24,8 +24,8 @@ __all__ = [
     "target_layout",
 ]
 
-# Longer input is a mistake, which must not use up the memory.
-_MOST_LETTERS, _MOST_RANKS = 1 << 20, 1 << 22
+# Longer input is a mistake: it is refused before it uses up the memory.
+_MAX_CHARACTERS, _MAX_RANKS = 1 << 20, 1 << 22
 
 
 def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -> None:
@@ -46,7 +46,9 @@ def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -
         "--ranks", "--from-ranks", metavar="LIST", type=given, help="the process of each device, such as 0-3,8,9"
     )
     _add_sharding_options(source, "", "--from-")
-    target = parser.add_argument_group("to", "grid and block rule default to those above; nothing else is inherited")
+    target = parser.add_argument_group(
+        "to", "grid, block rule and partial kind default to those above; nothing else is inherited"
+    )
     target.add_argument("--to", required=target_required, metavar="AXES", type=given, help="the target sharding")
     target.add_argument("--to-grid", metavar="SHAPE", type=given, help="another grid")
     target.add_argument("--to-axis-names", metavar="NAMES", type=given, help="names of its axes")
@@ -56,6 +58,8 @@ def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -
 
 
 def _add_sharding_options(group: argparse._ArgumentGroup, *prefixes: str) -> None:
+    """Add the options that describe a sharding besides its axes, each under all ``prefixes``; "" stands for "--"."""
+
     def add(name: str, metavar: str, text: str) -> None:
         flags = [(prefix or "--") + name for prefix in prefixes]
         group.add_argument(*flags, type=given, metavar=metavar, help=text)
@@ -74,7 +78,10 @@ def source_layout(options: argparse.Namespace) -> Layout:
 
 
 def target_layout(options: argparse.Namespace) -> Layout:
-    """The target layout that options describe; grid and block rule default to the source's.  Raises SpmdError."""
+    """The target layout that options describe.  Raises SpmdError.
+
+    Grid, block rule and partial kind default to the source's.
+    """
     grid = source_layout(options).grid
     if options.to_grid or options.to_ranks or options.to_axis_names:
         shape = options.to_grid or options.grid
@@ -90,21 +97,25 @@ def _grid(shape: str, names: str | None, ranks: str | None, prefix: str) -> Grid
 
 
 def _layout(options: argparse.Namespace, grid: Grid, axes: str, name: str, prefix: str) -> Layout:
+    """The layout with sharding ``axes``, given by the option ``name``; its other options begin with ``prefix``."""
+
     def value(option: str) -> str | None:
         return getattr(options, prefix + option)
 
-    def listed(option: str) -> list[Any] | None:
+    def list_value(option: str) -> list[Any] | None:
         text = value(option)
         flag = "--" + (prefix + option).replace("_", "-")
         return None if text is None else parse_list(text, flag, "1,1", bare=True)
 
+    # Offsets take the place of a block rule, so none is inherited beside them.
+    default_blocks = options.blocks if value("offsets") is None else None
     sharding = Sharding(
         grid,
         parse_list(axes, name),
-        blocks=value("blocks") or (options.blocks if value("offsets") is None else None) or "ceil",
-        halo_sizes=listed("halo"),
-        sharded_dims_offsets=listed("offsets"),
-        partial_axes=listed("partial") or (),
+        blocks=value("blocks") or default_blocks or "ceil",
+        halo_sizes=list_value("halo"),
+        sharded_dims_offsets=list_value("offsets"),
+        partial_axes=list_value("partial") or (),
         partial_kind=value("partial_kind") or options.partial_kind or "sum",
     )
     return Layout(sharding, numbers(options.shape, "--shape", ShapeError, "extents such as 4x6"))
@@ -119,7 +130,7 @@ def dtype_of(options: argparse.Namespace) -> np.dtype:
 
 
 def numbers(text: str, name: str, error: type[SpmdError], required: str) -> tuple[int, ...]:
-    """``4x6``, ``4,6`` or ``(4, 6)`` as numbers; none for an empty text.  Raises ``error``."""
+    """``4x6``, ``4,6`` or ``(4, 6)`` as a tuple of numbers, which is empty for an empty text.  Raises ``error``."""
     inside = text.strip().strip("()[]").strip()
     parts = inside.removesuffix(",").split("x" if "x" in inside else ",") if inside else []
     try:
@@ -134,16 +145,16 @@ def _ranges(text: str, name: str) -> tuple[int, ...]:
     try:
         for part in text.strip().strip("()[]").split(","):
             first, _, last = part.partition("-")
-            listed = range(whole_number(first), whole_number(last or first) + 1)
-            if len(ranks) + len(listed) > _MOST_RANKS:
+            run = range(whole_number(first), whole_number(last or first) + 1)
+            if len(ranks) + len(run) > _MAX_RANKS:
                 raise ValueError(part)
-            ranks += listed
+            ranks += run
     except ValueError:
         raise GridError(f"{name} is {shown(text)}; it must list processes, such as 0-3,8,9") from None
     return tuple(ranks)
 
 
-def parse_list(text: str, name: str, such: str = "[[0],[1]]", bare: bool = False) -> list[Any]:
+def parse_list(text: str, name: str, example: str = "[[0],[1]]", bare: bool = False) -> list[Any]:
     """``[[0],[x, 'y z']]`` as lists of numbers and names, where a bare word is a name.
 
     ``bare``: whether the outermost brackets may be left out.  Raises ShardingError.
@@ -155,17 +166,18 @@ def parse_list(text: str, name: str, such: str = "[[0],[1]]", bare: bool = False
     if bare and inside[:1] != "[":
         inside = f"[{inside}]"
     try:
-        if len(inside) > _MOST_LETTERS:
+        if len(inside) > _MAX_CHARACTERS:
             raise ValueError
         found = _value(ast.parse(inside, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         found = None
     if not isinstance(found, list):
-        raise ShardingError(f"{name} is {shown(text)}; it must list numbers or names in brackets, such as {such}")
+        raise ShardingError(f"{name} is {shown(text)}; it must list numbers or names in brackets, such as {example}")
     return found
 
 
 def _value(node: ast.expr) -> Any:
+    """The lists, names and numbers of a parsed expression.  Raises ValueError where it holds anything else."""
     match node:
         case ast.List(elts=entries) | ast.Tuple(elts=entries):
             return [_value(entry) for entry in entries]

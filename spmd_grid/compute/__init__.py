@@ -1,7 +1,13 @@
 """Array functions on sharded arrays: the rules of ``functions``, applied on processes.
 
-splits       which grid axes cut which iterator of a function, and the shardings that follow for operands and results
+splits       the grid axes that cut each iterator of a function, and the shardings that follow
 apply        one function: operands are brought to their shardings, blocks computed, partial results combined
+calls        calls of functions: looked up in the table, planned once for arguments that look the same
+alike        the short way of operators on arrays of one layout
+contract     the cheapest layout of a contraction
+joining      concatenation, reshape and their relatives
+scans        cumulative sums and products
+index        indices: the cells that they name
 selection    slices: which cells of which block they name, and how the result is spread
 protocol     numpy's protocols and operators, as a base class of sharded arrays
 """

@@ -13,53 +13,82 @@ from spmd_grid.grid.layout import Layout
 __all__ = ["on_equal_layouts"]
 
 _NUMBERS = frozenset((int, float, complex, bool))
-_result_dtypes: dict[tuple, np.dtype | None] = {}
+_result_dtypes: dict[tuple[Any, ...], np.dtype] = {}
 
 
-def on_equal_layouts(ufunc: np.ufunc, array: Any, inputs: tuple) -> Any:
+def on_equal_layouts(ufunc: np.ufunc, array: Any, inputs: tuple[Any, ...], out: Any = None) -> Any:
     """``ufunc(*inputs)`` where they are arrays of the layout of ``array``, and numbers; else None.  Local.
 
-    The result's memory comes from the arena, where memory that was freed is used again before new one is touched.
+    ``out``: an array of the same layout, or None for a new one.  That one's memory comes from the arena, where memory
+    that was freed is used again before new one is touched.
     """
     layout, grid = array._layout, array._grid
     kind = type(array)
     key: list[Any] = [ufunc]
     blocks = []
+    shape = None
     for x in inputs:
         if type(x) is kind:
             if (x._layout is not layout and x._layout != layout) or x._grid is not grid:
                 return None
-            blocks.append(x._local)
-            key.append(x._local.dtype)
+            block = x._local
+            shape = block.shape
+            blocks.append(block)
+            key.append(block.dtype)
         elif type(x) in _NUMBERS:
             blocks.append(x)
             key.append(type(x))
+        elif isinstance(x, np.generic):
+            blocks.append(x)
+            key.append(x.dtype)
         else:
             return None
     sharding = layout.sharding
-    if sharding.partial_axes or ufunc.nout != 1:
+    if shape is None or sharding.partial_axes or ufunc.nout != 1:
         return None
     dtype = _result_dtypes.get(tuple(key))
     if dtype is None:
         dtype = _resolved(ufunc, key)
         if dtype is None:
             return None
+    if out is not None:
+        return _into(out, ufunc, blocks, array, dtype)
     if sharding.halo_sizes is not None:
-        core = layout.core_in_local(grid.coords).slices()
+        core = layout.core_in_local(grid.own_coords).slices()
         blocks = [block[core] if type(block) is np.ndarray else block for block in blocks]
+        shape = next(block.shape for block in blocks if type(block) is np.ndarray)
         layout = _without_halos(layout)
-    result = grid.allocate(next(block.shape for block in blocks if type(block) is np.ndarray), dtype)
+    result = grid.allocate(shape, dtype)
     ufunc(*blocks, out=result)
     return kind(result, layout, grid)
 
 
-def _resolved(ufunc: np.ufunc, key: list) -> np.dtype | None:
+def _into(out: Any, ufunc: np.ufunc, blocks: list[Any], array: Any, dtype: np.dtype) -> Any:
+    """``out`` with the result; None where the longer way is to refuse it, or to bring it to another layout."""
+    layout, grid = array._layout, array._grid
+    if type(out) is not type(array) or out._layout != layout or out._grid is not grid:
+        return None
+    target = out._local
+    if not target.flags.writeable or not np.can_cast(dtype, target.dtype, "same_kind"):
+        return None
+    if layout.sharding.halo_sizes is not None:
+        core = layout.core_in_local(grid.own_coords).slices()
+        target = target[core]
+        blocks = [block[core] if type(block) is np.ndarray else block for block in blocks]
+    ufunc(*blocks, out=target)
+    out.mark_dirty()
+    return out
+
+
+def _resolved(ufunc: np.ufunc, key: list[Any]) -> np.dtype | None:
     """The element type of the result; None where the longer way is to refuse it."""
     if ufunc.signature is not None:
         return None
     try:
         dtype = ufunc.resolve_dtypes((*[np.dtype(each) if each is bool else each for each in key[1:]], None))[-1]
     except TypeError:
+        return None
+    if dtype.hasobject:
         return None
     _result_dtypes[tuple(key)] = dtype
     return dtype

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from spmd_grid.compute.apply import apply
-from spmd_grid.compute.splits import choose_splits, is_sharded, plain_sharding
+from spmd_grid.compute.splits import ArrayOnGrid, choose_splits, is_sharded, plain_sharding
 from spmd_grid.functions.interface import Application
 from spmd_grid.reshard.plan import plan_reshard
 
-__all__ = ["contract"]
+__all__ = ["cheapest_reference"]
 
 
-def contract(application: Application, out: Sequence[Any] | None = None) -> Any:
-    """`apply`, with the operand kept in place whose staying costs least.  Collective over the grid."""
+def cheapest_reference(application: Application) -> ArrayOnGrid | None:
+    """The operand whose staying in place costs least; None where there is no choice.  Plans only."""
     candidates = [operand for operand in application.operands if is_sharded(operand)]
-    if len(candidates) == 1:
-        return apply(application, out)
-    return apply(application, out, min(candidates, key=lambda operand: _seconds(application, operand)))
+    if len(candidates) < 2:
+        return None
+    return min(candidates, key=lambda operand: _seconds(application, operand))
 
 
-def _seconds(application: Application, reference: Any) -> float:
-    """What it takes to move the other operands to ``reference``, and to combine partial results.  Plans only."""
+def _seconds(application: Application, reference: ArrayOnGrid) -> float:
+    """The time to move the other operands to ``reference``, and to combine partial results.  Plans only."""
     interface = application.interface
     splits = choose_splits(interface, application.operands, reference)
     seconds = 0.0

@@ -7,11 +7,14 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from spmd_grid.compute.apply import sharded_like
-from spmd_grid.compute.splits import block_starts, is_sharded, plain_sharding, reference_of
-from spmd_grid.errors import AxisError, ShapeError
-from spmd_grid.functions.table import composite
+from spmd_grid.compute.apply import check_operands, sharded_like
+from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding, reference_of
+from spmd_grid.errors import DTypeError, ShapeError
+from spmd_grid.functions.axes import cut, one_axis
+from spmd_grid.functions.interface import shape_of
+from spmd_grid.functions.table import Operand, composite
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
@@ -20,74 +23,111 @@ from spmd_grid.typing import Shape
 __all__ = ["new_like"]
 
 
-def new_like(a: Any, shape: Shape, dtype: np.dtype) -> Any:
+def new_like(a: ArrayOnGrid, shape: Shape, dtype: np.dtype) -> Any:
     """A new array of any cells, spread as ``a``; by even blocks where a's offsets are given explicitly.  Local."""
     sharding = plain_sharding(a.sharding)
     if sharding.sharded_dims_offsets:
         sharding = Sharding(sharding.grid, sharding.split_axes)
     layout = Layout(sharding, tuple(shape))
-    return type(a)(a.grid.allocate(layout.local_shape(a.grid.coords), dtype), layout, a.grid)
+    return type(a)(a.grid.allocate(layout.local_shape(a.grid.own_coords), dtype), layout, a.grid)
 
 
 @composite(np.concatenate)
-def concatenate(arrays, axis=0, out=None, dtype=None, casting="same_kind"):
+def concatenate(
+    arrays: Sequence[Operand],
+    axis: int | None = 0,
+    out: Operand = None,
+    *,
+    dtype: DTypeLike | None = None,
+    casting: Any = "same_kind",
+) -> Operand:
     """np.concatenate; the layout is that of the array with the most bytes."""
     arrays = list(arrays)
-    ndim = np.ndim(arrays[0]) if not is_sharded(arrays[0]) else arrays[0].ndim
-    if axis is None or not -ndim <= axis < ndim:
-        raise AxisError(f"concatenate: axis is {axis!r}; it must be one of the {ndim} dimensions of the arrays")
-    axis %= ndim
-    shapes = [np.shape(x) if not is_sharded(x) else x.shape for x in arrays]
+    check_operands("concatenate", arrays)
+    if axis is None:
+        arrays, axis = [np.ravel(x) for x in arrays], 0
+    shapes = [shape_of(x) for x in arrays]
+    ndim = len(shapes[0])
+    d = one_axis("concatenate", axis, ndim)
     for shape in shapes:
-        if len(shape) != ndim or any(n != shapes[0][d] for d, n in enumerate(shape) if d != axis):
-            raise ShapeError(f"concatenate: shapes are {shapes}; they must be equal but for dimension {axis}")
-    shape = tuple([sum(each[axis] for each in shapes) if d == axis else n for d, n in enumerate(shapes[0])])
-    found = np.dtype(dtype) if dtype is not None else np.result_type(*[x.dtype for x in arrays])
-    result, start = new_like(reference_of(arrays), shape, found), 0
+        if len(shape) != ndim or any(n != shapes[0][i] for i, n in enumerate(shape) if i != d):
+            raise ShapeError(f"concatenate: shapes are {shapes}; they must be equal but for dimension {d}")
+    found = np.result_type(*[x.dtype for x in arrays])
+    wanted = found if dtype is None else np.dtype(dtype)
+    if not np.can_cast(found, wanted, casting):
+        raise DTypeError(f"concatenate: dtype {found} cannot be cast to {wanted} by the rule {casting!r}")
+    shape = tuple([sum(each[d] for each in shapes) if i == d else n for i, n in enumerate(shapes[0])])
+    result, start = new_like(reference_of(arrays), shape, wanted), 0
     for x, each in zip(arrays, shapes):
-        result[(*[slice(None)] * axis, slice(start, start + each[axis]))] = x
-        start += each[axis]
+        result[cut(d, start, start + each[d])] = x
+        start += each[d]
     return result
 
 
 @composite(np.stack)
-def stack(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
+def stack(
+    arrays: Sequence[Operand],
+    axis: int = 0,
+    out: Operand = None,
+    *,
+    dtype: DTypeLike | None = None,
+    casting: Any = "same_kind",
+) -> Operand:
     """np.stack."""
-    return np.concatenate([np.expand_dims(x, axis) for x in arrays], axis, dtype=dtype)
+    check_operands("stack", arrays)
+    return np.concatenate([np.expand_dims(x, axis) for x in arrays], axis, dtype=dtype, casting=casting)
 
 
 @composite(np.vstack)
-def vstack(tup, *, dtype=None, casting="same_kind"):
+def vstack(tup: Sequence[Operand], *, dtype: DTypeLike | None = None, casting: Any = "same_kind") -> Operand:
     """np.vstack."""
-    return np.concatenate([np.expand_dims(x, 0) if x.ndim == 1 else x for x in tup], 0, dtype=dtype)
+    check_operands("vstack", tup)
+    rows = [np.expand_dims(x, 0) if x.ndim == 1 else x for x in tup]
+    return np.concatenate(rows, 0, dtype=dtype, casting=casting)
 
 
 @composite(np.hstack)
-def hstack(tup, *, dtype=None, casting="same_kind"):
+def hstack(tup: Sequence[Operand], *, dtype: DTypeLike | None = None, casting: Any = "same_kind") -> Operand:
     """np.hstack."""
-    return np.concatenate(list(tup), 0 if tup[0].ndim == 1 else 1, dtype=dtype)
+    check_operands("hstack", tup)
+    return np.concatenate(list(tup), 0 if tup[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
-@composite(np.split, np.array_split)
-def split(ary, indices_or_sections, axis=0):
-    """np.split and np.array_split."""
-    extent = ary.shape[axis]
-    if isinstance(indices_or_sections, int):
-        n = indices_or_sections
-        sizes = [extent // n + (i < extent % n) for i in range(n)]
-        edges = [0, *np.cumsum(sizes).tolist()]
+@composite(np.array_split)
+def array_split(ary: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Operand]:
+    """np.array_split."""
+    d = one_axis("split", axis, ary.ndim)
+    extent = ary.shape[d]
+    if isinstance(indices_or_sections, int | np.integer):
+        n = int(indices_or_sections)
+        if n < 1:
+            raise ValueError(f"split: the number of sections is {n}; it must be positive")
+        edges = [0, *np.cumsum([extent // n + (i < extent % n) for i in range(n)]).tolist()]
     else:
         edges = [0, *indices_or_sections, extent]
-    before = (slice(None),) * (axis % ary.ndim)
-    return [ary[(*before, slice(low, high))] for low, high in zip(edges, edges[1:])]
+    return [ary[cut(d, low, high)] for low, high in zip(edges, edges[1:])]
+
+
+@composite(np.split)
+def split(ary: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Operand]:
+    """np.split."""
+    d = one_axis("split", axis, ary.ndim)
+    if isinstance(indices_or_sections, int | np.integer):
+        n = int(indices_or_sections)
+        if n > 0 and ary.shape[d] % n:
+            raise ValueError(f"split: {n} sections do not divide the {ary.shape[d]} cells of dimension {d} evenly")
+    return np.array_split(ary, indices_or_sections, d)
 
 
 @composite(np.pad)
-def pad(array, pad_width, mode="constant", *, constant_values=0):
+def pad(array: Operand, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Operand:
     """np.pad with a number."""
     if mode != "constant" or np.ndim(constant_values):
-        raise ShapeError(f"pad: mode is {mode!r}; sharded arrays are padded with one number ('constant')")
-    widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2)).tolist()
+        raise NotImplementedError(f"pad with mode={mode!r}, and with several values,")
+    found = np.asarray(pad_width)
+    if found.dtype.kind not in "iu" or (found.size and found.min() < 0):
+        raise ShapeError(f"pad: pad_width is {pad_width!r}; it must consist of numbers that are not negative")
+    widths = np.broadcast_to(found, (array.ndim, 2)).tolist()
     result = new_like(array, tuple([low + n + high for n, (low, high) in zip(array.shape, widths)]), array.dtype)
     result[...] = constant_values
     result[tuple([slice(low, low + n) for n, (low, _) in zip(array.shape, widths)])] = array
@@ -95,56 +135,61 @@ def pad(array, pad_width, mode="constant", *, constant_values=0):
 
 
 @composite(np.tile)
-def tile(A, reps):
+def tile(A: Operand, reps: int | Sequence[int]) -> Operand:
     """np.tile."""
-    reps = (reps,) if isinstance(reps, int) else tuple(reps)
-    reps = (1,) * (A.ndim - len(reps)) + reps
-    A = np.expand_dims(A, tuple(range(len(reps) - A.ndim)))
-    for axis, n in enumerate(reps):
-        A = np.concatenate([A] * n, axis) if n else A[(*[slice(None)] * axis, slice(0, 0))]
-    return A
+    counts = (int(reps),) if isinstance(reps, int | np.integer) else tuple(reps)
+    counts = (1,) * (A.ndim - len(counts)) + counts
+    tiled = np.expand_dims(A, tuple(range(len(counts) - A.ndim)))  # a copy
+    for axis, n in enumerate(counts):
+        if n != 1:
+            tiled = np.concatenate([tiled] * n, axis) if n else tiled[cut(axis, 0, 0)]
+    return tiled
 
 
 @composite(np.repeat)
-def repeat(a, repeats, axis=None):
-    """np.repeat of every cell equally often along a dimension."""
-    if axis is None or not isinstance(repeats, int):
-        raise AxisError("repeat: sharded arrays are repeated a number of times along a dimension")
-    axis %= a.ndim
-    shape = tuple([n * repeats if d == axis else n for d, n in enumerate(a.shape)])
-    result = new_like(a, shape, a.dtype)
+def repeat(a: Operand, repeats: int, axis: int | None = None) -> Operand:
+    """np.repeat of every cell equally often."""
+    if not isinstance(repeats, int | np.integer):
+        raise NotImplementedError("repeat by a different number for each cell")
+    if repeats < 0:
+        raise ValueError(f"repeat: repeats is {repeats}; it must not be negative")
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    d = one_axis("repeat", axis, a.ndim)
+    result = new_like(a, tuple([n * int(repeats) if i == d else n for i, n in enumerate(a.shape)]), a.dtype)
     for i in range(repeats):
-        result[(*[slice(None)] * axis, slice(i, None, repeats))] = a
+        result[cut(d, i, None, int(repeats))] = a
     return result
 
 
 @composite(np.reshape)
-def reshape(a, /, shape=None, order="C", *, newshape=None, copy=None):
+def reshape(
+    a: Operand, shape: int | Sequence[int] | None = None, order: str = "C", *, copy: bool | None = None
+) -> Operand:
     """np.reshape in row-major order.
 
     Leading dimensions that stay as they are keep their axes where the others are not cut; then nothing moves.  Else the
     array is cut along its first dimension, moved as one row of cells, and cut along the first dimension of the result.
     """
-    if order != "C":
-        raise ShapeError(f"reshape: order is {order!r}; it must be 'C'")
-    shape = _full_shape(a, newshape if shape is None else shape)
-    return a.grid.process.gate.run("reshape", _reshape, a, shape)
+    if order != "C" or copy is False or shape is None:
+        raise NotImplementedError(f"reshape with order={order!r}, or into a view,")
+    return a.grid.process.gate.run("reshape", _reshape, a, _full_shape(a, shape))
 
 
-def _reshape(a: Any, shape: Shape) -> Any:
+def _reshape(a: ArrayOnGrid, shape: Shape) -> Any:
     sharding, same = plain_sharding(a.sharding), 0
     while same < min(len(shape), a.ndim) and shape[same] == a.shape[same]:
         same += 1
     if len(sharding.split_axes) <= same and not a.sharding.partial_axes:
         layout = Layout(sharding, shape)
-        return sharded_like(a, a.core.reshape(layout.local_shape(a.grid.coords)), layout)
+        return sharded_like(a, a.core.reshape(layout.local_shape(a.grid.own_coords)), layout, (a.local,))
     axes = [axis for cut in sharding.split_axes for axis in cut]
     rows, result_rows = (Sharding(sharding.grid, [axes] if ndim else []) for ndim in (a.ndim, len(shape)))
     local = reshard_local(a.local, a.sharding, rows, a.grid, a.shape)
     flat, wanted = _flat(rows, a.shape), _flat(result_rows, shape)
     local = reshard_local(np.ascontiguousarray(local).reshape(-1), flat, wanted, a.grid, (a.size,))
     layout = Layout(result_rows, shape)
-    return sharded_like(a, local.reshape(layout.local_shape(a.grid.coords)), layout)
+    return sharded_like(a, local.reshape(layout.local_shape(a.grid.own_coords)), layout)
 
 
 def _flat(rows: Sharding, shape: Shape) -> Sharding:
@@ -156,17 +201,17 @@ def _flat(rows: Sharding, shape: Shape) -> Sharding:
     return Sharding(rows.grid, rows.split_axes, sharded_dims_offsets=[starts])
 
 
-def _full_shape(a: Any, shape: int | Sequence[int]) -> Shape:
-    wanted = [shape] if isinstance(shape, int | np.integer) else [int(n) for n in shape]
+def _full_shape(a: ArrayOnGrid, shape: int | Sequence[int]) -> Shape:
+    wanted = [int(shape)] if isinstance(shape, int | np.integer) else [int(n) for n in shape]
     known = prod(n for n in wanted if n != -1)
     if wanted.count(-1) == 1 and known and a.size % known == 0:
         wanted[wanted.index(-1)] = a.size // known
-    if -1 in wanted or prod(wanted) != a.size:
+    if min(wanted, default=0) < 0 or prod(wanted) != a.size:
         raise ShapeError(f"reshape: an array of shape {a.shape} cannot be reshaped to {shape}")
     return tuple(wanted)
 
 
 @composite(np.ravel)
-def ravel(a, order="C"):
+def ravel(a: Operand, order: Any = "C") -> Operand:
     """np.ravel in row-major order."""
-    return np.reshape(a, (-1,))
+    return np.reshape(a, (-1,), order=order)

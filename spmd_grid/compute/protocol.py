@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache, partial
+from inspect import signature
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import DTypeLike
 
 import spmd_grid.compute.joining
 import spmd_grid.compute.scans
 import spmd_grid.functions.composites
-import spmd_grid.functions.elementwise
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
-import spmd_grid.functions.whole
+import spmd_grid.functions.whole  # noqa: F401 - these modules register their rules
 from spmd_grid.compute import selection
 from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
-from spmd_grid.compute.contract import contract
+from spmd_grid.compute.calls import call_composite, call_rule
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.contractions import matmul_rule
-from spmd_grid.functions.elementwise import ufunc_rule
-from spmd_grid.functions.table import entry_of
+from spmd_grid.functions.elementwise import elementwise, ufunc_rule
+from spmd_grid.functions.table import Entry, entry_of, no_rule
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.typing import Shape
 
 __all__ = ["ComputingArray"]
 
-# What numpy calls the reduction by a ufunc.
-_REDUCTIONS: dict[np.ufunc, Callable] = {
+# numpy's names of reductions by a ufunc.
+_REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.add: np.sum,
     np.multiply: np.prod,
     np.maximum: np.max,
@@ -36,60 +42,71 @@ _REDUCTIONS: dict[np.ufunc, Callable] = {
     np.logical_or: np.any,
     np.logical_and: np.all,
 }
-_CONTRACTIONS = {np.einsum, np.tensordot}
 
 
 class ComputingArray(NDArrayOperatorsMixin):
-    """What numpy asks of an array that computes by itself: operators, ufuncs, functions, slices and methods.
+    """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
-    Collective over the array's grid, every one of them; results are new arrays.  A function without a sharding rule
-    raises `ImplicitGatherError`.
+    All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises
+    `ImplicitGatherError`.
     """
 
     __slots__ = ()
     __hash__ = object.__hash__
 
+    if TYPE_CHECKING:  # what a subclass must have
+
+        def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid): ...
+        @property
+        def local(self) -> np.ndarray: ...
+        @property
+        def core(self) -> np.ndarray: ...
+        @property
+        def layout(self) -> Layout: ...
+        @property
+        def sharding(self) -> Sharding: ...
+        @property
+        def grid(self) -> ProcessGrid: ...
+        @property
+        def shape(self) -> Shape: ...
+        @property
+        def ndim(self) -> int: ...
+        @property
+        def dtype(self) -> np.dtype: ...
+        def mark_dirty(self) -> None: ...
+
     # -- numpy's protocols -----------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        if method == "__call__" and not options:
-            result = on_equal_layouts(ufunc, self, inputs)
-            if result is not None:
-                return result
-        out = options.pop("out", None)
-        _check_types(ufunc.__name__, inputs)
+        if method == "__call__":
+            if not options:
+                result = on_equal_layouts(ufunc, self, inputs)
+            elif len(options) == 1 and "out" in options:
+                result = on_equal_layouts(ufunc, self, inputs, options["out"][0])
+            else:
+                result = None
+            return call_rule(self, ufunc, _entry_of_ufunc(ufunc), inputs, options) if result is None else result
         if method == "reduce" and ufunc in _REDUCTIONS:
             options.setdefault("axis", 0)
-            return _REDUCTIONS[ufunc](*inputs, **options, **({} if out is None else {"out": out[0]}))
+            if "out" in options:
+                options["out"] = options["out"][0]
+            return _REDUCTIONS[ufunc](*inputs, **options)
         if method == "outer" and len(inputs) == 2 and all(map(is_sharded, inputs)):
             a, b = inputs
             return ufunc(np.expand_dims(a, tuple(range(a.ndim, a.ndim + b.ndim))), b, **options)
-        if method != "__call__":
-            raise _no_rule(f"{ufunc.__name__}.{method}")
-        if ufunc is np.matmul:
-            return contract(matmul_rule(*inputs), _out_of(out))
-        if ufunc.signature is not None:
-            raise _no_rule(ufunc.__name__)
-        _check_loop(ufunc, inputs, options)
-        reference = inputs[0] if out is not None and out[0] is inputs[0] and is_sharded(inputs[0]) else None
-        return apply(ufunc_rule(ufunc, inputs, **options), out, reference)
+        raise no_rule(f"{ufunc.__name__}.{method}")
 
-    def __array_function__(self, function: Callable, types: Any, args: tuple, options: dict) -> Any:
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
         entry = entry_of(function)
-        name = getattr(function, "__name__", str(function))
         if entry is None:
-            raise _no_rule(name)
+            raise no_rule(getattr(function, "__name__", str(function)))
         if entry.kind == "composite":
-            return entry.call(*args, **options)
-        out = options.pop("out", None)
-        try:
-            application = entry.call(*args, **options)
-        except NotImplementedError as error:
-            raise _no_rule(str(error)) from None
-        run = contract if function in _CONTRACTIONS else apply
-        return run(application, _out_of(out))
+            return call_composite(function.__name__, entry, args, options)
+        return call_rule(self, function, entry, args, options)
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         raise ImplicitGatherError(
             "a ShardedArray is not a numpy array: use .local or .core for this process's cells, or .to_global() to"
             " gather all of it (collective)"
@@ -100,7 +117,7 @@ class ComputingArray(NDArrayOperatorsMixin):
             "the truth value of a ShardedArray is that of all its cells: use np.all or np.any, which give a bool"
         )
 
-    def __iter__(self):
+    def __iter__(self) -> NoReturn:
         raise ImplicitGatherError(
             "iterating over a ShardedArray would move one row at a time: use whole-array functions, .core for this"
             " process's cells, or .to_global() to gather all of it (collective)"
@@ -110,6 +127,9 @@ class ComputingArray(NDArrayOperatorsMixin):
         if not self.shape:
             raise TypeError("len() of an array without dimensions")
         return self.shape[0]
+
+    def __pow__(self, other: Any) -> Any:
+        return np.square(self) if type(other) is int and other == 2 else np.power(self, other)  # as numpy's arrays
 
     # -- selections ----------------------------------------------------------------------------------------------
 
@@ -156,15 +176,14 @@ class ComputingArray(NDArrayOperatorsMixin):
         order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
         return np.transpose(self, order)
 
-    def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> Any:
+    def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
         """The array with another element type; itself where it has that already and ``copy`` is False.  Collective."""
         dtype = np.dtype(dtype)
         if not np.can_cast(self.dtype, dtype, casting):
             raise DTypeError(f"astype: dtype {self.dtype} cannot be cast to {dtype} by the rule {casting!r}")
         if dtype == self.dtype and not copy:
             return self
-        application = spmd_grid.functions.elementwise.elementwise("astype", lambda block: block.astype(dtype), self)
-        return apply(application)
+        return apply(elementwise("astype", lambda block: block.astype(dtype), self))
 
     def copy(self) -> Any:
         """A copy without halos.  Collective."""
@@ -190,9 +209,9 @@ class ComputingArray(NDArrayOperatorsMixin):
         """As np.squeeze.  Collective."""
         return np.squeeze(self, axis)
 
-    def reshape(self, *shape: Any) -> Any:
+    def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> Any:
         """As np.reshape in row-major order.  Collective."""
-        return np.reshape(self, shape[0] if len(shape) == 1 else shape)
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy)
 
     def ravel(self) -> Any:
         """As np.ravel in row-major order.  Collective."""
@@ -219,13 +238,11 @@ class ComputingArray(NDArrayOperatorsMixin):
         return np.swapaxes(self, axis1, axis2)
 
 
-def _method(function: Callable) -> Callable:
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         return function(self, *args, **options)
 
-    method.__name__ = (
-        function.__name__.removeprefix("a") if function.__name__ in ("amax", "amin") else function.__name__
-    )
+    method.__name__ = {"amax": "max", "amin": "min"}.get(function.__name__, function.__name__)
     method.__doc__ = f"As np.{method.__name__}.  Collective."
     return method
 
@@ -234,35 +251,12 @@ for _function in (np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.a
     setattr(ComputingArray, _method(_function).__name__, _method(_function))
 
 
-def _out_of(out: Any) -> tuple | None:
-    return None if out is None else out if isinstance(out, tuple) else (out,)
-
-
-def _no_rule(name: str) -> ImplicitGatherError:
-    return ImplicitGatherError(
-        f"{name} has no sharding rule: to_global() gathers the array (collective), .core has this process's cells, and"
-        " spmd_grid.functions.table takes rules for functions"
-    )
-
-
-def _check_types(name: str, inputs: tuple) -> None:
-    for each in inputs:
-        if is_sharded(each) or isinstance(each, np.ndarray | np.generic | bool | int | float | complex):
-            continue
-        raise DTypeError(
-            f"{name}: an operand is {type(each).__name__}; it must be a ShardedArray, or a number or numpy array that"
-            " is equal on all processes"
-        )
-
-
-def _check_loop(ufunc: np.ufunc, inputs: tuple, options: dict) -> None:
-    """Refuses dtypes without a loop before anything moves.  Raises DTypeError."""
-    dtypes = [x.dtype if hasattr(x, "dtype") else type(x) for x in inputs]
-    kinds = [each if isinstance(each, np.dtype) or each is not bool else np.dtype(bool) for each in dtypes]
-    asked = options.get("dtype")
-    try:
-        if asked is None:
-            ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
-    except TypeError as error:
-        shown = ", ".join(str(each) if isinstance(each, np.dtype) else each.__name__ for each in dtypes)
-        raise DTypeError(f"{ufunc.__name__}: operands of dtypes {shown}: {error}") from None
+@lru_cache(512)
+def _entry_of_ufunc(ufunc: np.ufunc) -> Entry:
+    """The rule of a ufunc as an entry of the table.  Raises ImplicitGatherError."""
+    if ufunc is np.matmul:
+        return Entry("rule", matmul_rule, signature(matmul_rule))
+    if ufunc.signature is not None:
+        raise no_rule(ufunc.__name__)
+    call = partial(ufunc_rule, ufunc)
+    return Entry("rule", call, signature(call))

@@ -11,93 +11,96 @@ the source's, dimension by dimension.  So a shifted slice moves the cells at the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from spmd_grid.compute.apply import sharded_like
-from spmd_grid.compute.splits import block_starts, is_sharded, plain_sharding
-from spmd_grid.errors import DTypeError, ImplicitGatherError, OutputError, ShapeError
+from spmd_grid.compute.index import Selection, as_selection
+from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
+from spmd_grid.errors import DTypeError, OutputError, ShapeError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["Selection", "get", "put"]
+__all__ = ["get", "put"]
+
+_MOST_KEPT = 1024
 
 
-@dataclass(frozen=True)
-class Selection:
-    """The cells that an index names: per dimension ``start + k * step`` for k from 0 to ``count``, ``step`` positive.
+class _Course:
+    """The way arrays of one layout are indexed by one key, on one process; found once."""
 
-    ``flipped``: dimensions that are walked backwards.  ``dropped``: those indexed by an integer.  ``new``: where in the
-    result dimensions of extent 1 are put in.
-    """
+    __slots__ = ("_cells", "_held", "_kept", "_moves", "_result", "_selection")
 
-    starts: tuple[int, ...]
-    counts: tuple[int, ...]
-    steps: tuple[int, ...]
-    flipped: tuple[int, ...] = ()
-    dropped: tuple[int, ...] = ()
-    new: tuple[int, ...] = ()
+    def __init__(self, layout: Layout, selection: Selection, coords: MultiIndex):
+        whole = plain_sharding(layout.sharding)
+        shape = layout.global_shape
+        in_core = selection.local_slices(Layout(whole, shape), coords)
+        starts = layout.core_in_local(coords).starts
+        self._cells = tuple([slice(each.start + at, each.stop + at, each.step) for each, at in zip(in_core, starts)])
+        self._held = held_sharding(whole, shape, selection)
+        self._kept = kept_sharding(whole, shape, selection)
+        self._moves = self._kept.grid != layout.grid or not _cut_alike(self._held, self._kept, selection.counts)
+        self._result = Layout(_result_sharding(whole, shape, selection), selection.result_shape())
+        self._selection = selection
 
-    def result_shape(self) -> Shape:
-        """The shape of the result."""
-        shape = [n for d, n in enumerate(self.counts) if d not in self.dropped]
-        for position in self.new:
-            shape.insert(position, 1)
-        return tuple(shape)
+    def run(self, a: ArrayOnGrid) -> Any:
+        """The selected cells.  Collective over a's grid, if cells move."""
+        return a.grid.process.gate.run("getitem", self.run_in_gate, a) if self._moves else self.run_in_gate(a)
 
-    def held(self, dim: int, start: int, stop: int) -> tuple[int, int]:
-        """The numbers (first, behind the last) of the selected cells within cells ``[start, stop)`` of a dimension."""
-        low, step, count = self.starts[dim], self.steps[dim], self.counts[dim]
-        return tuple([min(max(-((low - edge) // step), 0), count) for edge in (start, stop)])
-
-    def local_slices(self, layout: Layout, coords: MultiIndex) -> tuple[slice, ...]:
-        """The selected cells in the core of a device."""
-        box, slices = layout.core_box(coords), []
-        for dim, (start, stop) in enumerate(zip(box.starts, box.stops)):
-            first, behind = self.held(dim, start, stop)
-            begin = self.starts[dim] + first * self.steps[dim] - start
-            end = begin + (behind - first - 1) * self.steps[dim] + 1 if behind > first else begin
-            slices.append(slice(begin, end, self.steps[dim]))
-        return tuple(slices)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the result has the dimensions of the source in their order and direction."""
-        return not self.flipped and not self.dropped and not self.new
+    def run_in_gate(self, a: ArrayOnGrid) -> Any:
+        """As `run`, within an operation."""
+        block = a.local[self._cells]
+        if self._moves:
+            block = reshard_local(np.ascontiguousarray(block), self._held, self._kept, a.grid, self._selection.counts)
+        return sharded_like(a, self._selection.view(block), self._result, (a.local,))
 
 
-def get(a: Any, key: Any) -> Any:
+def get(a: ArrayOnGrid, key: Any) -> Any:
     """``a[key]``: a new array without halos, or a number.  Collective over a's grid."""
-    return a.grid.process.gate.run("getitem", _get, a, as_selection(key, a.shape))
+    known = _key_of(key, a.layout)
+    kept = a.grid.functions
+    course = None if known is None else kept.get(known)
+    if course is None:
+        selection = as_selection(key, a.shape)
+        if a.sharding.partial_axes:
+            return get(a.grid.process.gate.run("getitem", _combined_in_gate, a), key)
+        course = _Course(a.layout, selection, a.grid.own_coords)
+        if known is not None:
+            if len(kept) >= _MOST_KEPT:
+                kept.clear()
+            kept[known] = course
+    return course.run(a)
 
 
-def _get(a: Any, selection: Selection) -> Any:
-    sharding, grid = a.sharding, a.grid
-    if sharding.partial_axes:
-        whole = plain_sharding(sharding)
-        core = reshard_local(a.local, sharding, whole, grid, a.shape)
-        sharding = whole
-    else:
-        core = a.core
-    held = held_sharding(sharding, a.shape, selection)
-    target = kept_sharding(sharding, a.shape, selection)
-    block = core[selection.local_slices(Layout(plain_sharding(sharding), a.shape), grid.coords)]
-    if target.grid != grid.grid or not _cut_alike(held, target, selection.counts):
-        block = reshard_local(np.ascontiguousarray(block), held, target, grid, selection.counts)
-    block = block[tuple([slice(None, None, -1) if d in selection.flipped else slice(None) for d in range(block.ndim)])]
-    block = np.squeeze(block, selection.dropped)
-    block = np.expand_dims(block, selection.new)
-    shape = selection.result_shape()
-    return sharded_like(a, block, Layout(_result_sharding(sharding, a.shape, selection), shape))
+def _combined_in_gate(a: ArrayOnGrid) -> ArrayOnGrid:
+    """The array with its partial values combined.  Collective over a's grid."""
+    whole = plain_sharding(a.sharding)
+    return type(a)(reshard_local(a.local, a.sharding, whole, a.grid, a.shape), Layout(whole, a.shape), a.grid)
 
 
-def put(a: Any, key: Any, value: Any) -> None:
+def _key_of(key: Any, layout: Layout) -> tuple[Any, ...] | None:
+    """Equal for equal keys of equal layouts; None for keys that are not compared.  Slices cannot be hashed."""
+    entries: list[Any] = ["getitem", layout]
+    for each in key if type(key) is tuple else (key,):
+        found = type(each)
+        if found is slice:
+            for bound in (each.start, each.stop, each.step):
+                if type(bound) is not int and bound is not None:
+                    return None
+            entries.append((each.start, each.stop, each.step))
+        elif found is int or each is None or each is Ellipsis:
+            entries.append(each)
+        else:
+            return None
+    return tuple(entries)
+
+
+def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
     """``a[key] = value``: the cells of the core; halos are not refreshed.  Collective over a's grid."""
     if a.sharding.partial_axes:
         raise OutputError(
@@ -105,24 +108,23 @@ def put(a: Any, key: Any, value: Any) -> None:
         )
     if not a.local.flags.writeable:
         raise OutputError("setitem: the array is read-only")
+    for other in (key, value):
+        if is_sharded(other):
+            a.grid.check_same_program(other.grid, "setitem")
     if is_sharded(key):
         a.grid.process.gate.run("setitem", _put_masked, a, key, value)
         return
     selection = as_selection(key, a.shape)
     shape = selection.result_shape()
-    found = np.shape(value) if not is_sharded(value) else value.shape
-    try:
-        fits = np.broadcast_shapes(found, shape) == shape
-    except ValueError:
-        fits = False
-    extra = len(found) - len(shape)
-    if not fits and not (extra > 0 and found[:extra] == (1,) * extra and _broadcasts(found[extra:], shape)):
+    found = value.shape if is_sharded(value) else np.shape(value)
+    extra = max(len(found) - len(shape), 0)
+    if found[:extra] != (1,) * extra or not _broadcasts(found[extra:], shape):
         raise ShapeError(f"setitem: value has shape {found}; it must broadcast to {shape}")
-    dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
-    if not np.can_cast(dtype, a.dtype, "unsafe"):
+    dtype = value.dtype if is_sharded(value) else np.asarray(value).dtype
+    if dtype.kind not in "biufc" and not np.can_cast(dtype, a.dtype, "same_kind"):
         raise DTypeError(f"setitem: value has dtype {dtype}; it cannot be cast to {a.dtype}")
     if is_sharded(value) and extra > 0:
-        value = np.squeeze(value, tuple(range(extra)))
+        value = get(value, (0,) * extra)
     a.grid.process.gate.run("setitem", _put, a, selection, value)
 
 
@@ -133,9 +135,10 @@ def _broadcasts(shape: Shape, target: Shape) -> bool:
         return False
 
 
-def _put(a: Any, selection: Selection, value: Any) -> None:
+def _put(a: ArrayOnGrid, selection: Selection, value: Any) -> None:
     layout = Layout(plain_sharding(a.sharding), a.shape)
-    target = a.core[selection.local_slices(layout, a.grid.coords)]
+    cells: tuple[Any, ...] = (*selection.local_slices(layout, a.grid.own_coords), ...)  # a view also of no dimensions
+    target = a.core[cells]
     if is_sharded(value):
         piece = _piece_of_sharded(a, selection, value)
     elif np.ndim(value):
@@ -146,7 +149,7 @@ def _put(a: Any, selection: Selection, value: Any) -> None:
     a.mark_dirty()
 
 
-def _piece_of_plain(a: Any, selection: Selection, value: np.ndarray) -> np.ndarray:
+def _piece_of_plain(a: ArrayOnGrid, selection: Selection, value: np.ndarray) -> np.ndarray:
     """This device's part of a plain array, which every process passes alike."""
     whole = np.broadcast_to(value, selection.result_shape()) if value.ndim <= len(selection.result_shape()) else value
     whole = whole.reshape(whole.shape[whole.ndim - len(selection.result_shape()) :])
@@ -154,12 +157,12 @@ def _piece_of_plain(a: Any, selection: Selection, value: np.ndarray) -> np.ndarr
     whole = np.expand_dims(whole, selection.dropped)
     whole = whole[tuple([slice(None, None, -1) if d in selection.flipped else slice(None) for d in range(whole.ndim)])]
     box = Layout(held_sharding(plain_sharding(a.sharding), a.shape, selection), selection.counts).core_box(
-        a.grid.coords
+        a.grid.own_coords
     )
     return whole[box.slices()]
 
 
-def _piece_of_sharded(a: Any, selection: Selection, value: Any) -> np.ndarray:
+def _piece_of_sharded(a: ArrayOnGrid, selection: Selection, value: ArrayOnGrid) -> np.ndarray:
     """This device's part of a sharded array.  Collective."""
     if selection.flipped or selection.new:
         backwards = [
@@ -170,7 +173,9 @@ def _piece_of_sharded(a: Any, selection: Selection, value: Any) -> np.ndarray:
             walked.insert(position, slice(None))
         extra = len(walked) - value.ndim
         key = [each if n > 1 else slice(None) for each, n in zip(walked[extra:], value.shape)]
-        value = _get(value, as_selection(tuple(key), value.shape))
+        if value.sharding.partial_axes:
+            value = _combined_in_gate(value)
+        value = _Course(value.layout, as_selection(tuple(key), value.shape), value.grid.own_coords).run_in_gate(value)
     held = held_sharding(plain_sharding(a.sharding), a.shape, selection)
     # Dimension by dimension of the selection, those that the value does not have, or has once, being repeated.
     rows = [d for d in range(len(selection.counts)) if d not in selection.dropped]
@@ -178,29 +183,21 @@ def _piece_of_sharded(a: Any, selection: Selection, value: Any) -> np.ndarray:
     for position in selection.new:
         positions.insert(position, None)
     positions = positions[len(positions) - value.ndim :]
-    axes, offsets = [], []
+    axes: list[tuple[int, ...]] = []
+    offsets = []
     for d, n in zip(positions, value.shape):
-        cut = (
-            held.axes_of(d)
-            if d is not None and n == selection.counts[d] and (n > 1 or selection.counts[d] == 1)
-            else ()
-        )
-        axes.append(cut)
-        if cut:
-            offsets.append(block_starts(held, d, selection.counts[d]))
+        axes.append(held.axes_of(d) if d is not None and n == selection.counts[d] else ())
+        if d is not None and axes[-1]:
+            offsets.append(block_starts(held, d, n))
     target = Sharding(held.grid, axes, sharded_dims_offsets=offsets or None)
     piece = reshard_local(value.local, value.sharding, target, value.grid, value.shape)
-    full = [None] * len(selection.counts)
-    for axis, d in enumerate(positions):
-        if d is not None:
-            full[d] = axis
     # In the order of the selection's dimensions; None: extent 1.
     piece = np.squeeze(piece, tuple([axis for axis, d in enumerate(positions) if d is None]))
     present = [d for d in positions if d is not None]
     return np.expand_dims(piece, tuple([d for d in range(len(selection.counts)) if d not in present]))
 
 
-def _put_masked(a: Any, mask: Any, value: Any) -> None:
+def _put_masked(a: ArrayOnGrid, mask: ArrayOnGrid, value: Any) -> None:
     if mask.shape != a.shape or mask.dtype != np.dtype(bool):
         raise ShapeError(
             f"setitem: the mask has shape {mask.shape} and dtype {mask.dtype}; it must be {a.shape} and bool"
@@ -273,7 +270,7 @@ def _result_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> 
 
 
 def _positions(selection: Selection, ndim: int) -> dict[int, int]:
-    """Where the dimensions of the source are in the result."""
+    """The dimension of the result that each dimension of the source becomes."""
     positions: list[int | None] = [d for d in range(ndim) if d not in selection.dropped]
     for position in selection.new:
         positions.insert(position, None)
@@ -292,57 +289,4 @@ def _reversed_grid(grid: Grid, axes: frozenset[int]) -> Grid:
 def _cut_alike(a: Sharding, b: Sharding, shape: Shape) -> bool:
     return a.split_axes == b.split_axes and all(
         block_starts(a, dim, n) == block_starts(b, dim, n) for dim, n in enumerate(shape)
-    )
-
-
-# -- reading an index ----------------------------------------------------------------------------------------------
-
-
-def as_selection(key: Any, shape: Shape) -> Selection:
-    """The selection that ``key`` names in an array of ``shape``.  Raises IndexError and ImplicitGatherError."""
-    entries = list(key) if isinstance(key, tuple) else [key]
-    n_given = sum(each is not None and each is not Ellipsis for each in entries)
-    if sum(each is Ellipsis for each in entries) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    if n_given > len(shape):
-        raise IndexError(f"too many indices: the array has {len(shape)} dimensions, the index {n_given}")
-    if Ellipsis not in [each if each is Ellipsis else None for each in entries]:
-        entries.append(Ellipsis)
-    at = next(i for i, each in enumerate(entries) if each is Ellipsis)
-    entries[at : at + 1] = [slice(None)] * (len(shape) - n_given)
-    starts, counts, steps, flipped, dropped, new = [], [], [], [], [], []
-    position = 0
-    for each in entries:
-        if each is None:
-            new.append(position)
-            position += 1
-            continue
-        dim = len(starts)
-        start, count, step, is_integer = _along(each, dim, shape[dim])
-        if step < 0:
-            start, step = start + (count - 1) * step, -step
-            if count > 1:
-                flipped.append(dim)
-        if is_integer:
-            dropped.append(dim)
-        else:
-            position += 1
-        starts.append(start if count else 0)
-        counts.append(count)
-        steps.append(step if count > 1 else 1)
-    return Selection(*map(tuple, (starts, counts, steps, flipped, dropped, new)))
-
-
-def _along(entry: Any, dim: int, extent: int) -> tuple[int, int, int, bool]:
-    """(start, count, step) of one entry of an index, and whether it is an integer."""
-    if isinstance(entry, slice):
-        start, stop, step = entry.indices(extent)
-        return start, len(range(start, stop, step)), step, False
-    if isinstance(entry, int | np.integer) and not isinstance(entry, bool | np.bool_):
-        if not -extent <= entry < extent:
-            raise IndexError(f"index {entry} is out of bounds for dimension {dim} with extent {extent}")
-        return int(entry) % extent, 1, 1, True
-    raise ImplicitGatherError(
-        f"an index has {type(entry).__name__} for dimension {dim}; sharded arrays take integers, slices, ... and None,"
-        " and masks of their own layout for assignment: to_global() gathers the array (collective)"
     )

@@ -1,4 +1,4 @@
-"""Which grid axes cut which iterator of a function, and the shardings that follow for its operands and results."""
+"""Splits: the grid axes that cut each iterator of a function, and the shardings that follow for its arrays."""
 
 from __future__ import annotations
 
@@ -7,17 +7,48 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeGuard
+
+import numpy as np
 
 from spmd_grid.functions.interface import WHOLE, IndexingMap, Interface
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.typing import Shape
 
-__all__ = ["Splits", "block_starts", "choose_splits", "is_sharded", "plain_sharding", "reference_of"]
+__all__ = ["ArrayOnGrid", "Splits", "block_starts", "choose_splits", "is_sharded", "plain_sharding", "reference_of"]
 
 
-def is_sharded(x: Any) -> bool:
+class ArrayOnGrid(Protocol):
+    """The part of a sharded array that functions need."""
+
+    def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid): ...
+
+    @property
+    def local(self) -> np.ndarray: ...
+    @property
+    def core(self) -> np.ndarray: ...
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def sharding(self) -> Sharding: ...
+    @property
+    def grid(self) -> ProcessGrid: ...
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype: ...
+    @property
+    def size(self) -> int: ...
+
+    def mark_dirty(self) -> None: ...
+
+
+def is_sharded(x: object) -> TypeGuard[ArrayOnGrid]:
     """Whether ``x`` is a sharded array."""
     return isinstance(getattr(x, "layout", None), Layout)
 
@@ -57,17 +88,18 @@ class Splits(NamedTuple):
 def _sharding(splits: Splits, indexing_map: IndexingMap) -> Sharding:
     axes = [() if i is None else splits.axes[i] for i in indexing_map]
     offsets = [splits.offsets[i] for i in indexing_map if i is not None and splits.axes[i]]
-    if any(each is not None for each in offsets):
-        return Sharding(splits.grid, axes, sharded_dims_offsets=offsets)
+    explicit = [each for each in offsets if each is not None]
+    if explicit:  # then all of them are
+        return Sharding(splits.grid, axes, sharded_dims_offsets=explicit)
     return Sharding(splits.grid, axes, blocks=splits.blocks)
 
 
-def reference_of(operands: Sequence[Any]) -> Any:
+def reference_of(operands: Sequence[Any]) -> ArrayOnGrid:
     """The sharded operand with the most bytes, the first of several; it decides the layout of the result."""
     return max(filter(is_sharded, operands), key=lambda x: prod(x.shape) * x.dtype.itemsize)
 
 
-def choose_splits(interface: Interface, operands: Sequence[Any], reference: Any) -> Splits:
+def choose_splits(interface: Interface, operands: Sequence[Any], reference: ArrayOnGrid) -> Splits:
     """The splits of the layout of ``reference``; an iterator that it does not have is cut as in the next operand.
 
     Axes that cut an iterator which must be whole move to the end of the longest parallel one, if there is one.
@@ -77,24 +109,25 @@ def choose_splits(interface: Interface, operands: Sequence[Any], reference: Any)
 
 
 @lru_cache(4096)
-def _choose(interface: Interface, operands: tuple[tuple[Sharding, tuple] | None, ...], first: int) -> Splits:
-    grid = operands[first][0].grid
-    in_order = sorted((i for i, x in enumerate(operands) if x is not None), key=lambda i: (i != first, i))
+def _choose(interface: Interface, operands: tuple[tuple[Sharding, Shape] | None, ...], first: int) -> Splits:
+    shardings = {i: found[0] for i, found in enumerate(operands) if found is not None}
+    grid = shardings[first].grid
+    in_order = sorted(shardings, key=lambda i: (i != first, i))
     cuts: dict[int, tuple[Sharding, int]] = {}  # by iterator: a sharding, and its dimension
     used: set[int] = set()
     for i in in_order:
-        sharding, _ = operands[i]
+        sharding = shardings[i]
         if sharding.grid != grid:
             continue
         found = {}
         for dim, iterator in enumerate(interface.operands[i]):
-            axes = sharding.axes_of(dim)
-            if iterator is not None and iterator not in cuts and used.isdisjoint(axes):
+            by = sharding.axes_of(dim)
+            if iterator is not None and iterator not in cuts and used.isdisjoint(by):
                 found[iterator] = sharding, dim
-                used |= set(axes)
+                used |= set(by)
         cuts |= found
-    axes = [cuts[i][0].axes_of(cuts[i][1]) if i in cuts else () for i in range(len(interface.iterators))]
-    axes = _free_whole(interface, axes)
+    cut_by = [cuts[i][0].axes_of(cuts[i][1]) if i in cuts else () for i in range(len(interface.iterators))]
+    axes = _free_whole(interface, cut_by)
     blocks = {sharding.blocks for sharding, dim in cuts.values() if sharding.axes_of(dim)}
     explicit = any(sharding.offsets_of(dim) for sharding, dim in cuts.values())
     offsets: list[tuple[int, ...] | None] = [None] * len(axes)

@@ -1,1 +1,1 @@
-"""Agreement between the processes of a group, and the one executor that moves boxes of arrays between them."""
+"""Agreement between the processes of a group, and the ways in which boxes of arrays move between them."""

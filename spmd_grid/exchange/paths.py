@@ -27,6 +27,7 @@ __all__ = [
     "READ",
     "STAGED",
     "STRAIGHT",
+    "allows_memory",
     "checked_path",
     "chosen_path",
     "forced_path",
@@ -72,6 +73,11 @@ def forced_path(name: str) -> Iterator[None]:
         yield
     finally:
         _forced = previous
+
+
+def allows_memory(name: str) -> bool:
+    """Whether channels on the path ``name`` exchange cells through memory where that is shared.  Local."""
+    return name not in (MESSAGE, PACKED, STRAIGHT, INLINE)
 
 
 def path_for(comm: Communicator, name: str) -> str:

@@ -2,70 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
 
-from spmd_grid.errors import AxisError, ShapeError
-from spmd_grid.functions.table import composite
+from spmd_grid.errors import ShapeError
+from spmd_grid.functions.axes import Axis, cut, laid_along, one_axis, reduced_axes, several_axes
+from spmd_grid.functions.table import Operand, composite
 
 __all__: list[str] = []
 
 
-def _axis(name: str, axis: Any, ndim: int) -> int:
-    try:
-        return normalize_axis_index(axis, ndim)
-    except (ValueError, TypeError):
-        raise AxisError(f"{name}: axis is {axis!r}; it must be one of the {ndim} dimensions of the array") from None
-
-
-def _along(index: np.ndarray, axis: int, ndim: int) -> np.ndarray:
-    """A plain 1-d array, laid along one of ``ndim`` dimensions."""
-    return index.reshape([-1 if d == axis else 1 for d in range(ndim)])
-
-
-def _cut(axis: int, *bounds: int | None) -> tuple:
-    return (*[slice(None)] * axis, slice(*bounds))
-
-
 @composite(np.ndim)
-def ndim(a):
+def ndim(a: Operand) -> int:
     """np.ndim."""
     return a.ndim
 
 
 @composite(np.shape)
-def shape(a):
+def shape(a: Operand) -> tuple[int, ...]:
     """np.shape."""
     return a.shape
 
 
 @composite(np.size)
-def size(a, axis=None):
+def size(a: Operand, axis: Axis = None) -> int:
     """np.size."""
-    return a.size if axis is None else a.shape[_axis("size", axis, a.ndim)]
+    return int(np.prod([a.shape[d] for d in reduced_axes("size", axis, a.ndim)], dtype=np.int64))
 
 
 # -- positions of cells --------------------------------------------------------------------------------------------
 
 
-def _first_of(name: str, a: Any, axis: Any, extreme: Any, keepdims: bool) -> Any:
+def _first_of(name: str, a: Operand, axis: int | None, extreme: Callable[..., Any], keepdims: bool) -> Operand:
     """The index of the first cell that equals the extreme of its line, a NaN counting as one."""
     if axis is None:
-        strides = [int(np.prod(a.shape[d + 1 :], dtype=np.int64)) for d in range(a.ndim)]
         axes = tuple(range(a.ndim))
-        index: Any = 0
-        for d, stride in enumerate(strides):
-            index = (
-                index
-                + _along(np.arange(a.shape[d], dtype=np.intp) * stride, d, a.ndim)
-                + np.zeros_like(a, dtype=np.intp)
-            )
+        index: Any = np.zeros_like(a, dtype=np.intp)
+        for d in axes:
+            stride = int(np.prod(a.shape[d + 1 :], dtype=np.int64))
+            index = index + laid_along(np.arange(a.shape[d], dtype=np.intp) * stride, d, a.ndim)
         last = a.size
     else:
-        axes = (_axis(name, axis, a.ndim),)
-        index, last = _along(np.arange(a.shape[axes[0]], dtype=np.intp), axes[0], a.ndim), a.shape[axes[0]]
+        axes = (one_axis(name, axis, a.ndim),)
+        index, last = laid_along(np.arange(a.shape[axes[0]], dtype=np.intp), axes[0], a.ndim), a.shape[axes[0]]
     if any(a.shape[d] == 0 for d in axes):
         raise ValueError(f"attempt to get {name} of an empty sequence")
     found = a == extreme(a, axis=axes, keepdims=True)
@@ -75,18 +56,18 @@ def _first_of(name: str, a: Any, axis: Any, extreme: Any, keepdims: bool) -> Any
 
 
 @composite(np.argmax)
-def argmax(a, axis=None, out=None, *, keepdims=False):
+def argmax(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Operand:
     """np.argmax."""
     return _first_of("argmax", a, axis, np.max, keepdims)
 
 
 @composite(np.argmin)
-def argmin(a, axis=None, out=None, *, keepdims=False):
+def argmin(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Operand:
     """np.argmin."""
     return _first_of("argmin", a, axis, np.min, keepdims)
 
 
-def _distance(m: Any, k: int) -> Any:
+def _distance(m: Operand, k: int) -> Operand:
     """Column - row - k of every cell of the last two dimensions."""
     if m.ndim < 2:
         raise ShapeError(f"the array has shape {m.shape}; it must have two dimensions")
@@ -95,19 +76,21 @@ def _distance(m: Any, k: int) -> Any:
 
 
 @composite(np.tril)
-def tril(m, k=0):
+def tril(m: Operand, k: int = 0) -> Operand:
     """np.tril."""
     return np.where(_distance(m, k) <= 0, m, m.dtype.type(0))
 
 
 @composite(np.triu)
-def triu(m, k=0):
+def triu(m: Operand, k: int = 0) -> Operand:
     """np.triu."""
     return np.where(_distance(m, k) >= 0, m, m.dtype.type(0))
 
 
 @composite(np.trace)
-def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
+def trace(
+    a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Operand = None
+) -> Operand:
     """np.trace."""
     a = np.moveaxis(a, (axis1, axis2), (-2, -1))
     return np.sum(np.where(_distance(a, offset) == 0, a, a.dtype.type(0)), axis=(-2, -1), dtype=dtype)
@@ -117,71 +100,66 @@ def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
 
 
 @composite(np.flip)
-def flip(m, axis=None):
+def flip(m: Operand, axis: Axis = None) -> Operand:
     """np.flip."""
-    axes = range(m.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-    axes = {_axis("flip", each, m.ndim) for each in axes}
+    axes = reduced_axes("flip", axis, m.ndim)
     return m[tuple([slice(None, None, -1) if d in axes else slice(None) for d in range(m.ndim)])]
 
 
 @composite(np.flipud)
-def flipud(m):
+def flipud(m: Operand) -> Operand:
     """np.flipud."""
     return np.flip(m, 0)
 
 
 @composite(np.fliplr)
-def fliplr(m):
+def fliplr(m: Operand) -> Operand:
     """np.fliplr."""
     return np.flip(m, 1)
 
 
 @composite(np.diff)
-def diff(a, n=1, axis=-1):
+def diff(a: Operand, n: int = 1, axis: int = -1) -> Operand:
     """np.diff, without prepend and append."""
-    axis = _axis("diff", axis, a.ndim)
+    if n < 0:
+        raise ValueError(f"diff: n is {n}; it must not be negative")
+    d = one_axis("diff", axis, a.ndim)
     subtract = np.not_equal if a.dtype.kind == "b" else np.subtract
     for _ in range(n):
-        a = subtract(a[_cut(axis, 1, None)], a[_cut(axis, None, -1)])
+        a = subtract(a[cut(d, 1, None)], a[cut(d, None, -1)])
     return a
 
 
 @composite(np.roll)
-def roll(a, shift, axis=None):
-    """np.roll along given dimensions."""
+def roll(a: Operand, shift: int | Sequence[int], axis: Axis = None) -> Operand:
+    """np.roll; without ``axis`` of the flattened array."""
     if axis is None:
-        if a.ndim != 1:
-            raise AxisError("roll: axis is None; it must name dimensions where the array has several")
-        axis = 0
-    axes = [axis] if isinstance(axis, int) else list(axis)
-    shifts = [shift] * len(axes) if isinstance(shift, int) else list(shift)
-    if len(shifts) == 1:
-        shifts *= len(axes)
-    for by, along in zip(shifts, axes, strict=True):
-        d = _axis("roll", along, a.ndim)
+        return np.reshape(np.roll(np.ravel(a), shift, 0), a.shape)
+    axes = several_axes("roll", [axis] if np.ndim(axis) == 0 else list(axis), a.ndim)  # type: ignore[arg-type]  # a list
+    shifts, along = np.broadcast_arrays(shift, axes)
+    rolled = a
+    for by, d in zip(shifts.ravel().tolist(), along.ravel().tolist(), strict=True):
         by = by % a.shape[d] if a.shape[d] else 0
         if by:
-            a = np.concatenate([a[_cut(d, -by, None)], a[_cut(d, None, -by)]], d)
-    return a
+            rolled = np.concatenate([rolled[cut(d, -by, None)], rolled[cut(d, None, -by)]], d)
+    return np.copy(a) if rolled is a else rolled
 
 
 @composite(np.linalg.norm)
-def norm(x, ord=None, axis=None, keepdims=False):
+def norm(x: Operand, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Operand:
     """np.linalg.norm of vectors, and the Frobenius norm."""
-    if ord not in (None, 2, "fro", 1, np.inf, -np.inf, 0) or (
-        ord in (1, 2, np.inf, -np.inf, 0) and _is_matrix(x, axis)
-    ):
-        raise NotImplementedError("linalg.norm of this order")
-    size = np.abs(x)
+    is_matrix = (x.ndim if axis is None else len(reduced_axes("norm", axis, x.ndim))) != 1
+    if ord is None and axis is None:
+        pass  # all cells, whatever the shape
+    elif ord not in ((None, "fro") if is_matrix else (None, 2, 1, np.inf, -np.inf, 0)):
+        raise NotImplementedError(f"linalg.norm of {'matrices' if is_matrix else 'vectors'} with ord={ord!r}")
+    elif is_matrix and len(reduced_axes("norm", axis, x.ndim)) != 2:
+        raise ValueError("Improper number of dimensions to norm.")
+    size = np.abs(x if x.dtype.kind in "fc" else x.astype(np.float64))
     if ord == 1:
         return np.sum(size, axis, keepdims=keepdims)
     if ord == 0:
         return np.sum(size != 0, axis, dtype=size.dtype, keepdims=keepdims)
     if ord in (np.inf, -np.inf):
         return (np.max if ord > 0 else np.min)(size, axis, keepdims=keepdims)
-    size = size if size.dtype.kind == "f" else size.astype(np.float64)
     return np.sqrt(np.sum(size * size, axis, keepdims=keepdims))
-
-
-def _is_matrix(x: Any, axis: Any) -> bool:
-    return x.ndim > 1 if axis is None else not isinstance(axis, int) and len(axis) == 2

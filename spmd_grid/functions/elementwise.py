@@ -7,14 +7,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from spmd_grid.functions.interface import Application, Interface, Iterator, broadcast_maps, shape_of
-from spmd_grid.functions.table import composite, rule
+from spmd_grid.functions.table import Operand, composite, no_rule, rule
 
 __all__ = ["elementwise", "ufunc_rule"]
 
 
-def elementwise(name: str, local: Callable[..., Any], *operands: Any, n_results: int = 1) -> Application:
+def elementwise(name: str, local: Callable[..., Any], *operands: Operand, n_results: int = 1) -> Application:
     """``local`` applied cell by cell to operands that broadcast against each other.  Raises ShapeError."""
     shape, maps = broadcast_maps(name, [shape_of(operand) for operand in operands])
     result = tuple(range(len(shape)))
@@ -22,60 +23,156 @@ def elementwise(name: str, local: Callable[..., Any], *operands: Any, n_results:
     return Application(name, operands, interface, local)
 
 
-def ufunc_rule(ufunc: np.ufunc, operands: tuple, where: Any = True, **options: Any) -> Application:
-    """A call of ``ufunc`` that works cell by cell; ``options``: its keyword arguments but for ``out``."""
+def ufunc_rule(
+    ufunc: np.ufunc,
+    *inputs: Operand,
+    where: Operand = True,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+    out: tuple[Operand, ...] | None = None,
+) -> Application:
+    """A call of ``ufunc`` that works cell by cell.
+
+    Cells that the mask ``where`` leaves out keep the value that they have in ``out``; without it they are arbitrary.
+    """
+    options: dict[str, Any] = {"casting": casting} if dtype is None else {"casting": casting, "dtype": dtype}
     if where is True:
-        return elementwise(ufunc.__name__, partial(ufunc, **options), *operands, n_results=ufunc.nout)
+        return elementwise(ufunc.__name__, partial(ufunc, **options), *inputs, n_results=ufunc.nout)
+    kept = () if out is None else out
+    n_inputs = len(inputs)
 
     def masked(mask: np.ndarray, *blocks: np.ndarray) -> Any:
-        return ufunc(*blocks, where=mask, **options)
+        shape = np.broadcast_shapes(*map(np.shape, (mask, *blocks)))
+        before = [np.broadcast_to(block, shape).copy() for block in blocks[n_inputs:]]
+        found = ufunc(*blocks[:n_inputs], where=mask, out=tuple(before) if before else None, **options)
+        return found
 
-    return elementwise(ufunc.__name__, masked, where, *operands, n_results=ufunc.nout)
+    return elementwise(ufunc.__name__, masked, where, *inputs, *kept, n_results=ufunc.nout)
 
 
 @rule(np.where)
-def where(condition, x, y):
+def where(condition: Operand, x: Operand, y: Operand) -> Application:
     """np.where with three arguments; with one its result would have a shape that depends on values."""
     return elementwise("where", np.where, condition, x, y)
 
 
 @rule(np.clip)
-def clip(a, a_min=None, a_max=None, **options):
+def clip(
+    a: Operand,
+    a_min: Operand = None,
+    a_max: Operand = None,
+    out: Operand = None,
+    *,
+    min: Operand = None,
+    max: Operand = None,
+    dtype: DTypeLike | None = None,
+) -> Application:
     """np.clip; bounds may be arrays."""
-    if a_min is None and a_max is None:
+    if (a_min is not None and min is not None) or (a_max is not None and max is not None):
+        raise ValueError("clip: a bound is given twice, as a_min and min, or as a_max and max")
+    low, high = a_min if min is None else min, a_max if max is None else max
+    options: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
+    if low is None and high is None:
         return elementwise("clip", partial(np.clip, a_min=None, a_max=None, **options), a)
-    if a_min is None:
-        return elementwise("clip", lambda block, high: np.clip(block, None, high, **options), a, a_max)
-    if a_max is None:
-        return elementwise("clip", lambda block, low: np.clip(block, low, None, **options), a, a_min)
-    return elementwise("clip", partial(np.clip, **options), a, a_min, a_max)
+    if low is None:
+        return elementwise("clip", lambda block, high: np.clip(block, None, high, **options), a, high)
+    if high is None:
+        return elementwise("clip", lambda block, low: np.clip(block, low, None, **options), a, low)
+    return elementwise("clip", partial(np.clip, **options), a, low, high)
 
 
 @rule(np.isclose)
-def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """np.isclose with plain tolerances."""
-    return elementwise("isclose", partial(np.isclose, rtol=rtol, atol=atol, equal_nan=equal_nan), a, b)
+def isclose(
+    a: Operand, b: Operand, rtol: Operand = 1e-05, atol: Operand = 1e-08, equal_nan: bool = False
+) -> Application:
+    """np.isclose; tolerances may be arrays."""
+    return elementwise("isclose", partial(np.isclose, equal_nan=equal_nan), a, b, rtol, atol)
 
 
-def _of_one(function: Callable) -> None:
+# -- functions of one array ----------------------------------------------------------------------------------------
+
+
+def _of_one(function: Callable[..., Any]) -> None:
+    """Register a function of the cells of one array, which takes nothing else but ``out``."""
+
     @rule(function)
-    def of_one(x, *args, **options):
-        return elementwise(function.__name__, lambda block: function(block, *args, **options), x)
+    def of_one(x: Operand, out: Operand = None) -> Application:
+        return elementwise(function.__name__, lambda block: function(block), x)
 
 
-for _function in (np.nan_to_num, np.round, np.angle, np.real_if_close, np.i0, np.sinc, np.isposinf, np.isneginf):
+for _function in (np.i0, np.sinc, np.isposinf, np.isneginf, np.real, np.imag, np.isreal, np.iscomplex):
     _of_one(_function)
-for _function in (np.real, np.imag, np.copy, np.zeros_like, np.ones_like, np.full_like, np.empty_like):
-    _of_one(_function)
+
+
+@rule(np.nan_to_num)
+def nan_to_num(
+    x: Operand, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Application:
+    """np.nan_to_num, into a new array."""
+    if not copy:
+        raise NotImplementedError("nan_to_num with copy=False")
+    return elementwise("nan_to_num", lambda block: np.nan_to_num(block, nan=nan, posinf=posinf, neginf=neginf), x)
+
+
+@rule(np.round, np.around)
+def round_(a: Operand, decimals: int = 0, out: Operand = None) -> Application:
+    """np.round."""
+    return elementwise("round", lambda block: np.round(block, decimals), a)
+
+
+@rule(np.angle)
+def angle(z: Operand, deg: bool = False) -> Application:
+    """np.angle."""
+    return elementwise("angle", lambda block: np.angle(block, deg), z)
+
+
+@rule(np.copy)
+def copy(a: Operand) -> Application:
+    """np.copy."""
+    return elementwise("copy", np.copy, a)
+
+
+@rule(np.zeros_like)
+def zeros_like(a: Operand, dtype: DTypeLike | None = None) -> Application:
+    """np.zeros_like, spread as ``a``."""
+    return elementwise("zeros_like", lambda block: np.zeros_like(block, dtype, "C"), a)
+
+
+@rule(np.ones_like)
+def ones_like(a: Operand, dtype: DTypeLike | None = None) -> Application:
+    """np.ones_like, spread as ``a``."""
+    return elementwise("ones_like", lambda block: np.ones_like(block, dtype, "C"), a)
+
+
+@rule(np.empty_like)
+def empty_like(prototype: Operand, dtype: DTypeLike | None = None) -> Application:
+    """np.empty_like, spread as ``prototype``."""
+    return elementwise("empty_like", lambda block: np.empty_like(block, dtype, "C"), prototype)
+
+
+@rule(np.full_like)
+def full_like(a: Operand, fill_value: Any, dtype: DTypeLike | None = None) -> Application:
+    """np.full_like with one number, spread as ``a``."""
+    if np.ndim(fill_value):
+        raise no_rule("full_like with an array of values")
+    return elementwise("full_like", lambda block: np.full_like(block, fill_value, dtype, "C"), a)
+
+
+# -- functions made of others --------------------------------------------------------------------------------------
 
 
 @composite(np.allclose)
-def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+def allclose(a: Operand, b: Operand, rtol: Operand = 1e-05, atol: Operand = 1e-08, equal_nan: bool = False) -> bool:
     """np.allclose, by np.isclose and np.all."""
     return bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
 
 
 @composite(np.array_equal)
-def array_equal(a, b):
-    """np.array_equal of arrays without NaN."""
-    return a.shape == b.shape and bool(np.all(a == b))
+def array_equal(a1: Operand, a2: Operand, equal_nan: bool = False) -> bool:
+    """np.array_equal."""
+    if shape_of(a1) != shape_of(a2):
+        return False
+    same = a1 == a2
+    if equal_nan and all(np.result_type(x).kind in "fc" for x in (a1.dtype, a2.dtype)):
+        same = same | (np.isnan(a1) & np.isnan(a2))
+    return bool(np.all(same))

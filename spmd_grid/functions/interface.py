@@ -62,7 +62,8 @@ class Application:
 
     ``local(*blocks)`` computes a block of every result (a tuple where there are several) from a block of every operand.
     Where iterators are reductions its result is combined, by ``kind``, over the devices that hold the other steps;
-    ``finish`` turns what was combined into the result.
+    ``finish`` turns what was combined into the result.  Both are kept for later calls with other operands of the same
+    layouts and dtypes, so they must not refer to the operands.
     """
 
     name: str

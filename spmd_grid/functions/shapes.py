@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from spmd_grid.errors import AxisError, ShapeError
+from spmd_grid.functions.axes import Axis, one_axis, several_axes
 from spmd_grid.functions.interface import Application, IndexingMap, Interface, Iterator
-from spmd_grid.functions.table import composite, rule
+from spmd_grid.functions.table import Operand, composite, rule
 
 __all__ = ["relabelled"]
 
 
-def relabelled(name: str, a, result: IndexingMap, local) -> Application:
+def relabelled(name: str, a: Operand, result: IndexingMap, local: Callable[[np.ndarray], np.ndarray]) -> Application:
     """The dimensions of ``a`` in the order of ``result``, in which None is a new dimension of extent 1."""
     kept = {i for i in result if i is not None}
     operand = tuple([d if d in kept else None for d in range(len(a.shape))])
@@ -22,36 +22,29 @@ def relabelled(name: str, a, result: IndexingMap, local) -> Application:
     return Application(name, (a,), interface, local)
 
 
-def _axis(name: str, axis, ndim: int) -> tuple[int, ...]:
-    try:
-        return normalize_axis_tuple(axis, ndim)
-    except (ValueError, TypeError) as error:
-        raise AxisError(f"{name}: axis is {axis!r}: {error}") from None
-
-
 @rule(np.transpose, np.permute_dims)
-def transpose(a, axes=None):
+def transpose(a: Operand, axes: Axis = None) -> Application:
     """np.transpose."""
     ndim = len(a.shape)
-    order = tuple(reversed(range(ndim))) if axes is None else _axis("transpose", axes, ndim)
+    order = tuple(reversed(range(ndim))) if axes is None else several_axes("transpose", axes, ndim)
     if len(order) != ndim:
         raise AxisError(f"transpose: axes is {axes!r}; it must list each of {ndim} dimensions once")
     return relabelled("transpose", a, order, lambda block: block.transpose(order))
 
 
 @composite(np.swapaxes)
-def swapaxes(a, axis1, axis2):
+def swapaxes(a: Operand, axis1: int, axis2: int) -> Operand:
     """np.swapaxes, as a transpose."""
     order = list(range(a.ndim))
-    first, second = _axis("swapaxes", axis1, a.ndim)[0], _axis("swapaxes", axis2, a.ndim)[0]
+    first, second = one_axis("swapaxes", axis1, a.ndim), one_axis("swapaxes", axis2, a.ndim)
     order[first], order[second] = second, first
     return np.transpose(a, order)
 
 
 @composite(np.moveaxis)
-def moveaxis(a, source, destination):
+def moveaxis(a: Operand, source: Axis, destination: Axis) -> Operand:
     """np.moveaxis, as a transpose."""
-    sources, targets = _axis("moveaxis", source, a.ndim), _axis("moveaxis", destination, a.ndim)
+    sources, targets = several_axes("moveaxis", source, a.ndim), several_axes("moveaxis", destination, a.ndim)
     if len(sources) != len(targets):
         raise AxisError(f"moveaxis: source {source!r} and destination {destination!r} must be of equal length")
     order = [d for d in range(a.ndim) if d not in sources]
@@ -61,27 +54,30 @@ def moveaxis(a, source, destination):
 
 
 @composite(np.rollaxis)
-def rollaxis(a, axis, start=0):
+def rollaxis(a: Operand, axis: int, start: int = 0) -> Operand:
     """np.rollaxis, as a move."""
-    axis = normalize_axis_index(axis, a.ndim)
+    d = one_axis("rollaxis", axis, a.ndim)
+    if not -a.ndim <= start <= a.ndim:
+        raise AxisError(f"rollaxis: start is {start}; it must be from {-a.ndim} to {a.ndim}")
     start = start + a.ndim if start < 0 else start
-    return np.moveaxis(a, axis, start - 1 if axis < start else start)
+    return np.moveaxis(a, d, start - 1 if d < start else start)
 
 
 @rule(np.expand_dims)
-def expand_dims(a, axis):
+def expand_dims(a: Operand, axis: Axis) -> Application:
     """np.expand_dims."""
-    axes = (axis,) if not isinstance(axis, Sequence) else tuple(axis)
-    new = _axis("expand_dims", axes, len(a.shape) + len(axes))
+    ndim = len(a.shape) + (len(axis) if isinstance(axis, Sequence) else 1)
+    new = several_axes("expand_dims", axis, ndim)
     rest = iter(range(len(a.shape)))
-    result = tuple([None if d in new else next(rest) for d in range(len(a.shape) + len(axes))])
-    return relabelled("expand_dims", a, result, lambda block: np.expand_dims(block, axis))
+    result = tuple([None if d in new else next(rest) for d in range(ndim)])
+    return relabelled("expand_dims", a, result, lambda block: np.expand_dims(block, new))
 
 
 @rule(np.squeeze)
-def squeeze(a, axis=None):
+def squeeze(a: Operand, axis: Axis = None) -> Application:
     """np.squeeze."""
-    axes = tuple([d for d, n in enumerate(a.shape) if n == 1]) if axis is None else _axis("squeeze", axis, len(a.shape))
+    ones = tuple([d for d, n in enumerate(a.shape) if n == 1])
+    axes = ones if axis is None else several_axes("squeeze", axis, len(a.shape))
     for d in axes:
         if a.shape[d] != 1:
             raise ShapeError(f"squeeze: dimension {d} has extent {a.shape[d]}; it must be 1")
@@ -90,12 +86,16 @@ def squeeze(a, axis=None):
 
 
 @rule(np.broadcast_to)
-def broadcast_to(array, shape, subok=False):
+def broadcast_to(array: Operand, shape: int | Sequence[int]) -> Application:
     """np.broadcast_to; the result has memory of its own."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    if np.broadcast_shapes(array.shape, shape) != shape:
-        raise ShapeError(f"broadcast_to: an array of shape {array.shape} does not broadcast to {shape}")
-    first = len(shape) - len(array.shape)
-    operand = tuple([first + d if n == shape[first + d] else None for d, n in enumerate(array.shape)])
-    interface = Interface(tuple([Iterator(n) for n in shape]), (operand,), (tuple(range(len(shape))),))
+    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    try:
+        fits = np.broadcast_shapes(array.shape, wanted) == wanted
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"broadcast_to: an array of shape {array.shape} does not broadcast to {wanted}")
+    first = len(wanted) - len(array.shape)
+    operand = tuple([first + d if n == wanted[first + d] else None for d, n in enumerate(array.shape)])
+    interface = Interface(tuple([Iterator(n) for n in wanted]), (operand,), (tuple(range(len(wanted))),))
     return Application("broadcast_to", (array,), interface, lambda block: block)

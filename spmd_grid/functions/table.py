@@ -1,60 +1,108 @@
 """The table of rules: for each array function, how a call of it is cut into blocks, or which other functions it is.
 
-A rule takes the arguments of the call and gives an `Application`.  It looks at shapes, dtypes and plain arguments only.
-A function that is made of others needs no rule: it is written once, in numpy's calls, and registered as a composite.
+A rule takes the arguments of the call and gives an `Application`.  It looks at shapes, dtypes and plain arguments only,
+since what it gives is kept for later calls on arrays of the same layouts and dtypes.  A function that is made of others
+needs no rule: it is written once, in numpy's calls, and registered as a composite.
 
->>> import numpy as np
->>> @composite(np.ptp)
-... def ptp(a, axis=None):
-...     return np.max(a, axis) - np.min(a, axis)
->>> kind_of(np.ptp)
-'composite'
+A user's own function is registered in a few lines, and called by `call`:
+
+>>> import numpy as np, spmd_grid as sg
+>>> from spmd_grid.functions.elementwise import elementwise
+>>> def softplus(x, beta=1.0):
+...     return np.log1p(np.exp(beta * x)) / beta
+>>> @rule(softplus)
+... def softplus_rule(x, beta=1.0):
+...     return elementwise("softplus", lambda block: softplus(block, beta), x)
+>>> def body():
+...     grid = sg.init_grid((2,))
+...     a = sg.from_function(lambda i: i - 1.0, (3,), sg.Sharding(grid, [[0]]), grid)
+...     return call(softplus, a, beta=2.0).to_global().round(3).tolist()
+>>> sg.run_spmd(body, ranks=2)[0]
+[0.063, 0.347, 1.063]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from inspect import BoundArguments, Signature, signature
+from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["Entry", "composite", "entry_of", "kind_of", "rule"]
+from spmd_grid.errors import ImplicitGatherError
+
+__all__ = ["Entry", "Operand", "call", "composite", "entry_of", "kind_of", "no_rule", "rule"]
+
+# An array or a number in a rule or a composite: numpy's own annotations know no arrays but numpy's.
+Operand = Any
+
+Function = Callable[..., Any]
+Registered = TypeVar("Registered", bound=Function)
 
 
 class Entry(NamedTuple):
-    """What the table has for a function: its ``kind``, "rule" or "composite", and what to call."""
+    """The table's line for a function: its ``kind``, "rule" or "composite", and what to call."""
 
     kind: str
-    call: Callable[..., Any]
+    call: Function
+    signature: Signature
+
+    def bind(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> BoundArguments:
+        """The arguments of a call by name.  Raises ImplicitGatherError for those that the rule does not know."""
+        try:
+            return self.signature.bind(*args, **options)
+        except TypeError as error:
+            known = ", ".join(self.signature.parameters)
+            raise ImplicitGatherError(
+                f"{name} of ShardedArrays: {error}; the arguments that it takes are {known}: to_global() gathers the"
+                " array (collective)"
+            ) from None
 
 
-_TABLE: dict[Callable, Entry] = {}
+_TABLE: dict[Function, Entry] = {}
 
 
-def rule(*functions: Callable) -> Callable[[Callable], Callable]:
-    """Decorate the rule of ``functions``: called with their arguments, it gives an `Application`."""
+def rule(*functions: Function) -> Callable[[Registered], Registered]:
+    """Decorate the rule of ``functions``: called with their arguments, it gives an `Application`.
 
-    def register(call: Callable) -> Callable:
-        _TABLE.update(dict.fromkeys(functions, Entry("rule", call)))
-        return call
-
-    return register
+    A parameter ``out`` is for its dtype only; where the result goes is not the rule's concern.
+    """
+    return _registering("rule", functions)
 
 
-def composite(*functions: Callable) -> Callable[[Callable], Callable]:
+def composite(*functions: Function) -> Callable[[Registered], Registered]:
     """Decorate a definition of ``functions`` by other array functions."""
+    return _registering("composite", functions)
 
-    def register(call: Callable) -> Callable:
-        _TABLE.update(dict.fromkeys(functions, Entry("composite", call)))
+
+def _registering(kind: str, functions: tuple[Function, ...]) -> Callable[[Registered], Registered]:
+    def register(call: Registered) -> Registered:
+        _TABLE.update(dict.fromkeys(functions, Entry(kind, call, signature(call))))
         return call
 
     return register
 
 
-def entry_of(function: Callable) -> Entry | None:
+def call(function: Function, *args: Any, **options: Any) -> Any:
+    """``function(*args, **options)`` by the table where an argument is a sharded array.  Collective over its grid."""
+    for x in (*args, *options.values()):
+        if hasattr(x, "__array_function__") and hasattr(x, "sharding"):
+            return x.__array_function__(function, (type(x),), args, options)
+    return function(*args, **options)
+
+
+def entry_of(function: Function) -> Entry | None:
     """The entry of a function, or None where the table has none."""
     return _TABLE.get(function)
 
 
-def kind_of(function: Callable) -> str | None:
+def kind_of(function: Function) -> str | None:
     """ "rule", "composite", or None."""
     entry = _TABLE.get(function)
     return None if entry is None else entry.kind
+
+
+def no_rule(name: str) -> ImplicitGatherError:
+    """The error of a function, or of a use of it, that the table does not have."""
+    return ImplicitGatherError(
+        f"{name} has no sharding rule: to_global() gathers the array (collective), .core has this process's cells, and"
+        " spmd_grid.functions.table takes rules for functions"
+    )

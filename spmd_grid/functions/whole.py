@@ -6,20 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from spmd_grid.errors import AxisError, ShapeError
+from spmd_grid.errors import ShapeError
+from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.interface import PARALLEL, WHOLE, Application, Interface, Iterator
-from spmd_grid.functions.table import rule
+from spmd_grid.functions.table import Operand, rule
 
 __all__: list[str] = []
 
 
-def along_whole(name: str, a: Any, axis: Any, local: Callable[[np.ndarray], np.ndarray], extent: int | None = None):
-    """``local`` applied to blocks that have dimension ``axis`` whole, and give ``extent`` cells along it."""
-    ndim = len(a.shape)
-    if not isinstance(axis, int) or not -ndim <= axis < ndim:
-        raise AxisError(f"{name}: axis is {axis!r}; it must be one of the {ndim} dimensions of the array")
-    d = axis % ndim
+def along_whole(
+    name: str, a: Operand, axis: object, local: Callable[[np.ndarray], np.ndarray], extent: int | None = None
+) -> Application:
+    """``local`` applied to blocks that have dimension ``axis`` whole.
+
+    Blocks of the result have ``extent`` cells along it, by default those of the array.
+    """
+    ndim, d = len(a.shape), one_axis(name, axis, len(a.shape))
     iterators = [Iterator(n, WHOLE if i == d else PARALLEL) for i, n in enumerate(a.shape)]
     result = tuple(range(ndim))
     if extent is not None:
@@ -30,42 +34,50 @@ def along_whole(name: str, a: Any, axis: Any, local: Callable[[np.ndarray], np.n
 
 
 @rule(np.sort)
-def sort(a, axis=-1, kind=None, order=None, *, stable=None):
+def sort(a: Operand, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> Application:
     """np.sort along a dimension."""
-    return along_whole("sort", a, axis, lambda block: np.sort(block, axis, kind))
+    return along_whole("sort", a, axis, lambda block: np.sort(block, axis, kind, stable=stable))
 
 
 @rule(np.argsort)
-def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
+def argsort(a: Operand, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> Application:
     """np.argsort along a dimension."""
-    return along_whole("argsort", a, axis, lambda block: np.argsort(block, axis, kind))
+    return along_whole("argsort", a, axis, lambda block: np.argsort(block, axis, kind, stable=stable))
 
 
 @rule(np.take)
-def take(a, indices, axis=None, out=None, mode="raise"):
+def take(a: Operand, indices: ArrayLike, axis: int | None = None, out: Operand = None) -> Application:
     """np.take along a dimension, by a plain list of numbers."""
-    indices = np.asarray(indices)
-    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+    numbers = np.asarray(indices)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ShapeError(
-            f"take: indices have shape {indices.shape} and dtype {indices.dtype}; they must be a list of integers"
+            f"take: indices have shape {numbers.shape} and dtype {numbers.dtype}; they must be a list of integers"
         )
-    application = along_whole("take", a, axis, lambda block: np.take(block, indices, axis), len(indices))
-    extent = a.shape[axis]
-    if len(indices) and not (-extent <= indices.min() and indices.max() < extent):
-        raise IndexError(f"take: an index is out of bounds for dimension {axis} with extent {extent}")
-    return application
+    d = 0 if axis is None and len(a.shape) == 1 else one_axis("take", axis, len(a.shape))
+    extent = a.shape[d]
+    if len(numbers) and not (-extent <= numbers.min() and numbers.max() < extent):
+        raise IndexError(f"take: an index is out of bounds for dimension {d} with extent {extent}")
+    return along_whole("take", a, d, lambda block: np.take(block, numbers, d), len(numbers))
 
 
 @rule(np.compress)
-def compress(condition, a, axis=None, out=None):
+def compress(condition: ArrayLike, a: Operand, axis: int | None = None, out: Operand = None) -> Application:
     """np.compress along a dimension, by a plain list of bools."""
-    kept = np.flatnonzero(np.asarray(condition))
-    return along_whole("compress", a, axis, lambda block: np.compress(condition, block, axis), len(kept))
+    mask = np.asarray(condition)
+    if mask.ndim != 1:
+        raise ShapeError(f"compress: condition has shape {mask.shape}; it must be a list of bools")
+    d = 0 if axis is None and len(a.shape) == 1 else one_axis("compress", axis, len(a.shape))
+    kept = np.flatnonzero(mask)
+    if len(kept) and kept[-1] >= a.shape[d]:
+        raise IndexError(f"compress: index {kept[-1]} is out of bounds for dimension {d} with extent {a.shape[d]}")
+    return along_whole("compress", a, d, lambda block: np.take(block, kept, d), len(kept))
 
 
 @rule(np.median)
-def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
-    """np.median along a dimension, which the result keeps with extent 1."""
-    if not keepdims:
-        raise NotImplementedError("median without keepdims")
-    return along_whole("median", a, axis, lambda block: np.median(block, axis, keepdims=True), 1)
+def median(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Application:
+    """np.median along a dimension."""
+    d = one_axis("median", axis, len(a.shape))
+    iterators = tuple([Iterator(n, WHOLE if i == d else PARALLEL) for i, n in enumerate(a.shape)])
+    result = tuple([None if i == d else i for i in range(len(a.shape)) if keepdims or i != d])
+    interface = Interface(iterators, (tuple(range(len(a.shape))),), (result,))
+    return Application("median", (a,), interface, lambda block: np.median(block, d, keepdims=keepdims))

@@ -41,6 +41,7 @@ class ProcessGrid:
         "_world",
         "calls",
         "coords",
+        "functions",
         "grid",
         "plans",
         "process",
@@ -53,6 +54,7 @@ class ProcessGrid:
         self.rank = world.rank
         self.coords: MultiIndex | None = None if device is None else grid.multi_index(device)
         self.calls: dict[tuple[object, ...], Any] = {}  # operations keep their prepared calls here
+        self.functions: dict[tuple[Any, ...], Any] = {}  # functions of sharded arrays their courses
         self.plans: Any = None  # and `map_overlap` its plans
         self.process = world.process  # the calling process
         self._world = world
@@ -193,6 +195,7 @@ class ProcessGrid:
         """End the use of this grid by this process.  Local; may be called again."""
         self._closed = True
         self.calls.clear()
+        self.functions.clear()
         self.plans = None
         self._groups.clear()
         self._peers.clear()

@@ -10,10 +10,10 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.geometry.boundary import BoundaryLike, PeriodicLike
 from spmd_grid.halo.loop_entry import LoopEntry
-from spmd_grid.halo.plan.agreement import Specification, group_axes
 from spmd_grid.halo.plan.describe import describe
 from spmd_grid.halo.plan.field_checks import Field
 from spmd_grid.halo.plan.halo_plan import HaloPlan
+from spmd_grid.halo.plan.specification import Specification, group_axes
 from spmd_grid.halo.plan.watched import make_plan
 from spmd_grid.typing import MultiIndex
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-import numba  # noqa: F401 - first of all: see kernels/compiled.py
+import numba  # noqa: F401 - imported first: see kernels/compiled.py
 from llvmlite import ir
 from numba import objmode, types
 from numba.core import cgutils

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.halo.geometry.line import halo_pieces, in_domain
@@ -14,11 +15,14 @@ __all__ = ["LineExchange"]
 
 
 class LineExchange:
-    """The exchange of one dimension: the blocks of this device's line, and its part of the halos."""
+    """The exchange of one dimension: the blocks of this device's line, and the `Transfer` of its part of the halos.
+
+    ``reads_arrays``: whether members copy from one another's arrays, as simulated ranks do; others send messages.
+    """
 
     def __init__(self, call: CollectiveCall, facts: list[Facts]):
         self.comm = call.comm
-        self.path = call.path
+        self.reads_arrays = call.path is DIRECT and call.comm.shares_objects
         self.dim, self.low, self.high = call.args.dim, call.args.low, call.args.high
         self.periodic = call.args.periodic
         cores = [fact.array()[0][self.dim] - self.low - self.high for fact in facts]

@@ -15,9 +15,9 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.exchange import HaloExchange, plan_of
 from spmd_grid.halo.geometry.boundary import BoundaryLike, PeriodicLike
 from spmd_grid.halo.overlap_boxes import Radius, Region, overlap_boxes, tiles
-from spmd_grid.halo.plan.agreement import Specification, agree, group_axes, text_of
 from spmd_grid.halo.plan.field_checks import LaidOut
 from spmd_grid.halo.plan.halo_plan import HaloPlan
+from spmd_grid.halo.plan.specification import Specification, agree, group_axes, text_of
 from spmd_grid.halo.plan.watched import make_plan
 from spmd_grid.ops.calls.arguments import check_output, hashable
 from spmd_grid.typing import MultiIndex, Shape

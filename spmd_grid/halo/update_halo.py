@@ -3,6 +3,9 @@
 Sharded dimensions are exchanged one after the other, each along its own line of devices; a dimension carries along
 the halos of those done before it, which fills the corners without messages to diagonal neighbours.  Cells outside
 the domain are left out of every message, so the boundary values of devices stay as they are.
+
+Strips travel as MPI's messages, between processes of one node too; only simulated ranks copy from one another's arrays.
+(`HaloExchange` uses the memory that processes share.)
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ import numpy as np
 
 from spmd_grid.errors import CutOffError, DTypeError, OutputError, ShapeError, SpmdError
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.paths import DIRECT, chosen_path
+from spmd_grid.exchange.paths import DIRECT, MESSAGE, chosen_path
 from spmd_grid.exchange.requests import Request, drive
-from spmd_grid.exchange.transfer.execute import next_tag, run_direct, send_and_receive
-from spmd_grid.exchange.transfer.traffic import TransferTraffic
+from spmd_grid.exchange.transfer.execute import copy_from, next_tag, send_and_receive
+from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.blocks import block_starts
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -32,6 +35,8 @@ from spmd_grid.typing import SplitAxes
 from spmd_grid.watch.recorder import Recorder
 
 __all__ = ["update_halo"]
+
+_NOTHING = Facts(None, None)
 
 
 class UpdateHalo(Operation):
@@ -90,19 +95,21 @@ class UpdateHalo(Operation):
         sharded_dims_offsets: Any,
     ) -> np.ndarray:
         """As the call, as a part of an operation that has gone through the gate."""
-        course = self._prepare("", grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
+        update = self._prepare("", grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
         recorder = grid.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(course, x, self._update, recorder, course, x)
-        return self._update(recorder, course, x)
+            return recorder.run(update, x, self._update, recorder, update, x)
+        return self._update(recorder, update, x)
 
-    def _update(self, recorder: Recorder | None, course: _Course, x: np.ndarray) -> np.ndarray:
-        movements = course.agree(x)
+    def _update(self, recorder: Recorder | None, update: _PreparedUpdate, x: np.ndarray) -> np.ndarray:
+        movements = update.agree(x)
         cells = np.asarray(x)
-        _note(recorder, movements, cells)
+        if recorder is not None:
+            _note(recorder, movements, cells)
         for line, transfer in movements:
-            if line.path is DIRECT and line.comm.shares_objects:
-                run_direct(line.comm, transfer, line.comm.share(cells), cells)
+            if line.reads_arrays:
+                copy_from(transfer, line.comm.share(cells), cells)
+                line.comm.barrier()  # none rewrites its array before all have copied
             else:
                 drive(line.comm, send_and_receive(line.comm, transfer, cells, cells, next_tag(line.comm)))
         return x
@@ -124,17 +131,18 @@ class UpdateHalo(Operation):
         return gate_of(self.name, grid).run(f"{self.name}.start", self._begin_update, x, *arguments)
 
     def _begin_update(self, x: np.ndarray, grid: ProcessGrid, *arguments: Any) -> Request:
-        course = self._prepare("start", grid, *arguments)
+        update = self._prepare("start", grid, *arguments)
         recorder = grid.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(course, x, self._start_moving, recorder, course, x)
-        return self._start_moving(recorder, course, x)
+            return recorder.run(update, x, self._start_moving, recorder, update, x)
+        return self._start_moving(recorder, update, x)
 
-    def _start_moving(self, recorder: Recorder | None, course: _Course, x: np.ndarray) -> Request:
-        movements = course.agree(x)
+    def _start_moving(self, recorder: Recorder | None, update: _PreparedUpdate, x: np.ndarray) -> Request:
+        movements = update.agree(x)
         if not movements:
             return Request.completed(x)
-        _note(recorder, movements, np.asarray(x))
+        if recorder is not None:
+            _note(recorder, movements, np.asarray(x), MESSAGE)
         comm = movements[0][0].comm
         return Request(comm, _steps(x, movements), comm.process.activity)
 
@@ -184,7 +192,7 @@ class UpdateHalo(Operation):
         global_shape: Sequence[int] | None,
         blocks: str,
         sharded_dims_offsets: Any,
-    ) -> _Course:
+    ) -> _PreparedUpdate:
         """The checked arguments, kept by the grid; refuses arguments that all processes know alike."""
         given = (split_axes, halo_sizes, periodic, global_shape, sharded_dims_offsets)
         thread_name = grid.process.gate.thread_name()
@@ -210,12 +218,12 @@ class UpdateHalo(Operation):
         for dim in reversed(sharding.sharded_dims):
             args = (dim, *sharding.halo_of(dim), wraps[dim], _known_starts(sharding, dim, shape))
             calls.append(self.find_call(grid, sharding.axes_of(dim), args, kind, thread_name=thread_name))
-        course = _Course(sharding, shape, calls)
-        keep_call(grid, key, course)
-        return course
+        update = _PreparedUpdate(sharding, shape, calls)
+        keep_call(grid, key, update)
+        return update
 
 
-class _Course:
+class _PreparedUpdate:
     """An update with checked arguments; ``calls`` are those of the lines, last dimension first."""
 
     def __init__(self, sharding: Sharding, global_shape: tuple[int, ...] | None, calls: list[CollectiveCall]):
@@ -235,7 +243,7 @@ class _Course:
         Each line agrees on its arrays; a second round tells every device of refusals on any line.
         """
         problem: SpmdError | None = None
-        facts = Facts(None, None)
+        facts = _NOTHING
         try:
             _check_local(x, self._sharding, self._global_shape)
             facts = Facts(x.shape, x.dtype)
@@ -302,11 +310,14 @@ def _movements(shape: tuple[int, ...], lines: list[LineExchange]) -> list[tuple[
     return movements
 
 
-def _note(recorder: Recorder | None, movements: list[tuple[LineExchange, Transfer]], cells: np.ndarray) -> None:
-    """For traces."""
-    if recorder is not None:
+def _note(
+    recorder: Recorder, movements: list[tuple[LineExchange, Transfer]], cells: np.ndarray, way: str | None = None
+) -> None:
+    """Notes the movements for traces; ``way``: the path that all of them take, by default that of each line."""
+    if recorder.traces:
         for line, transfer in movements:
-            recorder.moved(TransferTraffic(line.comm, cells.itemsize, line.path, transfer))
+            taken = way or (DIRECT if line.reads_arrays else MESSAGE)
+            recorder.moved(traffic_of(line.comm, cells.itemsize, taken, transfer))
 
 
 def _steps(x: np.ndarray, movements: list[tuple[LineExchange, Transfer]]) -> Generator[list[Any], None, np.ndarray]:

@@ -10,7 +10,7 @@ import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numba  # first of all: see compiled.py
+import numba  # imported first: see compiled.py
 import numpy as np
 from llvmlite import ir
 from numba import types

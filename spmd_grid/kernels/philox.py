@@ -9,8 +9,10 @@ counter is (i + 1, attempt, stream, 1).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -30,10 +32,10 @@ _I64 = ir.IntType(64)
 
 
 @intrinsic
-def _high(typingctx, a, b):
+def _high(typingctx: Any, a: Any, b: Any) -> tuple[Any, Callable[..., Any]]:
     """The upper 64 bits of the product of two words."""
 
-    def emit(context, builder, signature, args):
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         wide = ir.IntType(128)
         product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
         return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _I64)
@@ -42,7 +44,9 @@ def _high(typingctx, a, b):
 
 
 @inner
-def _block(c0, c1, c2, c3, k0, k1):
+def _block(
+    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     for _ in range(_ROUNDS):
         c0, c1, c2, c3 = _high(_M1, c2) ^ c1 ^ k0, _M1 * c2, _high(_M0, c0) ^ c3 ^ k1, _M0 * c0
         k0 += _W0
@@ -51,7 +55,7 @@ def _block(c0, c1, c2, c3, k0, k1):
 
 
 @inner
-def _row(words, first, n, stream, k0, k1):
+def _row(words: np.ndarray, first: np.uint64, n: int, stream: np.uint64, k0: np.uint64, k1: np.uint64) -> None:
     """The words of cells ``first`` to ``first + n``, at the start of ``words``."""
     at = -np.int64(first % _FOUR)
     block = first // _FOUR + _ONE
@@ -73,7 +77,9 @@ def _row(words, first, n, stream, k0, k1):
 
 
 @inner
-def _again(cell, attempt, stream, k0, k1):
+def _again(
+    cell: np.uint64, attempt: np.uint64, stream: np.uint64, k0: np.uint64, k1: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64]:
     """Three words of a later attempt of one cell."""
     a, b, c, _ = _block(cell + _ONE, attempt, stream, _ONE, k0, k1)
     return a, b, c
@@ -86,14 +92,16 @@ _FLOATS = f"float64[:, ::1], {_ROWS}"
 
 
 @kernel(f"void({_ROWS})")
-def fill_words(words, firsts, stream, k0, k1):
+def fill_words(words: np.ndarray, firsts: np.ndarray, stream: np.uint64, k0: np.uint64, k1: np.uint64) -> None:
     """The words themselves."""
     for row in range(words.shape[0]):
         _row(words[row], firsts[row], words.shape[1], stream, k0, k1)
 
 
 @kernel(f"void({_FLOATS})")
-def fill_uniforms(out, words, firsts, stream, k0, k1):
+def fill_uniforms(
+    out: np.ndarray, words: np.ndarray, firsts: np.ndarray, stream: np.uint64, k0: np.uint64, k1: np.uint64
+) -> None:
     """Doubles of [0, 1): the upper 53 bits of each word."""
     for row in range(out.shape[0]):
         for start in range(0, out.shape[1], _CHUNK):
@@ -105,7 +113,9 @@ def fill_uniforms(out, words, firsts, stream, k0, k1):
 
 
 @kernel(f"void({_FLOATS})")
-def fill_exponentials(out, words, firsts, stream, k0, k1):
+def fill_exponentials(
+    out: np.ndarray, words: np.ndarray, firsts: np.ndarray, stream: np.uint64, k0: np.uint64, k1: np.uint64
+) -> None:
     """Standard exponential numbers, by the inverse of their distribution."""
     for row in range(out.shape[0]):
         for start in range(0, out.shape[1], _CHUNK):
@@ -117,7 +127,9 @@ def fill_exponentials(out, words, firsts, stream, k0, k1):
 
 
 @kernel(f"void({_ROWS}, uint64)")
-def fill_integers(words, firsts, stream, k0, k1, span):
+def fill_integers(
+    words: np.ndarray, firsts: np.ndarray, stream: np.uint64, k0: np.uint64, k1: np.uint64, span: np.uint64
+) -> None:
     """Whole numbers of [0, span), all equally likely; for ``span`` 0 of 64 bits.
 
     D. Lemire, "Fast Random Integer Generation in an Interval" (2019).
@@ -162,12 +174,20 @@ _UNIT52 = 1.0 / 4503599627370496.0  # 2**-52
 
 
 @inner
-def _signed(x, word):
+def _signed(x: float, word: np.uint64) -> float:
     return -x if word & _SIGN else x
 
 
 @inner
-def _tail(first, second, cell, attempt, stream, k0, k1):
+def _tail(
+    first: np.uint64,
+    second: np.uint64,
+    cell: np.uint64,
+    attempt: np.uint64,
+    stream: np.uint64,
+    k0: np.uint64,
+    k1: np.uint64,
+) -> float:
     """A number beyond ``_R``, of words of the cell's attempts until one is accepted."""
     while True:
         far = -math.log1p(-np.float64(first >> _ELEVEN) * _UNIT) / _R
@@ -179,7 +199,7 @@ def _tail(first, second, cell, attempt, stream, k0, k1):
 
 
 @inner
-def _normal(word, cell, stream, k0, k1):
+def _normal(word: np.uint64, cell: np.uint64, stream: np.uint64, k0: np.uint64, k1: np.uint64) -> float:
     """A standard normal number from a word, and from later attempts where it is rejected."""
     attempt = _ZERO
     while True:
@@ -199,7 +219,9 @@ def _normal(word, cell, stream, k0, k1):
 
 
 @kernel(f"void({_FLOATS})")
-def fill_normals(out, words, firsts, stream, k0, k1):
+def fill_normals(
+    out: np.ndarray, words: np.ndarray, firsts: np.ndarray, stream: np.uint64, k0: np.uint64, k1: np.uint64
+) -> None:
     """Standard normal numbers."""
     for row in range(out.shape[0]):
         for start in range(0, out.shape[1], _CHUNK):

@@ -18,7 +18,7 @@ from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_extents, check_out, concatenated_shape, same_dtype, shape_of
-from spmd_grid.ops.movement.box_moves import Movement
+from spmd_grid.ops.movement.movement import Movement
 from spmd_grid.typing import GridAxes
 
 __all__ = ["all_gather", "resolve_gather"]

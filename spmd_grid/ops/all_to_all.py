@@ -18,7 +18,7 @@ from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import all_to_all_shapes, check_extents, check_out, cut_box, same_dtype, shape_of
-from spmd_grid.ops.movement.box_moves import Movement
+from spmd_grid.ops.movement.movement import Movement
 from spmd_grid.typing import GridAxes
 
 __all__ = ["all_to_all"]

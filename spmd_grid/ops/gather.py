@@ -15,7 +15,7 @@ from spmd_grid.ops.all_gather import resolve_gather
 from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable, root_index
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
-from spmd_grid.ops.movement.box_moves import Movement
+from spmd_grid.ops.movement.movement import Movement
 from spmd_grid.typing import GridAxes
 
 __all__ = ["gather"]

@@ -10,11 +10,11 @@ import numpy as np
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.all_reduce import Reducing
 from spmd_grid.ops.calls.arguments import ReductionLike, as_scatter_axis
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes, dtype_of, shape_of
+from spmd_grid.ops.reduction.reducing import Reducing
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.typing import GridAxes
 

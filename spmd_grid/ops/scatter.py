@@ -17,7 +17,7 @@ from spmd_grid.ops.calls.arguments import as_scatter_axis, hashable, root_index
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes, dtype_of, shape_of
-from spmd_grid.ops.movement.box_moves import Movement
+from spmd_grid.ops.movement.movement import Movement
 from spmd_grid.typing import GridAxes
 
 __all__ = ["scatter"]

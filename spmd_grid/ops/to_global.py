@@ -13,7 +13,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import root_index
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.shape_rules import same_dtype, shape_of
-from spmd_grid.ops.movement.box_moves import Movement
+from spmd_grid.ops.movement.movement import Movement
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["assemble"]

@@ -104,6 +104,9 @@ class Generator:
         kind = np.dtype(dtype)
         if kind.kind not in "iu":
             raise DTypeError(f"integers: dtype is {kind}; it must be of integers")
+        if not all(isinstance(bound, int | np.integer) for bound in (low, high)):
+            raise DTypeError(f"integers: low is {low!r} and high {high!r}; they must be whole numbers")
+        low, high = int(low), int(high)
         limits = np.iinfo(kind)
         if not limits.min <= low < high <= int(limits.max) + 1:
             raise DTypeError(f"integers: low is {low} and high {high}; low < high, and both must fit {kind}")
@@ -132,6 +135,9 @@ class Generator:
         def fill(words: np.ndarray, *where: Any) -> np.ndarray:
             numbers = words.view(np.float64)
             getattr(_kernels(), kernel)(numbers, words, *where)
+            if kernel == "fill_uniforms" and kind.itemsize < 8:  # drop bits that could round a number up to 1
+                scale = 2.0 ** (np.finfo(kind).nmant + 1)
+                numbers = np.floor(numbers * scale) / scale
             return numbers if scaled is None else scaled(numbers)
 
         return self._filled(result, fill)
@@ -141,9 +147,9 @@ class Generator:
         if result.sharding.partial_axes:
             raise ShardingError("random: the sharding has partial_axes; random numbers are whole values")
         stream, self._draws = np.uint64(self._draws), self._draws + 1
-        layout, local = result.layout, result.local
-        box = layout.local_box(result.grid.coords).intersect(layout.domain_box)
-        inside = layout.in_domain_local(result.grid.coords).slices()
+        layout, local, coords = result.layout, result.local, result.grid.own_coords
+        box = layout.local_box(coords).intersect(layout.domain_box)
+        inside = layout.in_domain_local(coords).slices()
         if local.size != box.size:
             local[...] = 0
         if not box.size:

@@ -13,8 +13,9 @@ from spmd_grid.array import ShardedArray
 from spmd_grid.errors import DTypeError, ShardingError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.all_reduce import AllReduce, Reducing
+from spmd_grid.ops.all_reduce import AllReduce
 from spmd_grid.ops.calls.arguments import check_grid
+from spmd_grid.ops.reduction.reducing import Reducing
 from spmd_grid.reduction_kind import is_numeric
 
 __all__ = ["check_array", "combine", "reduction"]

@@ -1,4 +1,7 @@
-"""The operations that reshard: `run_plan` for a plan made before, `reshard` for one that is found by its arguments."""
+"""The operations that reshard: `run_plan` for a plan made before, `reshard` for one that is found by its arguments.
+
+Both make a `PreparedReshard` (``executor/prepared_reshard.py``) and run it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import gate_of, hashable
 from spmd_grid.reshard.executor.arguments import DTypes, LocalArrays, LocalResult
-from spmd_grid.reshard.executor.run import PreparedReshard, prepare, run_planned
+from spmd_grid.reshard.executor.prepared_reshard import PreparedReshard, prepare, run_planned
 from spmd_grid.reshard.executor.specification import Specification
 from spmd_grid.reshard.plan import Plan, check_options, plan_reshard
 from spmd_grid.reshard.plan_value import digest_of

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from spmd_grid.exchange.agreement.facts import swap_texts
+from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.launch import as_communicator, current_world, use_world
 

@@ -16,11 +16,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from spmd_grid.transport.activity import Activity
 from spmd_grid.transport.arena import Arena
 from spmd_grid.transport.gate import Gate
 from spmd_grid.transport.wire import Messages, Wire
 from spmd_grid.watch.recorder import Recorder
+from spmd_grid.watch.traffic import Activity
 
 __all__ = [
     "FRAME_BYTES",

@@ -35,8 +35,8 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 
 from spmd_grid.errors import CutOffError, SpmdError
-from spmd_grid.transport.activity import Activity
 from spmd_grid.watch.call_site import call_site
+from spmd_grid.watch.traffic import Activity
 
 __all__ = ["FORKED", "Gate"]
 

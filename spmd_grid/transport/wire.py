@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmd_grid.transport.activity import Activity
 from spmd_grid.watch.call_site import call_site
+from spmd_grid.watch.traffic import Activity
 
 __all__ = ["Messages", "Requests", "Straight", "Wire"]
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from spmd_grid.watch.call_site import call_site
-from spmd_grid.watch.traffic import Activity, Movement
+from spmd_grid.watch.traffic import Activity, HasTraffic
 
 __all__ = [
     "BEGUN",
@@ -84,7 +84,7 @@ class Recorder:
         self.number = 0
         self.where = ""  # the call site of the last operation
         self.on_end: Callable[[OperationRecord, list[object]], None] | None = None
-        self.form_of: Callable[[str, str, Movement], Any] | None = None
+        self.form_of: Callable[[str, str, HasTraffic], Any] | None = None
         self._memory = memory = np.zeros(RECORDER_BYTES, np.uint8) if memory is None else memory
         memory[:] = 0
         rows = memory[_LABEL_BYTES:].view(_ROW)
@@ -164,11 +164,11 @@ class Recorder:
         return self.on_end is not None and not self.is_idle
 
     def moved(self, movement: object) -> None:
-        """Note a part of the operation under way for traces, which show it if it is a `Movement`."""
+        """Note a part of the operation under way for traces, which show it if it is a `HasTraffic`."""
         if self.traces:
             self._moved.append(movement)
 
-    def loop_form(self, activity: Activity, movement: Movement) -> Any:
+    def loop_form(self, activity: Activity, movement: HasTraffic) -> Any:
         """The `Form` by which compiled loops write ``activity`` to the trace; None without a trace.  Local."""
         return None if self.form_of is None else self.form_of(activity.describe(), call_site(), movement)
 

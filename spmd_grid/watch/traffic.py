@@ -1,11 +1,11 @@
-"""The bytes that an operation moves from one process to others, for traces."""
+"""Protocols of what reports describe, and the bytes that an operation moves to other processes, for traces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-__all__ = ["Activity", "Movement", "Traffic", "group_name"]
+__all__ = ["Activity", "HasTraffic", "Traffic", "group_name"]
 
 
 class Traffic(NamedTuple):
@@ -24,22 +24,22 @@ class Traffic(NamedTuple):
     turn: int | None = None
 
     def traffic(self) -> Traffic:
-        """The traffic itself: a `Movement` that needs no conversion."""
+        """The traffic itself: it needs no conversion."""
         return self
 
 
 class Activity(Protocol):
-    """An operation that can describe itself for reports."""
+    """An operation that can describe itself; reports ask it, hot calls only store it."""
 
     def describe(self) -> str:
         """Describe the operation."""
 
 
-class Movement(Protocol):
-    """A part of an operation that moves bytes."""
+class HasTraffic(Protocol):
+    """A part of an operation that moves bytes, such as a `Channel` or a `Movement`."""
 
     def traffic(self) -> Traffic:
-        """The movement's part of a trace."""
+        """Its part of a trace."""
 
 
 def group_name(processes: Sequence[int]) -> str:

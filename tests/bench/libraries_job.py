@@ -29,8 +29,8 @@ def main():
             before, after = case.layouts(Grid((comm.size,)))
             source_box, target_box = before.core_box((comm.rank,)), after.core_box((comm.rank,))
             source, target, skipped = np.empty(source_box.shape), np.empty(target_box.shape), {}
-            with ExitStack() as made:
-                for name, contender in libraries.contenders(case, source, target, made, skipped).items():
+            with ExitStack() as stack:
+                for name, contender in libraries.contenders(case, source, target, stack, skipped).items():
                     for first in (0, 1000):
                         sent, expected = (cells_of(box, case.shape, first) for box in (source_box, target_box))
                         check(name, contender, case.name, sent, expected, comm)

@@ -211,3 +211,74 @@ def test_layouts_of_results(spmd):
         assert found == {name: sg.Sharding(grid, axes) for name, axes in wanted.items()}
 
     spmd(6, body)
+
+
+def test_out(spmd):
+    def body():
+        grid, (x, y) = sg.init_grid((2, 3)), globals_of()
+        a, b = sharded(x, "blocks", grid), sharded(y, "swapped, halos", grid)
+        rows, new = sg.Sharding(grid, [[0]]), sg.zeros((7, 5), a.sharding, grid)
+        same(np.sum(a, 1, None, sg.zeros((7,), rows, grid, dtype="f4")), x.sum(axis=1).astype("f4"))
+        same(np.mean(a, axis=1, out=sg.zeros((7,), rows, grid)), x.mean(axis=1))
+        assert np.clip(a, -1, 1, new) is new
+        same(new, x.clip(-1, 1))
+        same(np.cumsum(a, axis=0, out=new), x.cumsum(axis=0))
+        same(np.add(a, 1, where=b > 0, out=a.copy()), np.add(x, 1, where=y > 0, out=x.copy()))
+        same(np.divmod(a, 3, out=(sg.zeros((7, 5), a.sharding, grid), new))[1], np.divmod(x, 3)[1])
+        number = sg.zeros((), sg.Sharding(grid, []), grid)
+        number[...] = 5
+        assert np.max(a, out=number) is number
+        same(number, x.max())
+
+    spmd(6, body)
+
+
+def test_operands_on_other_grids_and_partial_values(spmd):
+    def body():
+        grid, line, (x, y) = sg.init_grid((2, 3)), sg.init_grid((6,)), globals_of()
+        a = sg.ShardedArray.from_global(x, sg.Sharding(grid, [[0]], partial_axes=[1]), grid)
+        b = sg.ShardedArray.from_global(y, sg.Sharding(line, [[], [0]], halo_sizes=[1, 1]), line)
+        same(a + b, x + y)
+        same(a @ b.T, x @ y.T)
+        same(a * 2, x * 2)
+        same(a[1:, 2], x[1:, 2])
+        same(a[None, ::-1].sum(axis=0), x[::-1])
+        same(np.cumsum(a, axis=0), np.cumsum(x, axis=0))
+        same(a.reshape(5, 7), x.reshape(5, 7))
+        same(np.where(a > 1, b, a), np.where(x > 1, y, x))
+        same(np.concatenate([b, a], axis=1), np.concatenate([y, x], axis=1))
+
+    spmd(6, body)
+
+
+def test_calls_that_look_the_same_are_kept_apart_by_what_differs():
+    grid, (x, _) = sg.init_grid((1, 1)), globals_of()
+    a = sharded(x, "rows", grid)
+    for indices in ([0, 1], np.array([1, 0]), np.array([2, 0])):
+        same(np.take(a, indices, axis=1), x[:, indices])
+    for row in (np.arange(5.0), np.ones(5), np.ones(5, dtype="f4")):
+        same(a * row, x * row)
+    for axis in (0, 1, None, (0, 1), (1,)):
+        same(np.sum(a, axis), np.sum(x, axis))
+        same(np.sum(a, axis=axis, keepdims=True), np.sum(x, axis=axis, keepdims=True))
+    for initial in (0.0, -0.0, 3, 3.5, True):
+        same(np.sum(a[:0], 0, initial=initial), np.sum(x[:0], 0, initial=initial))
+    for other in (a, a.astype("f4"), a.astype("i8")):
+        same(np.sum(other, 0), np.sum(x.astype(other.dtype), 0))
+    for key in (np.s_[1:], np.s_[1:, None], np.s_[1:,], np.s_[1], np.s_[1, ...], np.s_[:1], np.s_[None, 1:]):
+        same(a[key], x[key])
+
+
+def test_a_second_call_finds_the_course_of_the_first():
+    grid, (x, _) = sg.init_grid((1, 1)), globals_of()
+    a = sharded(x, "blocks", grid)
+
+    def calls(a):
+        np.sum(a, axis=0), a[1:, ::2], np.where(a, a, 1.0), a @ a.T, np.clip(a, 0, x[0]), a.mean()
+
+    calls(a)
+    known = dict(grid.functions)
+    calls(a + 1)
+    assert known and grid.functions == known
+    np.sum(a, axis=1)
+    assert len(grid.functions) == len(known) + 1

@@ -18,6 +18,7 @@ OPTIONS = {
     "pencil_fft": [],
     "mlp": [],
     "dot_cg": [],
+    "heat_slices": [],
 }
 needs_terrain = pytest.mark.skipif(find_spec("matplotlib") is None, reason="the terrain is matplotlib's sample data")
 NAMES = [pytest.param(name, marks=needs_terrain if name == "hillslope" else ()) for name in OPTIONS]

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from jobs import clean_environment, mpi_command, needs_mpiexec
-from patience import run_in_time
+from support.jobs import clean_environment, mpi_command, needs_mpiexec
+from support.patience import run_in_time
 
 ROOT = Path(__file__).resolve().parents[2]
 README, GUIDE, CLUSTER = ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "cluster.md"

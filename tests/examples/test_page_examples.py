@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from jobs import needs_mpich
+from support.jobs import needs_mpich
 
 ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("page_examples", ROOT / "scripts" / "page_examples.py")

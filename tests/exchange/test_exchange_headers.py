@@ -5,7 +5,6 @@ import pytest
 
 import spmd_grid as sg
 from spmd_grid import errors
-from spmd_grid.exchange.agreement.facts import encode_error, error_from
 from spmd_grid.exchange.agreement.header import (
     ERROR,
     LONG,
@@ -18,6 +17,7 @@ from spmd_grid.exchange.agreement.header import (
     fingerprint,
     read_prefix,
 )
+from spmd_grid.exchange.agreement.learn_facts import encode_error, error_from
 from spmd_grid.transport.communicator import HEADER_BYTES, INLINE_BYTES
 
 RECORD = np.dtype([(f"a_field_with_a_rather_long_name_{i}", "f8", (i + 1,)) for i in range(9)])

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jobs import needs_mpiexec, run_job
+from support.jobs import needs_mpiexec, run_job
 
 
 @needs_mpiexec

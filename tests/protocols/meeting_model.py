@@ -118,7 +118,7 @@ class Member:
     # -- rounds --------------------------------------------------------------------------------------------------------
 
     def swap(self, number: int, hows: Sequence[str]) -> None:
-        """All copy all arrays, as ops/movement/box_moves.py does; an owner rewrites its own before every round."""
+        """All copy all arrays, as ops/movement/movement.py does; an owner rewrites its own before every round."""
         self._write(self.array, number)
         frames = self.post(hows[self.rank], _cell(self.rank, number, 0), self.array)
         for i in range(self.size):

@@ -92,3 +92,15 @@ def test_refusals(draw, words):
     grid = sg.init_grid((1,))
     with pytest.raises(sg.DTypeError, match=words):
         draw(sg.random.Generator(), (4,), sg.Sharding(grid, [[0]]), grid)
+
+
+def test_short_floats_stay_below_1():
+    grid = sg.init_grid((1,))
+    found = sg.random.Generator(3).random((100_000,), sg.Sharding(grid, [[0]]), grid, dtype="f2").local
+    assert found.dtype == np.float16 and 0 <= found.min() and found.max() < 1
+
+
+def test_bounds_of_integers_are_whole_numbers():
+    grid = sg.init_grid((1,))
+    with pytest.raises(sg.DTypeError, match="must be whole numbers"):
+        sg.random.Generator(3).integers((4,), sg.Sharding(grid, [[0]]), grid, low=0.5, high=2)

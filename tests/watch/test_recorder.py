@@ -136,7 +136,7 @@ def tell():
     sg.all_reduce(1, grid, [0], "sum")
     recorder = grid.recorder
     found = None if recorder is None else (recorder.check, recorder.number)
-    sys.stdout.write(f"{rank} {found} {open_world()._world.watched.timeout}\n")
+    sys.stdout.write(f"{rank} {found} {open_world().world.watched.timeout}\n")
 tell()
 if len(sys.argv) > 2:
     sg.init_grid((-1,), timeout=60 if rank else 50, check=rank == 0 or None)

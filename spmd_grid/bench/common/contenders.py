@@ -20,7 +20,7 @@ from spmd_grid.transport.launch import current_world
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
 
-__all__ = ["Contender", "Race", "check", "race"]
+__all__ = ["Contender", "Race", "check", "race", "refuse_wrong_cells"]
 
 
 class Contender(NamedTuple):
@@ -60,7 +60,12 @@ def check(
     if expected is not None:
         arrived = np.asarray(result if contender.target is None else contender.target)
         wrong = int((arrived != expected).sum()) if arrived.shape == expected.shape else expected.size
-    by_rank = comm.allgather(wrong)
+    refuse_wrong_cells(name, row, wrong, comm)
+
+
+def refuse_wrong_cells(name: str, row: str, n_wrong: int, comm: Intracomm) -> None:
+    """Raise an error on all ranks if any rank found wrong cells.  Collective.  ``n_wrong``: those of this rank."""
+    by_rank = comm.allgather(n_wrong)
     if any(by_rank):
         raise RuntimeError(f"{name} gives a wrong result in '{row}': wrong cells by rank: {by_rank}")
 

@@ -39,18 +39,18 @@ def library() -> str:
 
 
 def once_and_persistent(
-    made: ExitStack, comm: Intracomm, collective: str, *arguments: Any
+    stack: ExitStack, comm: Intracomm, collective: str, *arguments: Any
 ) -> dict[str, Callable[[], object]]:
     """By name: the collective with these arguments, and its persistent form where the library has it (MPI 4).
 
-    Collective.  ``made`` frees the request.
+    Collective.  ``stack`` frees the request.
     """
     variants: dict[str, Callable[[], object]] = {collective: partial(getattr(comm, collective), *arguments)}
     try:
         request = getattr(comm, f"{collective}_init")(*arguments)
     except NotImplementedError:  # MPI before 4.0
         return variants
-    made.callback(request.Free)
+    stack.callback(request.Free)
     start, wait = request.Start, request.Wait
 
     def persistent() -> None:

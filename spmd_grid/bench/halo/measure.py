@@ -1,8 +1,8 @@
 """The halo benchmark: `HaloExchange` against hand-written mpi4py, row by row.
 
-In a row all contenders refresh the halos of the same arrays, from ``zeros``.  Before each update every rank writes new
-values into its faces with one compiled function, the same for all; the time of that alone is measured in the same
-turns, and its median is subtracted.
+In a row all contenders refresh the halos of the same arrays, made by `zeros`.  Before each update every rank writes new
+values into its faces, with the same compiled function for all contenders.  This rewriting is also timed alone, in the
+same turns, and its median is subtracted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spmd_grid.array import zeros
+from spmd_grid.bench.common.contenders import refuse_wrong_cells
 from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import OURS, figures_of, is_disturbed
 from spmd_grid.bench.common.session import Session, setting_text
@@ -32,69 +33,83 @@ if TYPE_CHECKING:
 __all__ = ["measure_row", "run_bench"]
 
 _REWRITING, _REWRITING_IN_LOOP = "rewriting", "rewriting in-loop"
-_ROW_SECONDS = 3.5  # so that all rows stay below four minutes where updates are slow
-_RANK_VALUES = 1 << 32  # between the first values that two ranks write
+_ROW_SECONDS = 3.5  # so that all rows together stay below four minutes where updates are slow
+_VALUES_PER_RANK = 1 << 32  # ranks write values from ranges that do not meet, so that values from a wrong rank show
 
 
 def run_bench(cases: Sequence[HaloCase], rounds: int, outputs: Outputs, overlap_rounds: int = 0) -> None:
     """Measure and print the rows of ``cases``, then the overlap if asked for.  Collective over all MPI processes."""
     grid = init_grid((-1,))
     session = Session()
-    comm, say = session.comm, session.say
     rows: list[RowFigures] = []
     overlap: list[OverlapFigures] = []
-    lines: list[str] = []
+    verdicts: list[str] = []
+    overlap_text: list[str] = []
     if cases:
-        say(
-            f"medians over {rounds} interleaved rounds, without the time of rewriting the faces",
-            "ours: called from Python, as the hand-written ones; message: ours without shared memory",
-            "",
-            table().head(),
-        )
-        for case in cases:
-            rows.append(measure_row(case, grid, comm, rounds))
-            say(table().line(rows[-1]))
-        lines = summary(rows)
-        say("", *lines)
+        rows = _measure_rows(cases, grid, rounds, session)
+        verdicts = summary(rows)
+        session.say("", *verdicts)
     if overlap_rounds:
-        overlap = measure_overlap(grid, comm, overlap_rounds)
-        say("", *overlap_lines(overlap))
-    if comm.rank == 0:
+        overlap = measure_overlap(grid, session.comm, overlap_rounds)
+        overlap_text = overlap_lines(overlap)
+        session.say("", *overlap_text)
+    if session.comm.rank == 0:
         caption = (
             f"Time per update; {setting_text(session.setting)}; medians over {rounds} interleaved rounds of"
             " `python -m spmd_grid bench halo`."
         )
         setting, more = session.setting | {"rounds": rounds}, {"overlap": [each._asdict() for each in overlap]}
-        overlap_text = overlap_lines(overlap) if overlap else []
-        write_files(outputs, setting, caption, table(), rows, lines, more, overlap_text)
+        write_files(outputs, setting, caption, table(), rows, verdicts, more, overlap_text)
+
+
+def _measure_rows(cases: Sequence[HaloCase], grid: ProcessGrid, rounds: int, session: Session) -> list[RowFigures]:
+    """Measure the rows, and print each as soon as it is measured.  Collective over the grid."""
+    printed = table()
+    session.say(
+        f"medians over {rounds} interleaved rounds, without the time of rewriting the faces",
+        "ours: called from Python, as the hand-written ones; message: ours without shared memory",
+        "",
+        printed.head(),
+    )
+    rows = []
+    for case in cases:
+        rows.append(measure_row(case, grid, session.comm, rounds))
+        session.say(printed.line(rows[-1]))
+    return rows
 
 
 def measure_row(case: HaloCase, grid: ProcessGrid, comm: Intracomm, rounds: int) -> RowFigures:
-    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
+    """Measure one row: check every contender, then time them all in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
     trial = _Trial(case, grid, comm)
-    with ExitStack() as made:
-        halo, by_messages = made.enter_context(trial.exchange()), made.enter_context(trial.exchange("message"))
+    with ExitStack() as stack:
+        halo, by_messages = stack.enter_context(trial.exchange()), stack.enter_context(trial.exchange("message"))
         contenders: dict[str, Batch] = {_REWRITING: trial.rewriting, _REWRITING_IN_LOOP: trial.rewriting_in_loop}
         for name, exchange in ((OURS, halo), (MESSAGE, by_messages)):
             contenders[name] = trial.checked(name, exchange.update, *trial.arrays)
         for name, exchange in ((IN_LOOP, halo), (MESSAGE_IN_LOOP, by_messages)):
             contenders[name] = trial.checked_loop(name, exchange)
-        by_hand = made.enter_context(hand_written(comm, trial.fields, case.cut, case.width))
+        by_hand = stack.enter_context(hand_written(comm, trial.fields, case.cut, case.width))
         for name, update in by_hand.items():
             contenders[name] = trial.checked(name, update)
         times = measure(comm, contenders, rounds, at_most_seconds=_ROW_SECONDS)
         plan = halo.describe()
-    loops, rewriting = (IN_LOOP, MESSAGE_IN_LOOP), (_REWRITING, _REWRITING_IN_LOOP)
-    bases = {name: rewriting[name in loops] for name in contenders if name not in rewriting}
+    in_loop, rewriting = (IN_LOOP, MESSAGE_IN_LOOP), (_REWRITING, _REWRITING_IN_LOOP)
+    bases = {
+        name: _REWRITING_IN_LOOP if name in in_loop else _REWRITING for name in contenders if name not in rewriting
+    }
     rewriting_us = {name: 1e6 * times.median(name) for name in rewriting}
-    return RowFigures(case, figures_of(times, bases), rewriting_us, times.rounds, plan, is_disturbed(times))
+    figures = figures_of(times, bases)
+    return RowFigures(case, figures, rewriting_us, times.rounds, plan=plan, disturbed=is_disturbed(times))
 
 
 class _Trial:
-    """The fields of one row on this rank, and the batches of calls that rewrite and refresh them."""
+    """The fields of one row on this rank, and the batches of calls that rewrite their faces and update their halos."""
 
     def __init__(self, case: HaloCase, grid: ProcessGrid, comm: Intracomm) -> None:
-        from spmd_grid.bench.halo import kernels
+        from spmd_grid.bench.halo import kernels  # not at the top: importing it compiles them
 
         self.case, self.grid, self.comm, self.kernels = case, grid, comm, kernels
         self.sharding = Sharding(grid, case.split_axes, halo_sizes=[case.width, case.width])
@@ -102,7 +117,7 @@ class _Trial:
         self.arrays = [zeros(self.shape, self.sharding, grid) for _ in range(case.n_fields)]
         self.fields: list[np.ndarray] = [array.local for array in self.arrays]
         self.views = kernels.three_sides(self.fields, case.cut)
-        self.first = grid.rank * _RANK_VALUES
+        self.first_value = grid.rank * _VALUES_PER_RANK
 
     def exchange(self, path: str | None = None) -> HaloExchange:
         n_fields = self.case.n_fields
@@ -111,17 +126,19 @@ class _Trial:
         )
 
     def rewriting(self, n: int) -> None:
+        """The batch of rewritings alone, as in `checked`."""
         rewrite, views, width = self.kernels.rewrite_faces(self.case.n_fields), self.views, self.case.width
-        for value in range(self.first, self.first + n):
+        for value in range(self.first_value, self.first_value + n):
             rewrite(views, width, value)
 
     def rewriting_in_loop(self, n: int) -> None:
-        self.kernels.rewriting_loop(self.case.n_fields)(self.views, self.case.width, self.first, n)
+        """The batch of rewritings alone in a compiled loop, as in `checked_loop`."""
+        self.kernels.rewriting_loop(self.case.n_fields)(self.views, self.case.width, self.first_value, n)
 
     def checked(self, name: str, update: Callable[..., object], *args: object) -> Batch:
-        """Updates called from Python, after a check that one moves all values to every cell of the halo."""
-        case, comm = self.case, self.comm
-        rewrite, views, width, first = self.kernels.rewrite_faces(case.n_fields), self.views, case.width, self.first
+        """The batch of updates called from Python.  Checks first that one update fills every cell of the halos."""
+        case, comm, first = self.case, self.comm, self.first_value
+        rewrite, views, width = self.kernels.rewrite_faces(case.n_fields), self.views, case.width
 
         def batch(n: int) -> None:
             for value in range(first, first + n):
@@ -131,14 +148,15 @@ class _Trial:
         fill_faces(self.fields, case.cut, width, comm.rank)
         comm.Barrier()
         update(*args)
-        self._refuse(name, wrong_cells(self.fields, case.cut, width, comm.rank, comm.size))
+        n_wrong = wrong_cells(self.fields, case.cut, width, comm.rank, comm.size)
+        refuse_wrong_cells(name, case.name, n_wrong, comm)
         return batch
 
     def checked_loop(self, name: str, halo: HaloExchange) -> Batch:
-        """Updates in a compiled loop, after a check that the last of three steps moves the third values."""
+        """The batch of updates in a compiled loop.  Checks first that three of them leave the third values."""
         case, comm = self.case, self.comm
         loop, fields, views = self.kernels.updating_loop(case.n_fields), self.fields, self.views
-        width, first = case.width, self.first
+        width, first = case.width, self.first_value
 
         def batch(n: int) -> None:
             loop(halo, *fields, views, width, first, n)
@@ -146,11 +164,6 @@ class _Trial:
         fill_faces(fields, case.cut, width, comm.rank)
         comm.Barrier()
         batch(3)
-        below, above = ((comm.rank + step) % comm.size * _RANK_VALUES + 2 for step in (-1, 1))
-        self._refuse(name, self.kernels.wrong_halos(views, width, below, above))
+        below, above = ((comm.rank + step) % comm.size * _VALUES_PER_RANK + 2 for step in (-1, 1))
+        refuse_wrong_cells(name, case.name, self.kernels.wrong_halos(views, width, below, above), comm)
         return batch
-
-    def _refuse(self, name: str, wrong: int) -> None:
-        by_rank = self.comm.allgather(wrong)
-        if any(by_rank):
-            raise RuntimeError(f"{name} gives a wrong halo in '{self.case.name}': wrong cells by rank: {by_rank}")

@@ -45,10 +45,10 @@ class _Messages(NamedTuple):
 
 
 class _Line:
-    """The own fields and neighbours; the MPI objects of a row, which ``made`` frees."""
+    """The own fields and neighbours; the MPI objects of a row, which ``stack`` frees."""
 
-    def __init__(self, comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width: int, made: ExitStack) -> None:
-        self.mpi, self.comm, self.made = mpi(), comm, made
+    def __init__(self, comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width: int, stack: ExitStack) -> None:
+        self.mpi, self.comm, self.stack = mpi(), comm, stack
         self.fields, self.dim, self.width = fields, dim, width
         self.below, self.above = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
         n = fields[0].shape[dim]
@@ -73,7 +73,7 @@ class _Line:
 
     def keep(self, thing: Any) -> Any:
         """``thing``, an MPI object that is freed at the end of the row."""
-        self.made.callback(thing.Free)
+        self.stack.callback(thing.Free)
         return thing
 
     # -- ways to name the data ---------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class _Line:
 
         outgoing = buffer([faces.sent for faces, _, _ in self.directions])
         incoming = buffer([faces.received for faces, _, _ in self.directions])
-        return once_and_persistent(self.made, graph, "Neighbor_alltoallw", outgoing, incoming)
+        return once_and_persistent(self.stack, graph, "Neighbor_alltoallw", outgoing, incoming)
 
 
 def _copying(pairs: list[tuple[np.ndarray, np.ndarray]]) -> Update:
@@ -224,8 +224,8 @@ def hand_written(comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width:
     Collective.  ``fields``: C-contiguous arrays of doubles of one shape, halos of ``width`` cells included.  MPI
     objects are freed at the end of the ``with``.
     """
-    with ExitStack() as made:
-        line = _Line(comm, fields, dim, width, made)
+    with ExitStack() as stack:
+        line = _Line(comm, fields, dim, width, stack)
         ways = {"subarray types": line.by_subarrays()}
         if dim == 0:
             ways["direct views"] = line.by_views()
@@ -245,8 +245,8 @@ def hand_written(comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width:
 @contextmanager
 def split_by_hand(comm: Intracomm, field: np.ndarray, dim: int, width: int) -> Iterator[tuple[Update, Update, Update]]:
     """(start, test, wait) of an exchange of contiguous faces by persistent requests.  Collective."""
-    with ExitStack() as made:
-        line = _Line(comm, [field], dim, width, made)
+    with ExitStack() as stack:
+        line = _Line(comm, [field], dim, width, stack)
         requests = line.requests(line.by_views())
         start_all = line.mpi.Prequest.Startall
         test_all, wait_all = line.mpi.Request.Testall, line.mpi.Request.Waitall

@@ -1,8 +1,8 @@
 """The operations benchmark: our collective operations against hand-written mpi4py, row by row.
 
-In a row all contenders do the same operation on doubles, on a line of all ranks.  Ours is timed as a plain call into
-``out``, with a new result, and as a plan; on arrays of `ProcessGrid.allocate`, which other processes can read, and on
-plain numpy arrays, which all hand-written contenders use.
+In a row all contenders do the same operation on doubles, on a line of all ranks.  Ours is timed as a call into ``out``,
+as a call that returns a new array, and as a plan: on arrays of `ProcessGrid.allocate`, which other processes can read,
+and on plain numpy arrays, which all hand-written contenders use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SUBJECT = Subject("ops", "Time per call", "bytes of each rank's array", OpsCase,
 _REWRITING, _REWRITING_NUMPY = "rewriting", "rewriting numpy arrays"
 _ROW_SECONDS = 3.5
 _AXES = (0,)
-_COPIES = 20  # of every rank's array in memory, at most, for each rank
+_COPIES = 20  # each rank holds at most this many copies of the arrays of all ranks
 
 
 def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
@@ -50,7 +50,7 @@ def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
     )
     rows = []
     for case in cases:
-        needed = _COPIES * case.n_bytes * comm.size**2
+        needed = comm.size * _COPIES * (comm.size * case.n_bytes)
         if needed > comm.bcast(free_bytes()):
             say(f"{case.name}: skipped, it needs {needed >> 30} GiB of memory")
             continue
@@ -62,49 +62,63 @@ def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
 
 
 def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) -> RowFigures:
-    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
+    """Measure one row: check every contender, then time them all in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
     op, shape = OPS[case.op], case.shape(comm.size)
     expected = op.result(case.arrays(comm.size), comm.rank)
-    result = None if expected is None else expected.shape
-    del expected
-    shared = grid.allocate(shape, np.float64), None if result is None else grid.allocate(result, np.float64)
-    plain = np.empty(shape), None if result is None else np.empty(result)
-    with ExitStack() as made:
+    result_shape = None if expected is None else expected.shape
+    del expected  # arrays may be large: only those that are timed stay
+    shared = grid.allocate(shape, np.float64), None if result_shape is None else grid.allocate(result_shape, np.float64)
+    plain = np.empty(shape), None if result_shape is None else np.empty(result_shape)
+    with ExitStack() as stack:
         contenders = {
-            OURS: Contender(_call(op, shared[0], grid, shared[1]), *shared),
-            NEW: Contender(_call(op, shared[0], grid), shared[0]),
-            NUMPY: Contender(_call(op, plain[0], grid, plain[1]), *plain),
+            OURS: Contender(_operation_call(op, shared[0], grid, shared[1]), *shared),
+            NEW: Contender(_operation_call(op, shared[0], grid), shared[0]),
+            NUMPY: Contender(_operation_call(op, plain[0], grid, plain[1]), *plain),
         }
         if op.plan is not None:
             plan = op.plan(grid, shape, "float64", grid_axes=_AXES, **op.arguments)
-            made.callback(plan.close)
-            contenders[PLAN] = Contender(_run(plan, *shared), *shared)
-            contenders[PLAN_NUMPY] = Contender(_run(plan, *plain), *plain)
-        by_hand = made.enter_context(hand_written(comm, case.op, *plain))
+            stack.callback(plan.close)
+            contenders[PLAN] = Contender(_plan_call(plan, *shared), *shared)
+            contenders[PLAN_NUMPY] = Contender(_plan_call(plan, *plain), *plain)
+        by_hand = stack.enter_context(hand_written(comm, case.op, *plain))
         contenders |= {name: Contender(update, *plain) for name, update in by_hand.items()}
         for number, (name, contender) in enumerate(contenders.items()):
             xs = case.arrays(comm.size, number * comm.size * plain[0].size)
             check(name, contender, case.name, xs[comm.rank], op.result(xs, comm.rank), comm)
             del xs
-        contenders[LIMIT] = Contender(_copy(plain[1]), *plain)
-        raced = race(comm, contenders, {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}, rounds, _ROW_SECONDS)
-    return RowFigures(case, raced.figures, raced.rewriting_us, raced.rounds, "", raced.disturbed, {}, raced.hop_ns)
+        contenders[LIMIT] = Contender(_copy_call(plain[1]), *plain)
+        sources = {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}
+        outcome = race(comm, contenders, sources, rounds, _ROW_SECONDS)
+    return RowFigures(
+        case,
+        outcome.figures,
+        outcome.rewriting_us,
+        outcome.rounds,
+        disturbed=outcome.disturbed,
+        hop_ns=outcome.hop_ns,
+    )
 
 
-def _call(op: Op, x: np.ndarray, grid: ProcessGrid, out: np.ndarray | None = None) -> Callable[[], object]:
+# -- calls to time, with all look-ups done beforehand ----------------------------------------------------------
+
+
+def _operation_call(op: Op, x: np.ndarray, grid: ProcessGrid, out: np.ndarray | None = None) -> Callable[[], object]:
     call, arguments = op.call, op.arguments
     if out is None:
         return lambda: call(x, grid, _AXES, **arguments)
     return lambda: call(x, grid, _AXES, **arguments, out=out)
 
 
-def _run(plan: OperationPlan, x: np.ndarray, out: np.ndarray | None) -> Callable[[], object]:
+def _plan_call(plan: OperationPlan, x: np.ndarray, out: np.ndarray | None) -> Callable[[], object]:
     run = plan.run
     return lambda: run(x, out)
 
 
-def _copy(out: np.ndarray | None) -> Callable[[], object]:
-    """A copy of the bytes of this rank's result."""
+def _copy_call(out: np.ndarray | None) -> Callable[[], object]:
+    """A call that copies as many bytes as this rank's result has."""
     if out is None:
         return lambda: None
     target, source = out, np.ones(out.shape)

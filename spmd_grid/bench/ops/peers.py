@@ -27,10 +27,10 @@ Updates = dict[str, Update]
 
 
 class _Arrays:
-    """This rank's array and the array for its result; ``made`` frees MPI objects."""
+    """This rank's array and the array for its result; ``stack`` frees MPI objects."""
 
-    def __init__(self, comm: Intracomm, x: np.ndarray, out: np.ndarray | None, made: ExitStack) -> None:
-        self.comm, self.x, self._out, self.made = comm, x, out, made
+    def __init__(self, comm: Intracomm, x: np.ndarray, out: np.ndarray | None, stack: ExitStack) -> None:
+        self.comm, self.x, self._out, self.stack = comm, x, out, stack
         self.sent = _doubles(x)
         self.received = None if out is None else _doubles(out)
 
@@ -42,7 +42,7 @@ class _Arrays:
         return self._out
 
     def collective(self, name: str, *arguments: Any) -> Updates:
-        return once_and_persistent(self.made, self.comm, name, *arguments)
+        return once_and_persistent(self.stack, self.comm, name, *arguments)
 
 
 def _doubles(array: np.ndarray) -> list[Any]:
@@ -57,8 +57,8 @@ def hand_written(comm: Intracomm, op: str, x: np.ndarray, out: np.ndarray | None
     Collective.  ``op``: a key of `cases.OPS`; ``x``, ``out``: C-contiguous arrays of doubles; no ``out`` on ranks that
     get no result.  MPI objects are freed at the end of the ``with``.
     """
-    with ExitStack() as made:
-        yield _WRITTEN[op](_Arrays(comm, x, out, made))
+    with ExitStack() as stack:
+        yield _WRITTEN[op](_Arrays(comm, x, out, stack))
 
 
 # -- whole arrays ----------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def _shift(arrays: _Arrays) -> Updates:
     sendrecv, irecv, isend, wait_all = comm.Sendrecv, comm.Irecv, comm.Isend, mpi().Request.Waitall
     requests = [comm.Recv_init(received, below), comm.Send_init(sent, above)]
     for request in requests:
-        arrays.made.callback(request.Free)
+        arrays.stack.callback(request.Free)
     start_all = mpi().Prequest.Startall
 
     def persistent() -> None:
@@ -121,14 +121,14 @@ def _shift(arrays: _Arrays) -> Updates:
 
 def _all_gather_columns(arrays: _Arrays) -> Updates:
     """Unpacked by numpy; or received as columns, by a type whose extent is one row of a rank's columns."""
-    x, out, made = arrays.x, arrays.out, arrays.made
+    x, out, stack = arrays.x, arrays.out, arrays.stack
     staging, placed = _side_by_side(out, arrays.comm.size)
     updates = arrays.collective("Allgather", arrays.sent, _doubles(staging))
     updates = _around(updates, "numpy unpack, ", after=partial(np.copyto, placed, staging))
     columns = mpi().DOUBLE.Create_subarray(out.shape, x.shape, (0, 0))
-    made.callback(columns.Free)
+    stack.callback(columns.Free)
     one = columns.Create_resized(0, x.shape[1] * x.itemsize).Commit()
-    made.callback(one.Free)
+    stack.callback(one.Free)
     typed = arrays.collective("Allgather", arrays.sent, [out, 1, one])
     return updates | {f"{name}, subarray types": update for name, update in typed.items()}
 
@@ -140,7 +140,7 @@ def _all_to_all(split: int, concat: int) -> Callable[[_Arrays], Updates]:
         comm, x, out = arrays.comm, arrays.x, arrays.out
         shape = [n * comm.size if dim == concat else n for dim, n in enumerate(x.shape)]
         before, after = one_cut(comm.size, shape, concat), one_cut(comm.size, shape, split)
-        updates = dict(arrays.made.enter_context(reshard_by_hand(comm, x, out, before, after)))
+        updates = dict(arrays.stack.enter_context(reshard_by_hand(comm, x, out, before, after)))
         if x.shape[split] % comm.size:
             return updates
         if split == 0:  # pieces are sent from where they lie, and unpacked side by side

@@ -1,7 +1,7 @@
 """The rows of the planning benchmark: kinds of resharding, each on grids of 8 to 1,048,576 devices.
 
-From grid to grid the axes that determine the partners keep their sizes, or their ratio, and the blocks keep their
-sizes.  So a device has the same number of partners on the largest grid as on the smallest.
+As the grid of a kind grows, the axes that determine a device's partners keep their sizes, or their ratio, and blocks
+keep their size.  So a device has as many partners on the largest grid as on the smallest.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from spmd_grid.grid.sharding import Sharding
 
 __all__ = ["DEVICES", "MILLION", "PlanCase", "all_cases", "quick_cases"]
 
-MILLION = 1 << 20
+MILLION = 1 << 20  # devices of the largest grids
 DEVICES = (8, 64, 512, 4096, 32768, 262144, MILLION)
 
-Axes = tuple[tuple[int, ...], ...]
+_BLOCK = 32  # cells of a device's block along a split dimension, before the resharding
+
+Axes = tuple[tuple[int, ...], ...]  # for every dimension, the grid axes that split it
 
 
 @dataclass(frozen=True)
 class PlanCase:
-    """A resharding of a ``kind``, from dimensions split by the axes ``before`` to dimensions split by ``after``."""
+    """A resharding of a ``kind``: ``before`` and ``after`` it, dimensions are split by these axes."""
 
     kind: str
     grid_shape: tuple[int, ...]
@@ -40,73 +42,79 @@ class PlanCase:
         return f"{self.kind}, {'x'.join(map(str, self.grid_shape))}"
 
     def shardings(self, grid: Grid) -> tuple[Sharding, Sharding]:
-        """New source and target shardings, without anything cached."""
+        """New source and target shardings, in which nothing is cached yet."""
         return Sharding(grid, self.before), Sharding(grid, self.after)
 
 
-def _exponent(n: int) -> int:
+def _log2(n: int) -> int:
     return n.bit_length() - 1
 
 
 def _two_axes(n: int) -> tuple[int, int]:
-    """``n``, a power of two, as its two factors nearest to each other."""
-    low = 1 << _exponent(n) // 2
-    return low, n // low
+    """``n``, a power of two, as two factors that are equal, or of which the second is twice the first."""
+    first = 1 << _log2(n) // 2
+    return first, n // first
 
 
 def _equal_axes(n: int, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """``n``, a power of two, as ``count`` equal factors, and the remaining factor, if any."""
-    side = 1 << _exponent(n) // count
+    """``n``, a power of two, as ``count`` equal factors, and the remaining factor if it is not 1."""
+    side = 1 << _log2(n) // count
     rest = n // side**count
     return (side,) * count, (rest,) if rest > 1 else ()
 
 
-def _among_equals(kind: str, ndim: int, before: Axes, after: Axes, block: int = 32) -> Callable[[int], PlanCase]:
-    """A resharding on equal axes; a remaining axis splits one more dimension, before and after."""
+def _on_equal_axes(kind: str, ndim: int, before: Axes, after: Axes) -> Callable[[int], PlanCase]:
+    """Makes the case for a number of devices, on equal axes.
+
+    If the devices do not divide into equal axes, the remaining axis splits one more dimension, before and after.
+    """
 
     def case(n: int) -> PlanCase:
         equal, rest = _equal_axes(n, len({axis for axes in (*before, *after) for axis in axes}))
-        shape = tuple(block * equal[0] for _ in range(ndim)) + tuple(block * size for size in rest)
-        more = ((len(equal),),) if rest else ()
-        return PlanCase(kind, (*equal, *rest), shape, (*before, *more), (*after, *more))
+        global_shape = (_BLOCK * equal[0],) * ndim + tuple(_BLOCK * size for size in rest)
+        rest_axes = ((len(equal),),) if rest else ()
+        return PlanCase(kind, (*equal, *rest), global_shape, (*before, *rest_axes), (*after, *rest_axes))
 
     return case
 
 
 def _reorder(n: int) -> PlanCase:
-    return PlanCase("reorder", _two_axes(n), (32 * n, 32), ((0, 1),), ((1, 0),))
+    """Two axes of one dimension change places."""
+    return PlanCase("reorder", _two_axes(n), (_BLOCK * n, _BLOCK), ((0, 1),), ((1, 0),))
 
 
 def _move(n: int) -> PlanCase:
-    a, b = _two_axes(n // 4)
-    return PlanCase("move", (a, b, 4), (32 * a * b, 128), ((0, 1), (2,)), ((0, 1, 2),))
+    """An axis moves from one dimension to the last place of another."""
+    return PlanCase("move", (*_two_axes(n // 4), 4), (_BLOCK * n // 4, _BLOCK * 4), ((0, 1), (2,)), ((0, 1, 2),))
 
 
 def _move_of_copies(n: int) -> PlanCase:
-    return PlanCase("move of copies", (*_two_axes(n // 4), 4), (128, 128), ((2,),), ((), (2,)))
+    """An axis moves from one dimension to another, while all other axes replicate."""
+    return PlanCase("move of copies", (*_two_axes(n // 4), 4), (_BLOCK * 4, _BLOCK * 4), ((2,),), ((), (2,)))
 
 
 def _drop(n: int) -> PlanCase:
-    return PlanCase("drop of a major axis", (4, *_two_axes(n // 4)), (32 * n, 32), ((0, 1, 2),), ((1, 2),))
+    """The first of three axes stops splitting the dimension, and replicates."""
+    return PlanCase("drop of a major axis", (4, *_two_axes(n // 4)), (_BLOCK * n, _BLOCK), ((0, 1, 2),), ((1, 2),))
 
 
 _KINDS: tuple[Callable[[int], PlanCase], ...] = (
-    _among_equals("swap", 2, ((0,), (1,)), ((1,), (0,))),
+    _on_equal_axes("swap", 2, ((0,), (1,)), ((1,), (0,))),
     _reorder,
     _move,
     _move_of_copies,
     _drop,
-    _among_equals("slice", 2, ((0,), ()), ((0,), (1,))),
-    _among_equals("replace", 1, ((0,),), ((1,),)),
-    _among_equals("rotation of three axes", 3, ((0,), (1,), (2,)), ((2,), (0,), (1,))),
+    _on_equal_axes("slice", 2, ((0,), ()), ((0,), (1,))),
+    _on_equal_axes("replace", 1, ((0,),), ((1,),)),
+    _on_equal_axes("rotation of three axes", 3, ((0,), (1,), (2,)), ((2,), (0,), (1,))),
 )
 
 
 def _many_partners() -> Iterator[PlanCase]:
-    """Cases on a million devices: 1,024 destinations and 513 sources; and 1,024 of both."""
-    grid = 1024, 1024
-    yield PlanCase("1,500 partners, drop", grid, (513 * 1024, 32), ((0, 1),), ((1,),))
-    yield PlanCase("1,000 partners both ways, move", grid, (32 * MILLION, 32 * 1024), ((0,), (1,)), ((0, 1),))
+    """Cases on a million devices with many partners: 1,024 destinations and 513 sources, then 1,024 of both."""
+    grid_shape = 1024, 1024
+    yield PlanCase("1,500 partners, drop", grid_shape, (513 * 1024, 32), ((0, 1),), ((1,),))
+    yield PlanCase("1,000 partners both ways, move", grid_shape, (32 * MILLION, 32 * 1024), ((0,), (1,)), ((0, 1),))
 
 
 def all_cases() -> list[PlanCase]:

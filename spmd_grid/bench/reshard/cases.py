@@ -1,4 +1,4 @@
-"""The rows of the resharding benchmark: arrays, their dimensions cut before and after; and the correct result."""
+"""The rows of the resharding benchmark: arrays, the dimensions they are cut along, and the correct results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DOUBLE = 8  # bytes
 
 @dataclass(frozen=True)
 class ReshardCase:
-    """A global array of doubles of ``shape``, cut along dimension ``before`` and then along ``after``."""
+    """A global array of doubles, cut along dimension ``before``, is resharded to be cut along dimension ``after``."""
 
     shape: tuple[int, ...]
     before: int
@@ -49,8 +49,8 @@ class ReshardCase:
         return _DOUBLE * prod(self.shape)
 
     @property
-    def is_main(self) -> bool:
-        """Whether the cut moves from the first dimension to the last: sent boxes are strided, received ones are not."""
+    def is_first_to_last(self) -> bool:
+        """Whether the cut moves from the first dimension to the last: only the boxes to send are strided."""
         return (self.before, self.after) == (0, len(self.shape) - 1)
 
     def layouts(self, grid: Grid) -> tuple[Layout, Layout]:
@@ -78,7 +78,7 @@ def quick_cases() -> list[ReshardCase]:
 
 
 def cells_of(box: Box, shape: tuple[int, ...], first: int = 0) -> np.ndarray:
-    """The cells of ``box`` of a global array of ``shape``: a different number in every cell, starting with ``first``.
+    """The cells of ``box`` of a global array of ``shape`` whose cells are numbered in row-major order from ``first``.
 
     >>> cells_of(Box((0, 1), (2, 3)), (2, 4), 10)
     array([[11., 12.],
@@ -86,6 +86,6 @@ def cells_of(box: Box, shape: tuple[int, ...], first: int = 0) -> np.ndarray:
     """
     cells = np.full(box.shape, float(first))
     for dim, (start, stop) in enumerate(zip(box.starts, box.stops, strict=True)):
-        stride, after = prod(shape[dim + 1 :]), box.ndim - dim - 1
-        cells += (stride * np.arange(start, stop)).reshape(-1, *[1] * after)
+        stride, n_later_dims = prod(shape[dim + 1 :]), box.ndim - dim - 1
+        cells += (stride * np.arange(start, stop)).reshape(-1, *[1] * n_later_dims)
     return cells

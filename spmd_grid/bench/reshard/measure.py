@@ -69,7 +69,10 @@ def run_bench(cases: Sequence[ReshardCase], rounds: int, requested: Sequence[str
 
 
 def measure_row(case: ReshardCase, grid: ProcessGrid, comm: Intracomm, rounds: int, libraries: Libraries) -> RowFigures:
-    """One row: check every contender, then time all in turns.  Collective over the grid, a line of all ranks."""
+    """Measure one row: check every contender, then time them all in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
     before, after = case.layouts(grid.grid)
     rank = (comm.rank,)
     source_box, target_box = before.core_box(rank), after.core_box(rank)
@@ -85,10 +88,10 @@ def measure_row(case: ReshardCase, grid: ProcessGrid, comm: Intracomm, rounds: i
         MESSAGE: Contender(lambda: run_plan(plan, plain[0], grid, plain[1]), *plain, path="message"),
     }
     skipped: dict[str, str] = {}
-    with ExitStack() as made:
-        by_hand = made.enter_context(hand_written(comm, *plain, before, after))
+    with ExitStack() as stack:
+        by_hand = stack.enter_context(hand_written(comm, *plain, before, after))
         contenders |= {name: Contender(update, *plain) for name, update in by_hand.items()}
-        contenders |= libraries.contenders(case, *plain, made, skipped)
+        contenders |= libraries.contenders(case, *plain, stack, skipped)
         for number, (name, contender) in enumerate(contenders.items()):
             first = number * prod(case.shape)
             sent, expected = (cells_of(box, case.shape, first) for box in (source_box, target_box))
@@ -96,7 +99,15 @@ def measure_row(case: ReshardCase, grid: ProcessGrid, comm: Intracomm, rounds: i
             del sent, expected
         contenders[LIMIT] = Contender(lambda: np.copyto(copy, copied), *plain)
         sources = {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}
-        raced = race(comm, contenders, sources, rounds, _ROW_SECONDS)
-    figures = raced.figures | libraries.own_figures(case, rounds, _ROW_SECONDS, skipped)
-    kept = raced.rewriting_us, raced.rounds, plan.chosen, raced.disturbed, skipped, raced.hop_ns
-    return RowFigures(case, figures, *kept)
+        outcome = race(comm, contenders, sources, rounds, _ROW_SECONDS)
+    figures = outcome.figures | libraries.own_figures(case, rounds, _ROW_SECONDS, skipped)
+    return RowFigures(
+        case,
+        figures,
+        outcome.rewriting_us,
+        outcome.rounds,
+        plan=plan.chosen,
+        disturbed=outcome.disturbed,
+        skipped=skipped,
+        hop_ns=outcome.hop_ns,
+    )

@@ -32,8 +32,8 @@ Part = tuple[np.ndarray, np.ndarray]  # of a buffer, and the view of the array t
 class _Side:
     """The source or the target, and its boxes that are sent to, or received from, every rank."""
 
-    def __init__(self, array: np.ndarray, own: Box, boxes: list[Box], made: ExitStack) -> None:
-        self.array, self.made = array, made
+    def __init__(self, array: np.ndarray, own: Box, boxes: list[Box], stack: ExitStack) -> None:
+        self.array, self.stack = array, stack
         self.boxes = [box.relative_to(own.starts) for box in boxes]
         self.counts = [box.size for box in self.boxes]
 
@@ -49,7 +49,7 @@ class _Side:
                 types.append(double)
                 continue
             types.append(double.Create_subarray(self.array.shape, box.shape, box.starts).Commit())
-            self.made.callback(types[-1].Free)
+            self.stack.callback(types[-1].Free)
         return types
 
     def in_types(self, types: list[Datatype]) -> list[Any]:
@@ -88,16 +88,16 @@ def hand_written(
     """
     rank, ranks = comm.rank, range(comm.size)
     sources, targets = ([layout.core_box((each,)) for each in ranks] for layout in (before, after))
-    with ExitStack() as made:
-        sent = _Side(source, sources[rank], [sources[rank].intersect(box) for box in targets], made)
-        received = _Side(target, targets[rank], [box.intersect(targets[rank]) for box in sources], made)
+    with ExitStack() as stack:
+        sent = _Side(source, sources[rank], [sources[rank].intersect(box) for box in targets], stack)
+        received = _Side(target, targets[rank], [box.intersect(targets[rank]) for box in sources], stack)
         yield {**_by_types(comm, sent, received), **_by_packing(comm, sent, received)}
 
 
 def _by_types(comm: Intracomm, sent: _Side, received: _Side) -> dict[str, Update]:
-    made, sent_types, received_types = sent.made, sent.types(), received.types()
+    stack, sent_types, received_types = sent.stack, sent.types(), received.types()
     both = sent.in_types(sent_types), received.in_types(received_types)
-    updates = once_and_persistent(made, comm, "Alltoallw", *both)
+    updates = once_and_persistent(stack, comm, "Alltoallw", *both)
     others = [rank for rank in range(comm.size) if rank != comm.rank]
     receives = [([received.array, 1, received_types[r]], r) for r in others if received.counts[r]]
     sends = [([sent.array, 1, sent_types[r]], r) for r in others if sent.counts[r]]
@@ -113,7 +113,7 @@ def _by_types(comm: Intracomm, sent: _Side, received: _Side) -> dict[str, Update
     started = [comm.Recv_init(buffer, rank) for buffer, rank in receives]
     started += [comm.Send_init(buffer, rank) for buffer, rank in sends]
     for request in started:
-        made.callback(request.Free)
+        stack.callback(request.Free)
     start_all = mpi().Prequest.Startall
 
     def persistent() -> None:
@@ -141,5 +141,5 @@ def _by_packing(comm: Intracomm, sent: _Side, received: _Side) -> dict[str, Upda
 
         return update
 
-    updates = once_and_persistent(sent.made, comm, "Alltoallv", outgoing, incoming)
+    updates = once_and_persistent(sent.stack, comm, "Alltoallv", outgoing, incoming)
     return {f"numpy pack, {name}": around(all_to_all) for name, all_to_all in updates.items()}

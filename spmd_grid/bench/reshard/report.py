@@ -61,7 +61,7 @@ def goals() -> list[Goal[RowFigures]]:
     return [
         Goal(
             "message path not slower than Alltoallw, rows to columns and 0 to 2",
-            lambda row: row.case.is_main,
+            lambda row: row.case.is_first_to_last,
             lambda row: row.alltoallw_over_message,
             1.0,
             True,

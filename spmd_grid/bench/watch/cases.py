@@ -1,4 +1,4 @@
-"""The rows of the watch benchmark: small operations, in which the added time shows most."""
+"""The rows of the watch benchmark: small operations, where the time that watching adds shows most."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spmd_grid.reshard.plan import plan_reshard
 __all__ = ["Call", "WatchCase", "all_cases", "quick_cases"]
 
 _AXES = (0,)
-_SIDE = 64  # of two-dimensional arrays along the dimension that is not cut; of a halo's block along both dimensions
+_SIDE = 64  # cells along each dimension: of the whole array in reshardings, of a rank's block in halo exchanges
 
 Call = Callable[[], object]
 
@@ -33,8 +33,8 @@ Call = Callable[[], object]
 class WatchCase(NamedTuple):
     """One operation on a line of all ranks.
 
-    ``make`` gives the function to time; it is collective and called in the mode that is timed.  The stack closes what
-    it opens.
+    ``make(grid, stack)`` returns the function to time, and leaves what must be closed after it to ``stack``.  It is
+    collective, and called in the mode that is timed.
     """
 
     name: str
@@ -47,79 +47,79 @@ def all_cases() -> list[WatchCase]:
         WatchCase("broadcast, 8 B", _broadcast),
         WatchCase("shift, 8 B", _shift),
         WatchCase("send or recv, 8 B", _send_or_recv),
-        WatchCase("all_reduce.plan, 8 B", _plan),
-        WatchCase("plan.run of all_reduce, 8 B", _run),
+        WatchCase("all_reduce.plan, 8 B", _make_plan),
+        WatchCase("plan.run of all_reduce, 8 B", _run_operation_plan),
         WatchCase("update_halo, 64^2 blocks", _update_halo),
         WatchCase("HaloExchange.update, 64^2 blocks", _halo_exchange),
-        WatchCase("run_plan, 64^2 rows to columns", _run_plan),
+        WatchCase("run_plan, 64^2 rows to columns", _run_reshard_plan),
         WatchCase("ShardedArray.reshard, 64^2 rows to columns", _reshard),
     ]
 
 
 def quick_cases() -> list[WatchCase]:
-    """An operation, a plan, and the halo exchange, whose calls only the checking mode compares."""
-    return [case for case in all_cases() if case.make in (_all_reduce, _run, _halo_exchange)]
+    """An operation, a plan, and the halo exchange, whose calls are compared in the checking mode only."""
+    return [case for case in all_cases() if case.make in (_all_reduce, _run_operation_plan, _halo_exchange)]
 
 
 # -- the operations --------------------------------------------------------------------------------------------
 
 
-def _all_reduce(grid: ProcessGrid, made: ExitStack) -> Call:
-    x, out = _double(grid)
+def _all_reduce(grid: ProcessGrid, stack: ExitStack) -> Call:
+    x, out = _source_and_result(grid)
     return lambda: all_reduce(x, grid, _AXES, "sum", out=out)
 
 
-def _broadcast(grid: ProcessGrid, made: ExitStack) -> Call:
-    x, out = _double(grid)
+def _broadcast(grid: ProcessGrid, stack: ExitStack) -> Call:
+    x, out = _source_and_result(grid)
     return lambda: broadcast(x, grid, _AXES, (0,), out=out)
 
 
-def _shift(grid: ProcessGrid, made: ExitStack) -> Call:
-    x, out = _double(grid)
+def _shift(grid: ProcessGrid, stack: ExitStack) -> Call:
+    x, out = _source_and_result(grid)
     return lambda: shift(x, grid, _AXES, 0, 1, rotate=True, out=out)
 
 
-def _send_or_recv(grid: ProcessGrid, made: ExitStack) -> Call:
-    """Back and forth between pairs of ranks: calls alternate between send and recv."""
-    x, out = _double(grid)
+def _send_or_recv(grid: ProcessGrid, stack: ExitStack) -> Call:
+    """Send a double back and forth between the ranks of a pair: calls alternate between send and recv."""
+    x, out = _source_and_result(grid)
     partner = grid.rank ^ 1
     if partner >= grid.size:
         return lambda: None
-    there: Call = partial(send, x, grid, _AXES, (partner,))
-    back: Call = partial(recv, grid, _AXES, (partner,), out=out)
-    turns = cycle([there, back] if grid.rank < partner else [back, there])
+    send_call: Call = partial(send, x, grid, _AXES, (partner,))
+    recv_call: Call = partial(recv, grid, _AXES, (partner,), out=out)
+    turns = cycle([send_call, recv_call] if grid.rank < partner else [recv_call, send_call])
     return lambda: next(turns)()
 
 
-def _plan(grid: ProcessGrid, made: ExitStack) -> Call:
+def _make_plan(grid: ProcessGrid, stack: ExitStack) -> Call:
     return lambda: all_reduce.plan(grid, (1,), "float64", _AXES, "sum")
 
 
-def _run(grid: ProcessGrid, made: ExitStack) -> Call:
-    plan = made.enter_context(all_reduce.plan(grid, (1,), "float64", _AXES, "sum"))
-    return partial(plan.run, *_double(grid))
+def _run_operation_plan(grid: ProcessGrid, stack: ExitStack) -> Call:
+    plan = stack.enter_context(all_reduce.plan(grid, (1,), "float64", _AXES, "sum"))
+    return partial(plan.run, *_source_and_result(grid))
 
 
-def _update_halo(grid: ProcessGrid, made: ExitStack) -> Call:
+def _update_halo(grid: ProcessGrid, stack: ExitStack) -> Call:
     x = np.ones((_SIDE + 2, _SIDE))
     return lambda: update_halo(x, grid, ((0,),), (1, 1), periodic=True)
 
 
-def _halo_exchange(grid: ProcessGrid, made: ExitStack) -> Call:
+def _halo_exchange(grid: ProcessGrid, stack: ExitStack) -> Call:
     sharding, shape = Sharding(grid, [[0]], halo_sizes=[1, 1]), (_SIDE * grid.size, _SIDE)
-    # Every mode has its own exchange; the path is fixed, so that all take the same.
-    halo = made.enter_context(HaloExchange(grid, sharding, shape, "float64", periodic=True, path="read"))
+    # Each mode makes its own exchange, which would choose a path: the path is fixed, so that all take the same.
+    halo = stack.enter_context(HaloExchange(grid, sharding, shape, "float64", periodic=True, path="read"))
     return partial(halo.update, zeros(shape, sharding, grid))
 
 
-def _run_plan(grid: ProcessGrid, made: ExitStack) -> Call:
+def _run_reshard_plan(grid: ProcessGrid, stack: ExitStack) -> Call:
     rows, columns = _rows_and_columns(grid)
     plan = plan_reshard(rows, columns, (_SIDE, _SIDE), "float64")
     x, out = (zeros((_SIDE, _SIDE), sharding, grid).local for sharding in (rows, columns))
     return lambda: run_plan(plan, x, grid, out)
 
 
-def _reshard(grid: ProcessGrid, made: ExitStack) -> Call:
+def _reshard(grid: ProcessGrid, stack: ExitStack) -> Call:
     rows, columns = _rows_and_columns(grid)
     u, out = (zeros((_SIDE, _SIDE), sharding, grid) for sharding in (rows, columns))
     return lambda: u.reshard(columns, out=out)
@@ -129,6 +129,6 @@ def _rows_and_columns(grid: ProcessGrid) -> tuple[Sharding, Sharding]:
     return Sharding(grid, [[0], []]), Sharding(grid, [[], [0]])
 
 
-def _double(grid: ProcessGrid) -> tuple[np.ndarray, np.ndarray]:
-    """An array of one double, and one for the result."""
+def _source_and_result(grid: ProcessGrid) -> tuple[np.ndarray, np.ndarray]:
+    """A source and a result array of one double each."""
     return grid.allocate((1,), np.float64, zeroed=True), grid.allocate((1,), np.float64)

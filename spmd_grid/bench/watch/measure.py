@@ -48,12 +48,15 @@ def run_bench(cases: Sequence[WatchCase], rounds: int, outputs: Outputs) -> None
 
 
 def measure_row(case: WatchCase, grid: ProcessGrid, comm: Intracomm, rounds: int, modes: Modes) -> WatchRow:
-    """One row: time the operation in all modes, and looks, in turns.  Collective over the grid, a line of all ranks."""
-    with ExitStack() as made:
+    """Measure one row: time the operation in all modes, and a look, in turns.
+
+    Collective over the grid, which is a line of all ranks.
+    """
+    with ExitStack() as stack:
         calls: dict[str, Call] = {}
         for mode in MODES:
             with modes.within(mode):
-                calls[mode] = case.make(grid, made)
+                calls[mode] = case.make(grid, stack)
         looks = max(comm.allgather(modes.looks(calls[PLAIN])))
         batches = look_batches() | {mode: modes.batch(mode, call) for mode, call in calls.items()}
         times = measure(comm, batches, rounds, at_most_seconds=_ROW_SECONDS)

@@ -1,8 +1,8 @@
 """The modes in which operations can be watched: switching between them, and counting an operation's looks.
 
-`init_grid` sets the mode for the whole program; the benchmark switches back and forth.  An operation looks at the
-recorder of its process to see whether it is watched, so the benchmark replaces that.  A `HaloExchange` looks when it is
-made: each mode needs its own.
+A *look* is one read of `Process.recorder`, by which an operation finds out whether it is watched; looks are all that
+watching costs while it is off.  `init_grid` sets the mode for the whole program, but the benchmark switches back and
+forth, so it replaces the recorder.  A `HaloExchange` looks when it is made, so each mode needs its own.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ __all__ = ["CHECKED", "LOOK", "LOOP", "MODES", "PLAIN", "RECORDED", "Modes", "lo
 PLAIN, RECORDED, CHECKED = MODES = "plain", "recorded", "checked"
 LOOP, LOOK = "an empty loop", "a look"
 
-_LIMIT = 3600.0  # seconds, longer than any operation of a benchmark waits
-_CALLS = 101
-_NOT_PLAIN = "looks are timed where nothing is recorded"
+_TIMEOUT_SECONDS = 3600.0  # longer than any operation of a benchmark waits
+_COUNTED_CALLS = 101
+_NOT_PLAIN = "looks can only be timed in the plain mode"
 
-# Calls come from outside this package, as in programs: to find the call site, a record searches frame by frame.
+# The loop of calls is compiled as a file outside this package, like a user's: recording searches the stack, frame by
+# frame, for the first frame outside.
 _PROGRAM = "def calls(call, n):\n    for _ in range(n):\n        call()\n"
 
 
 class Modes:
-    """The modes of this process, which is plain except within `within`.
+    """Switches the mode of this process, which is plain except in the context of `within`.
 
-    Collective over all processes.  Their time limit remains set, so this is for programs that do nothing else.
+    Collective over all processes.  Leaves a time limit set for the whole program, so it is for programs that do nothing
+    but measure.
     """
 
     def __init__(self) -> None:
         world = current_world()
-        world.watch(True, _LIMIT)
+        world.watch(True, _TIMEOUT_SECONDS)
         recorder = world.process.recorder
         if recorder is None:
             raise RuntimeError("this process cannot be watched")
@@ -47,7 +49,10 @@ class Modes:
 
     @contextmanager
     def within(self, mode: str) -> Iterator[None]:
-        """Calls and plans in this context are in ``mode``.  Local; between operations, on all processes."""
+        """Make calls and plans in this context in ``mode``.
+
+        Local, but all processes must enter and leave it between the same operations.
+        """
         self._recorder.check = mode == CHECKED
         self._process.recorder = None if mode == PLAIN else self._recorder
         try:
@@ -56,7 +61,7 @@ class Modes:
             self._process.recorder = None
 
     def batch(self, mode: str, call: Callable[[], object]) -> Batch:
-        """Batches of calls in ``mode``."""
+        """A function that makes a given number of calls in ``mode``."""
         program: dict[str, Any] = {}
         exec(compile(_PROGRAM, "a user's program", "exec"), program)
 
@@ -67,30 +72,31 @@ class Modes:
         return batch
 
     def looks(self, call: Callable[[], object]) -> int:
-        """Number of times that a plain call looks for a recorder on this process.  Collective, as the call is.
+        """Number of looks of a plain call on this process.  Collective, as the call is.
 
-        Calls that wait look again, so this is a percentile; if calls alternate between two kinds, of the one that looks
-        more often.
+        Calls that have to wait look again, so this is the 60th percentile: near the median, and if calls alternate
+        between two kinds, above those of the kind that looks less often.
         """
-        return sorted(_counted(self._process, call) for _ in range(_CALLS))[_CALLS * 6 // 10]
+        counts = sorted(_count_looks(self._process, call) for _ in range(_COUNTED_CALLS))
+        return counts[_COUNTED_CALLS * 6 // 10]
 
 
-def _counted(process: Process, call: Callable[[], object]) -> int:
-    """Number of looks of this thread in a call; the thread that watches for hangs looks at any time."""
-    count, me, recorder = 0, get_ident(), vars(Process)["recorder"].__get__
+def _count_looks(process: Process, call: Callable[[], object]) -> int:
+    """Number of looks of this thread in a call; looks of the thread that watches for hangs do not count."""
+    count, this_thread, read_recorder = 0, get_ident(), vars(Process)["recorder"].__get__
 
-    class Counting(Process):
+    class CountingProcess(Process):
         __slots__ = ()
 
         def _look(self) -> Recorder | None:
             nonlocal count
-            count += get_ident() == me
-            return recorder(self)
+            count += get_ident() == this_thread
+            return read_recorder(self)
 
         recorder = property(_look)  # in place of the slot
 
     own_class = type(process)
-    process.__class__ = Counting
+    process.__class__ = CountingProcess
     try:
         call()
     finally:
@@ -102,7 +108,7 @@ def _counted(process: Process, call: Callable[[], object]) -> int:
 
 
 def look_batches() -> dict[str, Batch]:
-    """Batches of looks as operations make them, and of an empty loop, which is the base of their time."""
+    """Batches of looks as operations make them, and of an empty loop, whose time is subtracted from theirs."""
     holder = _Holder(current_world())
 
     def loop(n: int) -> None:
@@ -111,6 +117,7 @@ def look_batches() -> dict[str, Batch]:
 
     def look(n: int) -> None:
         for _ in range(n):
+            # The same tests as in an operation, so that they take the same time.
             recorder = holder.comm.process.recorder
             if recorder is not None and recorder.is_idle:
                 raise RuntimeError(_NOT_PLAIN)
@@ -121,7 +128,7 @@ def look_batches() -> dict[str, Batch]:
 
 
 class _Holder:
-    """Holds its communicator in an attribute, as prepared calls do."""
+    """Holds a communicator in an attribute, as prepared calls do: reading it is part of the time of a look."""
 
     def __init__(self, comm: Communicator) -> None:
         self.comm = comm

@@ -29,7 +29,7 @@ class WatchRow:
 
     @classmethod
     def from_dict(cls, figures: Mapping[str, Any]) -> WatchRow:
-        """The row of which `to_dict` gave ``figures``, after a way through JSON."""
+        """The row whose `to_dict` gave ``figures``, read back from JSON."""
         (case,) = (case for case in all_cases() if case.name == figures["row"])
         by_contender = {name: Figure(**figure) for name, figure in figures["contenders"].items()}
         return cls(case, by_contender, figures["looks"], figures["rounds"], figures["disturbed"])

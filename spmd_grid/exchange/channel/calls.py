@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.channel.copy_table import ChannelParts, ExchangeCells, c_strides, copy_rows
+from spmd_grid.exchange.channel.copy_table import ChannelParts, ExchangeCells, c_strides, table_rows
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import LARGEST_MESSAGE
 from spmd_grid.transport.wire import Requests, Straight
@@ -81,7 +81,7 @@ def _table(channel: ChannelParts, given: tuple, taking: tuple, in_rounds: bool) 
         if len(channel.tables) > _MOST_TABLES:
             channel.tables.clear()
         rounds = list(channel.rounds) if in_rounds else [ExchangeCells(channel.gives, channel.takes, channel.own)]
-        table = kernels.build_table([row for each in rounds for row in copy_rows(channel, each, given, taking)])
+        table = kernels.build_table([row for each in rounds for row in table_rows(channel, each, given, taking)])
         found = channel.tables[given, taking, in_rounds] = table, table.nbytes // len(rounds)
     return found
 

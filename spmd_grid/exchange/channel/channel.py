@@ -18,11 +18,12 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.errors import SpmdError, TransportError
-from spmd_grid.exchange.agreement.facts import encode_error, error_from
+from spmd_grid.exchange.agreement.learn_facts import encode_error, error_from
 from spmd_grid.exchange.channel.calls import ChannelCall, bare_call, call_for
 from spmd_grid.exchange.channel.copy_table import ExchangeCells, Taken, n_runs
 from spmd_grid.exchange.channel.shared_block import SharedBlock, swap_records
 from spmd_grid.exchange.channel.state import ChannelState
+from spmd_grid.exchange.paths import PACKED, READ, STAGED, STRAIGHT
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Activity, Communicator, Process
@@ -31,10 +32,9 @@ from spmd_grid.typing import Shape
 from spmd_grid.watch.trace.loops import Form
 from spmd_grid.watch.traffic import Traffic, group_name
 
-__all__ = ["MIXED", "PACKED", "READ", "STAGED", "STRAIGHT", "Channel", "close_retired", "shortened"]
+__all__ = ["BY_SIZE", "Channel", "close_retired", "shortened"]
 
-READ, STAGED, MIXED = "read", "staged", "mixed"  # by memory
-PACKED, STRAIGHT = "packed", "straight"  # by message
+BY_SIZE = "by size"  # each neighbour's cells as READ or STAGED, whichever suits their size and shape
 
 _MOST_TEXT = at.TEXT_BYTES - 64  # the rest is for its length and the name of the error
 _SHORT_BYTES = at.MESSAGE_HEAD + at.TEXT_BYTES
@@ -51,7 +51,7 @@ class Channel:
     arrays that give them.  ``gives``: (member, cells) in the order in which the taker lists them; ``takes``: cells to
     receive, from this process too; both sorted by member.  ``fills``: (cells, one value per field).  ``memory``:
     whether neighbours may exchange in memory; ``read_from``: the numbers of bytes, in all and per run, from which on
-    MIXED reads.  ``lands``: False where the course does not copy received cells into arrays; then all are staged, and
+    BY_SIZE reads.  ``lands``: False where the course does not copy received cells into arrays; then all are staged, and
     `arrived` yields them.  ``rounds``: the same cells divided into equally many exchanges on all members, of which the
     first stages most; staging then has the size that this one needs.
     """
@@ -103,7 +103,7 @@ class Channel:
         self.address = self._state.address
         self.wire = self._connect(activity)
         self.tables: dict[tuple, tuple[np.ndarray, int]] = {}
-        self.choose(MIXED if lands else STAGED)
+        self.choose(BY_SIZE if lands else STAGED)
         self.choose(PACKED)
 
     def _message(self, pieces: Iterable[Cells]) -> np.ndarray:
@@ -121,7 +121,7 @@ class Channel:
     # -- ways of cells -----------------------------------------------------------------------------------------
 
     def choose(self, mode: str) -> None:
-        """Sets how cells travel: READ from neighbours' arrays, STAGED by them, or MIXED by size and shape; in messages,
+        """Sets how cells travel: READ from neighbours' arrays, STAGED by them, or BY_SIZE; in messages,
         PACKED by this package, or STRAIGHT from the arrays by MPI's datatypes.
 
         Local; alike on all members, and not while an exchange is under way.
@@ -138,7 +138,7 @@ class Channel:
 
     def _reads(self, mode: str, cells: Sequence[Cells], shape: Shape) -> bool:
         """Whether a reader copies from the array; the two sides compute the same answer."""
-        if mode != MIXED:
+        if mode != BY_SIZE:
             return mode == READ
         n_bytes = self._bytes_of(cells)
         runs = sum(n_runs(each, shape) for each in cells) * len(self.dtypes)

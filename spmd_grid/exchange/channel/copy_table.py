@@ -1,4 +1,4 @@
-"""The copy table of a channel: its rows, in the order in which the channel's state counts them.
+"""The copy table of a channel, by which its course copies: rows in the order in which the channel's state counts them.
 
 By source: rows out of its arrays, then rows out of its staging.  By reader: rows into staging.  By message neighbour:
 rows out of the messages received, then rows into those sent.  Then the own cells, and the constants.  Within each,
@@ -21,7 +21,7 @@ from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.wire import Wire
 from spmd_grid.typing import Shape
 
-__all__ = ["ChannelParts", "ExchangeCells", "Taken", "c_strides", "copy_rows", "n_runs"]
+__all__ = ["ChannelParts", "ExchangeCells", "Taken", "c_strides", "table_rows", "n_runs"]
 
 Strides = tuple[int, ...]
 
@@ -76,10 +76,10 @@ class ChannelParts(Protocol):
     tables: dict[tuple, tuple[np.ndarray, int]]
 
 
-def copy_rows(
+def table_rows(
     channel: ChannelParts, moved: ExchangeCells, given: Sequence[Strides], taking: Sequence[Strides]
 ) -> Iterator[kernels.BoxRow]:
-    """The rows that copy cells from arrays of strides ``given`` into arrays of strides ``taking``, by field.  Local."""
+    """The rows for arrays of strides ``given``, whose cells go into arrays of strides ``taking``, by field.  Local."""
     items = [dtype.itemsize for dtype in channel.dtypes]
 
     def out_of(f: int, cells: Cells) -> _Side:

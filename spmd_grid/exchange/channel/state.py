@@ -1,6 +1,6 @@
 """The state of a channel: the words that its compiled course reads, laid out once, with a row per neighbour.
 
-The slots are those of ``kernels/protocol/slots.py``; the numbers of table rows follow the order of ``copy_rows``.
+The slots are those of ``kernels/protocol/slots.py``; the numbers of table rows follow the order of ``table_rows``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The one executor: runs a `Transfer` between arrays over any path.
+"""The execution of a `Transfer` by messages, or by copies from arrays that this process can read.
 
-*direct*: members can read one another's arrays; each copies what it receives straight from its owner, and no member
-leaves before all have finished reading.  *message*: boxes become flat bytes, one native collective or a few messages
-carry them, and they become boxes again; either side skips its pass where memory is contiguous already.
+By messages, boxes become flat bytes, one native collective (`run_message`) or a few messages (`send_and_receive`) carry
+them, and they become boxes again; either side skips its pass where memory is contiguous already.  Operations copy from
+the memory that processes share by tables that they keep (`DirectCopies`), and plans by a `Channel`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spmd_grid.exchange.transfer.transfer import Transfer, run_of
 from spmd_grid.grid.box import Box
 from spmd_grid.transport.communicator import Communicator, tag_of
 
-__all__ = ["FEW_MEMBERS", "copy_from", "next_tag", "run_direct", "run_message", "send_and_receive"]
+__all__ = ["FEW_MEMBERS", "copy_from", "next_tag", "run_message", "send_and_receive"]
 
 # Some MPI libraries count the bytes of collectives in 32-bit integers; larger messages are sent in pieces.
 _NATIVE_LIMIT = (1 << 31) - 1
@@ -38,17 +38,6 @@ def copy_from(transfer: Transfer, sources: Sequence[np.ndarray | None], target: 
     if target is not None:
         arrays = cast(Sequence[np.ndarray], sources)  # members without an array send nothing
         copy_views([(view_of(arrays[r.peer], r.source_box), view_of(target, r.box)) for r in transfer.receives])
-
-
-def run_direct(
-    comm: Communicator,
-    transfer: Transfer,
-    sources: Sequence[np.ndarray | None],
-    target: np.ndarray | None,
-) -> None:
-    """Runs a transfer on the direct path; ``sources``: the members' arrays.  Collective."""
-    copy_from(transfer, sources, target)
-    comm.barrier()
 
 
 def run_message(comm: Communicator, transfer: Transfer, source: np.ndarray | None, target: np.ndarray | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.exchange.channel.copy_table import Taken
-from spmd_grid.exchange.paths import INLINE, MESSAGE, PACKED, STRAIGHT
+from spmd_grid.exchange.paths import allows_memory
 from spmd_grid.grid.cells import Cells
 from spmd_grid.grid.groups import group_members
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -24,7 +24,7 @@ __all__ = ["PlanChannels"]
 class PlanChannels:
     """Makes the channels of one plan, among the devices that share its ``axes``.
 
-    ``path``: whether cells may go through shared memory.  ``activity`` describes the plan in reports.
+    ``path``: it tells whether cells may go through shared memory.  ``activity`` describes the plan in reports.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class PlanChannels:
             sorted(takes, key=lambda take: take.member),
             fills,
             lands=lands,
-            memory=self._path not in (MESSAGE, PACKED, STRAIGHT, INLINE),
+            memory=allows_memory(self._path),
             activity=self._activity,
         )
 

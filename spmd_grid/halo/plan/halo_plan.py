@@ -17,10 +17,10 @@ from spmd_grid.exchange.channel.channel import Channel, close_retired, shortened
 from spmd_grid.exchange.paths import PACKED, READ, STAGED, STRAIGHT
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.plan.accumulate import Reverse, check_addable
-from spmd_grid.halo.plan.agreement import Specification, agree
 from spmd_grid.halo.plan.channels import PlanChannels
 from spmd_grid.halo.plan.field_checks import Field, FieldChecks
 from spmd_grid.halo.plan.kept_calls import KeptCalls, key_of
+from spmd_grid.halo.plan.specification import Specification, agree
 from spmd_grid.halo.plan.trial import try_ways
 from spmd_grid.halo.plan.under_way import UnderWay
 from spmd_grid.kernels.protocol import slots as at

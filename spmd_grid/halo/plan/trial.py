@@ -11,15 +11,16 @@ import time
 
 import numpy as np
 
-from spmd_grid.exchange.agreement.facts import swap_texts
+from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.exchange.channel.calls import ChannelCall
-from spmd_grid.exchange.channel.channel import MIXED, PACKED, READ, STAGED, STRAIGHT, Channel
+from spmd_grid.exchange.channel.channel import BY_SIZE, Channel
+from spmd_grid.exchange.paths import PACKED, READ, STAGED, STRAIGHT
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["try_ways"]
 
 # The first way of each is used unless another one is clearly faster.
-MEMORY_WAYS, MESSAGE_WAYS = (MIXED, READ, STAGED), (PACKED, STRAIGHT)
+MEMORY_WAYS, MESSAGE_WAYS = (BY_SIZE, READ, STAGED), (PACKED, STRAIGHT)
 _ROUNDS, _IN_A_ROW = 7, 3
 _CLEARLY = 0.9
 

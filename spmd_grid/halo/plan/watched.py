@@ -12,8 +12,8 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.halo.plan.agreement import Specification
 from spmd_grid.halo.plan.halo_plan import HaloPlan, PlanActivity
+from spmd_grid.halo.plan.specification import Specification
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.watch.recorder import Recorder
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 import numpy as np
 
 from spmd_grid.kernels.address import copy_at, load

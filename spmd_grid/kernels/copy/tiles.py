@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numba  # noqa: F401  first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.compiled import inner, pasted
 from spmd_grid.kernels.copy.vectors import LINE, turn

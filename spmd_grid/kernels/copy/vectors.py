@@ -12,7 +12,7 @@ import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic

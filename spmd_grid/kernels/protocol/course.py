@@ -20,7 +20,7 @@ a few exchanges, as it is and with each of them taken away.
 
 from __future__ import annotations
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import call, claim, copy_at, load, load_acquire, store, store_release, this_thread
 from spmd_grid.kernels.compiled import by_address, inner, kernel
@@ -33,7 +33,7 @@ __all__ = ["course_address", "run_course"]
 
 @inner
 def _copy(state: int, call_: int, first: int, count: int, source: int, target: int) -> None:
-    """Copy ``count`` rows of the call's table between two base addresses."""
+    """Copy ``count`` rows of the call's table between two base addresses, by `copy_rows` of copy/boxes.py."""
     if count:
         table, columns = load(call_, at.CALL_TABLE), load(call_, at.CALL_COLUMNS)
         copy_at(load(state, at.COPY), table, columns, first, first + count, source, target)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, load, store, store_release
 from spmd_grid.kernels.compiled import inner, kernel

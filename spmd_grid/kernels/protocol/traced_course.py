@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 from numba import types
 
 from spmd_grid.kernels.address import call, load, pointer, store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import load
 from spmd_grid.kernels.array_object import DATA, DTYPE, FLAGS, NDIM, SHAPE, STRIDES, WRITEABLE

@@ -5,7 +5,7 @@ A wait polls, then gives way to other threads, then lets the interpreter run (``
 
 from __future__ import annotations
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import (
     call,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic

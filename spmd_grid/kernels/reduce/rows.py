@@ -12,7 +12,7 @@ from math import isnan
 from threading import Lock
 from typing import Any
 
-import numba  # noqa: F401 - first of all: see compiled.py
+import numba  # noqa: F401 - imported first: see compiled.py
 import numpy as np
 from numba import carray, types
 from numba.extending import overload
@@ -161,9 +161,9 @@ _lock = Lock()
 def kernel_of(kind: str, dtype: np.dtype) -> Callable[[np.ndarray, int, int, int], None]:
     """The kernel of a reduction kind and dtype, compiled or loaded from the cache at its first use.
 
-    Local; threads may ask at once.  A kernel takes (int64 array of row addresses, elements per row, address of the
-    result, address of a buffer of BUFFER_BYTES or 0), all aligned to the dtype; with a buffer the result is streamed
-    past the caches.
+    Local, and safe to call from several threads.  A kernel takes (int64 array of row addresses, elements per row,
+    address of the result, address of a buffer of BUFFER_BYTES or 0), all aligned to the dtype; with a buffer the result
+    is streamed past the caches.
     The result may be the first row, in place; it must not overlap the others.
     """
     key = kind, dtype

@@ -6,7 +6,7 @@
    (`CollectiveCall.agree`).
 3. With the facts of all members, `Operation.resolve` computes the result shapes and the boxes to move, or raises the
    same error on all members.  Its result is kept under the headers of the whole group.
-4. The boxes move (`exchange`).
+4. The boxes move: the ``run`` of that result (`Movement`, `Reduction`), or its ``steps`` in a started operation.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
-from spmd_grid.exchange.agreement.facts import encode_error, learn_facts
 from spmd_grid.exchange.agreement.header import ERROR, PLAIN, Facts, encode_facts, fingerprint
+from spmd_grid.exchange.agreement.learn_facts import encode_error, learn_facts
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, checked_path, chosen_path, path_for
 from spmd_grid.exchange.requests import Request
@@ -44,11 +44,13 @@ _MOST_CALLS = 512
 
 
 class CollectiveCall:
-    """An operation with checked arguments on one group: all that does not depend on the arrays."""
+    """An operation with checked arguments on one group: all that does not depend on the arrays.
+
+    ``lets_read``: whether other members may read this member's array in memory; started operations send messages.
+    """
 
     __slots__ = (
         "_fingerprint",
-        "_lets_read",
         "_openings",
         "_text",
         "args",
@@ -56,6 +58,7 @@ class CollectiveCall:
         "comm",
         "gives_result",
         "grid",
+        "lets_read",
         "meeting",
         "op",
         "path",
@@ -87,7 +90,7 @@ class CollectiveCall:
         self.meeting: Meeting = None  # type: ignore[assignment]  # `agree` sets it before anything reads it
         if self.path is MIXED and kind.endswith("start"):  # started operations send messages
             self.path = INLINE
-        self._lets_read = self.path in (DIRECT, MIXED) and not kind.endswith("start") and kind != "plan"
+        self.lets_read = self.path in (DIRECT, MIXED) and not kind.endswith("start") and kind != "plan"
         self.takes_array = op.takes_array(self)
         self.gives_result = op.gives_result(self)
         self._openings: dict[Hashable, Opening] = {}
@@ -175,7 +178,7 @@ class CollectiveCall:
             comm.frame[: opening.inline_stop] = opening.header + x.tobytes()
         else:
             comm.frame[:HEADER_BYTES] = opening.header
-        frames = meeting.swap(x if self._lets_read else None)
+        frames = meeting.swap(x if self.lets_read else None)
         agreed = opening.agreed.get(frames.headers)
         if agreed is None:
             agreed = self._resolve(opening, frames)
@@ -209,7 +212,7 @@ class CollectiveCall:
 class Operation(ABC):
     """A collective operation; an instance is called like a function.
 
-    Subclasses define ``name``, ``prepare`` (checks of arguments), ``takes_array`` and ``resolve``.
+    Subclasses define ``name``, ``prepare`` (checks of arguments) and ``resolve``, and override what differs.
     """
 
     name: str

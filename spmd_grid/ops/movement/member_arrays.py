@@ -51,6 +51,11 @@ class MemberArrays:
             fits = all([fact.fits_inline for fact in facts])
             self.way = INLINE if fits else self.way if mixes and self.way is MIXED else MESSAGE
 
+    @property
+    def way_in_traces(self) -> str:
+        """The path as traces name it: where the arrays of an operation are not read, messages carry them."""
+        return self.way if self._call.lets_read or self.way is INLINE else MESSAGE
+
     def of(self, frames: Frames) -> list[Any] | None:
         """One array per member, valid until the next meeting of the group; None if messages must carry all arrays.
 

@@ -12,7 +12,6 @@ from functools import lru_cache
 import numpy as np
 
 from spmd_grid.errors import OutputError, SpmdError
-from spmd_grid.exchange.agreement.facts import encode_error, error_from
 from spmd_grid.exchange.agreement.header import (
     ERROR,
     PLAIN,
@@ -23,6 +22,7 @@ from spmd_grid.exchange.agreement.header import (
     encode_facts,
     read_prefix,
 )
+from spmd_grid.exchange.agreement.learn_facts import encode_error, error_from
 from spmd_grid.exchange.transfer.flat_bytes import pack, receive_buffer
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.arguments import check_output

@@ -20,7 +20,7 @@ from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LI
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import scratch, view_of
-from spmd_grid.exchange.transfer.traffic import TransferTraffic
+from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.collective import CollectiveCall
@@ -174,11 +174,11 @@ class Reduction:
 
     def traffic(self) -> Traffic:
         """The reduction's part of a trace, on the path that is taken if arrays can be read."""
-        way = self._arrays.way
+        way = self._arrays.way_in_traces
         transfers = [self.collect, self.spread]
         if way is DIRECT and self._blocks is None and not self._folds_whole:
             transfers = [collect_parts(self.comm, (self._n,), self._slices, own=False), self._slice_folding.spread]
-        return TransferTraffic(self.comm, self.dtype.itemsize, way, *filter(None, transfers)).traffic()
+        return traffic_of(self.comm, self.dtype.itemsize, way, *filter(None, transfers))
 
     def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Generator[list, None, np.ndarray | None]:
         """Combine the arrays as ``run`` does, in steps that do not wait."""

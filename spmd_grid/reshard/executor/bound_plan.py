@@ -8,11 +8,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.reshard.executor.box_exchange import STAGING_BYTES, BoxExchange, by_memory
+from spmd_grid.reshard.executor.box_exchange import STAGING_BYTES, BoxExchange
 from spmd_grid.reshard.executor.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.native_collectives import NativeExchange, is_native
@@ -47,7 +48,7 @@ class BoundPlan:
         """One step ready to run, in the way that suits it: alike on all processes."""
         if self.plan.chunks > 1:
             return ChunkedExchange(move, self.plan.dtypes, comm, self.plan.chunks)
-        if is_native(part, comm, by_memory()):
+        if is_native(part, comm, allows_memory(chosen_path())):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
         return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.run_steps))
 

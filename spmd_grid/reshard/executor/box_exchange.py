@@ -14,10 +14,10 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.channel.calls import ChannelCall
-from spmd_grid.exchange.channel.channel import READ, STAGED, STRAIGHT, Channel
+from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.exchange.channel.copy_table import Taken
 from spmd_grid.exchange.channel.shared_block import LINE_PAIR_BYTES
-from spmd_grid.exchange.paths import INLINE, MESSAGE, PACKED, chosen_path
+from spmd_grid.exchange.paths import PACKED, READ, STAGED, STRAIGHT, allows_memory, chosen_path
 from spmd_grid.exchange.transfer.execute import next_tag, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
@@ -32,7 +32,7 @@ from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["STAGING_BYTES", "BoxExchange", "by_memory"]
+__all__ = ["STAGING_BYTES", "BoxExchange"]
 
 # On one node, no process holds more than this besides its arrays: staging, twice, and stacks of contributions.  With
 # less, more rounds would be needed, in which processes that share a processor wait for one another; more would exceed
@@ -46,11 +46,6 @@ _READ_BYTES = 3 << 20
 # Boxes of at least this size bypass the channel where memory is not shared: packing them for persistent requests costs
 # more than the requests save.
 _LARGE_BYTES = 1 << 22
-
-
-def by_memory() -> bool:
-    """Whether processes of a node may exchange data through memory.  Local."""
-    return chosen_path() not in (MESSAGE, PACKED, STRAIGHT, INLINE)
 
 
 class BoxExchange:
@@ -95,7 +90,7 @@ class BoxExchange:
             gives,
             takes if self._rounds is None else self._rounds.takes,
             into_shape=into,
-            memory=by_memory(),
+            memory=allows_memory(chosen_path()),
             read_from=(_READ_BYTES, 0),
             rounds=self._rounds or (),
             activity=activity,
@@ -156,7 +151,7 @@ class BoxExchange:
         members are on one node.
         """
         comm, n_bytes = self._comm, self._itemsize
-        if not by_memory() or comm.shares_objects or not comm.shares_memory:
+        if not allows_memory(chosen_path()) or comm.shares_objects or not comm.shares_memory:
             return None
         meeting, given = meeting_of(comm), [prod(cells.shape) for _, cells in gives]
         if meeting.most((2 * sum(given) + stacked) * n_bytes + 2 * LINE_PAIR_BYTES * len(given)) <= capacity:
@@ -177,7 +172,7 @@ class BoxExchange:
         """Whether a box bypasses the channel: both ends decide alike."""
         if process == self._comm.processes[self._comm.rank] or box.size * self._itemsize < _LARGE_BYTES:
             return False
-        return not by_memory() or self._comm.process.arena.base_of(process) is None
+        return not allows_memory(chosen_path()) or self._comm.process.arena.base_of(process) is None
 
     def _array_of(self, coords: MultiIndex) -> tuple[Shape, tuple[int, ...]]:
         """The shape of a source device's local array, and the global coordinates of its first cell."""

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from spmd_grid.errors import DeadlockError, TransportError
-from spmd_grid.transport.activity import Activity
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, tag_of
 from spmd_grid.transport.mismatch import listed
 from spmd_grid.transport.mpi.buffers import all_equal, by_counts, pieces, send_straight
@@ -30,6 +29,7 @@ from spmd_grid.transport.mpi.world import World
 from spmd_grid.transport.wire import Messages
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.settings import Settings
+from spmd_grid.watch.traffic import Activity
 
 __all__ = ["MpiCommunicator"]
 

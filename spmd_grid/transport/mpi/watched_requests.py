@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from spmd_grid.transport.activity import Activity
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.liveness.departure import Departed, absent_member
+from spmd_grid.watch.traffic import Activity
 
 __all__ = ["Arrival", "Creation", "FrameSend", "Testable", "Watched"]
 

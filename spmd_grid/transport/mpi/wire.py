@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.transport.activity import Activity
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.mpi.library import MPI, Library
 from spmd_grid.transport.mpi.liveness.departure import Departed
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
 from spmd_grid.transport.mpi.liveness.signals import raise_postponed_interrupt
 from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
+from spmd_grid.watch.traffic import Activity
 
 __all__ = ["MpiWire"]
 

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from spmd_grid.errors import TransportError
-from spmd_grid.transport.activity import Activity
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, Process, tag_of
 from spmd_grid.transport.simulated.messages import Mailbox, Message, PendingSend, Receive, Request, copy_bytes
 from spmd_grid.transport.simulated.scheduler import Wait
@@ -24,6 +23,7 @@ from spmd_grid.transport.simulated.world import Group, Meeting, ThreadWorld
 from spmd_grid.transport.wire import Messages
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.recorder import Recorder
+from spmd_grid.watch.traffic import Activity
 
 __all__ = ["ThreadCommunicator", "communicator_of_all"]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from spmd_grid.transport.activity import Activity
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.simulated.messages import Receive, Request
 from spmd_grid.transport.wire import Messages, Wire
+from spmd_grid.watch.traffic import Activity
 
 __all__ = ["PostedWord", "ThreadWire"]
 

@@ -42,9 +42,9 @@ class Area(NamedTuple):
 
 
 class Page:
-    """A page of shapes in the order in which they are drawn.  Keytext are attributes, with ``_`` for ``-``.
+    """A page of shapes in the order in which they are drawn.
 
-    Local.
+    Local.  Keyword arguments are attributes of the SVG element, with ``_`` for ``-``.
 
     >>> page = Page()
     >>> page.rect(Area(24, 24, 10, 10), "a tooltip", fill="#ff0000")

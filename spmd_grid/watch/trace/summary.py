@@ -28,7 +28,7 @@ def trace_summary(trace: Trace) -> str:
         ranks = ", ".join(f"rank {rank}: {count}" for rank, count in list(trace.lost.items())[:_MOST_RANKS])
         lost = sum(trace.lost.values())
         lines.append(f"missing: {lost} updates in compiled loops that could not be written ({ranks})")
-    return "\n".join([*lines, "", *_ranks(trace), "", *_operations(trace), "", *_edges(trace)])
+    return "\n".join([*lines, "", *_ranks(trace), "", *_operations(trace), "", *_pairs(trace)])
 
 
 def _ranks(trace: Trace) -> list[str]:
@@ -85,8 +85,8 @@ def _operations(trace: Trace) -> list[str]:
     return aligned([heads, *rows], left=(0, 5)) + _more(ordered, "operations")
 
 
-def _edges(trace: Trace) -> list[str]:
-    """Who sends most to whom."""
+def _pairs(trace: Trace) -> list[str]:
+    """The pairs of ranks that sent most, as lines of text."""
     matrix = trace.matrix()
     if not matrix:
         return ["nothing went from rank to rank"]

@@ -19,7 +19,7 @@ from typing import Any
 from spmd_grid.errors import OutputError
 from spmd_grid.watch.recorder import FAILED, OperationRecord
 from spmd_grid.watch.trace.loops import Form, LoopLines
-from spmd_grid.watch.traffic import Movement, Traffic
+from spmd_grid.watch.traffic import HasTraffic, Traffic
 
 __all__ = ["Tracer", "file_of"]
 
@@ -69,7 +69,7 @@ class Tracer:
         times = {"ts": round(record.began * 1e6, 3), "dur": round((record.ended - record.began) * 1e6, 3)}
         self._write(self._event(record.what) | times | {"args": args})
 
-    def form(self, what: str, where: str, movement: Movement) -> Form:
+    def form(self, what: str, where: str, movement: HasTraffic) -> Form:
         """Make the form of the updates that compiled loops make by a plan; ``where``: call site of the plan.  Local."""
         args = {"call": what, "where": f"made at {where}, in a compiled loop"} | _combined([movement.traffic()])
         del args["turn"]

@@ -1,4 +1,4 @@
-"""The libraries that reshardings are compared with, as far as they are installed."""
+"""The libraries that our reshardings are compared with, where they are installed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Found = TypeVar("Found", Contender, Figure)
 
 
 class Libraries:
-    """The requested libraries that are installed, opened.  Collective.
+    """Opens those of the ``requested`` libraries that are installed; a context manager that closes them.  Collective.
 
-    ``skipped``: the reasons why the others are not there.
+    ``present``: the open libraries; ``skipped``: by name, the reasons why the others cannot be used.
     """
 
     def __init__(self, comm: Intracomm, requested: Sequence[str]) -> None:
@@ -56,20 +56,25 @@ class Libraries:
             library.close()
 
     def contenders(
-        self, case: ReshardCase, source: np.ndarray, target: np.ndarray, made: ExitStack, skipped: dict[str, str]
+        self, case: ReshardCase, source: np.ndarray, target: np.ndarray, stack: ExitStack, skipped: dict[str, str]
     ) -> dict[str, Contender]:
-        """The contenders of this row, valid until ``made`` is closed; adds those that decline to ``skipped``."""
-        return self._all(skipped, case, lambda each: made.enter_context(each.contenders(case, source, target)))
+        """The contenders of a row, valid until ``stack`` is closed; adds libraries that decline it to ``skipped``."""
+
+        def contenders_of(library: Library) -> dict[str, Contender]:
+            return stack.enter_context(library.contenders(case, source, target))
+
+        return self._from_all(case, contenders_of, skipped)
 
     def own_figures(
         self, case: ReshardCase, rounds: int, at_most_seconds: float, skipped: dict[str, str]
     ) -> dict[str, Figure]:
-        """The figures of contenders that cannot take turns; adds those that decline to ``skipped``."""
-        return self._all(skipped, case, lambda each: each.own_figures(case, rounds, at_most_seconds))
+        """The figures of contenders that cannot take turns; adds libraries that decline the row to ``skipped``."""
+        return self._from_all(case, lambda library: library.own_figures(case, rounds, at_most_seconds), skipped)
 
-    def _all(
-        self, skipped: dict[str, str], case: ReshardCase, ask: Callable[[Library], dict[str, Found]]
+    def _from_all(
+        self, case: ReshardCase, ask: Callable[[Library], dict[str, Found]], skipped: dict[str, str]
     ) -> dict[str, Found]:
+        """The results of ``ask`` from all libraries that have not been ``skipped`` in this row, nor decline it now."""
         found: dict[str, Found] = {}
         for library in self.present:
             if library.name in skipped:

@@ -1,4 +1,4 @@
-"""The interface to another library that takes part in the benchmark if it is installed."""
+"""The interface to another library, which takes part in the resharding benchmark if it is installed."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["AbsentError", "DeclinedError", "Library"]
 
 
 class AbsentError(Exception):
-    """The library cannot be used here; the text says why."""
+    """The library cannot be used here; the message says why."""
 
 
 class DeclinedError(Exception):
-    """The library is skipped in this row; the text says why, the same on all ranks."""
+    """The library is skipped in this row; the message says why.  Raised on all ranks, with the same message."""
 
 
 class Library(ABC):
     """A library, opened once for all rows.
 
     Subclasses set ``name``, with which the names of its contenders begin; ``package`` and ``distribution``, its names
-    in Python and for pip; ``extra``, which installs it; and ``copies``, the copies of the global array it needs in
-    memory.
+    in Python and for pip; ``extra``, the extra of this package that installs it; and ``copies``, the number of copies
+    of the global array that it holds in memory, over all ranks.
     """
 
     name: str
@@ -49,48 +49,49 @@ class Library(ABC):
         self.comm = comm
 
     def missing(self) -> str:
-        """The reason why the library cannot take part; empty if it is installed.  Local."""
+        """The reason why the library cannot take part, or "" if it is installed.  Local."""
         if find_spec(self.package) is None:
             return f"{self.distribution} is not installed (pip install 'spmd-grid[{self.extra}]')"
         return ""
 
     def open(self) -> None:
-        """Load the library.  Collective.  Raises `AbsentError` on all ranks if one of them cannot."""
+        """Load the library.  Collective.  Raises `AbsentError` on all ranks if it cannot be loaded on one of them."""
         reason = self.missing()
         if not any(self.comm.allgather(reason)):
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # from the library, about itself
+                    warnings.simplefilter("ignore")  # imports may warn about the library's own code
                     self.load()
             except Exception as error:
                 reason = f"{self.distribution} cannot be loaded ({type(error).__name__}: {error})"
-        for found in filter(None, self.comm.allgather(reason)):
-            raise AbsentError(found)
+        first_reason = next(filter(None, self.comm.allgather(reason)), None)
+        if first_reason is not None:
+            raise AbsentError(first_reason)
 
     def version(self) -> str:
         return version(self.distribution)
 
     def check_memory(self, case: ReshardCase) -> None:
-        """Raise `DeclinedError` if the library's copies of the global array may not fit.  Collective."""
+        """Raise `DeclinedError` if the library's copies of the global array do not fit into memory.  Collective."""
         needed, free = self.copies * case.n_bytes, self.comm.bcast(free_bytes())
         if needed > free:
             raise DeclinedError(f"needs {needed >> 30} GiB of memory, of which {free >> 30} are free")
 
     @abstractmethod
     def load(self) -> None:
-        """Import the library and make what it needs once.  Collective."""
+        """Import the library and start what it needs for all rows.  Collective."""
 
     @contextmanager
     def contenders(self, case: ReshardCase, source: np.ndarray, target: np.ndarray) -> Iterator[dict[str, Contender]]:
-        """The contenders that take turns with all others, by name.  Collective.  May raise `DeclinedError`.
+        """By name, contenders that are timed in turns with all others.  Collective.  May raise `DeclinedError`.
 
-        ``source``, ``target``: this rank's blocks of doubles before and after.
+        ``source``, ``target``: this rank's blocks of doubles before and after the resharding.
         """
         yield {}
 
     def own_figures(self, case: ReshardCase, rounds: int, at_most_seconds: float) -> dict[str, Figure]:
-        """Figures of contenders that cannot take turns, measured alone.  Collective.  May raise `DeclinedError`."""
+        """By name, figures of contenders that cannot take turns.  Collective.  May raise `DeclinedError`."""
         return {}
 
     def close(self) -> None:
-        """End what the library has started.  Collective."""
+        """Stop what `load` started.  Collective."""

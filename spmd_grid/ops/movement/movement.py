@@ -13,7 +13,7 @@ from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LI
 from spmd_grid.exchange.paths import INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
-from spmd_grid.exchange.transfer.traffic import TransferTraffic
+from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
@@ -101,8 +101,8 @@ class Movement:
         return f"sends {out} bytes to the other members and receives {into}"
 
     def traffic(self) -> Traffic:
-        """The movement's part of a trace."""
-        return TransferTraffic(self.comm, self.dtype.itemsize, self._arrays.way, self.transfer).traffic()
+        """The movement's part of a trace, on the path that is taken if arrays can be read."""
+        return traffic_of(self.comm, self.dtype.itemsize, self._arrays.way_in_traces, self.transfer)
 
     def steps(
         self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames

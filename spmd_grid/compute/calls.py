@@ -1,0 +1,178 @@
+"""Calls of array functions: looked up in the table, planned once for arguments that look the same, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import BoundArguments
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.compute.apply import Course, check_out, check_out_dtype, plan_course, write_out
+from spmd_grid.compute.contract import cheapest_reference
+from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, reference_of
+from spmd_grid.errors import DTypeError, OutputError
+from spmd_grid.functions.interface import Application
+from spmd_grid.functions.table import Entry, no_rule
+from spmd_grid.grid.process_grid import ProcessGrid
+
+__all__ = ["call_composite", "call_rule"]
+
+_MOST_KEPT = 1024
+_CONTRACTIONS = {np.einsum, np.tensordot, np.matmul}
+_Place = tuple[Any, Any]  # a position or a name among the arguments, or None and the number itself
+
+
+class _KeptCall:
+    """The course of a call, and the places of its operands among the arguments."""
+
+    __slots__ = ("_course", "_places")
+
+    def __init__(self, course: Course, places: list[_Place]):
+        self._course = course
+        self._places = places
+
+    def run(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """The results for other arguments that look the same."""
+        operands = [
+            args[at] if type(at) is int else number if at is None else options[at] for at, number in self._places
+        ]
+        return self._course.run(operands)
+
+
+def call_rule(
+    array: ArrayOnGrid, function: Callable[..., Any], entry: Entry, args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """``function(*args, **options)`` by its rule.  Collective over the array's grid."""
+    kept = array.grid.functions
+    key = _key_of(array, function, args, options)
+    if key is not None:
+        found = kept.get(key)
+        if found is not None:
+            return found.run(args, options)
+    name = function.__name__
+    bound = entry.bind(name, args, options)
+    try:
+        application = entry.call(*bound.args, **bound.kwargs)
+    except NotImplementedError as error:
+        raise no_rule(str(error)) from None
+    out = _out_of(bound)
+    _refuse_hidden_arrays(name, application, bound, out)
+    if function in _CONTRACTIONS:
+        reference = cheapest_reference(application)
+    else:
+        reference = None if out is None else _reference_beside(application, args, out)
+    course = plan_course(application, out, reference)
+    if key is not None and out is None:
+        places = _places_of(application, args, options)
+        if places is not None:
+            if len(kept) >= _MOST_KEPT:
+                kept.clear()
+            kept[key] = _KeptCall(course, places)
+    return course.run(application.operands, out)
+
+
+def call_composite(name: str, entry: Entry, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A function made of others.  Collective over the grid of its arrays."""
+    bound = entry.bind(name, args, options)
+    out = bound.arguments.pop("out", None)
+    try:
+        result = entry.call(*bound.args, **bound.kwargs)
+    except NotImplementedError as error:
+        raise no_rule(str(error)) from None
+    return result if out is None else _written(name, result, out)
+
+
+def _written(name: str, result: Any, out: Any) -> Any:
+    """``out`` with the cells of the result of a composite."""
+    if is_sharded(result):
+        check_out(name, out, result.layout, result.grid)
+        found = result.core
+    else:
+        found = np.asarray(result)
+        if not is_sharded(out) or out.shape != found.shape:
+            raise OutputError(f"{name}: out must be a ShardedArray of shape {found.shape}, as the result is")
+    check_out_dtype(name, out, found.dtype)
+    return write_out([found], [out])
+
+
+def _out_of(bound: BoundArguments) -> tuple[Any, ...] | None:
+    out = bound.arguments.get("out")
+    return None if out is None else out if isinstance(out, tuple) else (out,)
+
+
+def _reference_beside(application: Application, args: tuple[Any, ...], out: tuple[Any, ...]) -> ArrayOnGrid | None:
+    """The operand whose layout decides where there is an ``out``: one that is overwritten, else the largest other."""
+    for operand in application.operands:
+        if is_sharded(operand) and _among(operand, out) and _among(operand, args):
+            return operand
+    others = [x for x in application.operands if is_sharded(x) and not _among(x, out)]
+    return reference_of(others) if others else None
+
+
+def _among(x: object, others: tuple[Any, ...]) -> bool:
+    return any(x is each for each in others)
+
+
+def _refuse_hidden_arrays(
+    name: str, application: Application, bound: BoundArguments, out: tuple[Any, ...] | None
+) -> None:
+    """Refuses sharded arrays as arguments that must be plain."""
+    known = {id(x) for x in (*application.operands, *(out or ()))}
+    for parameter, value in bound.arguments.items():
+        values = value if isinstance(value, tuple | list) else (value,)
+        if any(is_sharded(x) and id(x) not in known for x in values):
+            raise DTypeError(f"{name}: {parameter} is a ShardedArray; it must be equal on all processes, and plain")
+
+
+# -- calls that look the same --------------------------------------------------------------------------------------
+
+
+def _key_of(
+    array: ArrayOnGrid, function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """Equal for calls that take the same course; None for arguments that are not compared."""
+    kind, grid = type(array), array.grid
+    key: list[Any] = [function]
+    for x in args:
+        part = _part_of(x, kind, grid)
+        if part is None:
+            return None
+        key.append(part)
+    for name, x in options.items():
+        part = _part_of(x, kind, grid)
+        if part is None:
+            return None
+        key += name, part
+    return tuple(key)
+
+
+def _part_of(x: Any, kind: type, grid: ProcessGrid) -> Any:
+    """The part of an argument in the key: of an array its layout and dtype, else its type and value."""
+    found = type(x)
+    if found is kind:
+        return (x.layout, x.dtype) if x.grid is grid else None
+    if found is int or found is bool or found is str or x is None:
+        return found, x
+    if found is tuple:
+        return x if all(type(each) is int for each in x) else None
+    if found is float or found is complex or isinstance(x, np.generic):
+        return found, repr(x)  # 0.0 and -0.0 are equal, and differ
+    if found is np.ndarray:
+        return found, x.shape, x.dtype
+    return x if isinstance(x, np.dtype | type) else None
+
+
+def _places_of(application: Application, args: tuple[Any, ...], options: dict[str, Any]) -> list[_Place] | None:
+    """The places of the operands; None where an array is not found, or a plain one is no operand."""
+    arguments: dict[Any, Any] = {**dict(enumerate(args)), **options}
+    places: list[_Place] = []
+    for operand in application.operands:
+        at = next((at for at, x in arguments.items() if x is operand), None)
+        if at is None and (is_sharded(operand) or isinstance(operand, np.ndarray)):
+            return None
+        places.append((at, operand if at is None else None))
+    used = {at for at, _ in places}
+    if any(isinstance(x, np.ndarray) and at not in used for at, x in arguments.items()):
+        return None
+    return places
