@@ -344,7 +344,8 @@ def test_operations(spmd, name, data):
     found = on_all(spmd, 4, make)
     if found is None or not (isinstance(x, str) and x == "own"):
         return
-    numbers = [{"x": 0, "y": 1}.get(axis, axis) if isinstance(axis, str) else int(axis) for axis in axes]
+    all_axes = (0, 1) if axes is None else axes
+    numbers = [{"x": 0, "y": 1}.get(axis, axis) if isinstance(axis, str) else int(axis) for axis in all_axes]
     args = {each: _plain(value) for each, value in args.items()}
     xs = [np.arange(12).reshape(4, 3) + rank for rank in range(4)]
     with np.errstate(all="ignore"):

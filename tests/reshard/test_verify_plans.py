@@ -99,7 +99,7 @@ def test_a_million_devices(instructions, kind, source, target, axes, dims):
     options = {"partial_axes": axes} if kind == ALL_REDUCE else {}
     before, after = layout(grid, source, (1 << 22, 4096), **options), layout(grid, target, (1 << 22, 4096))
     steps = [Step(kind, before, after, axes, dims)]
-    assert instructions(check_plan_steps, steps, before, after, 123_456) < 100_000
+    assert instructions(check_plan_steps, steps, before, after, 123_456) < 200_000
 
 
 def test_many_partners(instructions):
