@@ -149,12 +149,12 @@ def roll(a: Operand, shift: int | Sequence[int], axis: Axis = None) -> Operand:
 def norm(x: Operand, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Operand:
     """np.linalg.norm of vectors, and the Frobenius norm."""
     is_matrix = (x.ndim if axis is None else len(reduced_axes("norm", axis, x.ndim))) != 1
-    if ord is None and axis is None:
-        pass  # all cells, whatever the shape
-    elif ord not in ((None, "fro") if is_matrix else (None, 2, 1, np.inf, -np.inf, 0)):
-        raise NotImplementedError(f"linalg.norm of {'matrices' if is_matrix else 'vectors'} with ord={ord!r}")
-    elif is_matrix and len(reduced_axes("norm", axis, x.ndim)) != 2:
-        raise ValueError("Improper number of dimensions to norm.")
+    takes_all_cells = ord is None and axis is None  # whatever their shape
+    if not takes_all_cells:
+        if ord not in ((None, "fro") if is_matrix else (None, 2, 1, np.inf, -np.inf, 0)):
+            raise NotImplementedError(f"linalg.norm of {'matrices' if is_matrix else 'vectors'} with ord={ord!r}")
+        if is_matrix and len(reduced_axes("norm", axis, x.ndim)) != 2:
+            raise ValueError("Improper number of dimensions to norm.")
     size = np.abs(x if x.dtype.kind in "fc" else x.astype(np.float64))
     if ord == 1:
         return np.sum(size, axis, keepdims=keepdims)

@@ -1,4 +1,4 @@
-"""What cannot be computed is refused with one error, the same on every process, before anything moves."""
+"""Invalid calls of array functions raise one error, the same on every process, before anything moves."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is left of started operations when their communicator is freed."""
+"""Operations that were started are dropped when their communicator is freed."""
 
 from pathlib import Path
 

@@ -269,7 +269,7 @@ def limits_of(folding) -> list[int]:
 
 
 def accepted(folding) -> list:
-    """Plans in chunks, as many as limits allow."""
+    """The plans in chunks that fit the memory limits."""
     plans = []
     for limit in limits_of(folding):
         try:
@@ -431,7 +431,7 @@ def test_a_refused_limit_is_told_on_all_before_anything_moves(spmd):
 
 
 def test_memory_in_use():
-    """What two simulated ranks take, beyond their arrays: a stack of all contributions, or of two chunks."""
+    """Two simulated ranks need, besides their arrays, a stack of all contributions, or of two chunks."""
     shape, n_bytes = (1 << 10, 1 << 10), 8 << 20
 
     def body(limit):
