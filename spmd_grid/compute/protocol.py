@@ -21,15 +21,11 @@ from spmd_grid.compute import selection
 from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
 from spmd_grid.compute.calls import call_composite, call_rule
-from spmd_grid.compute.splits import is_sharded
+from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.contractions import matmul_rule
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
 from spmd_grid.functions.table import Entry, entry_of, no_rule
-from spmd_grid.grid.layout import Layout
-from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.grid.sharding import Sharding
-from spmd_grid.typing import Shape
 
 __all__ = ["ComputingArray"]
 
@@ -44,7 +40,16 @@ _REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
 }
 
 
-class ComputingArray(NDArrayOperatorsMixin):
+if TYPE_CHECKING:
+
+    class _Operators(NDArrayOperatorsMixin, ArrayOnGrid):
+        """The operators of an array that has all that functions need."""
+
+else:
+    _Operators = NDArrayOperatorsMixin
+
+
+class ComputingArray(_Operators):
     """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
     All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises
@@ -53,27 +58,6 @@ class ComputingArray(NDArrayOperatorsMixin):
 
     __slots__ = ()
     __hash__ = object.__hash__
-
-    if TYPE_CHECKING:  # what a subclass must have
-
-        def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid): ...
-        @property
-        def local(self) -> np.ndarray: ...
-        @property
-        def core(self) -> np.ndarray: ...
-        @property
-        def layout(self) -> Layout: ...
-        @property
-        def sharding(self) -> Sharding: ...
-        @property
-        def grid(self) -> ProcessGrid: ...
-        @property
-        def shape(self) -> Shape: ...
-        @property
-        def ndim(self) -> int: ...
-        @property
-        def dtype(self) -> np.dtype: ...
-        def mark_dirty(self) -> None: ...
 
     # -- numpy's protocols -----------------------------------------------------------------------------------------
 
