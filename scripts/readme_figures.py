@@ -23,7 +23,9 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Row  # noqa: E402
+from spmd_grid.bench.arrays import report as arrays_report  # noqa: E402
+from spmd_grid.bench.arrays.cases import ArraysCase  # noqa: E402
+from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, LIMIT, OURS, RESHARD_LIBRARIES, Row  # noqa: E402
 from spmd_grid.bench.common.table import Column, markdown_table, ratio, time_of  # noqa: E402
 from spmd_grid.bench.common.verdicts import slower_rows  # noqa: E402
 from spmd_grid.bench.halo import report as halo_report  # noqa: E402
@@ -178,7 +180,47 @@ def _added(rows: Sequence[watch_report.WatchRow], to_exchanges: bool) -> str:
     return _range(added, 0) if len(added) > 1 else f"{added[0]:.0f}"
 
 
+def _small_sum(rows: Sequence[arrays_report.RowFigures]) -> str:
+    """Microseconds that a sum of the smallest blocks takes longer than numpy's."""
+    smallest = min((row for row in rows if row.case.op == "a + b"), key=lambda row: row.case.n_bytes)
+    return f"{smallest.added_us:.1f}"
+
+
+def _limits(rows: Sequence[arrays_report.RowFigures]) -> str:
+    """The rows that have limits, and those that miss them."""
+    limited = [row for row in rows if row.is_met is not None]
+    missed = [row.case.name for row in limited if not row.is_met]
+    met = f"{len(limited) - len(missed)} of the {len(limited)} rows with a limit"
+    return met + (f" (not {'; '.join(missed)})" if missed else "")
+
+
+def _slower_than_libraries(rows: Sequence[arrays_report.RowFigures]) -> str:
+    compared = [row for row in rows if row.over_library() is not None]
+    slower = [row.case.name for row in compared if (row.over_library() or 0) < 1]
+    if not compared:
+        return "no other library was measured"
+    text = f"another library is faster in {len(slower)} of the {len(compared)} rows that one has"
+    return text + (f" ({'; '.join(slower)})" if slower else "")
+
+
 BENCHES: dict[str, Figures] = {
+    "arrays": Figures(
+        partial(arrays_report.RowFigures.from_dict, ArraysCase),
+        "expression, block of each rank",
+        [
+            time_of("ours", OURS),
+            time_of("numpy", arrays_report.NUMPY),
+            time_of("by hand", arrays_report.BY_HAND),
+            *(time_of(name, partial(_best_of, name)) for name in ARRAY_LIBRARIES),
+            Column("limit", 0, arrays_report.limit_text),
+        ],
+        {
+            "small sum": _small_sum,
+            "limits": _limits,
+            "libraries": _slower_than_libraries,
+            "rows disturbed": _rows_disturbed,
+        },
+    ),
     "halo": Figures(
         partial(halo_report.RowFigures.from_dict, HaloCase),
         "block of each rank, cut",
@@ -202,7 +244,7 @@ BENCHES: dict[str, Figures] = {
             time_of("Alltoallw", lambda row: row.best("Alltoallw")),
             time_of("best by hand", _best),
             ratio("best / ours", lambda row: row.over_best),
-            *(time_of(name, partial(_best_of, name)) for name in LIBRARIES),
+            *(time_of(name, partial(_best_of, name)) for name in RESHARD_LIBRARIES),
             time_of("memory", LIMIT),
         ],
         {"rows slower": _rows_slower, "rows far apart": _rows_far_apart, "times": _times},

@@ -23,11 +23,12 @@ LAYERS = [
     ["ops"],
     ["halo"],
     ["reshard"],
+    ["viz"],
     ["compute"],
     ["array"],
     ["reductions"],
     ["random"],
-    ["viz", "bench", "testing"],
+    ["bench", "testing"],
     ["cli"],
     ["__main__"],
     [""],  # spmd_grid itself: it hands out the public names, and no module inside asks it for them

@@ -329,6 +329,12 @@ class ShardedArray(ComputingArray):
             f" local shape {self._local.shape} at {self._coords})"
         )
 
+    def _repr_html_(self) -> str:
+        """The array with a picture of who holds what, for notebooks.  Local."""
+        from spmd_grid.viz.html import array_html  # not at the top: few programs draw
+
+        return array_html(self._layout, repr(self))
+
 
 class _MethodCall(NamedTuple):
     """A call of a method, as reports describe it."""

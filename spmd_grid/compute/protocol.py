@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 import spmd_grid.compute.joining
 import spmd_grid.compute.scans
 import spmd_grid.functions.composites
+import spmd_grid.functions.missing
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
 import spmd_grid.functions.whole  # noqa: F401 - these modules register their rules

@@ -8,10 +8,10 @@ import pytest
 from support.jobs import run_job
 
 from spmd_grid.bench.common.launch import set_by_launcher
-from spmd_grid.bench.common.rows import LIBRARIES, Figure
+from spmd_grid.bench.common.rows import RESHARD_LIBRARIES, Figure
 from spmd_grid.bench.common.timing import Alone
 from spmd_grid.bench.reshard.cases import ReshardCase
-from spmd_grid.bench.reshard.libraries import installed, jax, jax_process, library
+from spmd_grid.bench.reshard.libraries import installed, jax, jax_process, library, own_process
 from spmd_grid.bench.reshard.libraries.installed import LIBRARY_TYPES, Libraries
 
 JOB = Path(__file__).with_name("libraries_job.py")
@@ -43,7 +43,7 @@ def test_every_library_gets_every_cell_right(ranks):
 
 
 def test_names():
-    assert tuple(kind.name for kind in LIBRARY_TYPES) == LIBRARIES
+    assert tuple(kind.name for kind in LIBRARY_TYPES) == RESHARD_LIBRARIES
 
 
 class Fake(library.Library):
@@ -107,8 +107,8 @@ def test_jax_declines_what_it_cannot_cut(monkeypatch):
 
 
 def test_a_process_that_ends(monkeypatch):
-    monkeypatch.setattr(jax, "wait_asleep", lambda comm: None)
-    monkeypatch.setattr(jax.sys, "executable", "/bin/false")
+    monkeypatch.setattr(own_process, "wait_asleep", lambda comm: None)
+    monkeypatch.setattr(own_process.sys, "executable", "/bin/false")
     opened = jax.Jax(One())
     with pytest.raises(RuntimeError, match="did not start"):
         opened.load()

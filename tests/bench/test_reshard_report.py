@@ -5,7 +5,7 @@ import json
 import pytest
 
 from spmd_grid.bench.common.report import Outputs, write_files
-from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Figure, matching_cases
+from spmd_grid.bench.common.rows import LIMIT, OURS, RESHARD_LIBRARIES, Figure, matching_cases
 from spmd_grid.bench.common.verdicts import slower_rows
 from spmd_grid.bench.reshard.cases import ReshardCase, all_cases, quick_cases
 from spmd_grid.bench.reshard.peers import ALLTOALLW
@@ -106,7 +106,11 @@ def test_other_libraries():
     rows = [row(ROWS, **{HEAT: 100.0, **jax}), row(BACK), row(CUBE, **{HEAT: 3000.0})]
     assert rows[0].best() == "numpy pack, Alltoallv" and HEAT not in rows[0].by_hand()
     assert rows[0].best_of("JAX") == "JAX jit, own process" and rows[1].best_of("heat") is None
-    head, line, without = table_head(LIBRARIES), table_row(rows[0], LIBRARIES), table_row(rows[1], LIBRARIES)
+    head, line, without = (
+        table_head(RESHARD_LIBRARIES),
+        table_row(rows[0], RESHARD_LIBRARIES),
+        table_row(rows[1], RESHARD_LIBRARIES),
+    )
     for column, cell in {"heat": "100 us", "JAX": "800 us", "DTensor": "-", "copyto": "50.0 us"}.items():
         end = head.index(f" {column}") + 1 + len(column)
         assert line[:end].endswith(f" {cell}")

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from difflib import ndiff
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +19,6 @@ OPTIONS = {
     "pencil_fft": [],
     "mlp": [],
     "dot_cg": [],
-    "heat_slices": [],
 }
 needs_terrain = pytest.mark.skipif(find_spec("matplotlib") is None, reason="the terrain is matplotlib's sample data")
 NAMES = [pytest.param(name, marks=needs_terrain if name == "hillslope" else ()) for name in OPTIONS]
@@ -90,6 +90,28 @@ def test_under_mpi(name, tmp_path):
     check(name, done)
     if name == "hillslope":
         assert "on 2 MPI ranks, a 1 x 2 grid" in done.stdout
+
+
+def test_heat_in_slices_is_the_numpy_program_but_for_two_lines():
+    numpys, ours = ((EXAMPLES / f"heat_{name}.py").read_text().splitlines() for name in ("numpy", "slices"))
+    changed = [line for line in ndiff(numpys, ours) if line[0] in "+-" and line[1:].strip()]
+    assert changed == [
+        "+ import spmd_grid as sg",
+        "- u = np.zeros(SHAPE)",
+        "+ u = sg.zeros(SHAPE, sg.Sharding(grid := sg.init_grid((-1,)), [[0]]), grid)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("launch", "ranks"),
+    [(simulated, 1), (simulated, 4), pytest.param(under_mpi, 3, marks=needs_mpiexec)],
+)
+def test_heat_in_slices_prints_what_the_numpy_program_prints(launch, ranks, tmp_path):
+    serial = run([sys.executable, EXAMPLES / "heat_numpy.py"], tmp_path)
+    done = launch(ranks, EXAMPLES / "heat_slices.py", cwd=tmp_path)
+    assert serial.returncode == done.returncode == 0, done
+    assert serial.stdout.startswith("heat: mean 0.") and serial.stdout.count("\n") == 1
+    assert done.stdout == ranks * serial.stdout
 
 
 @needs_terrain

@@ -12,7 +12,7 @@ __all__ = ["SUFFIXES", "draw"]
 SUFFIXES = ".svg", ".png", ".pdf"
 _PANEL = 4.2, 3.4  # inches
 _MOST_COLUMNS = 4
-_SHADES = {OURS: "Blues", **dict(zip(LIBRARIES, ("Greens", "Purples", "RdPu", "copper"), strict=True))}
+_SHADES = {OURS: "Blues", **dict(zip(LIBRARIES, ("Greens", "Purples", "RdPu", "copper", "winter"), strict=True))}
 _BY_HAND = "Oranges"
 
 

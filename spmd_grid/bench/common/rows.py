@@ -11,11 +11,13 @@ from spmd_grid.bench.common.timing import Times
 from spmd_grid.exchange.agreement.memory_meeting import FAR_SECONDS
 
 __all__ = [
+    "ARRAY_LIBRARIES",
     "LIBRARIES",
     "LIMIT",
     "OURS",
     "Figure",
     "NamedCase",
+    "RESHARD_LIBRARIES",
     "Row",
     "figures_of",
     "is_disturbed",
@@ -24,7 +26,9 @@ __all__ = [
 
 OURS = "spmd_grid"  # our default variant; the names of our other variants begin with it
 LIMIT = "numpy.copyto"  # a copy of the same number of bytes: the limit that memory sets
-LIBRARIES = "mpi4py-fft", "heat", "DTensor", "JAX"  # the names of other libraries' variants begin with these
+RESHARD_LIBRARIES = "mpi4py-fft", "heat", "DTensor", "JAX"
+ARRAY_LIBRARIES = "heat", "DTensor", "dask"
+LIBRARIES = *RESHARD_LIBRARIES, "dask"  # the names of other libraries' variants begin with these
 _DISTURBED = 1.3  # ratio of the upper quartile to the lower one, for half of the contenders
 
 

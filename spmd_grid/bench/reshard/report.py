@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from spmd_grid.bench.common.rows import LIBRARIES, LIMIT, OURS, Row
+from spmd_grid.bench.common.rows import LIMIT, OURS, RESHARD_LIBRARIES, Row
 from spmd_grid.bench.common.table import Column, Table, best_by_hand, ours, ratio, remark, time_of
 from spmd_grid.bench.common.verdicts import Goal, library_lines, slower_lines
 from spmd_grid.bench.reshard.cases import ReshardCase
@@ -35,7 +35,7 @@ class RowFigures(Row[ReshardCase]):
         return {**super().to_dict(), **more}
 
 
-def table(libraries: Sequence[str] = LIBRARIES) -> Table[RowFigures]:
+def table(libraries: Sequence[str] = RESHARD_LIBRARIES) -> Table[RowFigures]:
     """The table, with a column for the fastest variant of each of ``libraries``."""
     columns: list[Column[RowFigures]] = [
         *ours(),

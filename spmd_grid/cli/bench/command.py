@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from spmd_grid.bench.common.launch import inside_a_job, on_ranks
 from spmd_grid.bench.common.plot import SUFFIXES
 from spmd_grid.bench.common.report import Outputs, Subject, read_again
-from spmd_grid.bench.common.rows import LIBRARIES, matching_cases
+from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, RESHARD_LIBRARIES, matching_cases
 from spmd_grid.bench.halo import cases as halo_cases
 from spmd_grid.bench.ops import cases as ops_cases
 from spmd_grid.bench.plan import cases as plan_cases
@@ -51,6 +51,7 @@ def add_parser(commands: _SubParsersAction[ArgumentParser]) -> None:
         (parsers.ops_parser, _bench_ops),
         (parsers.halo_parser, _bench_halo),
         (parsers.reshard_parser, _bench_reshard),
+        (parsers.arrays_parser, _bench_arrays),
         (parsers.plan_parser, _bench_plan),
         (parsers.watch_parser, _bench_watch),
         (parsers.kernels_parser, _bench_kernels),
@@ -96,7 +97,23 @@ def _bench_reshard(options: Namespace) -> int:
         return _on_ranks("reshard", options)
     from spmd_grid.bench.reshard.measure import run_bench
 
-    run_bench(cases, _rounds(options), options.peers.split(",") if options.peers else LIBRARIES, _outputs(options))
+    run_bench(cases, _rounds(options), _peers(options, RESHARD_LIBRARIES), _outputs(options))
+    return 0
+
+
+def _bench_arrays(options: Namespace) -> int:
+    from spmd_grid.bench.arrays import cases as arrays_cases
+
+    cases = _cases(options, arrays_cases)
+    if options.figures:
+        from spmd_grid.bench.arrays.measure import SUBJECT
+
+        return _from_figures(SUBJECT, options)
+    if _is_elsewhere(options):
+        return _on_ranks("arrays", options)
+    from spmd_grid.bench.arrays.measure import run_bench
+
+    run_bench(cases, _rounds(options), _peers(options, ARRAY_LIBRARIES), _outputs(options))
     return 0
 
 
@@ -187,6 +204,11 @@ def _outputs(options: Namespace) -> Outputs:
 
 def _rounds(options: Namespace) -> int:
     return options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+
+
+def _peers(options: Namespace, libraries: Sequence[str]) -> Sequence[str]:
+    """The other libraries to measure."""
+    return options.peers.split(",") if options.peers else libraries
 
 
 def _overlap_rounds(options: Namespace) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from argparse import ArgumentParser
+from collections.abc import Sequence
 
 from spmd_grid.bench.common.plot import SUFFIXES
-from spmd_grid.bench.common.rows import LIBRARIES
+from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, RESHARD_LIBRARIES
 from spmd_grid.cli.option_types import MOST_PROCESSES, MOST_ROUNDS, given, whole
 from spmd_grid.numerals import shown
 
@@ -15,6 +16,7 @@ __all__ = [
     "QUICK_START_ROUNDS",
     "ROUNDS",
     "START_ROUNDS",
+    "arrays_parser",
     "halo_parser",
     "kernels_parser",
     "ops_parser",
@@ -73,12 +75,23 @@ def reshard_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> Argumen
     _add_options(parser, "'2-d 512^2 rows to columns'", "a few rows, few rounds")
     _add_plot(parser)
     _add_ranks(parser)
-    parser.add_argument(
-        "--peers",
-        type=_libraries,
-        metavar="LIST",
-        help=f"the other libraries to measure, or 'none' ({','.join(LIBRARIES)})",
+    _add_peers(parser, RESHARD_LIBRARIES)
+    return parser
+
+
+def arrays_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "arrays",
+        help="numpy on sharded arrays against numpy on blocks, code by hand, and other libraries",
+        description="Time of numpy expressions on sharded arrays of doubles: operators, functions, slices, sums,"
+        " products, sorting; of numpy on the blocks alone; of code by hand, numpy on blocks with our operations; and by"
+        " heat, torch's DTensor and dask.array, if they are installed. Interleaved in one run; dask is measured row by"
+        " row in a separate process.",
     )
+    _add_options(parser, "'a + b'", "the smallest blocks, few rounds")
+    _add_plot(parser)
+    _add_ranks(parser)
+    _add_peers(parser, ARRAY_LIBRARIES)
     return parser
 
 
@@ -165,9 +178,12 @@ def _add_ranks(parser: ArgumentParser) -> None:
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # given to the processes it starts
 
 
-def _libraries(text: str) -> str:
-    names = [] if text == "none" else text.split(",")
-    for name in names:
-        if name not in LIBRARIES:
-            raise argparse.ArgumentTypeError(f"{shown(name)}; it must be one of {', '.join(LIBRARIES)}, or none")
-    return text
+def _add_peers(parser: ArgumentParser, libraries: Sequence[str]) -> None:
+    def names(text: str) -> str:
+        for name in [] if text == "none" else text.split(","):
+            if name not in libraries:
+                raise argparse.ArgumentTypeError(f"{shown(name)}; it must be one of {', '.join(libraries)}, or none")
+        return text
+
+    text = f"the other libraries to measure, or 'none' ({','.join(libraries)})"
+    parser.add_argument("--peers", type=names, metavar="LIST", help=text)

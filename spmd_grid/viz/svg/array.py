@@ -26,10 +26,10 @@ _HEADING = 44  # letters
 _ALONE = Part((), 0, 1)  # the only part of a dimension that an array does not have
 
 
-def layout_svg(layout: Layout) -> str:
+def layout_svg(layout: Layout, most_parts: int = _MOST_PARTS) -> str:
     """One array, cut into blocks that are coloured by the devices that hold them.
 
-    Local.  Of dimensions with more than 16 parts the first ones and the last are drawn, not to scale.
+    Local.  Of dimensions with more than ``most_parts`` the first ones and the last are drawn, not to scale.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> from spmd_grid.grid.sharding import Sharding
@@ -37,7 +37,7 @@ def layout_svg(layout: Layout) -> str:
     6
     """
     page = Page()
-    ArrayDrawing(page, layout, Colours([layout.grid])).draw(24 + LEFT, 24)
+    ArrayDrawing(page, layout, Colours([layout.grid]), most_parts=most_parts).draw(24 + LEFT, 24)
     return page.finish()
 
 
@@ -50,9 +50,10 @@ class ArrayDrawing:
         layout: Layout,
         colours: Colours,
         pieces: Mapping[int, Sequence[tuple[Box, int]]] | None = None,
+        most_parts: int = _MOST_PARTS,
     ) -> None:
         self.page, self.layout, self.colours, self.pieces = page, layout, colours, pieces or {}
-        self.parts = shown_parts(layout, _MOST_PARTS)
+        self.parts = shown_parts(layout, most_parts)
         self.to_scale = not any(None in row for row in self.parts)
         self.width, self.height = _size(layout)
         self.heading = wrap(str(layout.sharding), _HEADING)[:3]

@@ -1,16 +1,15 @@
-"""The libraries that our reshardings are compared with, where they are installed."""
+"""The libraries that we are compared with, where they are installed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
 from spmd_grid.bench.common.rows import Figure
-from spmd_grid.bench.reshard.cases import ReshardCase
 from spmd_grid.bench.reshard.libraries.dtensor import DTensor
 from spmd_grid.bench.reshard.libraries.heat import Heat
 from spmd_grid.bench.reshard.libraries.jax import Jax
@@ -22,20 +21,21 @@ if TYPE_CHECKING:
 
 __all__ = ["LIBRARY_TYPES", "Libraries"]
 
-LIBRARY_TYPES: Sequence[type[Library]] = (Mpi4pyFft, Heat, DTensor, Jax)  # in the order of `rows.LIBRARIES`
+LIBRARY_TYPES: Sequence[type[Library]] = (Mpi4pyFft, Heat, DTensor, Jax)  # in the order of `rows.RESHARD_LIBRARIES`
 Found = TypeVar("Found", Contender, Figure)
 
 
 class Libraries:
     """Opens those of the ``requested`` libraries that are installed; a context manager that closes them.  Collective.
 
+    ``types``: the libraries of the benchmark, by default those that reshard.
     ``present``: the open libraries; ``skipped``: by name, the reasons why the others cannot be used.
     """
 
-    def __init__(self, comm: Intracomm, requested: Sequence[str]) -> None:
+    def __init__(self, comm: Intracomm, requested: Sequence[str], types: Sequence[type[Library]] | None = None) -> None:
         self.present: list[Library] = []
         self.skipped: dict[str, str] = {}
-        for library_type in LIBRARY_TYPES:
+        for library_type in LIBRARY_TYPES if types is None else types:
             if library_type.name in requested:
                 library = library_type(comm)
                 try:
@@ -56,7 +56,7 @@ class Libraries:
             library.close()
 
     def contenders(
-        self, case: ReshardCase, source: np.ndarray, target: np.ndarray, stack: ExitStack, skipped: dict[str, str]
+        self, case: Any, source: np.ndarray, target: np.ndarray, stack: ExitStack, skipped: dict[str, str]
     ) -> dict[str, Contender]:
         """The contenders of a row, valid until ``stack`` is closed; adds libraries that decline it to ``skipped``."""
 
@@ -65,14 +65,12 @@ class Libraries:
 
         return self._from_all(case, contenders_of, skipped)
 
-    def own_figures(
-        self, case: ReshardCase, rounds: int, at_most_seconds: float, skipped: dict[str, str]
-    ) -> dict[str, Figure]:
+    def own_figures(self, case: Any, rounds: int, at_most_seconds: float, skipped: dict[str, str]) -> dict[str, Figure]:
         """The figures of contenders that cannot take turns; adds libraries that decline the row to ``skipped``."""
         return self._from_all(case, lambda library: library.own_figures(case, rounds, at_most_seconds), skipped)
 
     def _from_all(
-        self, case: ReshardCase, ask: Callable[[Library], dict[str, Found]], skipped: dict[str, str]
+        self, case: Any, ask: Callable[[Library], dict[str, Found]], skipped: dict[str, str]
     ) -> dict[str, Found]:
         """The results of ``ask`` from all libraries that have not been ``skipped`` in this row, nor decline it now."""
         found: dict[str, Found] = {}

@@ -6,8 +6,6 @@ environment.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -16,6 +14,7 @@ import numpy as np
 
 from spmd_grid.bench.common.rows import figures_of
 from spmd_grid.bench.common.timing import Alone, Batch, measure
+from spmd_grid.bench.reshard.libraries.own_process import serve
 
 __all__ = ["answer", "main"]
 
@@ -24,15 +23,7 @@ Function = Callable[[Any], Any]  # of JAX's arrays
 
 
 def main() -> None:
-    """Answer until the input ends; what libraries print goes to stderr."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    for line in sys.stdin:
-        question = json.loads(line)
-        try:
-            reply = answer(**question) if question else {"ready": bool(_devices())}
-        except Exception as error:
-            reply = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(reply), file=answers, flush=True)
+    serve(answer, lambda: bool(_devices()))
 
 
 def answer(shape: list[int], before: int, after: int, rounds: int, at_most_seconds: float) -> dict[str, Any]:

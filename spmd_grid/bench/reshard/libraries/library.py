@@ -1,4 +1,4 @@
-"""The interface to another library, which takes part in the resharding benchmark if it is installed."""
+"""The interface to another library, which takes part in a benchmark if it is installed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
 from spmd_grid.bench.common.machine import free_bytes
 from spmd_grid.bench.common.rows import Figure
-from spmd_grid.bench.reshard.cases import ReshardCase
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
@@ -71,7 +70,7 @@ class Library(ABC):
     def version(self) -> str:
         return version(self.distribution)
 
-    def check_memory(self, case: ReshardCase) -> None:
+    def check_memory(self, case: Any) -> None:
         """Raise `DeclinedError` if the library's copies of the global array do not fit into memory.  Collective."""
         needed, free = self.copies * case.n_bytes, self.comm.bcast(free_bytes())
         if needed > free:
@@ -82,14 +81,14 @@ class Library(ABC):
         """Import the library and start what it needs for all rows.  Collective."""
 
     @contextmanager
-    def contenders(self, case: ReshardCase, source: np.ndarray, target: np.ndarray) -> Iterator[dict[str, Contender]]:
+    def contenders(self, case: Any, source: np.ndarray, target: np.ndarray) -> Iterator[dict[str, Contender]]:
         """By name, contenders that are timed in turns with all others.  Collective.  May raise `DeclinedError`.
 
-        ``source``, ``target``: this rank's blocks of doubles before and after the resharding.
+        ``source``, ``target``: this rank's blocks of doubles: before and after a resharding, or of both operands.
         """
         yield {}
 
-    def own_figures(self, case: ReshardCase, rounds: int, at_most_seconds: float) -> dict[str, Figure]:
+    def own_figures(self, case: Any, rounds: int, at_most_seconds: float) -> dict[str, Figure]:
         """By name, figures of contenders that cannot take turns.  Collective.  May raise `DeclinedError`."""
         return {}
 

@@ -1,0 +1,1 @@
+"""bench arrays: numpy on sharded arrays, against numpy on the blocks, code by hand, and other libraries."""
