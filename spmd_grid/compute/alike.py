@@ -29,8 +29,10 @@ def on_equal_layouts(ufunc: np.ufunc, array: Any, inputs: tuple[Any, ...], out: 
     shape = None
     for x in inputs:
         if type(x) is kind:
-            if (x._layout is not layout and x._layout != layout) or x._grid is not grid:
-                return None
+            if x._layout is not layout or x._grid is not grid:
+                if x._layout != layout or x._grid is not grid:
+                    return None
+                x._layout = layout  # so that the next look is a short one
             block = x._local
             shape = block.shape
             blocks.append(block)

@@ -43,6 +43,10 @@ _LARGE = 1 << 16
 # at most this part of the segment stays.
 _KEPT_PART = 1 / 4
 
+# Blocks of small arrays wait for the next array of their size, which then need not look for one: temporaries come and
+# go thousands of times.  At most so many of a size, of so many sizes.
+_MOST_WAITING, _MOST_SIZES = 8, 32
+
 # Linux's control groups, which may leave a process less memory than the machine has.
 _GROUPS = Path("/sys/fs/cgroup")
 
@@ -112,6 +116,7 @@ class NodeArena(Arena):
         "_owner",
         "_returned",
         "_size",
+        "_waiting",
     )
 
     def __init__(self, mapping: mmap.mmap, size: int, segments: Mapping[int, int], process: int):
@@ -125,21 +130,34 @@ class NodeArena(Arena):
         self._free = FreeBlocks(size)
         self._lock = threading.RLock()  # reentrant: an exception may have cut off a thread that holds it
         self._returned: deque[tuple[int, int]] = deque()
+        self._waiting: dict[int, list[int]] = {}  # by extent, the starts of free blocks
         self._owner = os.getpid()
 
     def allocate(self, nbytes: int, zeroed: bool = False) -> np.ndarray | None:
         if os.getpid() != self._owner:  # a forked child: its parent allocates from the same segment
             return None
         extent, alignment = _extent(nbytes)
+        waiting = self._waiting.get(extent)
+        if waiting:
+            with suppress(IndexError):  # another thread was faster
+                return self._array(waiting.pop(), extent, nbytes, nbytes if zeroed else 0)
         with self._lock:
             self._put_back()
             found = self._free.take(extent, alignment)
+            if found is None and self._waiting:
+                self._end_waiting()
+                found = self._free.take(extent, alignment)
+            if waiting is None and alignment == _LINE and len(self._waiting) < _MOST_SIZES:
+                self._waiting[extent] = []
         if found is None:
             return None
         start, n_dirty = found
+        return self._array(start, extent, nbytes, n_dirty if zeroed else 0)
+
+    def _array(self, start: int, extent: int, nbytes: int, n_cleared: int) -> np.ndarray:
         array = np.asarray(_Block(self, start, extent, nbytes))
-        if zeroed:
-            array[:n_dirty] = 0
+        if n_cleared:
+            array[:n_cleared] = 0
         return array
 
     def offset_of(self, address: int, nbytes: int) -> int:
@@ -154,6 +172,10 @@ class NodeArena(Arena):
 
     def release(self, start: int, stop: int) -> None:
         """Takes back the block of an array that is gone; called by the garbage collector, in the middle of anything."""
+        waiting = self._waiting.get(stop - start)
+        if waiting is not None and len(waiting) < _MOST_WAITING:
+            waiting.append(start)
+            return
         self._returned.append((start, stop))
         if self._lock.acquire(blocking=False):
             try:
@@ -161,6 +183,12 @@ class NodeArena(Arena):
             finally:
                 self._lock.release()
         # Else a thread, perhaps this one, is allocating: the next allocation puts the block back.
+
+    def _end_waiting(self) -> None:
+        """Returns the blocks that wait for arrays of their size, so that any array may have them."""
+        for extent, waiting in list(self._waiting.items()):
+            while waiting:
+                self._free.put(start := waiting.pop(), start + extent)
 
     def _put_back(self) -> None:
         if os.getpid() != self._owner:

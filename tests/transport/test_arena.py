@@ -100,6 +100,21 @@ def test_no_room():
     assert arena.allocate(64 * KIB) is not None
 
 
+def test_small_blocks_wait_for_arrays_of_their_size():
+    arena = lone_arena(64 * KIB)
+    first = [arena.allocate(1000) for _ in range(20)]
+    spans = {address_of(array) for array in first}
+    first[0][:] = 7
+    del first
+    again = [arena.allocate(n, zeroed=True) for n in (970, 1000, 1024)]  # of one extent
+    assert {address_of(array) for array in again} < spans and not any(array.any() for array in again)
+    assert len({address_of(array) for array in again}) == 3
+    del again
+    assert arena.allocate(64 * KIB) is not None  # where there is no room otherwise, they are given up
+    assert all(arena.allocate(64 * n) is not None for n in range(1, 100))
+    assert len(arena._waiting) <= 32
+
+
 VIEWS = {
     "slice": lambda x: x[10:20:3],
     "reshape": lambda x: x.reshape(10, -1).T[2:],
