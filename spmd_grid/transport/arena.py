@@ -44,7 +44,7 @@ _LARGE = 1 << 16
 _KEPT_PART = 1 / 4
 
 # Blocks of small arrays wait for the next array of their size, which then need not look for one: temporaries come and
-# go thousands of times.  At most so many of a size, of so many sizes.
+# go thousands of times.  The most blocks of a size, and the most sizes.
 _MOST_WAITING, _MOST_SIZES = 8, 32
 
 # Linux's control groups, which may leave a process less memory than the machine has.
