@@ -1,0 +1,1 @@
+"""What tests of halos share: oracles, cases and small plans."""

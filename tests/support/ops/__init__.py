@@ -1,0 +1,1 @@
+"""What tests of operations share: their oracle, and calls that are refused."""

@@ -1,0 +1,1 @@
+"""What tests of resharding share: oracles, layouts and wrong plans."""
