@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from support.reshard.pairs import GRIDS, SHAPES, pairs_of
+from support.reshard.pairs import GRIDS, pairs_of
 from support.reshard.reshard_oracle import (
     all_split_axes,
     check_moves,
@@ -26,7 +26,6 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.geometry import replicas
 from spmd_grid.reshard.geometry.cuts import Cut
 from spmd_grid.reshard.geometry.messages import Redistribution
-
 
 
 def moved_between(grid, source, target, shape, **options) -> Redistribution:
