@@ -1,7 +1,6 @@
 """Whole programs with halo plans: they end quietly, or soon and with a report that names the rank."""
 
 from itertools import product
-from pathlib import Path
 
 import pytest
 from support.jobs import run_job
@@ -274,13 +273,10 @@ def test_no_false_alarm(tmp_path, transport, n, seed):
 
 MANY_NODES = """
 # Some neighbours meet in memory, others do not; every update, refusal and sum must be right.
-import sys
-sys.path[:0] = sys.argv[1:]
 import numpy as np
 import spmd_grid as sg
-from support.halo.exchange_oracle import own_random
-from test_halo_accumulate import check_any as check_accumulate
-from test_halo_exchange_sweeps import GRIDS, check_any
+from support.halo.accumulate_oracle import check_any as check_accumulate
+from support.halo.any_plan import GRIDS, check_any
 
 for grid_shape, split_axes in GRIDS:
     if np.prod(grid_shape) == 6:
@@ -313,6 +309,5 @@ def test_some_neighbours_do_not_meet_in_memory(tmp_path, arrangement):
     """Two ranks to a node; or an arena so small that plans and arrays find no room in it by and by."""
     program = tmp_path / "nodes.py"
     program.write_text(MANY_NODES)
-    folder = str(Path(__file__).parent)
-    job = run_job("mpiexec", 6, program, folder, environment=arrangement)
+    job = run_job("mpiexec", 6, program, environment=arrangement)
     assert (job.code, job.out, job.err) == (0, "", ""), job

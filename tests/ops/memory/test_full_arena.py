@@ -3,21 +3,15 @@
 What has no room there goes in messages: slower, with the same results.
 """
 
-from pathlib import Path
-
 import pytest
 from support.jobs import run_job
 
-HERE = Path(__file__).resolve().parent
-
-PROGRAM = f"""
+PROGRAM = """
 import sys
-sys.path[:0] = [{str(HERE)!r}]
 import numpy as np
 import spmd_grid as sg
-from test_where_arrays_lie import check_all
-"""
-PROGRAM += """
+from support.ops.arrays_anywhere import check_all
+
 world = sg.init_grid((-1,))
 n, me = world.grid.size, world.rank
 

@@ -1,18 +1,12 @@
 """Operations of groups that span nodes: one machine whose arena is divided, so that processes count as several."""
 
-from pathlib import Path
-
 import pytest
 from support.jobs import run_job
 
-HERE = Path(__file__).resolve().parent
-
-PROGRAM = f"""
-import sys
-sys.path[:0] = [{str(HERE)!r}]
+PROGRAM = """
 import numpy as np
 import spmd_grid as sg
-from test_where_arrays_lie import KINDS, check_all, placed
+from support.ops.arrays_anywhere import KINDS, check_all, placed
 
 grid = sg.init_grid((-1,))
 n, me = grid.grid.size, grid.rank
