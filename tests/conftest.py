@@ -1,4 +1,4 @@
-"""How the suite runs: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``.
+"""Options and hooks of the suite: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``.
 
 Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
 those that have passed, so that runs on more and more processes repeat only one in forty; ``--full`` all.  Tests that

@@ -55,7 +55,7 @@ def nodes_of(text):
 
 
 def imports_of(name, text, modules):
-    """What a module imports, wherever the statement stands: modules of the package by name, others with a "!"."""
+    """The imports of a module, wherever the statement stands: modules of the package by name, others with a "!"."""
     found = set()
     for node in nodes_of(text):
         if isinstance(node, ast.Import):

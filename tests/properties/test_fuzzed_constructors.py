@@ -59,12 +59,12 @@ WILD = st.recursive(
 
 
 def often(right, wild=WILD):
-    """What may be right, three times in four."""
+    """A strategy that draws ``right`` three times in four."""
     return st.one_of(right, right, right, wild)
 
 
 def outcome(make):
-    """What it gives, or the text of its refusal; anything else is raised."""
+    """The result, or the text of a refusal; anything else is raised."""
     try:
         return make(), None
     except sg.SpmdError as error:

@@ -27,7 +27,7 @@ def clean_environment(**more):
 
 @functools.cache
 def _library():
-    """Whose launcher there is: Open MPI's, or MPICH's; None without one."""
+    """The library whose launcher there is: Open MPI or MPICH; None without one."""
     if not MPIEXEC.exists():
         return None
     version = subprocess.run(

@@ -70,7 +70,7 @@ def test_the_cases():
 
 
 def on_ranks(body, ranks=2):
-    """What ``body(grid, modes)`` gives on each of some simulated ranks."""
+    """The results of ``body(grid, modes)`` on each of some simulated ranks."""
     return sg.run_spmd(lambda: body(sg.init_grid((-1,)), Modes()), ranks=ranks)
 
 

@@ -205,7 +205,7 @@ update(u)
     ("op", "path"), [("update", "packed"), ("loop", "staged"), pytest.param("update", "staged", marks=pytest.mark.full)]
 )
 def test_a_signal_ends_a_wait(tmp_path, op, path):
-    """What a signal handler raises, as for Ctrl-C, ends the update that waits, and is told.
+    """An exception of a signal handler, as for Ctrl-C, ends the update that waits, and is told.
 
     It comes out of the update and is reported as an interrupt, unless it is raised in the moment in which Python enters
     the callback: then Python prints it, and the update fails in words of its own.

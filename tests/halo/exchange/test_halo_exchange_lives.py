@@ -214,7 +214,7 @@ def test_a_plan_that_is_forgotten_while_others_are_used(in_any_order, path):
 
 
 def test_many_plans_one_after_the_other(spmd):
-    """What they held is given back: neither memory nor anything that is looked through grows."""
+    """They give back all that they held: neither memory nor anything that is looked through grows."""
 
     def body(ways, count):
         grid = sg.init_grid((2,))

@@ -175,7 +175,7 @@ def test_what_was_missed_is_sent_once_more_and_not_for_ever(in_any_order, path):
 
 
 def test_dirty_with_boundaries_and_its_own_neighbour(spmd, path):
-    """What moves within the own array, and constants, are always put."""
+    """Cells that move within the own array, and constants, are always put."""
 
     def body():
         grid = sg.init_grid((2, 1))

@@ -230,7 +230,7 @@ def test_long_and_foreign_words(spmd):
 
 
 def test_refusals_with_large_faces(spmd, path):
-    """Where partners have sent long messages, or wait to be read."""
+    """Refusals while partners have sent long messages, or wait to be read."""
     shape = (8, 40_000)
 
     def body():

@@ -28,7 +28,7 @@ def run_cases(spmd, make, chosen, path):
 
 
 def size(divisor: int) -> int:
-    """How many cases: a part of what the profile allows (500 with --full)."""
+    """The number of cases: a part of what the profile allows (500 with --full)."""
     return max(1, settings().max_examples // divisor)
 
 

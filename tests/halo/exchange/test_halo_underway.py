@@ -254,7 +254,7 @@ def test_use_against_the_rules(spmd, path):
 
 
 def test_wrong_arrays_while_long_messages_are_under_way(spmd):
-    """What is refused on the spot must not reach into messages that have not left yet."""
+    """A refusal on the spot must not reach into messages that have not left yet."""
 
     def body():
         grid = sg.init_grid((2,))
@@ -387,7 +387,7 @@ def test_arrays_that_are_let_go_while_under_way(in_any_order, path):
 
 
 def test_many_other_arrays_while_one_is_under_way(spmd, path):
-    """What the plan keeps for the one must outlast what it forgets of the others."""
+    """The plan keeps what belongs to the one, however much it forgets of the others."""
 
     def body():
         grid = sg.init_grid((2,))

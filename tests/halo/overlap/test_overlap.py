@@ -101,7 +101,7 @@ def test_out_is_made_where_none_is_given(spmd):
 
 
 def test_boundary_rules_and_stars(spmd):
-    """What lies outside the domain is there before the boundary is computed, functions' values too."""
+    """Cells outside the domain are filled before the boundary is computed, by functions too."""
 
     def body():
         grid = sg.init_grid((3,))

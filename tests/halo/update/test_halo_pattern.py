@@ -1,4 +1,4 @@
-"""Which halo cells come from whom, against brute force over cells and against numpy.pad."""
+"""The source of every halo cell, against brute force over cells and against numpy.pad."""
 
 import doctest
 import math
@@ -126,7 +126,7 @@ def outer(ufunc, rows):
 
 
 class Oracle:
-    """What all devices must end up with, where no two cells of any two devices are alike before."""
+    """The arrays that all devices must end up with, where no two cells of any two devices are alike before."""
 
     def __init__(self, pattern):
         self.pattern, layout = pattern, pattern.layout
@@ -192,7 +192,7 @@ def refreshed(pattern, coords, before):
 
 
 def check(pattern):
-    """All that a pattern promises, on all devices."""
+    """Check every promise of a pattern, on all devices."""
     oracle = Oracle(pattern)
     taken, given_away = {}, {}
     for linear, coords in enumerate(oracle.devices):

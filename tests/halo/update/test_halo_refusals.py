@@ -1,4 +1,4 @@
-"""What update_halo refuses: the same error on every rank of the grid, and nobody is left behind."""
+"""Refusals of update_halo: the same error on every rank of the grid, and no rank is left behind."""
 
 import numpy as np
 import pytest

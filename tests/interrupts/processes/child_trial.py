@@ -1,4 +1,4 @@
-"""What a child made by fork is told when it tries every way in."""
+"""The refusals that a child made by fork meets when it tries every way in."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import spmd_grid as sg
 
 
 def refusals(kit, request):
-    """What each way in says, by name, in a child: ``request`` was started by its parent."""
+    """The answer of each way in, by name, in a child: ``request`` was started by its parent."""
     grid = kit.grid
     # But the one that writes to the arena, which reaches the parent.
     tries = {name: lambda way=way: way(9.0) for name, way in kit.ways.items() if name != "all_reduce in the arena"}
@@ -33,7 +33,7 @@ def check(told, expected):
 
 
 def check_what_is_left(kit, array):
-    """What a child may do: read the arrays that it has, make local ones, and give plans back."""
+    """Do all that a child may do: read the arrays that it has, make local ones, and give plans back."""
     assert array.local.tolist() == [5.0] * 6
     assert kit.arena[:3].tolist() == [7.0] * 3
     own = kit.grid.allocate((1000,), "f8", zeroed=True)

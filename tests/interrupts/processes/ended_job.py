@@ -15,7 +15,7 @@ import spmd_grid as sg
 
 
 def refused_or(function):
-    """What an attempt says."""
+    """The error or the result of an attempt, in words."""
     try:
         return f"went through: {function()!r}"
     except Exception as error:

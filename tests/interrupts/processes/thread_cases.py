@@ -31,7 +31,7 @@ class Thread(threading.Thread):
 
 
 def outcome(function, *args):
-    """What it gave, or the error."""
+    """The result, or the error."""
     try:
         return function(*args)
     except Exception as error:
@@ -167,5 +167,5 @@ LOCAL = {"zeros", "compiled loop"}
 
 
 def pairs(ways):
-    """Which operations another one comes upon: each is once the first or the second."""
+    """Pairs of operations of which one comes upon the other: each is once the first or the second."""
     return [(first, "all_reduce") for first in FIRST] + [("all_reduce", name) for name in ways if name not in LOCAL]

@@ -24,7 +24,7 @@ loop = compiled_loop()
 
 
 def run(case, *args):
-    """What the case gives, on each rank."""
+    """The result of the case on each rank."""
     comm = MPI.COMM_WORLD.Dup()
     told = MPI.COMM_WORLD.allgather(case(sg.init_grid((-1,), comm=comm), loop, MPI.COMM_WORLD.Barrier, *args))
     comm.Free()

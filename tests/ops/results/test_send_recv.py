@@ -297,7 +297,7 @@ def test_out_that_does_not_fit(spmd, out):
     ids=["None", "object", "masked"],
 )
 def test_an_error_of_the_sender_reaches_the_receiver(spmd, x, found):
-    """What the sender alone knows is raised on both, with the sender's name; the next message arrives."""
+    """An error that the sender alone knows is raised on both, with the sender's name; the next message arrives."""
 
     def body():
         grid = sg.init_grid((2,))

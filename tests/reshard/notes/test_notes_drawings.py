@@ -38,7 +38,7 @@ def blocks_of(layout, tensor) -> list:
 
 
 def play(source, target, blocks) -> list:
-    """What devices hold after one exchange of boxes, given what they hold before."""
+    """The cells that devices hold after one exchange of boxes, given those that they hold before."""
     moved, result = Redistribution(source, target), []
     for device in range(target.grid.size):
         coords = target.grid.multi_index(device)

@@ -19,7 +19,7 @@ def ceildiv(a, b) -> int:
 
 
 def tile(K, L, M, N, m, n, p, q):
-    """Which cells d1(m, n) gives d2(p, q): ((i, j), (k, l), (u, v)) as ranges; None where there are none.
+    """The cells that d1(m, n) gives d2(p, q): ((i, j), (k, l), (u, v)) as ranges; None where there are none.
 
     With S0 = K ceildiv M, S1 = L ceildiv N, T0 = K ceildiv N, T1 = L ceildiv M, in the tensor t[i, j]
 

@@ -191,7 +191,7 @@ def pairs_of(grid_shape, ndim, most):
 
 
 def check_short(steps, source, target):
-    """That no chain passes a layout twice, or is more than a step longer than to gather, then to slice."""
+    """Check that no chain passes a layout twice, or is more than a step longer than to gather, then to slice."""
     passed = [source, *(step.target for step in steps)]
     assert len(set(passed)) == len(passed)
     way = Waypoint(source, target)

@@ -150,7 +150,7 @@ def bound_plans(grid, processes) -> list:
 
 
 def moved_by(exchange) -> tuple[int, int]:
-    """What goes to other processes by an exchange, and what comes from them."""
+    """The bytes that an exchange sends to other processes, and those that it receives."""
     if isinstance(exchange, NativeExchange):  # between nodes
         transfer, itemsize = exchange._transfer, sum(empty.itemsize for empty in exchange._empty)
         if transfer is None:

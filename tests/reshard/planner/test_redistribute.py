@@ -334,7 +334,7 @@ def test_copies_on_the_own_node_serve(request, node_axes):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """How often parts of a dimension are looked for."""
+    """Count the searches for parts of a dimension."""
     count = [0]
 
     def counting(method):
@@ -402,7 +402,7 @@ def test_cost_of_equal_partner_counts_is_equal(counted):
 
 
 def test_every_device_of_a_million_is_as_cheap():
-    """What two partners say of each other on 2^20 devices; nothing walks over them, which would take seconds."""
+    """Two partners on 2^20 devices agree on their messages; nothing walks over all, which would take seconds."""
     grid = Grid((1024, 1024))
     moved = moved_between(grid, [[0], [1]], [[1], [0]], (100_000, 200_001))
     for at in [(0, 0), (5, 1000), (511, 512), (1023, 3)]:

@@ -91,7 +91,7 @@ def test_two_grids_against_each_device(share_bytes, part, monkeypatch):
 
 
 def test_bounds_are_near():
-    """Where the most loaded sender is bounded, the bound is mostly close."""
+    """A bound on the most loaded sender is mostly close."""
     rng, ratios = random.Random(8), []
     while len(ratios) < 150:
         source, target = Grid(rng.choice(SHAPES)), Grid(rng.choice(SHAPES))
@@ -319,7 +319,7 @@ def test_sliding_boxes():
     ids=str,
 )
 def test_odd_layouts_take_few_steps(grid, shape, source, target, monkeypatch):
-    """Where parts of the two sides lie at ever other distances, choices of the last digit are still taken together."""
+    """Choices of the last digit are taken together even if parts of the two sides lie at ever other distances."""
     steps = 0
     step = Descent.step
 

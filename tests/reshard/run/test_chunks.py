@@ -144,7 +144,7 @@ def test_contributions_are_all_there():
 
 @pytest.mark.parametrize("side", [64, 1024])
 def test_a_process_with_few_partners_needs_little(side):
-    """What counts is how many partners a process has, not how many processes there are."""
+    """Memory grows with the number of partners of a process, not with the number of processes."""
     grid, shape, rng = sg.Grid((side, side)), (16 * side, 16 * side), random.Random(side)
     swapped = sg.Sharding(grid, [[0], [1]]), sg.Sharding(grid, [[1], [0]])
     summed = sg.Sharding(grid, [[0]], partial_axes=[1]), sg.Sharding(grid, [[0], [1]])
@@ -216,7 +216,7 @@ class Folding(NamedTuple):
         return local_in(Layout(self.source, self.shape), coords, self.parts[contribution(self.source, coords)], False)
 
     def wanted(self, process) -> np.ndarray:
-        """What the device of a target that is partial no more must hold, bit by bit."""
+        """The array that a device of a target without partial axes must hold, bit by bit."""
         whole = reduce(KINDS[self.kind].combine, self.parts).astype(self.parts.dtype)
         return local_in(Layout(self.target, self.shape), coords_of(self.target.grid, process), whole, True)
 

@@ -303,7 +303,7 @@ def test_other_orders_of_the_same_processes(spmd):
 
 
 def test_in_place_from_halos(spmd):
-    """What an all_gather sends may lie elsewhere in the very array that it fills."""
+    """The cells that an all_gather sends may lie elsewhere in the very array that it fills."""
 
     def body():
         grid = sg.init_grid((2,))

@@ -167,7 +167,7 @@ def test_a_swap_is_no_permutation_of_uneven_blocks():
 
 
 def test_cutting_by_another_block_rule():
-    """What a slice of a balanced block leaves is not what the ceil rule cuts."""
+    """A slice of a balanced block leaves another block than the ceil rule cuts."""
     grid = Grid((2, 2))
     source = layout(grid, [[0]], (7,), blocks="balanced")
     for blocks, right in (("balanced", True), ("ceil", True)):

@@ -1,1 +1,1 @@
-"""What tests of halos share: oracles, cases and small plans."""
+"""Oracles, cases and small plans that tests of halos share."""

@@ -1,4 +1,4 @@
-"""What a HaloExchange must give, cell by cell, and the bodies that most of its tests run on every rank."""
+"""An oracle of HaloExchange, cell by cell, and the bodies that most of its tests run on every rank."""
 
 import random
 import time
@@ -70,7 +70,7 @@ class Copies:
         }
 
     def _side(self, layout, coords, corners, dim, side):
-        """Which cells lie beyond the low or the high end of the domain along ``dim``, as functions get them."""
+        """The cells beyond the low or the high end of the domain along ``dim``, as functions get them."""
         local, core = layout.local_box(coords), layout.core_box(coords)
         mask = np.ones(local.shape, bool)
         for other, extent in enumerate(layout.global_shape):

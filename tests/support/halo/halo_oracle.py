@@ -1,4 +1,4 @@
-"""What update_halo must give: slices of the global array, found cell by cell."""
+"""An oracle of update_halo: slices of the global array, found cell by cell."""
 
 import numpy as np
 

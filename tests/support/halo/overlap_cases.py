@@ -25,7 +25,7 @@ class Case:
         self.ranks = int(np.prod(grid))
 
     def computed(self):
-        """Which cells of the global array are computed."""
+        """A mask of the cells of the global array that are computed."""
         mask = np.zeros(self.shape, bool)
         mask[self.region if self.region is not None else ...] = True
         for dim, (low, high) in enumerate(self.reach):
@@ -39,7 +39,7 @@ class Case:
         return list(product(*[range(-low, high + 1) for low, high in self.reach]))
 
     def expected(self, arrays, before):
-        """What numpy computes on whole arrays; ``before`` where nothing is computed."""
+        """The results of numpy on whole arrays; ``before`` where nothing is computed."""
         mode = "wrap" if self.periodic else "constant"
         padded = []
         for array in arrays:

@@ -36,7 +36,7 @@ def lines_of(n_blocks, extents):
 
 
 def choices_1d(n):
-    """What makes a case on a line of n devices: all that may be chosen, independently."""
+    """The independent choices that make a case on a line of n devices."""
     return [(n,)], [[[0]]], lines_of(n, range(8)), list(product(range(4), repeat=2)), [False, True]
 
 

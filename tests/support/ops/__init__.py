@@ -1,1 +1,1 @@
-"""What tests of operations share: their oracle, and calls that are refused."""
+"""An oracle of operations, refused calls, and checks that tests of operations share."""

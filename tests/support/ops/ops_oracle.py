@@ -1,4 +1,4 @@
-"""What every operation must give, computed on all devices' arrays at once, and arrays to try it on.
+"""An oracle of every operation, computed on all devices' arrays at once, and arrays to try it on.
 
 `expected` takes the list of all devices' arrays and gives the list of their results.  It shares no code with the
 package: groups come from a transposed index array, blocks from ``numpy.split``, reductions from folding with ufuncs.

@@ -1,1 +1,1 @@
-"""What tests of resharding share: oracles, layouts and wrong plans."""
+"""Oracles, layouts and wrong plans that tests of resharding share."""

@@ -1,4 +1,4 @@
-"""What a redistribution must do, from one global numpy array: no geometry is taken from the package.
+"""An oracle of redistributions, from one global numpy array: no geometry is taken from the package.
 
 Blocks come from the block rule as the design states it, devices from ``itertools.product``, and what a device holds,
 wants and lacks from slices and masks of the global array.
@@ -82,7 +82,7 @@ class Side:
         return self._held[device]
 
     def copies_of(self, device) -> int:
-        """How many devices hold what this device holds."""
+        """The number of devices that hold the same cells as this device."""
         return sum(
             self.cores[other] == self.cores[device] and self.contribution(other) == self.contribution(device)
             for other in range(len(self.coords))

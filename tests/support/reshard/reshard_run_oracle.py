@@ -75,7 +75,7 @@ def global_array(case: Case) -> np.ndarray:
 
 
 def local_in(layout: Layout, coords, array: np.ndarray, halos: bool) -> np.ndarray:
-    """What the device at ``coords`` holds of ``array``; halos: of the array, or of something else altogether."""
+    """The cells of ``array`` on the device at ``coords``; halos: of the array, or of something else altogether."""
     local = np.zeros(layout.local_shape(coords), array.dtype)
     if not halos:
         local[...] = 55

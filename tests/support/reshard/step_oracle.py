@@ -155,7 +155,7 @@ def local_arrays(layout) -> tuple:
 
 
 def check_locals(layout, xs, value, about):
-    """That local arrays are blocks, with halos, of the global array; where partial, once they are combined."""
+    """Check that local arrays are blocks, with halos, of the global array; where partial, once they are combined."""
     held, axes = side(layout), layout.sharding.partial_axes
     assert set(xs) == set(held.coords), about
     if axes:
@@ -178,7 +178,7 @@ def check_chain(steps, source, target):
 
 
 def check_legal(steps, source, target):
-    """That steps chain, and that each does to the lists of axes what its name says, and no more."""
+    """Check that steps chain, and that each does to the lists of axes what its name says, and no more."""
     about = [str(source), str(target), *map(str, steps)]
     at = source
     for step in steps:

@@ -10,7 +10,7 @@ PROCESSES = (4, 7, 9)
 
 
 def departed(**sent):
-    """Those who ended, by process, with the frames that they had sent to 7; None: in this group none at all."""
+    """The processes that ended, with the number of frames that each had sent to 7; None: in this group none at all."""
     departure = of_mpi("liveness.departure").Departure
     return {
         int(process[1:]): departure(process, sent={} if n is None else {PROCESSES: [3, n, 3]})

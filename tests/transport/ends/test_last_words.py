@@ -1,4 +1,4 @@
-"""Who says why a job ends: one of many, after all that was printed before, whoever comes in between."""
+"""The choice of the process that says why a job ends: one of many, after all that was printed before."""
 
 import sys
 import threading

@@ -142,7 +142,7 @@ def test_used_memory_is_cleared_when_asked():
 
 
 def resident_bytes(mapping_or_array):
-    """How much of the memory at an array exists, which ``mincore`` tells."""
+    """The resident bytes of the memory at an array, which ``mincore`` tells."""
     n = mapping_or_array.nbytes
     pages = (ctypes.c_ubyte * (n // mmap.PAGESIZE))()
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""What is particular to simulated ranks: determinism, runs beside runs, many ranks, compiled loops."""
+"""Properties of simulated ranks alone: determinism, runs beside runs, many ranks, compiled loops."""
 
 import threading
 import time
