@@ -158,7 +158,7 @@ DIFFERENT = {
 
 
 def test_what_all_have_wrong_is_known_to_be_shared(spmd):
-    """So that, where nobody catches it, one process reports it for all."""
+    """An error that no process catches is reported by one process for all."""
 
     def body():
         with pytest.raises(sg.ShardingError) as caught:
