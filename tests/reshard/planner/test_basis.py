@@ -2,24 +2,14 @@
 
 import doctest
 import importlib
-import json
 import random
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.reshard.chains import chain_of, layouts
 from support.reshard.reshard_oracle import all_split_axes, random_sharding, side, window
-from support.reshard.step_oracle import (
-    all_gather,
-    all_slice,
-    all_to_all,
-    check_chain,
-    check_legal,
-    check_locals,
-    local_arrays,
-    play,
-)
+from support.reshard.step_oracle import all_gather, check_chain, check_legal, local_arrays
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
@@ -27,7 +17,6 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.planner.basis import basis_steps
 from spmd_grid.reshard.planner.steps import EXCHANGE, SWAP, Step
 from spmd_grid.reshard.planner.waypoint import Waypoint
-from spmd_grid.reshard.verify.steps import check_plan_steps
 
 EVEN, UNEVEN = 12, {0: 7, 1: 5, 2: 4}  # of the uneven extents, some blocks are empty
 
@@ -36,34 +25,6 @@ EVEN, UNEVEN = 12, {0: 7, 1: 5, 2: 4}  # of the uneven extents, some blocks are 
 def test_examples(module):
     result = doctest.testmod(importlib.import_module(f"spmd_grid.reshard.planner.{module}"))
     assert result.attempted and not result.failed
-
-
-def layouts(grid_shape, shape, source, target, **options):
-    """The two layouts; options of either are given as ``source_...`` and ``target_...``, of both without."""
-    sides = []
-    for name, split in (("source_", source), ("target_", target)):
-        own = {key.removeprefix(name): value for key, value in options.items() if key.startswith(name)}
-        both = {key: value for key, value in options.items() if not key.startswith(("source_", "target_"))}
-        sides.append(Layout(Sharding(Grid(grid_shape), split, **both, **own), shape))
-    return sides
-
-
-def in_words(step) -> str:
-    """A step without its layouts: ``all_to_all [1] 1<-2``."""
-    axes = f" {list(step.grid_axes)}" if step.grid_axes else ""
-    if step.kind == SWAP or not step.dims:
-        return step.kind + axes
-    return f"{step.kind}{axes} {'<-'.join(map(str, step.dims))}"
-
-
-def chain_of(source, target):
-    """The chain, checked, in words; and the lists of axes between the steps."""
-    steps = basis_steps(source, target)
-    check_legal(steps, source, target)
-    check_chain(steps, source, target)
-    check_plan_steps(steps, source, target)
-    between = [[list(axes) for axes in step.target.sharding.split_axes] for step in steps[:-1]]
-    return [in_words(step) for step in steps], between
 
 
 # -- the decompositions of the notes on resharding ---------------------------------------------------------------------
@@ -112,69 +73,6 @@ CHAINS = [
 def test_chains(source, target, wanted):
     words, _ = chain_of(*layouts((2, 3, 2, 2), (7, 5, 6), source, target))
     assert words == wanted
-
-
-# -- the dialect's -------------------------------------------------------------------------------------------------
-
-HERE = Path(__file__).parent
-CASES = {case["name"]: case for case in json.loads((HERE / "dialect_reshard_cases.json").read_text())["cases"]}
-TRAPS = {case["name"]: case for case in json.loads((HERE.parent / "wrong_plan_cases.json").read_text())["cases"]}
-BETTER = {  # what we do in place of gathering everything and slicing it again
-    "fallback_cross_dims_3d": ["all_to_all", "all_to_all", "all_to_all"],
-    "fallback_reverse_all": ["all_to_all", "swap"],
-}
-
-
-def layouts_of_case(case):
-    partial = case.get("from_partial", {"axes": [], "kind": "sum"})
-    options = {"source_partial_axes": partial["axes"], "source_partial_kind": partial["kind"]}
-    return layouts(case["grid"], tuple(case["shape"]), case["from"], case["to"], **options)
-
-
-def follow(plan, grid_shape, shape, xs):
-    """The local arrays after a case's own plan, which has operations and no layouts."""
-    for op in plan:
-        axes = op.get("grid_axes")
-        if op["op"] == "all_gather":
-            xs = all_gather(xs, grid_shape, axes, op["gather_axis"])
-        elif op["op"] == "all_slice":
-            xs = all_slice(xs, grid_shape, axes, op["slice_axis"])
-        elif op["op"] == "all_to_all":
-            xs = all_to_all(xs, grid_shape, axes, op["split_axis"], op["concat_axis"])
-        else:
-            assert op["op"] == "permute"
-            xs = play(Step(SWAP, *layouts(grid_shape, shape, op["from"], op["to"]), range(len(grid_shape))), xs)
-        assert all(x.shape == tuple(op["out"]) for x in xs.values())
-    return xs
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_dialect_case(name):
-    case = CASES[name]
-    source, target = layouts_of_case(case)
-    words, _ = chain_of(source, target)
-    if "plan" not in case:
-        return
-    found, theirs = [word.split()[0] for word in words], [op["op"].replace("permute", "swap") for op in case["plan"]]
-    assert sorted(found) == sorted(BETTER.get(name, theirs))
-    if not source.sharding.partial_axes:
-        value, xs = local_arrays(source)
-        check_locals(target, follow(case["plan"], case["grid"], tuple(case["shape"]), xs), value, [name])
-
-
-@pytest.mark.parametrize("name", [name for name in TRAPS if TRAPS[name]["kind"] == "reshard_wrong_plan"])
-def test_traps(name):
-    case = TRAPS[name]
-    source, target = layouts_of_case(case)
-    chain_of(source, target)
-    value, xs = local_arrays(source)
-    wrong = follow(case["plan"], case["grid"], tuple(case["shape"]), xs)
-    with pytest.raises(AssertionError):
-        check_locals(target, wrong, value, [name])
-
-
-def test_regression_of_a_peer():
-    assert chain_of(*layouts((2, 2), (5, 3), [[0, 1]], [[]]))[0] == ["all_gather [0, 1] 0"]
 
 
 # -- all pairs -----------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from support.reshard.pairs import GRIDS, SHAPES, pairs_of
 from support.reshard.reshard_oracle import all_split_axes
+from support.reshard.reshard_run_oracle import STRATEGIES
 
 import spmd_grid as sg
 
-STRATEGIES = ["direct", "basis", "auto"]
 MOST_CASES = 50  # in a test of the default
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
 
+STRATEGIES = ["direct", "basis", "auto"]
 GRIDS = [(2,), (3,), (4,), (6,), (2, 2), (2, 3), (2, 1, 2)]
 DTYPES = ["f8", "i4", "i2", "c16", "f4", "?"]
 
