@@ -2,7 +2,9 @@
 
 import json
 import sys
+from contextlib import ExitStack
 
+import numpy as np
 import pytest
 from support.jobs import clean_environment, needs_mpiexec
 from support.patience import run_in_time
@@ -10,6 +12,7 @@ from support.patience import run_in_time
 import spmd_grid as sg
 from spmd_grid.bench.common.rows import Figure
 from spmd_grid.bench.watch.cases import all_cases, quick_cases
+from spmd_grid.bench.watch.gate import GateRow, gate_cases, gate_table
 from spmd_grid.bench.watch.modes import (
     CHECKED,
     LOOK,
@@ -116,6 +119,40 @@ def test_batches_of_looks_find_nobody():
     assert on_ranks(body) == [{LOOP, LOOK}] * 2
 
 
+# -- the gate --------------------------------------------------------------------------------------------------
+
+
+def test_operations_without_the_gate_give_the_same():
+    def body(grid):
+        found, idle = {}, grid.process.gate.idle
+        with ExitStack() as stack:
+            for name, calls in gate_cases(grid, stack).items():
+                passes = []
+                for call in calls:
+                    grid.process.gate.idle = counted = Counted(idle)
+                    result = call()
+                    grid.process.gate.idle = idle
+                    passes.append((counted.pops, np.array(result).tolist()))
+                found[name] = passes
+        return found
+
+    for (gated, result), (ungated, same) in sg.run_spmd(lambda: body(sg.init_grid((1,))), ranks=1)[0].values():
+        assert (gated, ungated) == (1, 0) and result == same
+
+
+class Counted(list):
+    pops = 0
+
+    def pop(self):
+        self.pops += 1
+        return super().pop()
+
+
+def test_the_table_of_the_gate():
+    line = gate_table().line(GateRow(OTHER, 2.1, 2.0))
+    assert line.split()[-8:] == ["2.10", "us", "2.00", "us", "100", "ns", "5.0", "%"]
+
+
 @needs_mpiexec
 @pytest.mark.parametrize("ranks", [1, 3])  # alone, and in pairs with one left over
 def test_all_rows_on_mpi(ranks, tmp_path):
@@ -135,6 +172,8 @@ def test_all_rows_on_mpi(ranks, tmp_path):
     assert list(looks) == [case.name for case in all_cases()]
     assert looks["all_reduce, 8 B"] >= 1
     assert looks["HaloExchange.update, 64^2 blocks"] == 0 or ranks > 1  # who has to wait looks meanwhile
+    gate = written["gate"]
+    assert len(gate) == 3 and all(0 < each["without_us"] < 1e4 and 0 < each["with_us"] < 1e4 for each in gate)
     text = markdown.read_text()
     assert "`python -m spmd_grid bench watch`" in text and "\n| broadcast, 8 B | " in text
     assert "checking adds at most 15 us" in done.stdout
