@@ -1,8 +1,8 @@
 """The cost of the gate: small operations with it and without it, on a grid of one process.
 
 Every operation passes the gate of its process (`transport/gate.py`).  On one process an operation waits for no other,
-so the gate's share of its time is as large as it can be.  The operations without the gate are those of subclasses, whose
-methods are the statements of the base class less those of the gate.
+so the gate's share of its time is as large as it can be.  The operations without the gate are those of subclasses,
+whose methods are the statements of the base class less those of the gate.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from spmd_grid.exchange.agreement.header import fingerprint
 from spmd_grid.grid.groups import in_group_device
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_grid_axes, check_grid, hashable, root_index
-from spmd_grid.ops.calls.collective import keep_call
+from spmd_grid.ops.calls.bounded_cache import keep_call
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import GridAxes
 
