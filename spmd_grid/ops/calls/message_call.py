@@ -21,8 +21,8 @@ MOST_SHOWN = 80  # characters of a grid or an array: dtypes may have many fields
 class MessageCall(NamedTuple):
     """One side of a message.
 
-    ``peer``: the member on the other side, None for any; ``group``: bytes that must be equal on both sides; ``grid``: a
-    description of the grid.
+    ``peer``: the member on the other side, None for any; ``group``: fingerprint of the axes and the grid, which must be
+    equal on both sides; ``grid``: a description of the grid; ``text``: the call, for reports.
     """
 
     comm: Communicator
