@@ -78,8 +78,9 @@ class Recorder:
     not in one place, since a helper in front of every operation took 120 to 400 ns per call, also while nothing is
     recorded; the test takes about 10.
 
-    ``check``: whether operations compare their arguments even if they need not.  ``on_end``: called with every finished `OperationRecord` and its movements (see ``moved``).  ``form_of``: called
-    with the description of updates that compiled loops make without being recorded, the call site, and the movement.
+    ``check``: whether operations compare their arguments even if they need not.  ``on_end``: called with every finished
+    `OperationRecord` and its movements (see ``moved``).  ``form_of``: called with the description of updates that
+    compiled loops make without being recorded, the call site, and the movement.
     """
 
     def __init__(self, memory: np.ndarray | None = None, check: bool = False):

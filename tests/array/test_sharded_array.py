@@ -6,7 +6,6 @@ from support.sharded_arrays import ROW, on_grid, refused
 
 import spmd_grid as sg
 
-
 # -- what constructors make ------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ from support.shards_oracle import core_of
 
 import spmd_grid as sg
 
-
 # -- values ------------------------------------------------------------------------------------------------------
 
 

@@ -5,8 +5,7 @@ import random
 from itertools import product
 
 import pytest
-from support.reshard.pairs import SOME_GRIDS, how_many, moved_between, some_shape
-from support.reshard.pairs import GRIDS, pairs_of
+from support.reshard.pairs import GRIDS, SOME_GRIDS, how_many, moved_between, pairs_of, some_shape
 from support.reshard.reshard_oracle import all_split_axes, check_moves, check_partial_moves, random_sharding, side
 
 from spmd_grid.errors import DeviceError, ReductionError, ShapeError

@@ -27,7 +27,6 @@ from spmd_grid.reshard.verify.exchanges import covers_once
 from spmd_grid.reshard.volume import demand
 from spmd_grid.reshard.volume.demand import most_partners
 
-
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
 

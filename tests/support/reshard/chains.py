@@ -1,13 +1,12 @@
 """Chains of named steps, checked and in words."""
 
-from support.reshard.step_oracle import check_chain, check_legal
-
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.planner.basis import basis_steps
 from spmd_grid.reshard.planner.steps import SWAP
 from spmd_grid.reshard.verify.steps import check_plan_steps
+from support.reshard.step_oracle import check_chain, check_legal
 
 
 def layouts(grid_shape, shape, source, target, **options):

@@ -7,7 +7,6 @@ anywhere (swaps, exchanges) ask a layout who has what.  `check_chain` holds what
 from itertools import product
 
 import numpy as np
-from support.reshard.reshard_oracle import cuts, side, window
 
 from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
@@ -19,6 +18,7 @@ from spmd_grid.reshard.planner.steps import (
     SLICE,
     SWAP,
 )
+from support.reshard.reshard_oracle import cuts, side, window
 
 COMBINE = {"sum": np.add, "max": np.maximum}
 IDENTITY = {"sum": 0, "max": np.iinfo(np.int64).min}
