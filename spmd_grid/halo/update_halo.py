@@ -82,8 +82,8 @@ class UpdateHalo(Operation):
         blocks: str = "ceil",
         sharded_dims_offsets: Any = None,
     ) -> np.ndarray:
-        arguments = x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
-        return gate_of(self.name, grid).run(self.name, self._move, "", self._update, *arguments)
+        arguments: tuple[Any, ...] = split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
+        return gate_of(self.name, grid).run(self.name, self._move, "", self._update, x, grid, *arguments)
 
     def refresh(self, x: np.ndarray, grid: ProcessGrid, *arguments: Any) -> np.ndarray:
         """As the call, as a part of an operation that has gone through the gate."""
@@ -130,8 +130,9 @@ class UpdateHalo(Operation):
         sharded_dims_offsets: Any = None,
     ) -> Request:
         """Begins the update; ``wait()`` returns ``x``, which must not be touched until then."""
-        arguments = x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
-        return gate_of(self.name, grid).run(f"{self.name}.start", self._move, "start", self._start_moving, *arguments)
+        arguments: tuple[Any, ...] = split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
+        gate = gate_of(self.name, grid)
+        return gate.run(f"{self.name}.start", self._move, "start", self._start_moving, x, grid, *arguments)
 
     def _start_moving(self, recorder: Recorder | None, update: _PreparedUpdate, x: np.ndarray) -> Request:
         movements = update.agree(x)
