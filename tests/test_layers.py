@@ -51,7 +51,8 @@ def package_sources(root=ROOT):
 
 @cache
 def nodes_of(text):
-    return list(ast.walk(ast.parse(text)))
+    """The nodes that may import something."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)]
 
 
 def imports_of(name, text, modules):

@@ -120,12 +120,9 @@ shape = (2 * grid.size, 300_000 if large else 3)
 halo = sg.HaloExchange(grid, sharding, shape, "f8", path=path)
 u = np.zeros(halo.layout.local_shape(grid.coords))
 if op.startswith("loop"):
-    import numba
+    from support.compiled import updates_free, updates_holding
 
-    @numba.njit(nogil="free" in op)
-    def loop(halo, u, n):
-        for _ in range(n):
-            halo.update(u)
+    loop = updates_free if "free" in op else updates_holding
 
 main()
 """
@@ -180,14 +177,9 @@ sharding = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])
 halo = sg.HaloExchange(grid, sharding, (4,), "f8", path=path)
 u = np.zeros(4)
 if op == "loop":
-    import numba
+    from support.compiled import updates_holding
 
-    @numba.njit
-    def loop(halo, u):
-        for _ in range(3):
-            halo.update(u)
-
-    update = lambda u: loop(halo, u)
+    update = lambda u: updates_holding(halo, u, 3)
 else:
     update = halo.update
 update(u)
@@ -261,8 +253,11 @@ time.sleep(own.random() * 0.3)
 """
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=pytest.mark.full) for i in range(1, 15))])
-@pytest.mark.parametrize(("transport", "n"), [("simulated", 5), ("mpiexec", 2), ("mpiexec", 5)])
+STRESSED = [("simulated", 5, 0), ("mpiexec", 5, 0)]
+MORE_STRESSED = [(*where, seed) for where in (("simulated", 5), ("mpiexec", 2), ("mpiexec", 5)) for seed in range(15)]
+
+
+@pytest.mark.parametrize(("transport", "n", "seed"), in_full(STRESSED, MORE_STRESSED))
 def test_no_false_alarm(tmp_path, transport, n, seed):
     """Ranks that end at all sorts of moments, some long after others have sent to them for the last time."""
     program = tmp_path / "stress.py"

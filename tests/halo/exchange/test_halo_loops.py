@@ -8,6 +8,7 @@ import numba
 import numpy as np
 import pytest
 from hypothesis import settings
+from support.compiled import compiled
 from support.halo.exchange_oracle import Copies, sharding_of, values_at
 from support.halo.halo_oracle import HaloCase
 from support.halo.sweeps import SPLITS, case_1d, case_2d, choices_1d, choices_2d, sampled
@@ -32,21 +33,21 @@ def run_steps(halo, u, new, core, inside, wanted, first, n):
     return wrong
 
 
-steps_free = numba.njit(nogil=True)(run_steps)
-steps_holding = numba.njit(run_steps)  # keeps the interpreter's lock
+steps_free = compiled(nogil=True)(run_steps)
+steps_holding = compiled()(run_steps)  # keeps the interpreter's lock
 
 
-@numba.njit(nogil=True)
+@compiled(nogil=True)
 def once(halo, u):
     halo.update(u)
 
 
-@numba.njit(nogil=True)
+@compiled(nogil=True)
 def pair(halo, u, v):
     halo.update(u, v)
 
 
-@numba.njit(nogil=True)
+@compiled(nogil=True)
 def refresh_and_count(halo, u, n):
     """For another compiled function to call."""
     for _ in range(n):
@@ -68,7 +69,7 @@ def run_heat(halo, u, new, n):
     return done
 
 
-heat = numba.njit(nogil=True)(run_heat)
+heat = compiled(nogil=True)(run_heat)
 
 
 def check_loop(case, grid, steps=steps_free, n=5, **plan):
@@ -177,7 +178,7 @@ RECORD = np.dtype([("a", "i2"), ("b", "f8")], align=True)
 MIXED = ["f4", "f8", "c16", "i8", "?", RECORD]
 
 
-@numba.njit(nogil=True)
+@compiled(nogil=True)
 def six(halo, a, b, c, d, e, f, n):
     """Updates of six fields in one message, whose cores change in between."""
     for step in range(n):
@@ -220,7 +221,7 @@ def test_fields_of_many_dtypes(spmd, path):
     spmd(3, body)
 
 
-@numba.njit(nogil=True)
+@compiled(nogil=True)
 def both(rows, columns, u, v, n):
     """Two plans by turns; each group of ranks as often as it likes."""
     for step in range(n):
@@ -356,7 +357,7 @@ def test_wrong_number_of_fields(in_any_order, path):
     in_any_order(2, body)
 
 
-@numba.njit(nogil=True)
+@compiled(nogil=True)
 def wrong_on_the_way(halo, u, bad, when, n):
     for step in range(n):
         u[1:-1] = step

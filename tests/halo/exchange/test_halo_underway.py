@@ -2,9 +2,9 @@
 
 import random
 
-import numba
 import numpy as np
 import pytest
+from support.compiled import updates_holding
 from support.halo.exchange_oracle import PATHS, Copies, dawdle, in_memory, keep_updating, own_random, values_at
 
 import spmd_grid as sg
@@ -16,12 +16,6 @@ LAYOUTS = [
     ([[0, 1]], [1, 1], (6,), [False]),
     ([[], [1]], [3, 3], (2, 3), [False, False]),
 ]
-
-
-@numba.njit  # keeps the interpreter's lock
-def loop(halo, u):
-    for _ in range(5):
-        halo.update(u)
 
 
 class Started:
@@ -431,7 +425,7 @@ def test_a_rank_that_does_not_come(form, path, seed):
             halo.start(u)
             halo.wait()
         elif form == "loop":
-            loop(halo, u)
+            updates_holding(halo, u, 5)
         else:
             getattr(halo, form)(u)
 

@@ -111,11 +111,6 @@ class WaysIn:
 
 def compiled_loop():
     """Updates of a plan in compiled code that holds no GIL."""
-    import numba
+    from support.compiled import updates_free
 
-    @numba.njit(nogil=True)
-    def loop(plan, u, steps):
-        for _ in range(steps):
-            plan.update(u)
-
-    return loop
+    return updates_free

@@ -2,8 +2,8 @@
 
 from itertools import product
 
-import numba
 import numpy as np
+from support.compiled import compiled
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
@@ -75,7 +75,7 @@ def stencil(*arguments):
     combined(arrays, out, starts, extents, offsets, starts)
 
 
-@numba.njit(nogil=True)
+@compiled(nogil=True)
 def compiled_stencil(u, v, out, starts, stops, weight):
     for i in range(starts[0], stops[0]):
         for j in range(starts[1], stops[1]):

@@ -395,8 +395,15 @@ def test_environment(tmp_path, name, value, lines):
     assert report(run_mpi(tmp_path, 4, text + body, name, value)) == lines
 
 
-@pytest.mark.parametrize("value", ["many", "10,many"], ids=["all", "one process"])
-@pytest.mark.parametrize("name", ["SPMD_GRID_ARENA", "SPMD_GRID_RANKS_PER_NODE"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SPMD_GRID_ARENA", "10,many"),
+        ("SPMD_GRID_RANKS_PER_NODE", "many"),
+        pytest.param("SPMD_GRID_ARENA", "many", marks=full),
+        pytest.param("SPMD_GRID_RANKS_PER_NODE", "10,many", marks=full),
+    ],
+)
 def test_bad_environment_ends_all(tmp_path, name, value):
     program = ENVIRONMENT + "import spmd_grid as sg\n"
     program += "try: sg.init_grid((-1,))\nexcept sg.TransportError as error: print(error, flush=True)"
