@@ -1,0 +1,163 @@
+"""One way to compute a contraction: the layouts of its operands, of its partial result and of its result.
+
+c = a @ b       i, j parallel; k summed.  a: (i, k), b: (k, j), c: (i, j)
+cuts of         i     j     k       what moves
+stationary c    0     1     -       rows of a and columns of b are gathered
+stationary a    0     -     1       b is brought to a's cut of k; c is combined along axis 1
+stationary b    -     1     0       a is brought to b's cut of k; c is combined along axis 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid.compute.splits import Splits, block_starts, plain_sharding
+from spmd_grid.functions.interface import Interface
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.reshard.plan import plan_reshard
+from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.reshard.volume.totals import most_local
+from spmd_grid.typing import Shape
+
+__all__ = [
+    "Held",
+    "Panels",
+    "Scheme",
+    "is_in_place",
+    "is_result",
+    "longest_block",
+    "move_bytes",
+    "move_seconds",
+    "price",
+    "same_cells",
+]
+
+# Multiply-adds per second of one process.  It serves to compare ways, as the numbers of `LinkModel` do.
+_RATE = 1e10
+
+
+class Held(NamedTuple):
+    """An operand before the contraction.  ``sharding``: None for a plain array, of which every process has all."""
+
+    sharding: Sharding | None
+    shape: Shape
+    dtype: np.dtype
+
+
+class Panels(NamedTuple):
+    """A walk along one summed iterator, panel by panel.
+
+    ``held``: per operand the sharding from whose blocks its panels are broadcast; None where every process finds the
+    panel in its own block.  ``pieces``: (start, stop) of each panel.  ``strip``: the dimension of the result along
+    which a panel's product is cut, and the most cells of it at a time.
+    """
+
+    iterator: int
+    held: tuple[Sharding | None, ...]
+    pieces: tuple[tuple[int, int], ...]
+    strip: tuple[int, int]
+
+
+class Scheme(NamedTuple):
+    """One way to compute a contraction.
+
+    ``operands``: the sharding to which each is brought.  ``partial``: that of the computed blocks, ``result``: that of
+    the result.  ``seconds``: by the model of the links.  ``staging``: the most bytes that a process holds besides its
+    shards of the operands and of the result.
+    """
+
+    splits: Splits
+    operands: tuple[Sharding, ...]
+    partial: Sharding
+    result: Sharding
+    seconds: float
+    staging: int
+    panels: Panels | None = None
+
+
+@lru_cache(4096)
+def same_cells(a: Sharding, b: Sharding, shape: Shape) -> bool:
+    """Whether two shardings of one grid give every device the same local array, partial values aside.  Local."""
+    return a == b or (a.grid == b.grid and all(_is_cut_alike(a, b, dim, extent) for dim, extent in enumerate(shape)))
+
+
+def _is_cut_alike(a: Sharding, b: Sharding, dim: int, extent: int) -> bool:
+    if a.halo_of(dim) != b.halo_of(dim):
+        return False
+    ours, theirs = ([axis for axis in each.axes_of(dim) if each.grid.shape[axis] > 1] for each in (a, b))
+    return ours == theirs and block_starts(a, dim, extent) == block_starts(b, dim, extent)
+
+
+def is_in_place(held: Held, target: Sharding) -> bool:
+    """Whether every process finds its block of ``target`` in what it holds.  Local."""
+    if held.sharding is None:
+        return True
+    return not _owed_axes(held.sharding) and same_cells(plain_sharding(held.sharding), target, held.shape)
+
+
+def _owed_axes(sharding: Sharding) -> tuple[int, ...]:
+    """The partial axes along which there is more than one contribution."""
+    return tuple([axis for axis in sharding.partial_axes if sharding.grid.shape[axis] > 1])
+
+
+def is_result(scheme: Scheme, shape: Shape) -> bool:
+    """Whether the computed blocks are the local arrays of the result.  Local."""
+    partial, result = scheme.partial, scheme.result
+    return _owed_axes(partial) == _owed_axes(result) and same_cells(partial, result, shape)
+
+
+def move_bytes(sharding: Sharding, shape: Shape, dtype: np.dtype) -> int:
+    """The bytes of the largest local array of ``sharding``.  Local."""
+    return most_local(Layout(sharding, shape)) * dtype.itemsize
+
+
+def move_seconds(source: Sharding, target: Sharding, shape: Shape, dtype: np.dtype, links: LinkModel) -> float:
+    """The time of a resharding, by the model of the links.  Plans only."""
+    return plan_reshard(source, target, shape, dtype, links=links).seconds
+
+
+def longest_block(splits: Splits, interface: Interface, iterator: int) -> int:
+    """The most steps of an iterator that one device does.  Local."""
+    extent = interface.iterators[iterator].extent
+    if not splits.axes[iterator]:
+        return extent
+    starts = block_starts(splits.sharding((iterator,)), 0, extent)
+    return max(stop - start for start, stop in pairwise(starts))
+
+
+def price(
+    interface: Interface,
+    held: tuple[Held, ...],
+    dtype: np.dtype,
+    splits: Splits,
+    result: Sharding,
+    links: LinkModel,
+) -> Scheme:
+    """The way that computes by ``splits``, with what it costs.  ``dtype``: that of the result.  Plans only."""
+    operands = tuple([splits.sharding(each) for each in interface.operands])
+    seconds, staging = 0.0, 0
+    for each, target in zip(held, operands):
+        if each.sharding is not None and not is_in_place(each, target):
+            seconds += move_seconds(each.sharding, target, each.shape, each.dtype, links)
+            staging += move_bytes(target, each.shape, each.dtype)
+    partial = _partial_of(splits, interface)
+    scheme, shape = Scheme(splits, operands, partial, result, 0.0, 0), interface.result_shape()
+    if not is_result(scheme, shape):
+        seconds += move_seconds(partial, result, shape, dtype, links)
+        staging += move_bytes(partial, shape, dtype)
+    steps = prod([longest_block(splits, interface, i) for i in range(len(interface.iterators))])
+    return scheme._replace(seconds=seconds + steps / _RATE, staging=staging)
+
+
+def _partial_of(splits: Splits, interface: Interface) -> Sharding:
+    """The sharding of the blocks that devices compute: partial along the axes that cut a summed iterator.  Local."""
+    whole = splits.sharding(interface.results[0])
+    axes = splits.axes_of_reductions(interface)
+    return replace(whole, partial_axes=axes) if axes else whole
