@@ -5,7 +5,7 @@ import pytest
 
 import spmd_grid as sg
 from spmd_grid.compute.contractions.choose import choose_scheme, schemes
-from spmd_grid.compute.contractions.scheme import Held
+from spmd_grid.compute.contractions.scheme import Held, price
 from spmd_grid.functions.contractions import matmul
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.reshard.planner.cost import LinkModel
@@ -117,7 +117,10 @@ def chosen(shape, m, k, n, of_a, of_b, of_c=None, limit=None):
     held = tuple(Held(sg.Sharding(grid, axes), x.shape, x.dtype) for axes, x in ((of_a, a), (of_b, b)))
     wished = None if of_c is None else sg.Sharding(grid, of_c)
     arguments = interface, held, np.dtype(float), grid, wished, LinkModel()
-    return choose_scheme("matmul", *arguments, limit), schemes(*arguments)
+    drafts = schemes(*arguments)
+    priced = [price(each, interface, held, np.dtype(float), LinkModel()) for each in drafts]
+    assert all(bound.seconds <= each.seconds for bound, each in zip(drafts, priced))
+    return choose_scheme("matmul", *arguments, limit), priced
 
 
 @pytest.mark.parametrize(

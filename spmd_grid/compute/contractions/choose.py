@@ -16,7 +16,7 @@ from threading import RLock
 import numpy as np
 
 from spmd_grid.compute.contractions.panels import with_panels
-from spmd_grid.compute.contractions.scheme import Held, Scheme, price
+from spmd_grid.compute.contractions.scheme import Held, Scheme, draft, price
 from spmd_grid.compute.splits import Splits, block_starts, splits_of
 from spmd_grid.errors import ShardingError
 from spmd_grid.functions.interface import Interface
@@ -65,22 +65,24 @@ def _choose(
     links: LinkModel,
     memory_limit: int | None,
 ) -> Scheme:
-    found = schemes(interface, held, dtype, grid, wished, links)
-    least = min(scheme.staging for scheme in found)
-    if memory_limit is not None:
-        fitting = [scheme for scheme in found if scheme.staging <= memory_limit]
-        for scheme in found:
-            if scheme.staging > memory_limit:
-                panels, needed = with_panels(scheme, interface, held, dtype, links, memory_limit)
-                least = min(least, needed)
-                fitting += [] if panels is None else [panels]
-        found = fitting
-    if not found:
+    drafts = schemes(interface, held, dtype, grid, wished, links)
+    best: tuple[float, int, Scheme] | None = None
+    least = min(scheme.staging for scheme in drafts)
+    for number, scheme in sorted(enumerate(drafts), key=lambda each: each[1].seconds):
+        if best is not None and scheme.seconds > best[0]:
+            break  # the bounds of all others are higher still
+        priced: Scheme | None = price(scheme, interface, held, dtype, links)
+        if memory_limit is not None and scheme.staging > memory_limit:
+            priced, needed = with_panels(priced, interface, held, dtype, links, memory_limit)
+            least = min(least, needed)
+        if priced is not None and (best is None or (priced.seconds, number) < best[:2]):
+            best = priced.seconds, number, priced
+    if best is None:
         raise ShardingError(
             f"{name}: memory_limit is {memory_limit} bytes; besides the shards of operands and result, a process needs"
             f" at least {least}"
         )
-    return min(found, key=lambda scheme: scheme.seconds)
+    return best[2]
 
 
 def schemes(
@@ -91,14 +93,17 @@ def schemes(
     wished: Sharding | None,
     links: LinkModel,
 ) -> list[Scheme]:
-    """All ways that the rule allows, without panels.  Plans only.  Arguments as for `choose_scheme`."""
+    """All ways that the rule allows, without panels; their seconds are lower bounds.  Local.
+
+    Arguments as for `choose_scheme`.
+    """
     options = _options(interface, held, grid, wished)
     is_free = wished is None
     found = []
     for cuts in islice(_assignments(options, interface.results[0], is_free), _MOST_PRICED):
         splits = _splits(interface, grid, cuts)
         result = wished or _splits(interface, grid, _scattered(cuts, options, interface)).sharding(interface.results[0])
-        found.append(price(interface, held, dtype, splits, result, links))
+        found.append(draft(interface, held, dtype, splits, result, links))
     return found
 
 

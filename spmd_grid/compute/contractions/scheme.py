@@ -30,17 +30,22 @@ __all__ = [
     "Held",
     "Panels",
     "Scheme",
+    "draft",
     "is_in_place",
     "is_result",
     "longest_block",
     "move_bytes",
     "move_seconds",
+    "moves",
     "price",
     "same_cells",
 ]
 
 # Multiply-adds per second of one process.  It serves to compare ways, as the numbers of `LinkModel` do.
 _RATE = 1e10
+
+# The number of devices at which bounds look.
+_PROBES = 8
 
 
 class Held(NamedTuple):
@@ -132,7 +137,7 @@ def longest_block(splits: Splits, interface: Interface, iterator: int) -> int:
     return max(stop - start for start, stop in pairwise(starts))
 
 
-def price(
+def draft(
     interface: Interface,
     held: tuple[Held, ...],
     dtype: np.dtype,
@@ -140,20 +145,57 @@ def price(
     result: Sharding,
     links: LinkModel,
 ) -> Scheme:
-    """The way that computes by ``splits``, with what it costs.  ``dtype``: that of the result.  Plans only."""
+    """The way that computes by ``splits``; its seconds are a lower bound, which takes no plan.  Local.
+
+    ``dtype``: that of the result.
+    """
     operands = tuple([splits.sharding(each) for each in interface.operands])
-    seconds, staging = 0.0, 0
-    for each, target in zip(held, operands):
-        if each.sharding is not None and not is_in_place(each, target):
-            seconds += move_seconds(each.sharding, target, each.shape, each.dtype, links)
-            staging += move_bytes(target, each.shape, each.dtype)
-    partial = _partial_of(splits, interface)
-    scheme, shape = Scheme(splits, operands, partial, result, 0.0, 0), interface.result_shape()
-    if not is_result(scheme, shape):
-        seconds += move_seconds(partial, result, shape, dtype, links)
-        staging += move_bytes(partial, shape, dtype)
-    steps = prod([longest_block(splits, interface, i) for i in range(len(interface.iterators))])
-    return scheme._replace(seconds=seconds + steps / _RATE, staging=staging)
+    scheme = Scheme(splits, operands, _partial_of(splits, interface), result, 0.0, 0)
+    seconds, staging = _compute_seconds(scheme, interface), 0
+    bandwidth = max(links.node_bandwidth, links.network_bandwidth, *[link[-1] for link in links.axes])  # type: ignore[misc]  # as LinkModel checks them
+    for source, target, shape, element in moves(scheme, interface, held, dtype):
+        seconds += _least_received(source, target, shape) * element.itemsize / bandwidth
+        # What an operand becomes is held beside its shard, and so is what becomes the result.
+        staging += move_bytes(source if source is scheme.partial else target, shape, element)
+    return scheme._replace(seconds=seconds, staging=staging)
+
+
+def price(scheme: Scheme, interface: Interface, held: tuple[Held, ...], dtype: np.dtype, links: LinkModel) -> Scheme:
+    """``scheme`` with its seconds by the model of the links.  Plans only."""
+    moved = [move_seconds(*move, links) for move in moves(scheme, interface, held, dtype)]
+    return scheme._replace(seconds=_compute_seconds(scheme, interface) + sum(moved))
+
+
+def moves(
+    scheme: Scheme, interface: Interface, held: tuple[Held, ...], dtype: np.dtype
+) -> list[tuple[Sharding, Sharding, Shape, np.dtype]]:
+    """(source, target, shape, dtype) of every resharding of a way.  Local."""
+    found = [
+        (each.sharding, target, each.shape, each.dtype)
+        for each, target in zip(held, scheme.operands)
+        if each.sharding is not None and not is_in_place(each, target)
+    ]
+    if not is_result(scheme, interface.result_shape()):
+        found.append((scheme.partial, scheme.result, interface.result_shape(), dtype))
+    return found
+
+
+def _compute_seconds(scheme: Scheme, interface: Interface) -> float:
+    return prod([longest_block(scheme.splits, interface, i) for i in range(len(interface.iterators))]) / _RATE
+
+
+def _least_received(source: Sharding, target: Sharding, shape: Shape) -> int:
+    """The cells that a few devices receive at least, by any way: the most of them.  Local."""
+    before, after = Layout(source, shape), Layout(target, shape)
+    combines = _owed_axes(source) != _owed_axes(target)
+    most, grid = 0, target.grid
+    for device in range(0, grid.size, max(1, grid.size // _PROBES)):
+        coords = grid.multi_index(device)
+        wanted = after.core_box(coords)
+        kept = 0 if combines or source.grid != grid else wanted.intersect(before.core_box(coords)).size
+        if not combines or not any(coords[axis] for axis in target.partial_axes):  # the others get the identity
+            most = max(most, wanted.size - kept)
+    return 0 if source.grid != grid else most
 
 
 def _partial_of(splits: Splits, interface: Interface) -> Sharding:
