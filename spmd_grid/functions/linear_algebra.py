@@ -65,7 +65,8 @@ def vdot(a: Operand, b: Operand) -> Operand:
 @composite(np.linalg.vecdot)
 def vecdot(x1: Operand, x2: Operand, *, axis: int = -1) -> Operand:
     """np.linalg.vecdot."""
-    return np.vecdot(x1, x2, axis=axis)
+    first, second = (np.moveaxis(each, one_axis("vecdot", axis, _ndim(each)), -1) for each in (x1, x2))
+    return np.vecdot(first, second)
 
 
 @composite(np.kron)
@@ -132,13 +133,16 @@ def matrix_power(a: Operand, n: int) -> Operand:
         raise NotImplementedError("linalg.matrix_power of a negative n")
     if n == 0:
         return np.zeros_like(a) + np.eye(a.shape[-1], dtype=a.dtype)
-    result, square = None, a
+    if n == 1:
+        return np.copy(a)
+    result: Operand = None
+    square = a
     while n:
         n, odd = divmod(n, 2)
         if odd:
             result = square if result is None else result @ square
         square = square @ square if n else square
-    return np.copy(a) if result is a else result
+    return result
 
 
 # -- diagonals -----------------------------------------------------------------------------------------------------

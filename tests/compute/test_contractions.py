@@ -1,7 +1,10 @@
 """Contractions on many layouts against numpy, their dtypes, and the shardings of their results."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from expressions import Source, draw_sharding
 
 import spmd_grid as sg
 
@@ -365,3 +368,58 @@ def test_refusals(spmd, case):
         return str(caught.value)
 
     assert len(set(spmd(3, body))) == 1
+
+
+# -- random contractions ---------------------------------------------------------------------------------------------
+
+
+def draw(source, n_dims):
+    """Letters and extents of a contraction of two operands: (subscripts, shapes)."""
+    extents = {letter: source.number(0, 9) if source.chance(0.9) else 1 for letter in "abcde"}
+    parts = []
+    for _ in range(2):
+        letters = list("abcde")
+        parts.append("".join(letters.pop(source.number(0, len(letters) - 1)) for _ in range(source.number(1, n_dims))))
+    output = [letter for letter in "abcde" if letter in parts[0] + parts[1] and source.chance(0.6)]
+    if source.chance(0.5):
+        output.reverse()
+    return f"{','.join(parts)}->{''.join(output)}", [tuple(extents[each] for each in part) for part in parts]
+
+
+def draw_partial(source, grid, sharding):
+    """``sharding``, sometimes with its last free axis partial."""
+    if sharding.replicated_axes and source.chance(0.3):
+        return replace(sharding, partial_axes=sharding.replicated_axes[-1:])
+    return sharding
+
+
+@pytest.mark.parametrize("n_ranks", [1, 4, 6])
+def test_random_contractions(spmd, n_ranks):
+    """Any letters, layouts, wished layouts and memory limits: numpy's values, in the wished layout."""
+
+    def body():
+        for seed in range(12):
+            source = Source(n_ranks, seed)
+            grid = sg.init_grid((2, n_ranks // 2) if n_ranks > 1 else (1, 1))
+            subscripts, shapes = draw(source, 3)
+            x, y = (source.array(shape) for shape in shapes)
+            a, b = (
+                sg.from_global(each, draw_partial(source, grid, draw_sharding(source, grid, each.shape)), grid)
+                for each in (x, y)
+            )
+            want = np.einsum(subscripts, x, y)
+            story = f"{seed}: {subscripts} {a.sharding} {b.sharding}"
+            wished = draw_partial(source, grid, draw_sharding(source, grid, want.shape))
+            for options in ({}, {"out_sharding": wished}, {"out_sharding": wished, "memory_limit": 900}):
+                try:
+                    found = sg.einsum(subscripts, a, b, **options)
+                except sg.ShardingError as error:
+                    assert "at least" in str(error) and "memory_limit" in options
+                    continue
+                got = found.to_global() if isinstance(found, sg.ShardedArray) else found
+                assert np.asarray(got).dtype == want.dtype, story
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, err_msg=story)
+                if options and isinstance(found, sg.ShardedArray):
+                    assert found.sharding == wished, story
+
+    spmd(n_ranks, body)

@@ -71,12 +71,12 @@ def _choose(
     for number, scheme in sorted(enumerate(drafts), key=lambda each: each[1].seconds):
         if best is not None and scheme.seconds > best[0]:
             break  # the bounds of all others are higher still
-        priced: Scheme | None = price(scheme, interface, held, dtype, links)
-        if memory_limit is not None and scheme.staging > memory_limit:
-            priced, needed = with_panels(priced, interface, held, dtype, links, memory_limit)
+        way: Scheme | None = price(scheme, interface, held, dtype, links)
+        if way is not None and memory_limit is not None and scheme.staging > memory_limit:
+            way, needed = with_panels(way, interface, held, dtype, links, memory_limit)
             least = min(least, needed)
-        if priced is not None and (best is None or (priced.seconds, number) < best[:2]):
-            best = priced.seconds, number, priced
+        if way is not None and (best is None or (way.seconds, number) < best[:2]):
+            best = way.seconds, number, way
     if best is None:
         raise ShardingError(
             f"{name}: memory_limit is {memory_limit} bytes; besides the shards of operands and result, a process needs"
@@ -122,9 +122,9 @@ def _options(interface: Interface, held: tuple[Held, ...], grid: Grid, wished: S
                 _add(options[iterator], (sharding, dim), interface.iterators[iterator].extent)
     if wished is not None and wished.partial_axes:
         along = Sharding(grid, [wished.partial_axes])
-        for i, iterator in enumerate(interface.iterators):
-            if iterator.is_reduction:
-                _add(options[i], (along, 0), iterator.extent)
+        for number, each in enumerate(interface.iterators):
+            if each.is_reduction:
+                _add(options[number], (along, 0), each.extent)
     return options
 
 

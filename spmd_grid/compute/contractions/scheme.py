@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -152,7 +152,8 @@ def draft(
     operands = tuple([splits.sharding(each) for each in interface.operands])
     scheme = Scheme(splits, operands, _partial_of(splits, interface), result, 0.0, 0)
     seconds, staging = _compute_seconds(scheme, interface), 0
-    bandwidth = max(links.node_bandwidth, links.network_bandwidth, *[link[-1] for link in links.axes])  # type: ignore[misc]  # as LinkModel checks them
+    overrides = cast("tuple[tuple[int, float, float], ...]", links.axes)  # as LinkModel makes them
+    bandwidth = max([links.node_bandwidth, links.network_bandwidth, *[each for _, _, each in overrides]])
     for source, target, shape, element in moves(scheme, interface, held, dtype):
         seconds += _least_received(source, target, shape) * element.itemsize / bandwidth
         # What an operand becomes is held beside its shard, and so is what becomes the result.
