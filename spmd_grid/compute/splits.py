@@ -134,11 +134,18 @@ def _choose(interface: Interface, operands: tuple[tuple[Sharding, Shape] | None,
     if len(blocks) > 1 or explicit:
         for i, (sharding, dim) in cuts.items():
             if axes[i] == sharding.axes_of(dim) and axes[i]:
-                offsets[i] = block_starts(sharding, dim, interface.iterators[i].extent)
+                offsets[i] = _starts_of_steps(sharding, dim, interface.iterators[i].extent)
             elif axes[i]:
                 even = Sharding(grid, [axes[i]])
                 offsets[i] = block_starts(even, 0, interface.iterators[i].extent)
     return Splits(grid, tuple(axes), tuple(offsets), min(blocks, default="ceil"))
+
+
+def _starts_of_steps(sharding: Sharding, dim: int, extent: int) -> tuple[int, ...]:
+    """Where the steps on each device start: with the cells of an operand, of which there may be more or fewer."""
+    explicit = sharding.offsets_of(dim)
+    starts = block_starts(sharding, dim, extent if explicit is None else explicit[-1])
+    return (*[min(start, extent) for start in starts[:-1]], extent)
 
 
 def _free_whole(interface: Interface, axes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
