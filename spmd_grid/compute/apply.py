@@ -50,7 +50,19 @@ class Course:
     sharding to which it is brought, or a `Window`.
     """
 
-    __slots__ = ("_axes", "_finish", "_kind", "_layouts", "_local", "_make", "_moves", "_name", "_shapes", "_ways", "grid")
+    __slots__ = (
+        "_axes",
+        "_finish",
+        "_kind",
+        "_layouts",
+        "_local",
+        "_make",
+        "_moves",
+        "_name",
+        "_shapes",
+        "_ways",
+        "grid",
+    )
 
     def __init__(
         self,

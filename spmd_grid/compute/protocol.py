@@ -90,7 +90,9 @@ class ComputingArray(_Operators):
             if "out" in options:
                 options["out"] = options["out"][0]
             run = partial(scans.accumulate, ufunc)
-            return call_composite(f"{ufunc.__name__}.accumulate", Entry("composite", run, signature(run)), inputs, options)
+            return call_composite(
+                f"{ufunc.__name__}.accumulate", Entry("composite", run, signature(run)), inputs, options
+            )
         raise no_rule(f"{ufunc.__name__}.{method}")
 
     def __array_function__(

@@ -70,9 +70,7 @@ def _index(grid: ProcessGrid, axes: tuple[int, ...]) -> int:
     return index
 
 
-def accumulate(
-    ufunc: np.ufunc, array: Any, axis: int = 0, dtype: DTypeLike | None = None, out: Operand = None
-) -> Any:
+def accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: DTypeLike | None = None, out: Operand = None) -> Any:
     """``ufunc.accumulate``: of any ufunc along a dimension that is not cut, else of associative ones."""
     d = one_axis(f"{ufunc.__name__}.accumulate", axis, array.ndim)
     if ufunc not in _ASSOCIATIVE and array.sharding.axes_of(d):

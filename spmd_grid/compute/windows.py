@@ -1,11 +1,11 @@
 """Blocks with halos: the cells of an operand that the steps of a function on one device read.
 
-    sliding windows of 3 cells over 7, on 3 devices; 5 results are cut into 2, 2, 1
+sliding windows of 3 cells over 7, on 3 devices; 5 results are cut into 2, 2, 1
 
-    results      0 1 | 2 3 | 4
-    cells read   0 1 2 3
-                     2 3 4 5
-                         4 5 6
+results      0 1 | 2 3 | 4
+cells read   0 1 2 3
+                 2 3 4 5
+                     4 5 6
 """
 
 from __future__ import annotations
@@ -75,6 +75,4 @@ def _target(operand: ArrayOnGrid, sharding: Sharding, steps: Shape, halos: Halos
         starts = [n if start >= extent else min(start, n) for start in block_starts(sharding, d, extent)]
         offsets.append([0, *starts[1:-1], n])
         sizes.append(halos[d])
-    return Sharding(
-        sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None, halo_sizes=sizes or None
-    )
+    return Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None, halo_sizes=sizes or None)

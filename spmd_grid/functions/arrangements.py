@@ -166,7 +166,9 @@ def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Ope
     on_it = np.where(distance_from_diagonal(a, offset) == 0, a, a.dtype.type(0))
     rows, columns = a.shape[-2:]
     start = max(offset, 0)
-    return np.sum(on_it, axis=-2, dtype=a.dtype)[..., start : start + max(min(rows + min(offset, 0), columns - start), 0)]
+    return np.sum(on_it, axis=-2, dtype=a.dtype)[
+        ..., start : start + max(min(rows + min(offset, 0), columns - start), 0)
+    ]
 
 
 @composite(np.diag)

@@ -105,9 +105,7 @@ for _function in (np.i0, np.sinc, np.isposinf, np.isneginf, np.real, np.imag, np
 
 
 @rule()
-def without_nan(
-    x: Operand, nan: float, posinf: float | None, neginf: float | None, out: Operand = None
-) -> Application:
+def without_nan(x: Operand, nan: float, posinf: float | None, neginf: float | None, out: Operand = None) -> Application:
     """np.nan_to_num, into a new array or another one."""
     return elementwise("nan_to_num", lambda block: np.nan_to_num(block, nan=nan, posinf=posinf, neginf=neginf), x)
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from spmd_grid.errors import ShapeError
 from spmd_grid.functions.elementwise import elementwise
-from spmd_grid.functions.interface import Application, IndexingMap, Interface, Iterator, broadcast_maps, shape_of
+from spmd_grid.functions.interface import Application, IndexingMap, Interface, Iterator, shape_of
 from spmd_grid.functions.table import Operand, rule
 
 __all__ = ["bincount_of", "digitize_in", "histogram_of", "interp_in", "searchsorted_in", "searchsorted_of"]
@@ -18,10 +19,9 @@ def _counting(
     name: str, length: int, local: Callable[..., Any], finish: Callable[[np.ndarray], np.ndarray] | None, *operands: Any
 ) -> Application:
     """``local`` counts the cells of blocks into ``length`` numbers, which are added: every process has all of them."""
-    shapes = [shape_of(each) for each in operands]
-    shape, _ = broadcast_maps(name, shapes)
-    if any(each != shape for each in shapes):
-        raise ValueError(f"{name}: the array and its weights have shapes {shapes}; they must be equal")
+    shape, *others = [shape_of(each) for each in operands]
+    if others and others[0] != shape:
+        raise ShapeError(f"{name}: weights have shape {others[0]}; they must have that of the array {shape}")
     cells: IndexingMap = tuple(range(len(shape)))
     iterators = (*[Iterator(n, "sum") for n in shape], Iterator(length))
     return Application(
@@ -51,8 +51,9 @@ def bincount_of(x: Operand, length: int, weights: Operand = None) -> Application
     """np.bincount of cells from 0 to below ``length``."""
 
     def local(block: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-        # Of a block of ones that a rule is tried with, too.
-        return np.bincount(block, weights, minlength=length)[:length]
+        # A block of ones, with which rules are tried, may have more; one without cells gives integers.
+        counts = np.bincount(block, weights, minlength=length)[:length]
+        return counts if weights is None else counts.astype(np.float64)
 
     return _counting("bincount", length, local, None, *(x,) if weights is None else (x, weights))
 

@@ -43,7 +43,9 @@ def _steps(spacing: Any, d: int, extent: int) -> Any:
         return spacing
     places = np.asarray(spacing)
     if places.ndim != 1 or len(places) != extent:
-        raise ShapeError(f"gradient: coordinates of dimension {d} have shape {places.shape}; they must have ({extent},)")
+        raise ShapeError(
+            f"gradient: coordinates of dimension {d} have shape {places.shape}; they must have ({extent},)"
+        )
     steps = np.diff(places.astype(np.float64) if places.dtype.kind in "biu" else places)
     return steps[0] if (steps == steps[0]).all() else steps
 
@@ -91,7 +93,13 @@ def unwrap(p: Operand, discont: float | None = None, axis: int = -1, *, period: 
 
 @composite(np.cov)
 def cov(
-    m: Operand, y: Operand = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, *, dtype: Any = None
+    m: Operand,
+    y: Operand = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    *,
+    dtype: Any = None,
 ) -> Operand:
     """np.cov, without weights."""
     if len(shape_of(m)) > 2 or (y is not None and len(shape_of(y)) > 2):
@@ -127,7 +135,9 @@ def corrcoef(x: Operand, y: Operand = None, rowvar: bool = True, *, dtype: Any =
 def select(condlist: Sequence[Operand], choicelist: Sequence[Operand], default: Operand = 0) -> Operand:
     """np.select."""
     if len(condlist) != len(choicelist) or not len(condlist):
-        raise ShapeError(f"select: there are {len(condlist)} conditions for {len(choicelist)} choices; of each, one at least")
+        raise ShapeError(
+            f"select: there are {len(condlist)} conditions for {len(choicelist)} choices; of each, one at least"
+        )
     for condition in condlist:
         if condition.dtype != np.dtype(bool):
             raise DTypeError(f"select: a condition has dtype {condition.dtype}; it must be bool")

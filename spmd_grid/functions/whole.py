@@ -101,7 +101,7 @@ def _collapsing(
     """``local(block, axis)``, which turns dimension ``axis`` into new ones: ``first`` in front, ``last`` in its place."""
     ndim, d = len(a.shape), one_axis(name, axis, len(a.shape))
     iterators = [Iterator(n, WHOLE if i == d else PARALLEL) for i, n in enumerate(a.shape)]
-    iterators += [Iterator(n) for n in (*first, *last)]
+    iterators += [Iterator(n, WHOLE) for n in (*first, *last)]
     new = list(range(ndim, len(iterators)))
     result: list[int | None] = [*range(d), *new[len(first) :], *range(d + 1, ndim)]
     if keepdims:
@@ -111,9 +111,7 @@ def _collapsing(
 
 
 @rule(np.apply_along_axis)
-def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: Operand, *args: Any, **kwargs: Any
-) -> Application:
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Operand, *args: Any, **kwargs: Any) -> Application:
     """np.apply_along_axis; ``func1d`` is also called with ones, for the shape of what it gives."""
     d = one_axis("apply_along_axis", axis, len(arr.shape))
     shape = np.shape(func1d(np.ones(arr.shape[d], arr.dtype), *args, **kwargs))

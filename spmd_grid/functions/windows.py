@@ -49,7 +49,9 @@ def windowed(
     sizes = tuple([halos.get(d, (0, 0)) for d in range(len(a.shape))])
     extents = tuple([n if outside else n - sum(size) for n, size in zip(a.shape, sizes)])
     if min(extents, default=0) < 0:
-        raise ShapeError(f"{name}: the array has shape {a.shape}; it is shorter than the windows, of halos {dict(halos)}")
+        raise ShapeError(
+            f"{name}: the array has shape {a.shape}; it is shorter than the windows, of halos {dict(halos)}"
+        )
     shifted = sizes if outside else tuple([(0, low + high) for low, high in sizes])
 
     def on_block(block: np.ndarray) -> np.ndarray:
@@ -84,7 +86,10 @@ def sliding_window_view(
     for d, width in zip(axes, widths):
         if not width:
             raise NotImplementedError("sliding_window_view with windows of no cells")
-        halos[d] = 0, halos.get(d, (0, 0))[1] + int(width) - 1
+        before = halos.get(d, (0, 0))[1]
+        if width > x.shape[d] - before:
+            raise ShapeError(f"sliding_window_view: windows are {widths}; they must fit into the shape {x.shape}")
+        halos[d] = 0, before + int(width) - 1
 
     def local(block: np.ndarray) -> np.ndarray:
         return np.lib.stride_tricks.sliding_window_view(block, widths, tuple(axes))
@@ -107,7 +112,9 @@ def _convolved(name: str, a: Operand, kernel: np.ndarray, mode: str) -> Operand:
         raise ShapeError(f"{name}: shapes are {a.shape} and {kernel.shape}; both must have one dimension")
     width = len(kernel)
     if not 0 < width <= a.shape[0]:
-        raise ShapeError(f"{name}: the second array has {width} cells; it must have from 1 to {a.shape[0]}, as the first")
+        raise ShapeError(
+            f"{name}: the second array has {width} cells; it must have from 1 to {a.shape[0]}, as the first"
+        )
     if mode == "valid":
         return call(correlate_windows, a, kernel, 0, width - 1, False)
     if mode == "same":

@@ -29,7 +29,10 @@ FUNCTIONS = {
         np.searchsorted(np.sort(n), 4, "right"),
     ),
     "interp": lambda x, n, w: (np.interp(x, [-1, 0, 2], [5.0, 1, 3]), np.interp(x, [0, 1], [1, 4], left=9, period=3)),
-    "edges of another": lambda x, n, w: (np.digitize(x, np.histogram(x, 4)[1]), np.histogram(x, np.histogram(w, 3)[1])[0]),
+    "edges of another": lambda x, n, w: (
+        np.digitize(x, np.histogram(x, 4)[1]),
+        np.histogram(x, np.histogram(w, 3)[1])[0],
+    ),
 }
 
 

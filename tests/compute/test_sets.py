@@ -80,7 +80,12 @@ def test_sets(spmd, function):
 
     def body():
         grid = sg.init_grid((2, 3))
-        for one, other in [("rows", "offsets"), ("offsets", "swapped, halos"), ("replicated", "rows"), ("rows", "replicated")]:
+        for one, other in [
+            ("rows", "offsets"),
+            ("offsets", "swapped, halos"),
+            ("replicated", "rows"),
+            ("rows", "replicated"),
+        ]:
             same(SETS[function](line(x, one, grid), line(y, other, grid)), SETS[function](x, y))
 
     spmd(6, body)

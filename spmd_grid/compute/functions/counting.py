@@ -42,7 +42,9 @@ def _countable(a: Operand) -> Operand:
 def histogram_bin_edges(a: Operand, bins: Any = 10, range: Any = None, weights: Operand = None) -> Operand:
     """np.histogram_bin_edges, of a number of bins or of edges: an array that every process has whole."""
     a = _countable(a)
-    return replicated(a, np.histogram_bin_edges(np.empty(0, a.dtype), *_bins_and_range("histogram_bin_edges", a, bins, range)))
+    return replicated(
+        a, np.histogram_bin_edges(np.empty(0, a.dtype), *_bins_and_range("histogram_bin_edges", a, bins, range))
+    )
 
 
 @composite(np.histogram)
@@ -89,7 +91,7 @@ def searchsorted(a: Operand, v: Operand, side: Any = "left", sorter: Any = None)
     if is_sharded(a) and is_cut(a):
         if a.ndim != 1 or sorter is not None:
             raise NotImplementedError("searchsorted in an array of several dimensions, or with a sorter,")
-        return call(searchsorted_of, a, as_plain("searchsorted in a spread array", v), side)
+        return call(searchsorted_of, a, np.asarray(as_plain("searchsorted in a spread array", v)), side)
     plain = np.asarray(as_plain("searchsorted", a))
     if not is_sharded(v):
         return replicated(a, np.asarray(np.searchsorted(plain, v, side, sorter)))

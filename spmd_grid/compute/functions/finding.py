@@ -98,7 +98,8 @@ def _kept(mask: ArrayOnGrid, a: ArrayOnGrid) -> Any:
 def extract(condition: Operand, arr: Operand) -> Operand:
     """np.extract."""
     if condition.shape != arr.shape:
-        raise ShapeError(f"extract: condition has shape {condition.shape}, and the array {arr.shape}; they must be equal")
+        raise ShapeError(
+            f"extract: condition has shape {condition.shape}, and the array {arr.shape}; they must be equal"
+        )
     mask = condition if condition.dtype == np.dtype(bool) else condition != 0
     return np.compress(np.ravel(mask), np.ravel(arr))
-

@@ -28,7 +28,7 @@ def pad(
 ) -> Operand:
     """np.pad by numbers, by copies of cells, or by ramps."""
     if mode not in ("constant", "linear_ramp", *_COPYING):
-        raise NotImplementedError(f"pad with mode={mode!r}")
+        raise NotImplementedError(f"pad with mode={mode!r}" if isinstance(mode, str) else "pad by a function")
     found = np.asarray(pad_width)
     if found.dtype.kind not in "iu" or (found.size and found.min() < 0):
         raise ShapeError(f"pad: pad_width is {pad_width!r}; it must consist of numbers that are not negative")
@@ -68,7 +68,7 @@ def _copy_cells(result: Operand, d: int, start: int, sources: np.ndarray) -> Non
     while at < len(sources):
         behind = at + 1
         step = int(sources[behind] - sources[at]) if behind < len(sources) else 0
-        while behind < len(sources) and sources[behind] - sources[behind - 1] == step:
+        while abs(step) <= 1 and behind < len(sources) and sources[behind] - sources[behind - 1] == step:
             behind += 1
         low, high = sorted((int(sources[at]), int(sources[behind - 1])))
         cells = result[cut(d, low, high + 1)]

@@ -36,7 +36,9 @@ def copyto(dst: Operand, src: Operand, casting: Any = "same_kind", where: Operan
     cells = src.astype(dst.dtype) if is_sharded(src) else source.astype(dst.dtype)
     chosen = np.where(where, cells, dst)
     if chosen.shape != dst.shape:
-        raise ShapeError(f"copyto: src and where have shapes {source.shape}, {np.shape(where)}; they must fit {dst.shape}")
+        raise ShapeError(
+            f"copyto: src and where have shapes {source.shape}, {np.shape(where)}; they must fit {dst.shape}"
+        )
     dst[...] = chosen
 
 

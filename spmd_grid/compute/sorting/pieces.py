@@ -55,9 +55,7 @@ class SwapPieces(Operation):
     def __call__(self, x: np.ndarray, grid: ProcessGrid, axes: tuple[int, ...], pieces: Pieces) -> np.ndarray:
         """The cells that this member receives.  Collective; a part of an operation that has passed the gate."""
         # The call is not kept: lengths of pieces follow from data, and the next ones differ.
-        call = CollectiveCall(
-            self, grid, axes, {"pieces": pieces}, "", chosen_path(), grid.process.gate.thread_name()
-        )
+        call = CollectiveCall(self, grid, axes, {"pieces": pieces}, "", chosen_path(), grid.process.gate.thread_name())
         return self._run(call, x, None)
 
     def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], *args: Any, **options: Any) -> dict[str, Any]:
