@@ -142,7 +142,7 @@ def _choose(interface: Interface, operands: tuple[tuple[Sharding, Shape] | None,
 
 
 def _starts_of_steps(sharding: Sharding, dim: int, extent: int) -> tuple[int, ...]:
-    """Where the steps on each device start: with the cells of an operand, of which there may be more or fewer."""
+    """The first step on each device: that of its first cell of an operand, which may have more cells or fewer."""
     explicit = sharding.offsets_of(dim)
     starts = block_starts(sharding, dim, extent if explicit is None else explicit[-1])
     return (*[min(start, extent) for start in starts[:-1]], extent)

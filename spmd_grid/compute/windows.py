@@ -58,7 +58,7 @@ class Window:
             array = reshard_local(operand.local, operand.sharding, self._target, operand.grid, operand.shape)
         cells = array[tuple(self._cells)]
         if cells.shape == self._shape:
-            return cells  # type: ignore[no-any-return]  # of a local array
+            return cells
         block = np.zeros(self._shape, operand.dtype)
         block[tuple(self._inside)] = cells
         return block

@@ -98,7 +98,7 @@ def _collapsing(
     first: tuple[int, ...] = (),
     last: tuple[int, ...] = (),
 ) -> Application:
-    """``local(block, axis)``, which turns dimension ``axis`` into new ones: ``first`` in front, ``last`` in its place."""
+    """``local(block, axis)`` turns dimension ``axis`` into new ones: ``first`` in front, ``last`` in its place."""
     ndim, d = len(a.shape), one_axis(name, axis, len(a.shape))
     iterators = [Iterator(n, WHOLE if i == d else PARALLEL) for i, n in enumerate(a.shape)]
     iterators += [Iterator(n, WHOLE) for n in (*first, *last)]

@@ -108,7 +108,7 @@ def test_functions_in_place(spmd, function):
 
 @pytest.mark.parametrize("layout", LINES)
 def test_windows_of_any_layout(spmd, layout):
-    """Blocks without cells, blocks shorter than windows, halos, partial values; windows as long as the array, and none."""
+    """Blocks without cells, blocks shorter than windows, halos, partial values; windows as long as the array."""
     x = np.arange(11.0) ** 2
 
     def body():

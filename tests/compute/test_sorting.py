@@ -1,4 +1,4 @@
-"""Sorts of arrays that are cut along their one dimension: numpy's values, in the layout of the array, each cell moved once."""
+"""Sorts of arrays that are cut along their one dimension: numpy's values, the array's layout, each cell moved once."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Histograms and their relatives.  Edges and counts are small: every process has all of them, as arrays that no axis cuts."""
+"""Histograms and their relatives: every process has all counts and edges, as arrays that no axis cuts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def bincount(x: Operand, /, weights: Operand = None, minlength: int = 0) -> Oper
         )
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
-    least, most = (int(np.min(x)), int(np.max(x))) if x.size else (0, -1)
+    cells: Any = x
+    least, most = (int(np.min(cells)), int(np.max(cells))) if x.size else (0, -1)
     if least < 0:
         raise ValueError("'list' argument must have no negative elements")
     return call(bincount_of, x, max(most + 1, int(minlength)), weights)

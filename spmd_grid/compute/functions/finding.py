@@ -73,7 +73,7 @@ def _as_bools(a: Operand) -> Operand:
 
 @composite(np.compress)
 def compress(condition: ArrayLike | Operand, a: Operand, axis: int | None = None, out: Operand = None) -> Operand:
-    """np.compress: by a plain list along a dimension; by a sharded mask of one dimension the cells of an array of one."""
+    """np.compress: by a plain list along a dimension; by a sharded mask cells of an array with one."""
     if not is_sharded(condition):
         return call(compress_along, condition, a, axis)
     if axis is None:

@@ -25,7 +25,7 @@ def _check_target(name: str, target: Any) -> None:
 def copyto(dst: Operand, src: Operand, casting: Any = "same_kind", where: Operand = True) -> None:
     """np.copyto."""
     _check_target("copyto", dst)
-    source = src if is_sharded(src) else np.asarray(src)
+    source: Any = src if is_sharded(src) else np.asarray(src)
     is_number = type(src) in (int, float, complex, bool)
     found = np.result_type(src, dst.dtype) if is_number else source.dtype
     if not np.can_cast(found, dst.dtype, casting):
@@ -33,8 +33,7 @@ def copyto(dst: Operand, src: Operand, casting: Any = "same_kind", where: Operan
     if where is True:
         dst[...] = src
         return
-    cells = src.astype(dst.dtype) if is_sharded(src) else source.astype(dst.dtype)
-    chosen = np.where(where, cells, dst)
+    chosen = np.where(where, source.astype(dst.dtype), dst)
     if chosen.shape != dst.shape:
         raise ShapeError(
             f"copyto: src and where have shapes {source.shape}, {np.shape(where)}; they must fit {dst.shape}"

@@ -151,8 +151,9 @@ def isin(
         raise NotImplementedError("isin of a plain array in a sharded one")
     if not is_sharded(test_elements) or not any(is_cut(test_elements, d) for d in range(test_elements.ndim)):
         return call(isin_list, element, np.asarray(as_plain("isin", test_elements)), bool(invert))
+    parts: list[Any] = [test_elements, element]
+    row: Any = np.concatenate([np.ravel(each) for each in parts])
     listed = test_elements.size
-    row = np.concatenate([np.ravel(test_elements), np.ravel(element)])
     found = row.grid.process.gate.run("isin", _is_after_another, row, listed)
     return np.reshape(found[listed:] != bool(invert), element.shape)
 

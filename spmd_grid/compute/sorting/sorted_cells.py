@@ -41,7 +41,7 @@ class SortedCells:
         core = core_in(a, self.sharding)
         self._order = np.argsort(core, kind="stable") if order else None
         self.run = a.grid.allocate(core.shape, core.dtype)  # others read it
-        if order:
+        if self._order is not None:
             np.take(core, self._order, out=self.run)
         else:
             self.run[...] = core

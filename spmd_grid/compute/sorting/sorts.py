@@ -140,11 +140,11 @@ def percentile(
 ) -> Operand:
     """np.percentile, by np.quantile."""
     fractions: Any = np.true_divide(q, a.dtype.type(100) if a.dtype.kind == "f" else 100)
-    return np.quantile(a, fractions, axis, method=method, keepdims=keepdims)
+    return np.quantile(a, fractions, axis, method=method, keepdims=keepdims)  # type: ignore[call-overload]
 
 
 def _select(name: str, a: Operand, axis: int | None, places: Any) -> np.ndarray:
-    """The cells at ``places`` of the order of all cells; NaN, which numpy puts last, in place of all if there is one."""
+    """The cells at ``places`` of the order of all cells; NaN, which is last in it, in place of all if there is one."""
     if axis is not None:
         one_axis(name, axis, a.ndim)
     row = np.ravel(a) if a.ndim != 1 else a
