@@ -68,7 +68,7 @@ def _into(out: Any, ufunc: np.ufunc, blocks: list[Any], array: Any, dtype: np.dt
     layout, grid = array._layout, array._grid
     if type(out) is not type(array) or out._layout != layout or out._grid is not grid:
         return None
-    target = out._local
+    target = out.stored_to_write()
     if not target.flags.writeable or not np.can_cast(dtype, target.dtype, "same_kind"):
         return None
     if layout.sharding.halo_sizes is not None:
