@@ -233,7 +233,7 @@ class ShardedArray(ComputingArray):
         return self._grid.process.gate.run("update_halo", self._update_halo, periodic)
 
     def refresh_halos(self) -> None:
-        """As `update_halo`, as a part of an operation that has gone through the gate."""
+        """As `update_halo`, as a part of an operation that has gone through the gate.  Collective."""
         self._update_halo(False)
 
     def _update_halo(self, periodic: bool | Sequence[bool]) -> ShardedArray:

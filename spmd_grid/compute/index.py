@@ -51,6 +51,12 @@ class Selection:
             slices.append(slice(begin, end, self.steps[dim]))
         return tuple(slices)
 
+    def slices_in_local(self, layout: Layout, coords: MultiIndex) -> tuple[slice, ...]:
+        """The selected cells in the core of a device, as slices of its local array with halos."""
+        starts = layout.core_in_local(coords).starts
+        in_core = self.local_slices(layout, coords)
+        return tuple([slice(each.start + at, each.stop + at, each.step) for each, at in zip(in_core, starts)])
+
     def view_key(self) -> tuple[Any, ...] | None:
         """The index that gives a block of the selected cells the dimensions of the result; None where it has them."""
         if not (self.flipped or self.dropped or self.new):

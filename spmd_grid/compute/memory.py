@@ -81,6 +81,13 @@ class Memory:
             self._end_loans()
         return self._local
 
+    def memory_to_overwrite(self) -> np.ndarray:
+        """As `stored_to_write`, for an array whose cells will all be written: what it borrows is not copied."""
+        if self._lender is not None:
+            self._local = self._grid.allocate(self._local.shape, self._local.dtype)
+            self._lender = None
+        return self.stored_to_write()
+
     def core_to_write(self) -> np.ndarray:
         """As ``core``, to be written within an operation.  Local."""
         return view_of(self.stored_to_write(), self._layout.core_in_local(self._coords))
@@ -109,9 +116,9 @@ class Memory:
 
     def _get_own_memory(self) -> None:
         shared = self._local
-        self._local = self._grid.allocate(shared.shape, shared.dtype)
-        self._local[...] = shared
-        self._lender = None
+        own = self._grid.allocate(shared.shape, shared.dtype)
+        own[...] = shared
+        self._local, self._lender = own, None
 
     def _end_loans(self) -> None:
         loans, self._loans = self._loans, None

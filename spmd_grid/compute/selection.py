@@ -22,6 +22,7 @@ from spmd_grid.compute.index import Listed, Selection, as_selection, list_in
 from spmd_grid.compute.indexing.fresh import cells_in_local, is_ready, refresh
 from spmd_grid.compute.indexing.masks import as_mask, get_masked, put_masked
 from spmd_grid.compute.indexing.picks import layout_of_picks, pick, put_picks
+from spmd_grid.compute.indexing.puts import PutCourse
 from spmd_grid.compute.indexing.shardings import (
     cut_alike,
     held_sharding,
@@ -50,9 +51,7 @@ class _Course:
     def __init__(self, layout: Layout, selection: Selection, coords: MultiIndex):
         whole = plain_sharding(layout.sharding)
         shape = layout.global_shape
-        in_core = selection.local_slices(Layout(whole, shape), coords)
-        starts = layout.core_in_local(coords).starts
-        self._cells = tuple([slice(each.start + at, each.stop + at, each.step) for each, at in zip(in_core, starts)])
+        self._cells = selection.slices_in_local(layout, coords)
         self._held = held_sharding(whole, shape, selection)
         self._kept = kept_sharding(whole, shape, selection)
         self._moves = self._kept.grid != layout.grid or not cut_alike(self._held, self._kept, selection.counts)
@@ -93,13 +92,13 @@ class _Course:
 
 def get(a: ArrayOnGrid, key: Any) -> Any:
     """``a[key]``: a new array without halos, or a number.  Collective over a's grid."""
-    known = _key_of(key, a.layout)
+    known = _key_of("getitem", key, a.layout)
     kept = a.grid.functions
     course = None if known is None else kept.get(known)
     if course is None:
-        mask = None if known is not None else _mask_in("getitem", key, a)
-        listed = None if mask is not None or known is not None else list_in(key, a.shape)
-        selection = as_selection(key if listed is None else listed.rest, a.shape) if mask is None else None
+        mask = _mask_in("getitem", key, a) if known is None else None
+        listed = list_in(key, a.shape) if known is None and mask is None else None
+        selection = as_selection(... if mask is not None else key if listed is None else listed.rest, a.shape)
         if a.sharding.partial_axes:
             return get(a.grid.process.gate.run("getitem", _combined_in_gate, a), key)
         if mask is not None:
@@ -107,11 +106,15 @@ def get(a: ArrayOnGrid, key: Any) -> Any:
         if listed is not None:
             return _get_listed(a, listed)
         course = _Course(a.layout, selection, a.grid.own_coords)
-        if known is not None:
-            if len(kept) >= _MOST_KEPT:
-                kept.clear()
-            kept[known] = course
+        _keep(kept, known, course)
     return course.run(a)
+
+
+def _keep(kept: dict[tuple[Any, ...], Any], known: tuple[Any, ...] | None, course: _Course | PutCourse) -> None:
+    if known is not None:
+        if len(kept) >= _MOST_KEPT:
+            kept.clear()
+        kept[known] = course
 
 
 def _mask_in(op: str, key: Any, a: ArrayOnGrid) -> ArrayOnGrid | None:
@@ -133,9 +136,9 @@ def _combined_in_gate(a: ArrayOnGrid) -> ArrayOnGrid:
     return type(a)(reshard_local(a.stored, a.sharding, whole, a.grid, a.shape), Layout(whole, a.shape), a.grid)
 
 
-def _key_of(key: Any, layout: Layout) -> tuple[Any, ...] | None:
+def _key_of(op: str, key: Any, layout: Layout) -> tuple[Any, ...] | None:
     """Equal for equal keys of equal layouts; None for keys that are not compared.  Slices cannot be hashed."""
-    entries: list[Any] = ["getitem", layout]
+    entries: list[Any] = [op, layout]
     for each in key if type(key) is tuple else (key,):
         found = type(each)
         if found is slice:
@@ -158,6 +161,15 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
         )
     if not a.stored.flags.writeable:
         raise OutputError("setitem: the array is read-only")
+    known = None
+    if type(value) is type(a) and value.grid is a.grid:
+        known = _key_of("setitem", key, a.layout)
+    if known is not None:
+        known = (*known, value.layout, value.dtype, a.dtype)
+        course = a.grid.functions.get(known)
+        if course is not None:
+            course.run(a, value)
+            return
     if is_sharded(value):
         a.grid.check_same_program(value.grid, "setitem")
     mask = _mask_in("setitem", key, a)
@@ -174,7 +186,12 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
     extra = _check_value(a, value, shape)
     if is_sharded(value) and extra > 0:
         value = get(value, (0,) * extra)
-    a.grid.process.gate.run("setitem", _put, a, selection, value)
+    if known is not None and selection.view_key() is None and value.shape == selection.counts:
+        course = PutCourse(a.layout, selection, value.layout, a.grid.own_coords)
+        _keep(a.grid.functions, known, course)
+        course.run(a, value)
+    else:
+        a.grid.process.gate.run("setitem", _put, a, selection, value)
 
 
 def _check_value(a: ArrayOnGrid, value: Any, shape: Shape) -> int:

@@ -49,6 +49,8 @@ def argsort(a: Operand, axis: int = -1, kind: Any = None, *, stable: bool | None
 def take(a: Operand, indices: ArrayLike, axis: int | None = None, out: Operand = None) -> Operand:
     """np.take along a dimension, by a plain list of numbers."""
     numbers = np.asarray(indices)
+    if not numbers.size and isinstance(indices, list | tuple):  # of no dtype
+        numbers = numbers.astype(np.int64)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ShapeError(
             f"take: indices have shape {numbers.shape} and dtype {numbers.dtype}; they must be a list of integers"

@@ -82,7 +82,8 @@ def _put_picks(a: ArrayOnGrid, numbers: np.ndarray, dim: int, value: Any) -> Non
         cells = [slice(start, stop) for start, stop in zip(box.starts, box.stops)]
         cells[dim] = slice(None)
         piece = np.take(whole[tuple(cells)], own, dim)
-    target[(*[slice(None)] * dim, numbers[own] - box.starts[dim])] = piece
+    index: tuple[Any, ...] = (*[slice(None)] * dim, numbers[own] - box.starts[dim])
+    target[index] = piece
     a.mark_dirty()
 
 
