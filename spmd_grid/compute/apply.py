@@ -7,10 +7,13 @@ kept as a `Course`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from spmd_grid.compute.combine import combine
+from spmd_grid.compute.shares import own_share
 from spmd_grid.compute.splits import (
     ArrayOnGrid,
     Splits,
@@ -25,7 +28,7 @@ from spmd_grid.functions.interface import WHOLE, Application, IndexingMap, Inter
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.ops.all_reduce import all_reduce
+from spmd_grid.ops.reduction.folding import quiet_context
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import Shape
 
@@ -46,10 +49,25 @@ class Course:
     """The way one function runs on operands of certain layouts and dtypes, on one process.
 
     ``ways``: for each operand None (a number, taken as it is), slices of its local array that are the block, or the
-    sharding to which it is brought.
+    sharding to which it is brought.  ``shares``: slices of the blocks, where devices that hold the same cells share the
+    work of a reduction to a number; then all devices combine the same parts in the same order, and get equal bits.
     """
 
-    __slots__ = ("_axes", "_finish", "_kind", "_layouts", "_local", "_make", "_name", "_shapes", "_ways", "grid")
+    __slots__ = (
+        "_axes",
+        "_compared",
+        "_finish",
+        "_layouts",
+        "_local",
+        "_make",
+        "_meets",
+        "_name",
+        "_quiet",
+        "_shapes",
+        "_shares",
+        "_ways",
+        "grid",
+    )
 
     def __init__(
         self,
@@ -63,20 +81,42 @@ class Course:
         self._name = application.name
         self._local = application.local
         self._finish = application.finish
-        self._kind = application.kind
         self._make = type(reference)
         self._layouts = layouts
         self._shapes = [layout.local_shape(grid.own_coords) for layout in layouts]
-        # Along axes of one device there is nothing to combine.
-        self._axes = tuple([axis for axis in splits.axes_of_reductions(interface) if grid.shape[axis] > 1])
+        merged = _merged_axes(application, reference)
         self._ways = [
-            _way(operand, splits.sharding(each), grid)
+            _way(operand, splits.sharding(each), grid, bool(merged) and operand is reference)
             for operand, each in zip(application.operands, interface.operands)
         ]
+        self._axes = _combined_axes(interface, splits, grid, merged)
+        self._quiet = quiet_context() if application.kind else None  # for any number of processes alike
+        dtypes = tuple([operand.dtype for operand in application.operands if is_sharded(operand)])
+        self._compared = application.kind, dtypes, reference.layout
+        self._shares: list[tuple[slice, ...] | None] | None = None
+        if application.located or interface.gives_numbers:
+            self._divide(application, splits, merged)
+        self._meets = bool(self._axes) or any(type(way) is Sharding for way in self._ways)
+
+    def _divide(self, application: Application, splits: Splits, merged: tuple[int, ...]) -> None:
+        """Finds what this device takes of blocks that others hold too, and where its blocks start."""
+        interface, grid = application.interface, self.grid
+        every = splits.sharding(tuple(range(len(interface.iterators))))
+        box = every.core_box(tuple([each.extent for each in interface.iterators]), grid.own_coords)
+        starts = box.starts
+        if interface.gives_numbers:
+            share = own_share(box.shape, grid, [axis for axis in every.replicated_axes if axis not in merged])
+            if share is not None:
+                starts = tuple([start + (part.start or 0) for start, part in zip(starts, share)])
+                self._shares = [
+                    tuple([slice(None) if i is None else share[i] for i in each]) or None for each in interface.operands
+                ]
+        if application.located:
+            self._local = partial(application.local, starts)
 
     def run(self, operands: Sequence[Any], out: Sequence[Any] | None = None) -> Any:
         """The results for ``operands``.  Collective over the grid, if anything moves or is combined."""
-        if self._axes or any(type(way) is Sharding for way in self._ways):
+        if self._meets:
             return self.grid.process.gate.run(self._name, self._run, operands, out)
         return self._run(operands, out)
 
@@ -90,13 +130,15 @@ class Course:
                 blocks.append(reshard_local(operand.local, operand.sharding, way, operand.grid, operand.shape))
             else:
                 blocks.append((operand if isinstance(operand, np.ndarray) else operand.local)[way])
-        found = self._local(*blocks)
+        if self._shares is not None:
+            blocks = [block if cells is None else block[cells] for block, cells in zip(blocks, self._shares)]
+        found = self._local(*blocks) if self._quiet is None else self._quiet.run(self._local, *blocks)
         results = list(found) if isinstance(found, tuple) else [found]
         if self._axes:
-            reduction = self._kind, None
-            results = [all_reduce.run_in_gate(np.asarray(each), grid, self._axes, reduction) for each in results]
-        if self._finish is not None:
-            results = [self._finish(each) for each in results]
+            results = [combine(self._name, each, grid, self._axes, *self._compared) for each in results]
+        finish = self._finish
+        if finish is not None:
+            results = [finish(each) if self._quiet is None else self._quiet.run(finish, each) for each in results]
         if out is not None:
             return write_out(results, out)
         made = [
@@ -112,15 +154,31 @@ class Course:
         return self._make(_owned(array, shape, self.grid, blocks), layout, self.grid)
 
 
-def _way(operand: Any, sharding: Sharding, grid: ProcessGrid) -> Sharding | tuple[slice, ...] | None:
+def _way(operand: Any, sharding: Sharding, grid: ProcessGrid, merged: bool) -> Sharding | tuple[slice, ...] | None:
     if not is_sharded(operand):
         if not isinstance(operand, np.ndarray) or not operand.ndim:
             return None
         return sharding.shard_slices(operand.shape, grid.own_coords)
     held = operand.sharding
-    if held.grid == sharding.grid and plain_sharding(held) == sharding and not held.partial_axes:
+    if held.grid == sharding.grid and plain_sharding(held) == sharding and (merged or not held.partial_axes):
         return operand.layout.core_in_local(grid.own_coords).slices()
     return sharding
+
+
+def _merged_axes(application: Application, reference: ArrayOnGrid) -> tuple[int, ...]:
+    """The axes along which the first operand holds partial values that the function combines in its own reduction."""
+    if not application.merges or application.operands[0] is not reference:
+        return ()
+    held = reference.sharding
+    return held.partial_axes if held.partial_kind == application.kind else ()
+
+
+def _combined_axes(interface: Interface, splits: Splits, grid: ProcessGrid, merged: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes over which devices combine what they found: for a number all, so that all find equal bits."""
+    if interface.gives_numbers:
+        return tuple(range(grid.ndim)) if grid.size > 1 else ()
+    # Along axes of one device there is nothing to combine.
+    return tuple([axis for axis in (*splits.axes_of_reductions(interface), *merged) if grid.shape[axis] > 1])
 
 
 def plan_course(
@@ -166,6 +224,8 @@ def _trial(application: Application) -> list[np.dtype]:
     """
     interface = application.interface
     blocks = [_trial_block(operand, each, interface) for operand, each in zip(application.operands, interface.operands)]
+    if application.located:
+        blocks.insert(0, (0,) * len(interface.iterators))
     with np.errstate(all="ignore"):
         try:
             found = application.local(*blocks)

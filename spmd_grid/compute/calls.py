@@ -16,10 +16,12 @@ from spmd_grid.functions.interface import Application
 from spmd_grid.functions.table import Entry, no_rule
 from spmd_grid.grid.process_grid import ProcessGrid
 
-__all__ = ["call_composite", "call_rule"]
+__all__ = ["call_alone", "call_composite", "call_rule"]
 
 _MOST_KEPT = 1024
 _CONTRACTIONS = {np.einsum, np.tensordot, np.matmul}
+# The numbers of arguments, and the names of others, with which composites were called without ``out``.
+_PLAIN_FORMS: set[tuple[Any, ...]] = set()
 _Place = tuple[Any, Any]  # a position or a name among the arguments, or None and the number itself
 
 
@@ -38,6 +40,12 @@ class _KeptCall:
             args[at] if type(at) is int else number if at is None else options[at] for at, number in self._places
         ]
         return self._course.run(operands)
+
+
+def call_alone(function: Callable[..., Any], array: ArrayOnGrid) -> Any:
+    """``function(array)``, at once where it was called before.  Collective over the array's grid."""
+    found = array.grid.functions.get((function, (array.layout, array.dtype)))  # the key of a call with one argument
+    return function(array) if found is None else found.run((array,), {})
 
 
 def call_rule(
@@ -74,10 +82,17 @@ def call_rule(
 
 def call_composite(name: str, entry: Entry, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A function made of others.  Collective over the grid of its arrays."""
-    bound = entry.bind(name, args, options)
-    out = bound.arguments.pop("out", None)
+    out = None
+    form = entry.call, len(args), *options
+    if form not in _PLAIN_FORMS:
+        bound = entry.bind(name, args, options)
+        if "out" in bound.arguments:
+            out = bound.arguments.pop("out")
+            args, options = bound.args, bound.kwargs
+        else:
+            _PLAIN_FORMS.add(form)
     try:
-        result = entry.call(*bound.args, **bound.kwargs)
+        result = entry.call(*args, **options)
     except NotImplementedError as error:
         raise no_rule(str(error)) from None
     return result if out is None else _written(name, result, out)

@@ -13,14 +13,17 @@ from numpy.typing import DTypeLike
 
 import spmd_grid.compute.joining
 import spmd_grid.compute.scans
+import spmd_grid.functions.averages
 import spmd_grid.functions.composites
+import spmd_grid.functions.nans
+import spmd_grid.functions.positions
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
 import spmd_grid.functions.whole  # noqa: F401 - these modules register their rules
 from spmd_grid.compute import selection
 from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
-from spmd_grid.compute.calls import call_composite, call_rule
+from spmd_grid.compute.calls import call_alone, call_composite, call_rule
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.contractions import matmul_rule
@@ -224,7 +227,7 @@ class ComputingArray(_Operators):
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return function(self, *args, **options)
+        return function(self, *args, **options) if args or options else call_alone(function, self)
 
     method.__name__ = {"amax": "max", "amin": "min"}.get(function.__name__, function.__name__)
     method.__doc__ = f"As np.{method.__name__}.  Collective."

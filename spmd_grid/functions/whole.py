@@ -73,11 +73,17 @@ def compress(condition: ArrayLike, a: Operand, axis: int | None = None, out: Ope
     return along_whole("compress", a, d, lambda block: np.take(block, kept, d), len(kept))
 
 
-@rule(np.median)
-def median(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Application:
-    """np.median along a dimension."""
-    d = one_axis("median", axis, len(a.shape))
-    iterators = tuple([Iterator(n, WHOLE if i == d else PARALLEL) for i, n in enumerate(a.shape)])
-    result = tuple([None if i == d else i for i in range(len(a.shape)) if keepdims or i != d])
-    interface = Interface(iterators, (tuple(range(len(a.shape))),), (result,))
-    return Application("median", (a,), interface, lambda block: np.median(block, d, keepdims=keepdims))
+def _of_middle(function: Callable[..., Any]) -> None:
+    """Register ``function``, which reduces a dimension that is whole."""
+
+    @rule(function)
+    def of_middle(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Application:
+        d = one_axis(function.__name__, axis, len(a.shape))
+        iterators = tuple([Iterator(n, WHOLE if i == d else PARALLEL) for i, n in enumerate(a.shape)])
+        result = tuple([None if i == d else i for i in range(len(a.shape)) if keepdims or i != d])
+        interface = Interface(iterators, (tuple(range(len(a.shape))),), (result,))
+        return Application(function.__name__, (a,), interface, lambda block: function(block, d, keepdims=keepdims))
+
+
+_of_middle(np.median)
+_of_middle(np.nanmedian)
