@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.combine import combine
+from spmd_grid.compute.combine import Combination
 from spmd_grid.compute.shares import own_share
 from spmd_grid.compute.splits import (
     ArrayOnGrid,
@@ -54,8 +54,8 @@ class Course:
     """
 
     __slots__ = (
-        "_axes",
-        "_compared",
+        "_block",
+        "_combination",
         "_finish",
         "_layouts",
         "_local",
@@ -89,14 +89,20 @@ class Course:
             _way(operand, splits.sharding(each), grid, bool(merged) and operand is reference)
             for operand, each in zip(application.operands, interface.operands)
         ]
-        self._axes = _combined_axes(interface, splits, grid, merged)
-        self._quiet = quiet_context() if application.kind else None  # for any number of processes alike
+        axes = _combined_axes(interface, splits, grid, merged)
         dtypes = tuple([operand.dtype for operand in application.operands if is_sharded(operand)])
-        self._compared = application.kind, dtypes, reference.layout
+        self._combination = (
+            Combination(self._name, grid, axes, application.kind, dtypes, reference.layout) if axes else None
+        )
+        self._quiet = quiet_context() if application.kind else None  # for any number of processes alike
         self._shares: list[tuple[slice, ...] | None] | None = None
         if application.located or interface.gives_numbers:
             self._divide(application, splits, merged)
-        self._meets = bool(self._axes) or any(type(way) is Sharding for way in self._ways)
+        self._meets = bool(axes) or any(type(way) is Sharding for way in self._ways)
+        # Of the only operand of a function that gives a number: the block, where nothing but the number moves.
+        way = self._ways[0]
+        is_short = len(self._ways) == 1 and interface.gives_numbers and not self._shares and not layouts[0].ndim
+        self._block = way if is_short and type(way) is tuple else None
 
     def _divide(self, application: Application, splits: Splits, merged: tuple[int, ...]) -> None:
         """Finds what this device takes of blocks that others hold too, and where its blocks start."""
@@ -120,6 +126,22 @@ class Course:
             return self.grid.process.gate.run(self._name, self._run, operands, out)
         return self._run(operands, out)
 
+    def run_alone(self, operand: ArrayOnGrid) -> Any:
+        """The results for one operand, with no ``out``.  Collective as `run`."""
+        if self._block is None:
+            return self.run((operand,))
+        return self.grid.process.gate.run(self._name, self._number, operand) if self._meets else self._number(operand)
+
+    def _number(self, operand: ArrayOnGrid) -> Any:
+        """The short form of `_run`, which must not take longer than its message."""
+        quiet, finish = self._quiet, self._finish
+        found = quiet.run(self._local, operand.local[self._block])  # type: ignore[union-attr]  # for it is a reduction
+        if self._combination is not None:
+            found = self._combination.of(found)
+        if finish is not None:
+            found = quiet.run(finish, found)  # type: ignore[union-attr]
+        return np.asarray(found)[()]
+
     def _run(self, operands: Sequence[Any], out: Sequence[Any] | None) -> Any:
         grid = self.grid
         blocks = []
@@ -134,8 +156,8 @@ class Course:
             blocks = [block if cells is None else block[cells] for block, cells in zip(blocks, self._shares)]
         found = self._local(*blocks) if self._quiet is None else self._quiet.run(self._local, *blocks)
         results = list(found) if isinstance(found, tuple) else [found]
-        if self._axes:
-            results = [combine(self._name, each, grid, self._axes, *self._compared) for each in results]
+        if self._combination is not None:
+            results = [self._combination.of(each) for each in results]
         finish = self._finish
         if finish is not None:
             results = [finish(each) if self._quiet is None else self._quiet.run(finish, each) for each in results]

@@ -34,6 +34,10 @@ class _KeptCall:
         self._course = course
         self._places = places
 
+    def run_alone(self, array: ArrayOnGrid) -> Any:
+        """The results for an array that looks the same, and is the only argument."""
+        return self._course.run_alone(array)
+
     def run(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The results for other arguments that look the same."""
         operands = [
@@ -45,7 +49,7 @@ class _KeptCall:
 def call_alone(function: Callable[..., Any], array: ArrayOnGrid) -> Any:
     """``function(array)``, at once where it was called before.  Collective over the array's grid."""
     found = array.grid.functions.get((function, (array.layout, array.dtype)))  # the key of a call with one argument
-    return function(array) if found is None else found.run((array,), {})
+    return function(array) if found is None else found.run_alone(array)
 
 
 def call_rule(
@@ -65,6 +69,8 @@ def call_rule(
     except NotImplementedError as error:
         raise no_rule(str(error)) from None
     out = _out_of(bound)
+    if not isinstance(application, Application):  # the result, by other functions
+        return application if out is None else _written(name, application, out[0])
     _refuse_hidden_arrays(name, application, bound, out)
     if function in _CONTRACTIONS:
         reference = cheapest_reference(application)

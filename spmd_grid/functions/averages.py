@@ -10,9 +10,9 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, laid_along, one_axis, reduced_axes
-from spmd_grid.functions.interface import shape_of
-from spmd_grid.functions.reductions import MISSING
-from spmd_grid.functions.table import Operand, composite
+from spmd_grid.functions.interface import Application, shape_of
+from spmd_grid.functions.reductions import MISSING, accumulation, cast_to
+from spmd_grid.functions.table import Operand, composite, rule
 
 __all__: list[str] = []
 
@@ -38,7 +38,7 @@ def _cast(x: Operand, dtype: np.dtype) -> Operand:
     return x if x.dtype == dtype else x.astype(dtype)
 
 
-@composite(np.mean)
+@rule(np.mean)
 def mean(
     a: Operand,
     axis: Axis = None,
@@ -47,13 +47,20 @@ def mean(
     keepdims: bool = False,
     *,
     where: Operand = True,
-) -> Operand:
+) -> Application | Operand:
     """np.mean: the sum, divided by the number of cells."""
     working, result = _float_of(a.dtype, dtype)
-    total = np.sum(a, axis, working, keepdims=keepdims, where=where)
+    divided = None if working.kind not in "fc" else working
     count = _count("mean", a, axis, keepdims, where)
+    if where is True:
+
+        def divide(total: Any) -> Any:
+            return cast_to(result)(np.true_divide(total, count, dtype=divided))
+
+        return accumulation("mean", a, axis, "sum", working, keepdims, finish=divide)
+    total = np.sum(a, axis, working, keepdims=keepdims, where=where)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return _cast(np.true_divide(total, count, dtype=working if working.kind in "fc" else None), result)
+        return _cast(np.true_divide(total, count, dtype=divided), result)
 
 
 def _of_squares(function: Callable[..., Any], finish: Callable[[Any], Any]) -> None:

@@ -63,7 +63,8 @@ def _of_extreme(function: Callable[..., Any], extreme: Callable[..., Any], kind:
         found = extreme(a, axis, keepdims=keepdims, initial=least, where=numbers)
         if initial is not MISSING:
             return found
-        found = np.where(np.any(numbers, axis, keepdims=keepdims), found, a.dtype.type(np.nan))
+        has_numbers: Any = np.any(numbers, axis, keepdims=keepdims)  # type: ignore[arg-type]  # lists too
+        found = np.where(has_numbers, found, a.dtype.type(np.nan))
         return found[()] if isinstance(found, np.ndarray) else found
 
 

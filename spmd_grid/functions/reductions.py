@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, reduced_axes
-from spmd_grid.functions.dtypes import as_scalar, check_numeric, sum_dtype, working_dtype
+from spmd_grid.functions.dtypes import as_scalar, check_numeric, sum_dtype, wide_dtype, working_dtype
 from spmd_grid.functions.interface import (
     PARALLEL,
     Application,
@@ -24,7 +24,7 @@ from spmd_grid.functions.table import Operand, rule
 from spmd_grid.functions.totals import total
 from spmd_grid.reduction_kind import KINDS, identity
 
-__all__ = ["MISSING", "reduction"]
+__all__ = ["MISSING", "accumulation", "cast_to", "reduction"]
 
 MISSING: Any = np._NoValue
 # What is computed of a block, or of those of its cells that the mask leaves: called with the block, the dimensions to
@@ -63,7 +63,7 @@ def _masked(mask: Any) -> dict[str, Any]:
     return {} if mask is True else {"where": mask}
 
 
-def _cast(dtype: np.dtype) -> Callable[[Any], Any]:
+def cast_to(dtype: np.dtype) -> Callable[[Any], Any]:
     """A cast to ``dtype`` of a number, or of an array."""
 
     def cast(found: Any) -> Any:
@@ -87,12 +87,42 @@ def _with_initial(
     return add_initial
 
 
-def _of_ufunc(function: Callable[..., Any], kind: str) -> None:
-    """Register ``function``, which is numpy's reduction by a ufunc with an identity.
+def accumulation(
+    name: str,
+    a: Operand,
+    axis: Axis,
+    kind: str,
+    result: np.dtype,
+    keepdims: bool,
+    initial: Any = MISSING,
+    where: Operand = True,
+    finish: Callable[[Any], Any] | None = None,
+) -> Application:
+    """A sum or a product: floats are added in at least 32 bits, and to a number in the wider steps of `total`.
 
-    Floats are added in at least 32 bits, and to a number in the wider steps of `total`.
+    ``finish``: what is made of the totals before they are cast to the dtype of the ``result``.
     """
     ufunc: Any = KINDS[kind].combine
+    check_numeric(name, a.dtype)
+    check_numeric(name, result, "the result")
+    working = working_dtype(result)
+
+    def local(block: np.ndarray, axes: tuple[int, ...] | None, keepdims: bool, mask: Any) -> Any:
+        if axes is None and mask is True and ufunc is np.add:
+            found = total(block, working)
+            return np.reshape(found, (1,) * block.ndim) if keepdims else found
+        return ufunc.reduce(block, axis=axes, dtype=working, keepdims=keepdims, **_masked(mask))
+
+    if finish is None and not result == working == wide_dtype(working):
+        finish = cast_to(result)
+    # Partial values that wrap, or that the dtype of the result changes, must be combined before.
+    merges = result == a.dtype and (result.kind not in "biu" or result.itemsize == 8)
+    finish = _with_initial(initial, kind, result, finish)
+    return reduction(name, a, axis, kind, local, keepdims, where, finish, merges)
+
+
+def _of_ufunc(function: Callable[..., Any], kind: str) -> None:
+    """Register ``function``, which is numpy's reduction by a ufunc with an identity."""
 
     @rule(function)
     def of_ufunc(
@@ -104,24 +134,11 @@ def _of_ufunc(function: Callable[..., Any], kind: str) -> None:
         initial: Any = MISSING,
         where: Operand = True,
     ) -> Application:
-        name = function.__name__
-        check_numeric(name, a.dtype)
+        check_numeric(function.__name__, a.dtype)
         if dtype is None and out is not None:
             dtype = out.dtype
-        result = sum_dtype(a.dtype, ufunc) if dtype is None else np.dtype(dtype)
-        check_numeric(name, result, "the result")
-        working = working_dtype(result)
-
-        def local(block: np.ndarray, axes: tuple[int, ...] | None, keepdims: bool, mask: Any) -> Any:
-            if axes is None and mask is True and ufunc is np.add:
-                found = total(block, working)
-                return np.reshape(found, (1,) * block.ndim) if keepdims else found
-            return ufunc.reduce(block, axis=axes, dtype=working, keepdims=keepdims, **_masked(mask))
-
-        finish = _with_initial(initial, kind, result, _cast(result))
-        # Partial values that wrap, or that the dtype of the result changes, must be combined before.
-        merges = result == a.dtype and (result.kind not in "biu" or result.itemsize == 8)
-        return reduction(name, a, axis, kind, local, keepdims, where, finish, merges)
+        result = sum_dtype(a.dtype, KINDS[kind].combine) if dtype is None else np.dtype(dtype)
+        return accumulation(function.__name__, a, axis, kind, result, keepdims, initial, where)
 
 
 _of_ufunc(np.sum, "sum")

@@ -46,9 +46,7 @@ _NORMAL_R, _EXPONENTIAL_R = 3.6541528853610087963519472518, 7.69711747013104972
 _NW, _NK, _NY = _ziggurat(
     _NORMAL_R, 0.00492867323399141, 52, lambda x: math.exp(-0.5 * x * x), lambda y: math.sqrt(-2.0 * math.log(y))
 )
-_EW, _EK, _EY = _ziggurat(
-    _EXPONENTIAL_R, 0.0039496598225815571993, 53, lambda x: math.exp(-x), lambda y: -math.log(y)
-)
+_EW, _EK, _EY = _ziggurat(_EXPONENTIAL_R, 0.0039496598225815571993, 53, lambda x: math.exp(-x), lambda y: -math.log(y))
 _NW, _NK = np.concatenate([_NW, -_NW]), np.concatenate([_NK, _NK])  # by layer and sign: signs are hard to predict
 
 

@@ -139,5 +139,6 @@ def fill_permutation(out: np.ndarray, first: np.uint64, n: np.uint64, bits: np.u
                 place = a[i] << right | b[i]
                 out[at[i]] = np.int64(place)  # the last one written is the one in range
                 a[still], b[still], at[still] = a[i], b[i], at[i]
-                still += np.int64(place >= n)
+                if place >= n:
+                    still += 1
             outside = still

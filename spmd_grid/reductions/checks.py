@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from spmd_grid.array import ShardedArray
 from spmd_grid.array.agreement import all_axes
-from spmd_grid.compute.combine import combine
+from spmd_grid.compute.combine import Combination
 from spmd_grid.errors import DTypeError, ShardingError
 from spmd_grid.functions.dtypes import check_numeric
 from spmd_grid.ops.calls.arguments import check_grid
@@ -40,7 +40,7 @@ def combined(name: str, found: ArrayLike, *arrays: ShardedArray, reproducible: b
     """
     a = arrays[0]
     dtypes = tuple([array.dtype for array in arrays])
-    return combine(name, found, a.grid, all_axes(a.grid), "sum", dtypes, a.layout, reproducible)
+    return Combination(name, a.grid, all_axes(a.grid), "sum", dtypes, a.layout, reproducible).of(found)
 
 
 def check_array(op: str, a: ShardedArray, what: str = "a", takes_partial: str | None = None) -> None:

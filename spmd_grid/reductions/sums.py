@@ -12,10 +12,10 @@ from spmd_grid.array import ShardedArray
 from spmd_grid.compute.calls import call_alone
 from spmd_grid.compute.splits import plain_sharding
 from spmd_grid.errors import ShapeError, ShardingError
-from spmd_grid.grid.layout import Layout
 from spmd_grid.functions.dtypes import as_scalar, norm_dtype, part_dtype, sum_dtype, wide_dtype, working_dtype
 from spmd_grid.functions.table import composite, entry_of
 from spmd_grid.functions.totals import runs
+from spmd_grid.grid.layout import Layout
 from spmd_grid.reductions.cells import counted
 from spmd_grid.reductions.checks import check_array, combined, reduction
 from spmd_grid.reductions.exact import check_exact, exact_products, exact_squares, exact_sum, root_of, value_of
@@ -62,7 +62,7 @@ def sum(a: ShardedArray, *, reproducible: bool = False) -> np.number:
     if not reproducible or a.dtype.kind in "biu":
         return cast(np.number, call_alone(np.sum, a))
     check_exact("sum", a.dtype)
-    return cast(np.number, a.grid.process.gate.run("sum", _reproducible_sum, a))
+    return a.grid.process.gate.run("sum", _reproducible_sum, a)
 
 
 @reduction

@@ -124,10 +124,10 @@ def test_what_numpy_would_raise_on_one_process(spmd):
 
     def body():
         grid = sg.init_grid((3,))
-        x = np.array([[1e308, 1e308, 0]] * 2 + [[0.0] * 3] * 4).T.copy()
+        x = np.array([[1e308, 1e308, 0]] * 2 + [[1.0] * 3] * 4).T.copy()
         a = sg.ShardedArray.from_global(x, sg.Sharding(grid, [[], [0]]), grid)
         with np.errstate(all="raise"):
             return np.sum(a, axis=1).core.tolist(), np.prod(a, axis=1, dtype="f4").core.tolist()
 
     for sums, products in spmd(3, body):
-        assert sums == [np.inf, np.inf, 0] and products == [0, 0, 0]
+        assert sums == [np.inf, np.inf, 4] and products == [np.inf, np.inf, 0]
