@@ -2,6 +2,8 @@
 
 splits       the grid axes that cut each iterator of a function, and the shardings that follow
 apply        one function: operands are brought to their shardings, blocks computed, partial results combined
+shares       the part that each device takes of cells which several hold alike
+combine      the last step of reductions: one all_reduce, known by their names, dtypes and layouts
 calls        calls of functions: looked up in the table, planned once for arguments that look the same
 alike        the short way of operators on arrays of one layout
 contractions (a package) the cheapest way of a contraction

@@ -19,9 +19,12 @@ import spmd_grid.compute.joining
 import spmd_grid.compute.sorting.sets
 import spmd_grid.compute.sorting.sorts
 import spmd_grid.functions.arrangements
+import spmd_grid.functions.averages
 import spmd_grid.functions.composites
 import spmd_grid.functions.linear_algebra
+import spmd_grid.functions.nans
 import spmd_grid.functions.numerics
+import spmd_grid.functions.positions
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
 import spmd_grid.functions.whole
@@ -29,7 +32,7 @@ import spmd_grid.functions.windows  # noqa: F401 - these modules register their 
 from spmd_grid.compute import scans, selection
 from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
-from spmd_grid.compute.calls import call_composite, call_rule
+from spmd_grid.compute.calls import call_alone, call_composite, call_rule
 from spmd_grid.compute.memory import Memory
 from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
@@ -268,7 +271,7 @@ class ComputingArray(Memory, _Operators):
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return function(self, *args, **options)
+        return function(self, *args, **options) if args or options else call_alone(function, self)
 
     method.__name__ = {"amax": "max", "amin": "min"}.get(function.__name__, function.__name__)
     method.__doc__ = f"As np.{method.__name__}.  Collective."
