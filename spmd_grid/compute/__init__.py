@@ -9,5 +9,6 @@ joining      concatenation, reshape and their relatives
 scans        cumulative sums and products
 index        indices: the cells that they name
 selection    slices: which cells of which block they name, and how the result is spread
+standard     methods of the array API standard, as a base class of sharded arrays
 protocol     numpy's protocols and operators, as a base class of sharded arrays
 """

@@ -33,7 +33,7 @@ __all__ = ["Course", "apply", "check_out", "check_out_dtype", "plan_course", "sh
 
 
 def apply(application: Application, out: Sequence[Any] | None = None, reference: ArrayOnGrid | None = None) -> Any:
-    """The results of a function, as sharded arrays; a number where a result has no dimensions.
+    """The results of a function, as sharded arrays; a number where a result has lost its dimensions.
 
     Collective over the grid.  ``reference``: the operand whose layout decides, by default that with the most bytes.
     ``out``: arrays of the result's layout.  Raises `GridError`, `OutputError`, `DTypeError` and `ImplicitGatherError`,
@@ -49,7 +49,19 @@ class Course:
     sharding to which it is brought.
     """
 
-    __slots__ = ("_axes", "_finish", "_kind", "_layouts", "_local", "_make", "_name", "_shapes", "_ways", "grid")
+    __slots__ = (
+        "_axes",
+        "_finish",
+        "_gives_numbers",
+        "_kind",
+        "_layouts",
+        "_local",
+        "_make",
+        "_name",
+        "_shapes",
+        "_ways",
+        "grid",
+    )
 
     def __init__(
         self,
@@ -65,6 +77,7 @@ class Course:
         self._finish = application.finish
         self._kind = application.kind
         self._make = type(reference)
+        self._gives_numbers = reference.ndim > 0
         self._layouts = layouts
         self._shapes = [layout.local_shape(grid.own_coords) for layout in layouts]
         # Along axes of one device there is nothing to combine.
@@ -107,7 +120,7 @@ class Course:
 
     def _result(self, array: Any, layout: Layout, shape: Shape, blocks: Sequence[Any]) -> Any:
         array = np.asarray(array)
-        if not shape:
+        if not layout.ndim and self._gives_numbers:
             return array[()]
         return self._make(_owned(array, shape, self.grid, blocks), layout, self.grid)
 
@@ -185,12 +198,12 @@ def _trial_block(operand: Any, indexing_map: IndexingMap, interface: Interface) 
 
 
 def sharded_like(reference: ArrayOnGrid, array: Any, layout: Layout, sources: Sequence[Any] = ()) -> Any:
-    """A sharded array of ``layout`` with the local ``array``; a number where it has no dimensions.  Local.
+    """A sharded array of ``layout`` with the local ``array``; a number where it has lost its dimensions.  Local.
 
     ``sources``: arrays with which the result must not share memory.
     """
     array = np.asarray(array)
-    if not layout.ndim:
+    if not layout.ndim and reference.ndim:
         return array[()]
     shape = layout.local_shape(reference.grid.own_coords)
     return type(reference)(_owned(array, shape, reference.grid, sources), layout, reference.grid)

@@ -22,6 +22,7 @@ from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
 from spmd_grid.compute.calls import call_composite, call_rule
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
+from spmd_grid.compute.standard import StandardArray
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.contractions import matmul_rule
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
@@ -49,7 +50,7 @@ else:
     _Operators = NDArrayOperatorsMixin
 
 
-class ComputingArray(_Operators):
+class ComputingArray(StandardArray, _Operators):
     """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
     All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises
@@ -94,11 +95,6 @@ class ComputingArray(_Operators):
         raise ImplicitGatherError(
             "a ShardedArray is not a numpy array: use .local or .core for this process's cells, or .to_global() to"
             " gather all of it (collective)"
-        )
-
-    def __bool__(self) -> bool:
-        raise ImplicitGatherError(
-            "the truth value of a ShardedArray is that of all its cells: use np.all or np.any, which give a bool"
         )
 
     def __iter__(self) -> NoReturn:

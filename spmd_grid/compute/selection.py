@@ -26,7 +26,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["get", "put"]
+__all__ = ["get", "number_of", "put"]
 
 _MOST_KEPT = 1024
 
@@ -75,6 +75,11 @@ def get(a: ArrayOnGrid, key: Any) -> Any:
                 kept.clear()
             kept[known] = course
     return course.run(a)
+
+
+def number_of(a: ArrayOnGrid) -> Any:
+    """The number in an array without dimensions.  Collective over a's grid, if it holds partial values."""
+    return (a.grid.process.gate.run("getitem", _combined_in_gate, a) if a.sharding.partial_axes else a).core[()]
 
 
 def _combined_in_gate(a: ArrayOnGrid) -> ArrayOnGrid:
