@@ -37,6 +37,9 @@ __all__ = [
     "zeros_like",
 ]
 
+# numpy's annotations know no arrays but numpy's.
+_np: Any = np
+
 # What every constructor takes besides the standard's arguments.
 Rule = ShardingRule | None
 Grid = ProcessGrid | None
@@ -80,7 +83,7 @@ def _again(x: ShardedArray, dtype: DTypeLike | None, copy: bool | None, sharding
     if changes and copy is False:
         raise ValueError("asarray: copy is False; another dtype or sharding needs memory of its own")
     if not changes:
-        return np.copy(x) if copy else x  # type: ignore[return-value, call-overload]  # by numpy's protocol
+        return _np.copy(x) if copy else x
     if dtype is not None:
         x = x.astype(dtype)
     return x if target is None else x.reshard(*target)  # type: ignore[return-value]  # this process is in the grid
@@ -287,12 +290,12 @@ def eye(
 
 def tril(x: ShardedArray, /, *, k: int = 0) -> ShardedArray:
     """The matrices of ``x`` with zeros above diagonal ``k``.  Collective."""
-    return np.tril(as_sharded("tril", x), k)  # type: ignore[call-overload, no-any-return]  # by numpy's protocol
+    return _np.tril(as_sharded("tril", x), k)
 
 
 def triu(x: ShardedArray, /, *, k: int = 0) -> ShardedArray:
     """The matrices of ``x`` with zeros below diagonal ``k``.  Collective."""
-    return np.triu(as_sharded("triu", x), k)  # type: ignore[call-overload, no-any-return]  # by numpy's protocol
+    return _np.triu(as_sharded("triu", x), k)
 
 
 def meshgrid(*arrays: ShardedArray, indexing: Literal["xy", "ij"] = "xy") -> list[ShardedArray]:
@@ -305,11 +308,10 @@ def meshgrid(*arrays: ShardedArray, indexing: Literal["xy", "ij"] = "xy") -> lis
     ndim = len(lines)
     order = [1, 0, *range(2, ndim)] if indexing == "xy" and ndim > 1 else list(range(ndim))
     open_: list[Any] = [
-        np.reshape(x, tuple([x.size if d == at else 1 for d in range(ndim)]))  # type: ignore[call-overload]
-        for x, at in zip(lines, order)
+        _np.reshape(x, tuple([x.size if d == at else 1 for d in range(ndim)])) for x, at in zip(lines, order)
     ]
     shape = np.broadcast_shapes(*[x.shape for x in open_])
-    return [np.broadcast_to(x, shape) for x in open_]
+    return [_np.broadcast_to(x, shape) for x in open_]
 
 
 def _extents(shape: Any) -> Shape:

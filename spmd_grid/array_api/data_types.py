@@ -44,12 +44,12 @@ def astype(x: ShardedArray, dtype: DTypeLike, /, *, copy: bool = True, device: A
     x, wanted = as_sharded("astype", x), np.dtype(dtype)
     if x.dtype.kind == "c" and wanted.kind not in "cb":
         raise DTypeError(f"astype: dtype {x.dtype} is not cast to {wanted}, which has no imaginary part: take real(x)")
-    return x.astype(wanted, copy=copy)  # type: ignore[no-any-return]  # a sharded array
+    return x.astype(wanted, copy=copy)
 
 
 def broadcast_to(x: ShardedArray, /, shape: Shape) -> ShardedArray:
     """``x`` repeated along new dimensions and those of extent 1, in memory of its own.  Collective."""
-    return np.broadcast_to(as_sharded("broadcast_to", x), tuple(shape))  # type: ignore[arg-type, return-value]
+    return np.broadcast_to(as_sharded("broadcast_to", x), tuple(shape))  # type: ignore[return-value]
 
 
 def broadcast_arrays(*arrays: ShardedArray) -> list[ShardedArray]:
@@ -71,8 +71,8 @@ def can_cast(from_: Any, to: DTypeLike, /) -> bool:
 def finfo(type: Any, /) -> FloatInfo:
     """Limits of a floating-point type, or that of an array.  Local."""
     found = np.finfo(_dtype_of(type))
-    limits = (found.eps, found.max, found.min, found.smallest_normal)
-    return FloatInfo(int(found.bits), *map(float, limits), found.dtype)
+    eps, most, least, normal = (float(x) for x in (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatInfo(int(found.bits), eps, most, least, normal, found.dtype)
 
 
 def iinfo(type: Any, /) -> IntegerInfo:

@@ -27,7 +27,7 @@ def _of_one(function: Callable[..., Any], name: str | None = None) -> Callable[.
 
     def call(x: ShardedArray, /) -> ShardedArray:
         operand = as_sharded(own_name, x)
-        return as_result(function(operand), operand)  # type: ignore[no-any-return]  # a sharded array
+        return as_result(function(operand), operand)
 
     return _named(call, own_name, function)
 
@@ -39,7 +39,7 @@ def _of_two(function: Callable[..., Any], name: str | None = None) -> Callable[.
     def call(x1: ShardedArray | complex, x2: ShardedArray | complex, /) -> ShardedArray:
         first, second = as_operands(own_name, x1, x2)
         like = first if isinstance(first, ShardedArray) else second
-        return as_result(function(first, second), like)  # type: ignore[no-any-return]  # a sharded array
+        return as_result(function(first, second), like)
 
     return _named(call, own_name, function)
 
@@ -134,4 +134,4 @@ def clip(x: ShardedArray, /, min: Any = None, max: Any = None) -> ShardedArray:
     operand = as_sharded("clip", x)
     for bound in (min, max):
         as_operands("clip", operand, 0 if bound is None else bound)
-    return as_result(np.clip(operand, min, max), operand)  # type: ignore[no-any-return, call-overload]
+    return as_result(np.clip(operand, min, max), operand)

@@ -55,37 +55,37 @@ def _called(name: str, x: ShardedArray, *others: Any, **options: Any) -> Any:
 
 def cross(x1: ShardedArray, x2: ShardedArray, /, *, axis: int = -1) -> ShardedArray:
     """The cross products of vectors of three components along a dimension.  Collective."""
-    return _called("cross", x1, as_sharded("cross", x2), axis=axis)  # type: ignore[no-any-return]
+    return _called("cross", x1, as_sharded("cross", x2), axis=axis)
 
 
 def diagonal(x: ShardedArray, /, *, offset: int = 0) -> ShardedArray:
     """The diagonals of matrices.  Collective."""
-    return _called("diagonal", x, offset=offset)  # type: ignore[no-any-return]
+    return _called("diagonal", x, offset=offset)
 
 
 def matrix_norm(x: ShardedArray, /, *, keepdims: bool = False, ord: Any = "fro") -> ShardedArray:
     """The norms of matrices; those that need singular values have no rule.  Collective."""
-    return _called("matrix_norm", x, keepdims=keepdims, ord=ord)  # type: ignore[no-any-return]
+    return _called("matrix_norm", x, keepdims=keepdims, ord=ord)
 
 
 def matrix_power(x: ShardedArray, n: int, /) -> ShardedArray:
     """The n-th powers of matrices; negative ones have no rule.  Collective."""
-    return _called("matrix_power", x, n)  # type: ignore[no-any-return]
+    return _called("matrix_power", x, n)
 
 
 def outer(x1: ShardedArray, x2: ShardedArray, /) -> ShardedArray:
     """The products of all pairs of cells of two vectors.  Collective."""
-    return _called("outer", x1, as_sharded("outer", x2))  # type: ignore[no-any-return]
+    return _called("outer", x1, as_sharded("outer", x2))
 
 
 def trace(x: ShardedArray, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> ShardedArray:
     """The sums of diagonals of matrices.  Collective."""
-    return _called("trace", x, offset=offset, dtype=dtype)  # type: ignore[no-any-return]
+    return _called("trace", x, offset=offset, dtype=dtype)
 
 
 def vector_norm(x: ShardedArray, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> ShardedArray:
     """The norms of vectors along dimensions, taken as one; of all cells by default.  Collective."""
-    return _called("vector_norm", x, axis=axis, keepdims=keepdims, ord=ord)  # type: ignore[no-any-return]
+    return _called("vector_norm", x, axis=axis, keepdims=keepdims, ord=ord)
 
 
 # -- functions without a rule --------------------------------------------------------------------------------------
@@ -93,59 +93,59 @@ def vector_norm(x: ShardedArray, /, *, axis: Axis = None, keepdims: bool = False
 
 def cholesky(x: ShardedArray, /, *, upper: bool = False) -> ShardedArray:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("cholesky", x, upper=upper)  # type: ignore[no-any-return]
+    return _called("cholesky", x, upper=upper)
 
 
 def det(x: ShardedArray, /) -> ShardedArray:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("det", x)  # type: ignore[no-any-return]
+    return _called("det", x)
 
 
 def eigh(x: ShardedArray, /) -> Sequence[ShardedArray]:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("eigh", x)  # type: ignore[no-any-return]
+    return _called("eigh", x)
 
 
 def eigvalsh(x: ShardedArray, /) -> ShardedArray:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("eigvalsh", x)  # type: ignore[no-any-return]
+    return _called("eigvalsh", x)
 
 
 def inv(x: ShardedArray, /) -> ShardedArray:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("inv", x)  # type: ignore[no-any-return]
+    return _called("inv", x)
 
 
 def matrix_rank(x: ShardedArray, /, *, rtol: float | ShardedArray | None = None) -> ShardedArray:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("matrix_rank", x, rtol=rtol)  # type: ignore[no-any-return]
+    return _called("matrix_rank", x, rtol=rtol)
 
 
 def pinv(x: ShardedArray, /, *, rtol: float | ShardedArray | None = None) -> ShardedArray:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("pinv", x, rtol=rtol)  # type: ignore[no-any-return]
+    return _called("pinv", x, rtol=rtol)
 
 
 def qr(x: ShardedArray, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Sequence[ShardedArray]:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("qr", x, mode=mode)  # type: ignore[no-any-return]
+    return _called("qr", x, mode=mode)
 
 
 def slogdet(x: ShardedArray, /) -> Sequence[ShardedArray]:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("slogdet", x)  # type: ignore[no-any-return]
+    return _called("slogdet", x)
 
 
 def solve(x1: ShardedArray, x2: ShardedArray, /) -> ShardedArray:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("solve", x1, as_sharded("solve", x2))  # type: ignore[no-any-return]
+    return _called("solve", x1, as_sharded("solve", x2))
 
 
 def svd(x: ShardedArray, /, *, full_matrices: bool = True) -> Sequence[ShardedArray]:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("svd", x, full_matrices=full_matrices)  # type: ignore[no-any-return]
+    return _called("svd", x, full_matrices=full_matrices)
 
 
 def svdvals(x: ShardedArray, /) -> ShardedArray:
     """Without a rule: raises `ImplicitGatherError`.  Collective."""
-    return _called("svdvals", x)  # type: ignore[no-any-return]
+    return _called("svdvals", x)

@@ -21,19 +21,19 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyABCDEFGHIJKLMNOPQRSTUVWXY"
 def matmul(x1: ShardedArray, x2: ShardedArray, /) -> ShardedArray:
     """The products of matrices, stacks of them, or vectors.  Collective."""
     first = as_sharded("matmul", x1)
-    return as_result(_np.matmul(first, as_sharded("matmul", x2, first)), first)  # type: ignore[no-any-return]
+    return as_result(_np.matmul(first, as_sharded("matmul", x2, first)), first)
 
 
 def matrix_transpose(x: ShardedArray, /) -> ShardedArray:
     """The matrices of ``x``, each with rows and columns exchanged.  Collective."""
-    return as_sharded("matrix_transpose", x).mT  # type: ignore[no-any-return]
+    return as_sharded("matrix_transpose", x).mT
 
 
 def tensordot(x1: ShardedArray, x2: ShardedArray, /, *, axes: int | Sequence[Sequence[int]] = 2) -> ShardedArray:
     """Products of all cells, summed along pairs of dimensions.  Collective."""
     first = as_sharded("tensordot", x1)
     found = _np.tensordot(first, as_sharded("tensordot", x2, first), axes)
-    return as_result(found, first)  # type: ignore[no-any-return]
+    return as_result(found, first)
 
 
 def vecdot(x1: ShardedArray, x2: ShardedArray, /, *, axis: int = -1) -> ShardedArray:
@@ -50,4 +50,4 @@ def vecdot(x1: ShardedArray, x2: ShardedArray, /, *, axis: int = -1) -> ShardedA
     kept = [each for each in max(letters, key=len) if each != summed]
     subscripts = f"{''.join(letters[0])},{''.join(letters[1])}->{''.join(kept)}"
     left = _np.conjugate(first) if first.dtype.kind == "c" else first
-    return as_result(_np.einsum(subscripts, left, second), first)  # type: ignore[no-any-return]
+    return as_result(_np.einsum(subscripts, left, second), first)

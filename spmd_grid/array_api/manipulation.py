@@ -24,32 +24,32 @@ _np: Any = np
 
 def concat(arrays: Sequence[ShardedArray], /, *, axis: int | None = 0) -> ShardedArray:
     """The arrays one behind the other along a dimension; flattened first where ``axis`` is None.  Collective."""
-    return _np.concatenate(_several("concat", arrays), axis)  # type: ignore[no-any-return]
+    return _np.concatenate(_several("concat", arrays), axis)
 
 
 def expand_dims(x: ShardedArray, /, axis: Axis = 0) -> ShardedArray:
     """``x`` with new dimensions of extent 1.  Collective."""
-    return _np.expand_dims(as_sharded("expand_dims", x), axis)  # type: ignore[no-any-return]
+    return _np.expand_dims(as_sharded("expand_dims", x), axis)
 
 
 def flip(x: ShardedArray, /, *, axis: Axis = None) -> ShardedArray:
     """``x`` with dimensions walked backwards, all of them by default.  Collective."""
-    return _np.flip(as_sharded("flip", x), axis)  # type: ignore[no-any-return]
+    return _np.flip(as_sharded("flip", x), axis)
 
 
 def moveaxis(x: ShardedArray, source: Axis, destination: Axis, /) -> ShardedArray:
     """``x`` with dimensions moved to other places.  Collective."""
-    return _np.moveaxis(as_sharded("moveaxis", x), source, destination)  # type: ignore[no-any-return]
+    return _np.moveaxis(as_sharded("moveaxis", x), source, destination)
 
 
 def permute_dims(x: ShardedArray, /, axes: Sequence[int]) -> ShardedArray:
     """``x`` with its dimensions in the order ``axes``.  Collective."""
-    return _np.transpose(as_sharded("permute_dims", x), axes)  # type: ignore[no-any-return]
+    return _np.transpose(as_sharded("permute_dims", x), axes)
 
 
 def repeat(x: ShardedArray, repeats: int | ShardedArray, /, *, axis: int | None = None) -> ShardedArray:
     """``x`` with every cell repeated along a dimension; flattened first where ``axis`` is None.  Collective."""
-    return _np.repeat(as_sharded("repeat", x), repeats, axis)  # type: ignore[no-any-return]
+    return _np.repeat(as_sharded("repeat", x), repeats, axis)
 
 
 def reshape(x: ShardedArray, /, shape: Shape, *, copy: bool | None = None) -> ShardedArray:
@@ -57,28 +57,28 @@ def reshape(x: ShardedArray, /, shape: Shape, *, copy: bool | None = None) -> Sh
     if copy is False:
         raise ValueError("reshape: copy is False; the result needs memory of its own")
     operand = as_sharded("reshape", x)
-    return as_result(_np.reshape(operand, shape), operand)  # type: ignore[no-any-return]
+    return as_result(_np.reshape(operand, shape), operand)
 
 
 def roll(x: ShardedArray, /, shift: int | Sequence[int], *, axis: Axis = None) -> ShardedArray:
     """``x`` with cells moved along dimensions, round the ends; flattened first where ``axis`` is None.  Collective."""
-    return _np.roll(as_sharded("roll", x), shift, axis)  # type: ignore[no-any-return]
+    return _np.roll(as_sharded("roll", x), shift, axis)
 
 
 def squeeze(x: ShardedArray, /, axis: Axis) -> ShardedArray:
     """``x`` without the dimensions ``axis``, which have extent 1.  Collective."""
     operand = as_sharded("squeeze", x)
-    return as_result(_np.squeeze(operand, axis), operand)  # type: ignore[no-any-return]
+    return as_result(_np.squeeze(operand, axis), operand)
 
 
 def stack(arrays: Sequence[ShardedArray], /, *, axis: int = 0) -> ShardedArray:
     """The arrays one behind the other along a new dimension.  Collective."""
-    return _np.stack(_several("stack", arrays), axis)  # type: ignore[no-any-return]
+    return _np.stack(_several("stack", arrays), axis)
 
 
 def tile(x: ShardedArray, repetitions: Sequence[int], /) -> ShardedArray:
     """``x`` repeated as a whole along dimensions.  Collective."""
-    return _np.tile(as_sharded("tile", x), repetitions)  # type: ignore[no-any-return]
+    return _np.tile(as_sharded("tile", x), repetitions)
 
 
 def unstack(x: ShardedArray, /, *, axis: int = 0) -> tuple[ShardedArray, ...]:
@@ -105,7 +105,7 @@ def take(x: ShardedArray, indices: ShardedArray, /, *, axis: int | None = None) 
 
 def take_along_axis(x: ShardedArray, indices: ShardedArray, /, *, axis: int = -1) -> ShardedArray:
     """For each line of ``x`` along a dimension, the cells that the same line of ``indices`` names.  Collective."""
-    return _np.take_along_axis(as_sharded("take_along_axis", x), indices, axis)  # type: ignore[no-any-return]
+    return _np.take_along_axis(as_sharded("take_along_axis", x), indices, axis)
 
 
 def _several(op: str, arrays: Sequence[ShardedArray]) -> list[ShardedArray]:

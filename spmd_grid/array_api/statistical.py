@@ -26,7 +26,7 @@ def _reduction(function: Callable[..., Any], name: str) -> _Reduction:
 
     def call(x: ShardedArray, /, *, axis: Axis = None, keepdims: bool = False) -> ShardedArray:
         operand = as_sharded(name, x)
-        return as_result(function(operand, axis=axis, keepdims=keepdims), operand)  # type: ignore[no-any-return]
+        return as_result(function(operand, axis=axis, keepdims=keepdims), operand)
 
     return _named(call, name)
 
@@ -39,7 +39,7 @@ def _adding_up(function: Callable[..., Any], name: str) -> _Reduction:
     ) -> ShardedArray:
         operand = as_sharded(name, x)
         found = function(operand, axis=axis, dtype=dtype, keepdims=keepdims)
-        return as_result(found, operand)  # type: ignore[no-any-return]
+        return as_result(found, operand)
 
     return _named(call, name)
 
@@ -50,7 +50,7 @@ def _spread(function: Callable[..., Any], name: str) -> _Reduction:
     def call(x: ShardedArray, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> ShardedArray:
         operand = as_sharded(name, x)
         found = function(operand, axis=axis, ddof=correction, keepdims=keepdims)
-        return as_result(found, operand)  # type: ignore[no-any-return]
+        return as_result(found, operand)
 
     return _named(call, name)
 
@@ -94,7 +94,7 @@ def _running(function: Callable[..., Any], name: str, first: int) -> Callable[..
             before = new_like(found, tuple([1 if i == d else n for i, n in enumerate(operand.shape)]), found.dtype)
             before[...] = first
             found = np.concatenate([before, found], d)
-        return found  # type: ignore[no-any-return]
+        return found
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"As np.{function.__name__} along a dimension, behind {first} with ``include_initial``.  Collective."
