@@ -119,7 +119,7 @@ def main(arguments=None):
     os.environ["ARRAY_API_TESTS_MAX_ARRAY_SIZE"] = str(options.max_array_size)
     import spmd_grid as sg
 
-    # Hypothesis draws some numbers from the source of loaded modules; none may be loaded between the draws of two ranks.
+    # Hypothesis draws some numbers from the source of loaded modules: none may be loaded while ranks draw.
     for module in walk_packages(sg.__path__, "spmd_grid."):
         if "__main__" not in module.name:
             import_module(module.name)

@@ -9,13 +9,12 @@ import numpy as np
 
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.array_api.arrays import as_result, as_sharded
-from spmd_grid.errors import AxisError, ShapeError
+from spmd_grid.errors import AxisError
 
 __all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 # numpy's annotations know no arrays but numpy's.
 _np: Any = np
-_LETTERS = "abcdefghijklmnopqrstuvwxyABCDEFGHIJKLMNOPQRSTUVWXY"
 
 
 def matmul(x1: ShardedArray, x2: ShardedArray, /) -> ShardedArray:
@@ -38,16 +37,9 @@ def tensordot(x1: ShardedArray, x2: ShardedArray, /, *, axes: int | Sequence[Seq
 
 def vecdot(x1: ShardedArray, x2: ShardedArray, /, *, axis: int = -1) -> ShardedArray:
     """The inner products of the vectors along a dimension, those of ``x1`` conjugated.  Collective."""
-    first: Any = as_sharded("vecdot", x1)
-    second: Any = as_sharded("vecdot", x2, first)
+    first = as_sharded("vecdot", x1)
+    second = as_sharded("vecdot", x2, first)
     lowest = min(first.ndim, second.ndim)
     if not -lowest <= axis < 0:
         raise AxisError(f"vecdot: axis is {axis}; it must be from -{lowest} to -1, from the end in both arrays")
-    if first.shape[axis] != second.shape[axis]:
-        raise ShapeError(f"vecdot: arrays have shapes {first.shape} and {second.shape}; dimension {axis} must be equal")
-    letters = [[*_LETTERS[: max(first.ndim, second.ndim)]][-x.ndim :] for x in (first, second)]
-    summed = letters[0][axis]
-    kept = [each for each in max(letters, key=len) if each != summed]
-    subscripts = f"{''.join(letters[0])},{''.join(letters[1])}->{''.join(kept)}"
-    left = _np.conjugate(first) if first.dtype.kind == "c" else first
-    return as_result(_np.einsum(subscripts, left, second), first)
+    return as_result(_np.vecdot(first, second, axis=axis), first)

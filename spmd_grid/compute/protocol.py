@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 import spmd_grid.compute.joining
 import spmd_grid.compute.scans
 import spmd_grid.functions.composites
+import spmd_grid.functions.linear_algebra
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
 import spmd_grid.functions.whole  # noqa: F401 - these modules register their rules
@@ -24,7 +25,6 @@ from spmd_grid.compute.calls import call_composite, call_rule
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.compute.standard import StandardArray
 from spmd_grid.errors import DTypeError, ImplicitGatherError
-from spmd_grid.functions.contractions import matmul_rule
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
 from spmd_grid.functions.table import Entry, entry_of, no_rule
 
@@ -110,6 +110,14 @@ class ComputingArray(StandardArray, _Operators):
 
     def __pow__(self, other: Any) -> Any:
         return np.square(self) if type(other) is int and other == 2 else np.power(self, other)  # as numpy's arrays
+
+    def __matmul__(self, other: Any) -> Any:
+        if type(other) is type(self) and other is not self:  # the short way to a course that is known
+            key = np.matmul, (self.layout, self.dtype), (other.layout, other.dtype), ()
+            found = self.grid.functions.get(key) if other.grid is self.grid else None
+            if found is not None:
+                return found.run((self, other), {})
+        return super().__matmul__(other)
 
     # -- selections ----------------------------------------------------------------------------------------------
 
@@ -234,9 +242,10 @@ for _function in (np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.a
 @lru_cache(512)
 def _entry_of_ufunc(ufunc: np.ufunc) -> Entry:
     """The rule of a ufunc as an entry of the table.  Raises ImplicitGatherError."""
-    if ufunc is np.matmul:
-        return Entry("rule", matmul_rule, signature(matmul_rule))
     if ufunc.signature is not None:
-        raise no_rule(ufunc.__name__)
+        entry = entry_of(ufunc)
+        if entry is None:
+            raise no_rule(ufunc.__name__)
+        return entry
     call = partial(ufunc_rule, ufunc)
     return Entry("rule", call, signature(call))

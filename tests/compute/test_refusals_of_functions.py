@@ -67,7 +67,6 @@ CASES = {
     "a sharded list": (lambda a, g: np.take(a, a[0].astype(int), axis=1), sg.ImplicitGatherError, "to_global"),
     "copy=False": (lambda a, g: np.nan_to_num(a, copy=False), sg.ImplicitGatherError, "copy=False"),
     "einsum, unknown letter": (lambda a, g: np.einsum("ij->k", a), sg.ShapeError, "letters"),
-    "einsum, ellipsis": (lambda a, g: np.einsum("...j->j", a), sg.ImplicitGatherError, "ellipsis"),
     "tensordot": (lambda a, g: np.tensordot(a, a, axes=([5], [0])), sg.AxisError, "tensordot: axis is"),
     "split": (lambda a, g: np.split(a, 2), ValueError, "do not divide"),
     "pad": (lambda a, g: np.pad(a, 1, mode="edge"), sg.ImplicitGatherError, "mode='edge'"),
