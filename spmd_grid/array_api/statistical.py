@@ -118,4 +118,4 @@ def diff(
     operand: Any = as_sharded("diff", x)
     parts = [as_sharded("diff", each, operand) for each in (prepend, operand, append) if each is not None]
     d = one_axis("diff", axis, operand.ndim)
-    return np.diff(operand if len(parts) == 1 else np.concatenate(parts, d), n, d)  # type: ignore[return-value, arg-type]
+    return np.diff(operand if len(parts) == 1 else np.concatenate(parts, d), n, d)  # type: ignore[return-value]

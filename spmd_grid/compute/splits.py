@@ -153,9 +153,17 @@ def splits_of(
                 continue
             sharding, dim = cuts.get(i, (None, 0))
             if sharding is None or axes[i] != sharding.axes_of(dim):
-                sharding, dim = Sharding(grid, [axes[i]]), 0
-            offsets[i] = block_starts(sharding, dim, extent)
+                offsets[i] = block_starts(Sharding(grid, [axes[i]]), 0, extent)
+            else:
+                offsets[i] = _starts_of_steps(sharding, dim, extent)
     return Splits(grid, tuple(axes), tuple(offsets), min(blocks, default="ceil"))
+
+
+def _starts_of_steps(sharding: Sharding, dim: int, extent: int) -> tuple[int, ...]:
+    """The first step on each device: that of its first cell of an operand, which may have more cells or fewer."""
+    explicit = sharding.offsets_of(dim)
+    starts = block_starts(sharding, dim, extent if explicit is None else explicit[-1])
+    return (*[min(start, extent) for start in starts[:-1]], extent)
 
 
 def _free_whole(interface: Interface, axes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -11,7 +11,7 @@ from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, cut, laid_along, one_axis, reduced_axes, several_axes
 from spmd_grid.functions.table import Operand, composite
 
-__all__: list[str] = []
+__all__ = ["distance_from_diagonal"]
 
 
 @composite(np.ndim)
@@ -67,7 +67,7 @@ def argmin(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims
     return _first_of("argmin", a, axis, np.min, keepdims)
 
 
-def _distance(m: Operand, k: int) -> Operand:
+def distance_from_diagonal(m: Operand, k: int) -> Operand:
     """Column - row - k of every cell of the last two dimensions."""
     if m.ndim < 2:
         raise ShapeError(f"the array has shape {m.shape}; it must have two dimensions")
@@ -78,13 +78,13 @@ def _distance(m: Operand, k: int) -> Operand:
 @composite(np.tril)
 def tril(m: Operand, k: int = 0) -> Operand:
     """np.tril."""
-    return np.where(_distance(m, k) <= 0, m, m.dtype.type(0))
+    return np.where(distance_from_diagonal(m, k) <= 0, m, m.dtype.type(0))
 
 
 @composite(np.triu)
 def triu(m: Operand, k: int = 0) -> Operand:
     """np.triu."""
-    return np.where(_distance(m, k) >= 0, m, m.dtype.type(0))
+    return np.where(distance_from_diagonal(m, k) >= 0, m, m.dtype.type(0))
 
 
 # -- made of slices ------------------------------------------------------------------------------------------------

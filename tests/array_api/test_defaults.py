@@ -1,4 +1,4 @@
-"""Where the namespace's constructors put their arrays: named, by default, or like another array; and refusals."""
+"""Places of new arrays in the namespace: named, by default, or as of another array; and refusals."""
 
 import numpy as np
 import pytest
