@@ -18,5 +18,6 @@ selection    slices: which cells of which block they name, and how the result is
 indexing     the ways of indexing, masks and lists of numbers among them
 plain_operands  comparisons of numbers and numpy arrays in checking mode
 memory       the memory of an array: a slice reads that of its source until somebody might write
+standard     methods of the array API standard, as a base class of sharded arrays
 protocol     numpy's protocols and operators, as a base class of sharded arrays
 """

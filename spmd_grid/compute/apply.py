@@ -48,7 +48,7 @@ __all__ = [
 
 
 def apply(application: Application, out: Sequence[Any] | None = None, reference: ArrayOnGrid | None = None) -> Any:
-    """The results of a function, as sharded arrays; a number where a result has no dimensions.
+    """The results of a function, as sharded arrays; a number where a result has lost its dimensions.
 
     Collective over the grid.  ``reference``: the operand whose layout decides, by default that with the most bytes.
     ``out``: arrays of the result's layout.  Raises `GridError`, `OutputError`, `DTypeError` and `ImplicitGatherError`,
@@ -70,6 +70,7 @@ class Course:
         "_block",
         "_combination",
         "_finish",
+        "_gives_numbers",
         "_layouts",
         "_local",
         "_make",
@@ -95,6 +96,7 @@ class Course:
         self._local = application.local
         self._finish = application.finish
         self._make = type(reference)
+        self._gives_numbers = reference.ndim > 0
         self._layouts = layouts
         self._shapes = [layout.local_shape(grid.own_coords) for layout in layouts]
         merged = _merged_axes(application, reference)
@@ -187,7 +189,7 @@ class Course:
 
     def _result(self, array: Any, layout: Layout, shape: Shape, blocks: Sequence[Any]) -> Any:
         array = np.asarray(array)
-        if not shape:
+        if not layout.ndim and self._gives_numbers:
             return array[()]
         return self._make(owned(array, shape, self.grid, blocks), layout, self.grid)
 
@@ -292,12 +294,12 @@ def _trial_block(operand: Any, number: int, interface: Interface) -> Any:
 
 
 def sharded_like(reference: ArrayOnGrid, array: Any, layout: Layout, sources: Sequence[Any] = ()) -> Any:
-    """A sharded array of ``layout`` with the local ``array``; a number where it has no dimensions.  Local.
+    """A sharded array of ``layout`` with the local ``array``; a number where it has lost its dimensions.  Local.
 
     ``sources``: arrays with which the result must not share memory.
     """
     array = np.asarray(array)
-    if not layout.ndim:
+    if not layout.ndim and reference.ndim:
         return array[()]
     shape = layout.local_shape(reference.grid.own_coords)
     return type(reference)(owned(array, shape, reference.grid, sources), layout, reference.grid)

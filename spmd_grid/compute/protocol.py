@@ -36,6 +36,7 @@ from spmd_grid.compute.calls import call_alone, call_composite, call_rule
 from spmd_grid.compute.memory import Memory
 from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
+from spmd_grid.compute.standard import StandardArray
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
 from spmd_grid.functions.table import Entry, entry_of, no_rule
@@ -62,7 +63,7 @@ else:
     _Operators = NDArrayOperatorsMixin
 
 
-class ComputingArray(Memory, _Operators):
+class ComputingArray(StandardArray, Memory, _Operators):
     """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
     All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises
@@ -120,11 +121,6 @@ class ComputingArray(Memory, _Operators):
         raise ImplicitGatherError(
             "a ShardedArray is not a numpy array: use .local or .core for this process's cells, or .to_global() to"
             " gather all of it (collective)"
-        )
-
-    def __bool__(self) -> bool:
-        raise ImplicitGatherError(
-            "the truth value of a ShardedArray is that of all its cells: use np.all or np.any, which give a bool"
         )
 
     def __iter__(self) -> NoReturn:
