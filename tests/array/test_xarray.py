@@ -58,7 +58,9 @@ def test_expressions_are_those_of_numpy_arrays(spmd, values, layout):
         a, plain = wrapped(values, grid, layout), xr.DataArray(values, dims=("x", "y"), name="a")
         wrong = []
         for name, expression in EXPRESSIONS.items():
-            found, expected = expression(a), expression(plain)
+            with sg.use_sharding_defaults(grid, "longest"):  # where xarray makes arrays of numbers
+                found = expression(a)
+            expected = expression(plain)
             if not isinstance(found.data, sg.ShardedArray):
                 ok = expected.ndim == 0 and np.allclose(found.data, expected.data, equal_nan=True)
             else:

@@ -15,11 +15,6 @@ LAYOUTS = {
 }
 
 
-def gaps(a):
-    """NaN in some cells of every row and column."""
-    return np.where((np.arange(7)[:, None] + np.arange(5)) % 3 == 2, np.nan, a)
-
-
 MATRIX = {
     "operators": lambda a, b: (-a + 2 * b - 3.5) / (a * a + 1) ** 0.5,
     "comparisons": lambda a, b: (a < b) | (a == 0) & ~(b >= 1),
@@ -49,11 +44,6 @@ MATRIX = {
     "argmax": lambda a, b: np.argmax(a, axis=0) + np.argmin(b, axis=0),
     "ptp, average": lambda a, b: np.ptp(a, axis=0) + np.average(b, axis=0),
     "weighted average": lambda a, b: np.average(a, axis=0, weights=np.abs(b) + 1),
-    "nansum, nanprod": lambda a, b: np.nansum(gaps(a), axis=0) + np.nanprod(gaps(b) / 4, axis=0, keepdims=True)[0],
-    "nanmean": lambda a, b: np.nanmean(gaps(a), axis=1) + np.nanmean(gaps(b)) + np.nanmean(a.astype("i4")),
-    "nanvar, nanstd": lambda a, b: np.nanvar(gaps(a), axis=0, ddof=1) + np.nanstd(b, axis=0),
-    "nanmax, nanmin": lambda a, b: np.nanmax(gaps(a), axis=1) - np.nanmin(gaps(b), axis=1),
-    "nanmean of float32": lambda a, b: np.nanmean(gaps(a).astype("f4"), axis=0),
     "result_type": lambda a, b: np.ones_like(a, dtype=np.result_type(a.astype("f4"), np.int16)),
     "cumsum": lambda a, b: np.cumsum(a, axis=0) + b.cumsum(axis=1),
     "cumprod": lambda a, b: np.cumprod(a / 3, axis=0),
