@@ -19,9 +19,12 @@ import spmd_grid.compute.joining
 import spmd_grid.compute.sorting.sets
 import spmd_grid.compute.sorting.sorts
 import spmd_grid.functions.arrangements
+import spmd_grid.functions.averages
 import spmd_grid.functions.composites
 import spmd_grid.functions.linear_algebra
+import spmd_grid.functions.nans
 import spmd_grid.functions.numerics
+import spmd_grid.functions.positions
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
 import spmd_grid.functions.whole
@@ -29,7 +32,9 @@ import spmd_grid.functions.windows  # noqa: F401 - these modules register their 
 from spmd_grid.compute import scans, selection
 from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
-from spmd_grid.compute.calls import call_composite, call_rule
+from spmd_grid.compute.calls import call_alone, call_composite, call_rule
+from spmd_grid.compute.memory import Memory
+from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.compute.standard import StandardArray
 from spmd_grid.errors import DTypeError, ImplicitGatherError
@@ -58,7 +63,7 @@ else:
     _Operators = NDArrayOperatorsMixin
 
 
-class ComputingArray(StandardArray, _Operators):
+class ComputingArray(StandardArray, Memory, _Operators):
     """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
     All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises
@@ -71,6 +76,9 @@ class ComputingArray(StandardArray, _Operators):
     # -- numpy's protocols -----------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            call = partial(self.__array_ufunc__, ufunc, method, *inputs, **options)
+            return compared(self, ufunc.__name__, inputs, options, call)
         if method == "__call__":
             if not options:
                 result = on_equal_layouts(ufunc, self, inputs)
@@ -99,6 +107,9 @@ class ComputingArray(StandardArray, _Operators):
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            call = partial(self.__array_function__, function, types, args, options)
+            return compared(self, getattr(function, "__name__", str(function)), args, options, call)
         entry = entry_of(function)
         if entry is None:
             raise no_rule(getattr(function, "__name__", str(function)))
@@ -137,10 +148,15 @@ class ComputingArray(StandardArray, _Operators):
     # -- selections ----------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            return compared(self, "getitem", (key,), {}, partial(selection.get, self, key))
         return selection.get(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        selection.put(self, key, value)
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            compared(self, "setitem", (key, value), {}, partial(selection.put, self, key, value))
+        else:
+            selection.put(self, key, value)
 
     # -- methods as of numpy's arrays ----------------------------------------------------------------------------
 
@@ -251,7 +267,7 @@ class ComputingArray(StandardArray, _Operators):
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return function(self, *args, **options)
+        return function(self, *args, **options) if args or options else call_alone(function, self)
 
     method.__name__ = {"amax": "max", "amin": "min"}.get(function.__name__, function.__name__)
     method.__doc__ = f"As np.{method.__name__}.  Collective."
