@@ -9,6 +9,7 @@ import numpy as np
 
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.array_api.arrays import as_result, as_sharded
+from spmd_grid.compute.joining import new_like
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, one_axis
 from spmd_grid.typing import Shape
@@ -100,7 +101,9 @@ def take(x: ShardedArray, indices: ShardedArray, /, *, axis: int | None = None) 
     d = 0 if axis is None else one_axis("take", axis, operand.ndim)
     shape = tuple([numbers.size if i == d else n for i, n in enumerate(operand.shape)])
     lines = _np.reshape(numbers, tuple([n if i == d else 1 for i, n in enumerate(shape)]))
-    return take_along_axis(operand, _np.broadcast_to(lines, shape), axis=d)
+    spread = new_like(operand, shape, numbers.dtype)  # as the array is, which then stays where it lies
+    spread[...] = lines
+    return take_along_axis(operand, spread, axis=d)
 
 
 def take_along_axis(x: ShardedArray, indices: ShardedArray, /, *, axis: int = -1) -> ShardedArray:

@@ -131,7 +131,16 @@ def take_along(arr: Operand, indices: Operand, axis: int) -> Application:
     of_indices, result = ([ndim if i == d else at for i, at in enumerate(each)] for each in (maps[1], range(ndim)))
     operands = tuple([d if i == d else at for i, at in enumerate(maps[0])]), tuple(of_indices)
     interface = Interface(tuple(iterators), operands, (tuple(result),))
-    return Application("take_along_axis", (arr, indices), interface, lambda a, i: np.take_along_axis(a, i, d))
+
+    def local(a: np.ndarray, at: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(a, _within(at, a.shape[d]), d)
+
+    return Application("take_along_axis", (arr, indices), interface, local)
+
+
+def _within(indices: np.ndarray, extent: int) -> np.ndarray:
+    """Indices for a dimension; where it has one cell, that one, also for the ones by which dtypes are found."""
+    return np.zeros_like(indices) if extent == 1 else indices
 
 
 @rule()
@@ -143,7 +152,7 @@ def put_along(arr: Operand, indices: Operand, values: Operand, axis: int) -> App
 
     def local(a: np.ndarray, at: np.ndarray, values: np.ndarray) -> np.ndarray:
         a = a.copy()
-        np.put_along_axis(a, at, values, d)
+        np.put_along_axis(a, _within(at, a.shape[d]), values, d)
         return a
 
     n = len(arr.shape)

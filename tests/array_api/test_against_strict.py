@@ -159,7 +159,14 @@ CASES = {
             xp.take_along_axis(a, xp.abs(i), axis=1),
             xp.take(a, xp.asarray([3, 0, 3]), axis=1),
         ),
-        *(xp.take(a, xp.asarray([6, 1]), axis=0), *xp.nonzero(m), *xp.nonzero(v), xp.sort(v), xp.argsort(v)),
+        *(
+            xp.take(a[:, :1], xp.asarray([0, -1]), axis=1),
+            xp.take(a, xp.asarray([6, 1]), axis=0),
+            *xp.nonzero(m),
+            *xp.nonzero(v),
+            xp.sort(v),
+            xp.argsort(v),
+        ),
         *(xp.sort(v, descending=True), xp.argsort(v, descending=True)),
     ],
     "sets": lambda xp, a, b, i, c, m, v, z: [
