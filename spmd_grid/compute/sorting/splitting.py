@@ -1,10 +1,10 @@
 """Exact splitting: where several sorted runs are cut, so that the cells before the cuts are the smallest, by number.
 
 Multi-way selection of all cuts at once.  Each process has one run.  A cut may at first be anywhere in every run; in
-each round every process names some cells of what is left of its run, at equal distances.  They tell about where the cut is.
-Cells at both sides of that place, and in the middle of what is left, are counted in all runs, and what is beyond them
-is dropped: at least a quarter of the cells, and mostly nearly all.  Equal cells count in the order of the runs, so the
-cuts are exact whatever the cells are, and what follows them is a stable order.
+each round every process names some cells of what is left of its run, at equal distances.  They tell about where the cut
+is.  Cells at both sides of that place, and in the middle of what is left, are counted in all runs, and what is beyond
+them is dropped: at least a quarter of the cells, and mostly nearly all.  Equal cells count in the order of the runs, so
+the cuts are exact whatever the cells are, and what follows them is a stable order.
 
     runs      1 4 4 7     2 4 4      the 4 smallest are      1 4 4 |7     2 |4 4
 
