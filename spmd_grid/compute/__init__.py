@@ -4,7 +4,7 @@ splits       the grid axes that cut each iterator of a function, and the shardin
 apply        one function: operands are brought to their shardings, blocks computed, partial results combined
 calls        calls of functions: looked up in the table, planned once for arguments that look the same
 alike        the short way of operators on arrays of one layout
-contract     the cheapest layout of a contraction
+contractions (a package) the cheapest way of a contraction
 joining      concatenation, reshape and their relatives
 scans        running sums, products and others
 functions    pad and repeat, cells that are found, histograms, functions that write into an array

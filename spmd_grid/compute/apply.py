@@ -30,7 +30,18 @@ from spmd_grid.ops.all_reduce import all_reduce
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import Shape
 
-__all__ = ["Course", "apply", "check_out", "check_out_dtype", "plan_course", "sharded_like", "write_out"]
+__all__ = [
+    "Course",
+    "apply",
+    "check_operands",
+    "check_out",
+    "check_out_dtype",
+    "owned",
+    "plan_course",
+    "sharded_like",
+    "trial_dtypes",
+    "write_out",
+]
 
 
 def apply(application: Application, out: Sequence[Any] | None = None, reference: ArrayOnGrid | None = None) -> Any:
@@ -124,7 +135,7 @@ class Course:
         array = np.asarray(array)
         if not shape:
             return array[()]
-        return self._make(_owned(array, shape, self.grid, blocks), layout, self.grid)
+        return self._make(owned(array, shape, self.grid, blocks), layout, self.grid)
 
 
 def _way(
@@ -162,7 +173,7 @@ def plan_course(
     layouts = [
         Layout(splits.sharding(each), interface.result_shape(number)) for number, each in enumerate(interface.results)
     ]
-    dtypes = _trial(application)
+    dtypes = trial_dtypes(application)
     if out is not None:
         for target, layout, dtype in zip(out, layouts, dtypes, strict=True):
             check_out(name, target, layout, grid)
@@ -180,7 +191,7 @@ def check_operands(name: str, operands: Sequence[Any]) -> None:
             )
 
 
-def _trial(application: Application) -> list[np.dtype]:
+def trial_dtypes(application: Application) -> list[np.dtype]:
     """The dtypes of the results, found by the function on blocks of one cell.
 
     All that numpy refuses by dtypes and plain arguments it refuses here, on every process and before anything moves.
@@ -217,10 +228,10 @@ def sharded_like(reference: ArrayOnGrid, array: Any, layout: Layout, sources: Se
     if not layout.ndim:
         return array[()]
     shape = layout.local_shape(reference.grid.own_coords)
-    return type(reference)(_owned(array, shape, reference.grid, sources), layout, reference.grid)
+    return type(reference)(owned(array, shape, reference.grid, sources), layout, reference.grid)
 
 
-def _owned(array: np.ndarray, shape: Shape, grid: ProcessGrid, sources: Sequence[Any]) -> np.ndarray:
+def owned(array: np.ndarray, shape: Shape, grid: ProcessGrid, sources: Sequence[Any]) -> np.ndarray:
     """``array``, or a copy if it is not contiguous, shorter than ``shape`` or shares memory with ``sources``."""
     flags = array.flags
     if array.shape == shape and flags.c_contiguous and flags.writeable:

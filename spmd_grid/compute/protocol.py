@@ -20,6 +20,7 @@ import spmd_grid.compute.sorting.sets
 import spmd_grid.compute.sorting.sorts
 import spmd_grid.functions.arrangements
 import spmd_grid.functions.composites
+import spmd_grid.functions.linear_algebra
 import spmd_grid.functions.numerics
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
@@ -31,7 +32,6 @@ from spmd_grid.compute.apply import apply
 from spmd_grid.compute.calls import call_composite, call_rule
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.errors import DTypeError, ImplicitGatherError
-from spmd_grid.functions.contractions import matmul_rule
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
 from spmd_grid.functions.table import Entry, entry_of, no_rule
 
@@ -129,6 +129,14 @@ class ComputingArray(_Operators):
 
     def __pow__(self, other: Any) -> Any:
         return np.square(self) if type(other) is int and other == 2 else np.power(self, other)  # as numpy's arrays
+
+    def __matmul__(self, other: Any) -> Any:
+        if type(other) is type(self) and other is not self:  # the short way to a course that is known
+            key = np.matmul, (self.layout, self.dtype), (other.layout, other.dtype), ()
+            found = self.grid.functions.get(key) if other.grid is self.grid else None
+            if found is not None:
+                return found.run((self, other), {})
+        return super().__matmul__(other)
 
     # -- selections ----------------------------------------------------------------------------------------------
 
@@ -264,9 +272,10 @@ for _function in (
 @lru_cache(512)
 def _entry_of_ufunc(ufunc: np.ufunc) -> Entry:
     """The rule of a ufunc as an entry of the table.  Raises ImplicitGatherError."""
-    if ufunc is np.matmul:
-        return Entry("rule", matmul_rule, signature(matmul_rule))
     if ufunc.signature is not None:
-        raise no_rule(ufunc.__name__)
+        entry = entry_of(ufunc)
+        if entry is None:
+            raise no_rule(ufunc.__name__)
+        return entry
     call = partial(ufunc_rule, ufunc)
     return Entry("rule", call, signature(call))

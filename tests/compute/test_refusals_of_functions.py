@@ -115,7 +115,6 @@ CASES = {
     "negative powers": (lambda a, g: np.power(a.astype("i4"), -1), ValueError, "negative integer powers"),
     "a sharded list": (lambda a, g: np.take(a, a[0].astype(int), axis=1), sg.ImplicitGatherError, "to_global"),
     "einsum, unknown letter": (lambda a, g: np.einsum("ij->k", a), sg.ShapeError, "letters"),
-    "einsum, ellipsis": (lambda a, g: np.einsum("...j->j", a), sg.ImplicitGatherError, "ellipsis"),
     "tensordot": (lambda a, g: np.tensordot(a, a, axes=([5], [0])), sg.AxisError, "tensordot: axis is"),
     "split": (lambda a, g: np.split(a, 2), ValueError, "do not divide"),
     "pad": (lambda a, g: np.pad(a, 1, mode="median"), sg.ImplicitGatherError, "mode='median'"),
