@@ -13,5 +13,8 @@ windows      blocks with halos
 cores        a device's own cells in a given sharding
 index        indices: the cells that they name
 selection    slices: which cells of which block they name, and how the result is spread
+indexing     the ways of indexing, masks and lists of numbers among them
+plain_operands  comparisons of numbers and numpy arrays in checking mode
+memory       the memory of an array: a slice reads that of its source until somebody might write
 protocol     numpy's protocols and operators, as a base class of sharded arrays
 """

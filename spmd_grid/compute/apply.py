@@ -113,9 +113,9 @@ class Course:
             elif isinstance(way, Window):
                 blocks.append(way.block(operand))
             elif isinstance(way, Sharding):
-                blocks.append(reshard_local(operand.local, operand.sharding, way, operand.grid, operand.shape))
+                blocks.append(reshard_local(operand.stored, operand.sharding, way, operand.grid, operand.shape))
             else:
-                blocks.append((operand if isinstance(operand, np.ndarray) else operand.local)[way])
+                blocks.append((operand if isinstance(operand, np.ndarray) else operand.stored)[way])
         found = self._local(*blocks)
         results = list(found) if isinstance(found, tuple) else [found]
         if self._axes:
@@ -273,7 +273,7 @@ def check_out(name: str, target: Any, layout: Layout, grid: ProcessGrid) -> None
         raise OutputError(f"{name}: out has shape {target.shape}; the result has shape {layout.global_shape}")
     if target.grid.grid != grid.grid or not _same_cuts(target.sharding, layout.sharding, layout.global_shape):
         raise OutputError(f"{name}: out has sharding {target.sharding}; the result has {layout.sharding}")
-    if not target.local.flags.writeable:
+    if not target.stored.flags.writeable:
         raise OutputError(f"{name}: out is read-only")
 
 
@@ -286,7 +286,7 @@ def check_out_dtype(name: str, target: ArrayOnGrid, dtype: np.dtype) -> None:
 def write_out(results: Sequence[Any], out: Sequence[ArrayOnGrid]) -> Any:
     """``out`` with the local cells of the results.  Local."""
     for array, target in zip(results, out):
-        target.core[...] = array
+        target.core_to_write()[...] = array
         target.mark_dirty()
     return out[0] if len(out) == 1 else tuple(out)
 

@@ -90,7 +90,7 @@ def _written(name: str, result: Any, out: Any) -> Any:
     """``out`` with the cells of the result of a composite."""
     if is_sharded(result):
         check_out(name, out, result.layout, result.grid)
-        found = result.core
+        found = result.stored_core
     else:
         found = np.asarray(result)
         if not is_sharded(out) or out.shape != found.shape:

@@ -23,8 +23,8 @@ def core_in(a: ArrayOnGrid, sharding: Sharding) -> np.ndarray:
     Collective over a's grid, if cells move; a part of an operation that has passed the gate.
     """
     if plain_sharding(a.sharding) == sharding and not a.sharding.partial_axes:
-        return a.core
-    local = reshard_local(a.local, a.sharding, sharding, a.grid, a.shape)
+        return a.stored_core
+    local = reshard_local(a.stored, a.sharding, sharding, a.grid, a.shape)
     assert isinstance(local, np.ndarray)  # this process is on the grid
     return local
 
@@ -47,7 +47,7 @@ def cut_by_counts(a: ArrayOnGrid, block: np.ndarray, axes: tuple[int, ...]) -> t
     counts = member_rows(np.array([len(block)]), a.grid, axes)[:, 0]
     starts = [0, *np.cumsum(counts).tolist()]
     sharding = Sharding(a.grid.grid, [axes], sharded_dims_offsets=[starts]) if axes else Sharding(a.grid.grid, [])
-    made = sharded_like(a, block, Layout(sharding, (starts[-1], *block.shape[1:])), (a.local,))
+    made = sharded_like(a, block, Layout(sharding, (starts[-1], *block.shape[1:])), (a.stored,))
     index = 0
     for axis in axes:
         index = index * a.grid.shape[axis] + a.grid.own_coords[axis]
@@ -68,4 +68,4 @@ def as_plain(name: str, x: Any) -> Any:
         return x
     if any(is_cut(x, d) for d in range(x.ndim)) or x.sharding.partial_axes:
         raise NotImplementedError(f"{name} with a list that is spread over processes")
-    return x.core
+    return x.stored_core

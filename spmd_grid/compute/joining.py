@@ -153,10 +153,10 @@ def _reshape(a: ArrayOnGrid, shape: Shape) -> Any:
         same += 1
     if len(sharding.split_axes) <= same and not a.sharding.partial_axes:
         layout = Layout(sharding, shape)
-        return sharded_like(a, a.core.reshape(layout.local_shape(a.grid.own_coords)), layout, (a.local,))
+        return sharded_like(a, a.stored_core.reshape(layout.local_shape(a.grid.own_coords)), layout, (a.stored,))
     axes = [axis for cut in sharding.split_axes for axis in cut]
     rows, result_rows = (Sharding(sharding.grid, [axes] if ndim else []) for ndim in (a.ndim, len(shape)))
-    local = reshard_local(a.local, a.sharding, rows, a.grid, a.shape)
+    local = reshard_local(a.stored, a.sharding, rows, a.grid, a.shape)
     flat, wanted = _flat(rows, a.shape), _flat(result_rows, shape)
     local = reshard_local(np.ascontiguousarray(local).reshape(-1), flat, wanted, a.grid, (a.size,))
     layout = Layout(result_rows, shape)

@@ -30,6 +30,8 @@ from spmd_grid.compute import scans, selection
 from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
 from spmd_grid.compute.calls import call_composite, call_rule
+from spmd_grid.compute.memory import Memory
+from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
@@ -57,7 +59,7 @@ else:
     _Operators = NDArrayOperatorsMixin
 
 
-class ComputingArray(_Operators):
+class ComputingArray(Memory, _Operators):
     """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
     All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises
@@ -70,6 +72,9 @@ class ComputingArray(_Operators):
     # -- numpy's protocols -----------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            call = partial(self.__array_ufunc__, ufunc, method, *inputs, **options)
+            return compared(self, ufunc.__name__, inputs, options, call)
         if method == "__call__":
             if not options:
                 result = on_equal_layouts(ufunc, self, inputs)
@@ -98,6 +103,9 @@ class ComputingArray(_Operators):
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            call = partial(self.__array_function__, function, types, args, options)
+            return compared(self, getattr(function, "__name__", str(function)), args, options, call)
         entry = entry_of(function)
         if entry is None:
             raise no_rule(getattr(function, "__name__", str(function)))
@@ -141,10 +149,15 @@ class ComputingArray(_Operators):
     # -- selections ----------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            return compared(self, "getitem", (key,), {}, partial(selection.get, self, key))
         return selection.get(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        selection.put(self, key, value)
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            compared(self, "setitem", (key, value), {}, partial(selection.put, self, key, value))
+        else:
+            selection.put(self, key, value)
 
     # -- methods as of numpy's arrays ----------------------------------------------------------------------------
 

@@ -46,9 +46,9 @@ def scan(
 
 def _scan(function: Callable[..., Any], combine: np.ufunc, a: ArrayOnGrid, axis: int, dtype: DTypeLike | None) -> Any:
     sharding, grid = plain_sharding(a.sharding), a.grid
-    core = a.core
+    core = a.stored_core
     if a.sharding.partial_axes:
-        core = reshard_local(a.local, a.sharding, sharding, grid, a.shape)
+        core = reshard_local(a.stored, a.sharding, sharding, grid, a.shape)
     block = function(core, axis=axis, dtype=dtype)
     axes = sharding.axes_of(axis)
     if axes:

@@ -55,7 +55,7 @@ class Window:
         """The cells that this process reads.  Collective if the operand is sharded; behind the gate."""
         array = np.empty((0,) * len(self._shape), operand.dtype) if is_sharded(operand) else operand
         if self.moves:
-            array = reshard_local(operand.local, operand.sharding, self._target, operand.grid, operand.shape)
+            array = reshard_local(operand.stored, operand.sharding, self._target, operand.grid, operand.shape)
         cells = array[tuple(self._cells)]
         if cells.shape == self._shape:
             return cells

@@ -1,4 +1,4 @@
-"""Rules of functions that need a dimension whole on a process: sorts, and picks by number."""
+"""Rules of functions that need a dimension whole on a process; and picks by number, which do not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.interface import PARALLEL, WHOLE, Application, Interface, Iterator, broadcast_maps
-from spmd_grid.functions.table import Operand, rule
+from spmd_grid.functions.table import Operand, composite, rule
 
 __all__: list[str] = []
 
@@ -45,32 +45,19 @@ def argsort_along(a: Operand, axis: int = -1, kind: Any = None, *, stable: bool 
     return along_whole("argsort", a, axis, lambda block: np.argsort(block, axis, kind, stable=stable))
 
 
-@rule(np.take)
-def take(a: Operand, indices: ArrayLike, axis: int | None = None, out: Operand = None) -> Application:
+@composite(np.take)
+def take(a: Operand, indices: ArrayLike, axis: int | None = None, out: Operand = None) -> Operand:
     """np.take along a dimension, by a plain list of numbers."""
     numbers = np.asarray(indices)
+    if not numbers.size and isinstance(indices, list | tuple):  # of no dtype
+        numbers = numbers.astype(np.int64)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ShapeError(
             f"take: indices have shape {numbers.shape} and dtype {numbers.dtype}; they must be a list of integers"
         )
-    d = 0 if axis is None and len(a.shape) == 1 else one_axis("take", axis, len(a.shape))
-    extent = a.shape[d]
-    if len(numbers) and not (-extent <= numbers.min() and numbers.max() < extent):
-        raise IndexError(f"take: an index is out of bounds for dimension {d} with extent {extent}")
-    return along_whole("take", a, d, lambda block: np.take(block, numbers, d), len(numbers))
-
-
-@rule()
-def compress_along(condition: ArrayLike, a: Operand, axis: int | None = None) -> Application:
-    """np.compress along a dimension, by a plain list of bools."""
-    mask = np.asarray(condition)
-    if mask.ndim != 1:
-        raise ShapeError(f"compress: condition has shape {mask.shape}; it must be a list of bools")
-    d = 0 if axis is None and len(a.shape) == 1 else one_axis("compress", axis, len(a.shape))
-    kept = np.flatnonzero(mask)
-    if len(kept) and kept[-1] >= a.shape[d]:
-        raise IndexError(f"compress: index {kept[-1]} is out of bounds for dimension {d} with extent {a.shape[d]}")
-    return along_whole("compress", a, d, lambda block: np.take(block, kept, d), len(kept))
+    if axis is None:
+        return np.ravel(a)[numbers]
+    return a[(*[slice(None)] * one_axis("take", axis, a.ndim), numbers)]
 
 
 @rule()

@@ -147,13 +147,13 @@ class Generator:
         if result.sharding.partial_axes:
             raise ShardingError("random: the sharding has partial_axes; random numbers are whole values")
         stream, self._draws = np.uint64(self._draws), self._draws + 1
-        layout, local, coords = result.layout, result.local, result.grid.own_coords
+        layout, local, coords = result.layout, result.stored, result.grid.own_coords
         box = layout.local_box(coords).intersect(layout.domain_box)
         inside = layout.in_domain_local(coords).slices()
         if local.size != box.size:
             local[...] = 0
         if not box.size:
-            return result
+            return result.with_fresh_halos()
         target = local[inside]
         firsts = _first_cells(box.starts, box.stops, layout.global_shape)
         direct = target.flags.c_contiguous and target.dtype.itemsize == 8
@@ -161,7 +161,7 @@ class Generator:
         found = fill(words, firsts, stream, *self._key)
         if not direct or found.base is None or not np.may_share_memory(found, target):
             target[...] = found.reshape(target.shape).astype(target.dtype, copy=False)
-        return result
+        return result.with_fresh_halos()
 
 
 def _first_cells(starts: Sequence[int], stops: Sequence[int], shape: Sequence[int]) -> np.ndarray:

@@ -36,7 +36,7 @@ def counted(a: ShardedArray) -> np.ndarray:
     >>> run_spmd(body, ranks=4)
     [[0, 1], [2, 3], [4, 5], [6, 7]]
     """
-    core, grid, axes = a.core, a.grid, a.sharding.replicated_axes
+    core, grid, axes = a.stored_core, a.grid, a.sharding.replicated_axes
     copies = [grid.shape[axis] for axis in axes]
     if prod(copies) == 1:
         return core

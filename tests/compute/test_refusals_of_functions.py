@@ -26,7 +26,7 @@ CASES = {
         r"out has shape \(7, 6\)",
     ),
     "index": (lambda a, g: a[9], IndexError, "index 9 is out of bounds for dimension 0 with extent 7"),
-    "fancy index": (lambda a, g: a[[1, 2]], sg.ImplicitGatherError, "integers, slices"),
+    "fancy index": (lambda a, g: a[[1, 2], [0, 1]], sg.ImplicitGatherError, "2 lists"),
     "assigned shape": (
         lambda a, g: a.__setitem__(np.s_[1:], np.ones((3, 5))),
         sg.ShapeError,

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from spmd_grid.compute.cores import core_in, cut_by_counts
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
 from spmd_grid.errors import DTypeError, ShapeError
-from spmd_grid.functions.table import Operand, call, composite
-from spmd_grid.functions.whole import compress_along
+from spmd_grid.functions.table import Operand, composite
 from spmd_grid.grid.groups import group_index
 from spmd_grid.grid.sharding import Sharding
 
@@ -75,7 +74,10 @@ def _as_bools(a: Operand) -> Operand:
 def compress(condition: ArrayLike | Operand, a: Operand, axis: int | None = None, out: Operand = None) -> Operand:
     """np.compress: by a plain list along a dimension; by a sharded mask cells of an array with one."""
     if not is_sharded(condition):
-        return call(compress_along, condition, a, axis)
+        mask = np.asarray(condition)
+        if mask.ndim != 1:
+            raise ShapeError(f"compress: condition has shape {mask.shape}; it must be a list of bools")
+        return np.take(a, np.flatnonzero(mask), axis)
     if axis is None:
         a = np.ravel(a)
     if condition.shape != a.shape or a.ndim != 1:

@@ -123,4 +123,4 @@ def _repeat(a: ArrayOnGrid, times: np.ndarray, d: int) -> Any:
     ]
     cut_where_they_are = Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None)
     shape = tuple([int(before[-1]) if i == d else n for i, n in enumerate(a.shape)])
-    return sharded_like(a, block, Layout(cut_where_they_are, shape), (a.local,))
+    return sharded_like(a, block, Layout(cut_where_they_are, shape), (a.stored,))
