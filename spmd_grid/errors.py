@@ -48,7 +48,7 @@ class GridError(SpmdError, ValueError):
     """
 
 
-class AxisError(SpmdError, ValueError):
+class AxisError(SpmdError, ValueError, IndexError):
     """A grid axis or a tensor axis is unknown, negative, duplicated or out of range.
 
     Axes count from 0; negative axes are refused, since they are as often a mistake as intended.

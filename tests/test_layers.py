@@ -25,6 +25,7 @@ LAYERS = [
     ["reshard"],
     ["compute"],
     ["array"],
+    ["array_api"],
     ["reductions"],
     ["random"],
     ["viz", "bench", "testing"],

@@ -28,7 +28,7 @@ PROMISED = {
     ),
     *("all_gather", "all_reduce", "all_slice", "all_to_all", "broadcast", "gather", "recv", "reduce"),
     *("reduce_scatter", "scatter", "send", "shift", "plan_reshard", "run_plan", "reshard"),
-    *("sum", "dot", "norm", "max", "min"),
+    *("sum", "dot", "norm", "max", "min", "use_sharding_defaults"),
 }
 
 
@@ -66,6 +66,7 @@ def public_callables():
 
 
 CALLABLES = dict(public_callables())
+NAMESPACE = {name: thing for name, thing in vars(sg.array_api).items() if inspect.isfunction(thing)}
 
 
 @pytest.mark.parametrize("name", CALLABLES)
@@ -76,6 +77,11 @@ def test_who_must_call_it_is_said(name):
         assert text, f"{name} has no docstring"  # its methods say who must call them
     else:
         assert any(word in text for word in WHO), f"{name} says none of {WHO}:\n{text}"
+
+
+@pytest.mark.parametrize("name", NAMESPACE)
+def test_who_must_call_it_is_said_in_the_array_api(name):
+    assert any(word in (inspect.getdoc(NAMESPACE[name]) or "") for word in WHO), name
 
 
 @pytest.mark.parametrize("name", [name for name in sg.__all__ if inspect.isclass(getattr(sg, name))])

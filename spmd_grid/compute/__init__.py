@@ -2,6 +2,8 @@
 
 splits       the grid axes that cut each iterator of a function, and the shardings that follow
 apply        one function: operands are brought to their shardings, blocks computed, partial results combined
+shares       the part that each device takes of cells which several hold alike
+combine      the last step of reductions: one all_reduce, known by their names, dtypes and layouts
 calls        calls of functions: looked up in the table, planned once for arguments that look the same
 alike        the short way of operators on arrays of one layout
 contractions (a package) the cheapest way of a contraction
@@ -16,5 +18,6 @@ selection    slices: which cells of which block they name, and how the result is
 indexing     the ways of indexing, masks and lists of numbers among them
 plain_operands  comparisons of numbers and numpy arrays in checking mode
 memory       the memory of an array: a slice reads that of its source until somebody might write
+standard     methods of the array API standard, as a base class of sharded arrays
 protocol     numpy's protocols and operators, as a base class of sharded arrays
 """

@@ -7,10 +7,13 @@ kept as a `Course`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from spmd_grid.compute.combine import Combination
+from spmd_grid.compute.shares import own_share
 from spmd_grid.compute.splits import (
     ArrayOnGrid,
     Splits,
@@ -26,7 +29,7 @@ from spmd_grid.functions.interface import WHOLE, Application, Interface
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.ops.all_reduce import all_reduce
+from spmd_grid.ops.reduction.folding import quiet_context
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import Shape
 
@@ -45,7 +48,7 @@ __all__ = [
 
 
 def apply(application: Application, out: Sequence[Any] | None = None, reference: ArrayOnGrid | None = None) -> Any:
-    """The results of a function, as sharded arrays; a number where a result has no dimensions.
+    """The results of a function, as sharded arrays; a number where a result has lost its dimensions.
 
     Collective over the grid.  ``reference``: the operand whose layout decides, by default that with the most bytes.
     ``out``: arrays of the result's layout.  Raises `GridError`, `OutputError`, `DTypeError` and `ImplicitGatherError`,
@@ -58,19 +61,24 @@ class Course:
     """The way one function runs on operands of certain layouts and dtypes, on one process.
 
     ``ways``: for each operand None (a number, taken as it is), slices of its local array that are the block, or the
-    sharding to which it is brought, or a `Window`.
+    sharding to which it is brought, or a `Window`.  ``shares``: slices of the blocks, where devices that hold the same
+    cells share the work of a reduction to a number; then all devices combine the same parts in the same order, and get
+    equal bits.
     """
 
     __slots__ = (
-        "_axes",
+        "_block",
+        "_combination",
         "_finish",
-        "_kind",
+        "_gives_numbers",
         "_layouts",
         "_local",
         "_make",
-        "_moves",
+        "_meets",
         "_name",
+        "_quiet",
         "_shapes",
+        "_shares",
         "_ways",
         "grid",
     )
@@ -87,25 +95,71 @@ class Course:
         self._name = application.name
         self._local = application.local
         self._finish = application.finish
-        self._kind = application.kind
         self._make = type(reference)
+        self._gives_numbers = reference.ndim > 0
         self._layouts = layouts
         self._shapes = [layout.local_shape(grid.own_coords) for layout in layouts]
-        # Along axes of one device there is nothing to combine.
-        self._axes = tuple([axis for axis in splits.axes_of_reductions(interface) if grid.shape[axis] > 1])
-        self._ways = [_way(application, splits, i, grid) for i in range(len(application.operands))]
-        self._moves = bool(self._axes) or any(
+        merged = _merged_axes(application, reference)
+        self._ways = [
+            _way(application, splits, i, grid, bool(merged) and operand is reference)
+            for i, operand in enumerate(application.operands)
+        ]
+        axes = _combined_axes(interface, splits, grid, merged)
+        dtypes = tuple([operand.dtype for operand in application.operands if is_sharded(operand)])
+        self._combination = (
+            Combination(self._name, grid, axes, application.kind, dtypes, reference.layout) if axes else None
+        )
+        self._quiet = quiet_context() if application.kind else None  # for any number of processes alike
+        self._shares: list[tuple[slice, ...] | None] | None = None
+        if application.located or interface.gives_numbers:
+            self._divide(application, splits, merged)
+        self._meets = bool(axes) or any(
             type(way) is Sharding or (type(way) is Window and way.moves) for way in self._ways
         )
+        # Of the only operand of a function that gives a number: the block, where nothing but the number moves.
+        way = self._ways[0]
+        is_short = len(self._ways) == 1 and interface.gives_numbers and not self._shares and not layouts[0].ndim
+        self._block = way if is_short and type(way) is tuple else None
+
+    def _divide(self, application: Application, splits: Splits, merged: tuple[int, ...]) -> None:
+        """Finds what this device takes of blocks that others hold too, and where its blocks start."""
+        interface, grid = application.interface, self.grid
+        every = splits.sharding(tuple(range(len(interface.iterators))))
+        box = every.core_box(tuple([each.extent for each in interface.iterators]), grid.own_coords)
+        starts = box.starts
+        if interface.gives_numbers:
+            share = own_share(box.shape, grid, [axis for axis in every.replicated_axes if axis not in merged])
+            if share is not None:
+                starts = tuple([start + (part.start or 0) for start, part in zip(starts, share)])
+                self._shares = [
+                    tuple([slice(None) if i is None else share[i] for i in each]) or None for each in interface.operands
+                ]
+        if application.located:
+            self._local = partial(application.local, starts)
 
     def run(self, operands: Sequence[Any], out: Sequence[Any] | None = None) -> Any:
         """The results for ``operands``.  Collective over the grid, if anything moves or is combined."""
-        if self._moves:
+        if self._meets:
             return self.grid.process.gate.run(self._name, self._run, operands, out)
         return self._run(operands, out)
 
+    def run_alone(self, operand: ArrayOnGrid) -> Any:
+        """The results for one operand, with no ``out``.  Collective as `run`."""
+        if self._block is None:
+            return self.run((operand,))
+        return self.grid.process.gate.run(self._name, self._number, operand) if self._meets else self._number(operand)
+
+    def _number(self, operand: ArrayOnGrid) -> Any:
+        """The short form of `_run`, which must not take longer than its message."""
+        quiet, finish = self._quiet, self._finish
+        found = quiet.run(self._local, operand.stored[self._block])  # type: ignore[union-attr]  # for it is a reduction
+        if self._combination is not None:
+            found = self._combination.of(found)
+        if finish is not None:
+            found = quiet.run(finish, found)  # type: ignore[union-attr]
+        return np.asarray(found)[()]
+
     def _run(self, operands: Sequence[Any], out: Sequence[Any] | None) -> Any:
-        grid = self.grid
         blocks = []
         for operand, way in zip(operands, self._ways):
             if way is None:
@@ -116,13 +170,15 @@ class Course:
                 blocks.append(reshard_local(operand.stored, operand.sharding, way, operand.grid, operand.shape))
             else:
                 blocks.append((operand if isinstance(operand, np.ndarray) else operand.stored)[way])
-        found = self._local(*blocks)
+        if self._shares is not None:
+            blocks = [block if cells is None else block[cells] for block, cells in zip(blocks, self._shares)]
+        found = self._local(*blocks) if self._quiet is None else self._quiet.run(self._local, *blocks)
         results = list(found) if isinstance(found, tuple) else [found]
-        if self._axes:
-            reduction = self._kind, None
-            results = [all_reduce.run_in_gate(np.asarray(each), grid, self._axes, reduction) for each in results]
-        if self._finish is not None:
-            results = [self._finish(each) for each in results]
+        if self._combination is not None:
+            results = [self._combination.of(each) for each in results]
+        finish = self._finish
+        if finish is not None:
+            results = [finish(each) if self._quiet is None else self._quiet.run(finish, each) for each in results]
         if out is not None:
             return write_out(results, out)
         made = [
@@ -133,13 +189,13 @@ class Course:
 
     def _result(self, array: Any, layout: Layout, shape: Shape, blocks: Sequence[Any]) -> Any:
         array = np.asarray(array)
-        if not shape:
+        if not layout.ndim and self._gives_numbers:
             return array[()]
         return self._make(owned(array, shape, self.grid, blocks), layout, self.grid)
 
 
 def _way(
-    application: Application, splits: Splits, number: int, grid: ProcessGrid
+    application: Application, splits: Splits, number: int, grid: ProcessGrid, merged: bool
 ) -> Sharding | Window | tuple[slice, ...] | None:
     operand, interface = application.operands[number], application.interface
     sharding = splits.sharding(interface.operands[number])
@@ -150,9 +206,25 @@ def _way(
             return None
         return sharding.shard_slices(operand.shape, grid.own_coords)
     held = operand.sharding
-    if held.grid == sharding.grid and plain_sharding(held) == sharding and not held.partial_axes:
+    if held.grid == sharding.grid and plain_sharding(held) == sharding and (merged or not held.partial_axes):
         return operand.layout.core_in_local(grid.own_coords).slices()
     return sharding
+
+
+def _merged_axes(application: Application, reference: ArrayOnGrid) -> tuple[int, ...]:
+    """The axes along which the first operand holds partial values that the function combines in its own reduction."""
+    if not application.merges or application.operands[0] is not reference:
+        return ()
+    held = reference.sharding
+    return held.partial_axes if held.partial_kind == application.kind else ()
+
+
+def _combined_axes(interface: Interface, splits: Splits, grid: ProcessGrid, merged: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes over which devices combine what they found: for a number all, so that all find equal bits."""
+    if interface.gives_numbers:
+        return tuple(range(grid.ndim)) if grid.size > 1 else ()
+    # Along axes of one device there is nothing to combine.
+    return tuple([axis for axis in (*splits.axes_of_reductions(interface), *merged) if grid.shape[axis] > 1])
 
 
 def plan_course(
@@ -198,6 +270,8 @@ def trial_dtypes(application: Application) -> list[np.dtype]:
     """
     interface = application.interface
     blocks = [_trial_block(operand, i, interface) for i, operand in enumerate(application.operands)]
+    if application.located:
+        blocks.insert(0, (0,) * len(interface.iterators))
     with np.errstate(all="ignore"):
         try:
             found = application.local(*blocks)
@@ -220,12 +294,12 @@ def _trial_block(operand: Any, number: int, interface: Interface) -> Any:
 
 
 def sharded_like(reference: ArrayOnGrid, array: Any, layout: Layout, sources: Sequence[Any] = ()) -> Any:
-    """A sharded array of ``layout`` with the local ``array``; a number where it has no dimensions.  Local.
+    """A sharded array of ``layout`` with the local ``array``; a number where it has lost its dimensions.  Local.
 
     ``sources``: arrays with which the result must not share memory.
     """
     array = np.asarray(array)
-    if not layout.ndim:
+    if not layout.ndim and reference.ndim:
         return array[()]
     shape = layout.local_shape(reference.grid.own_coords)
     return type(reference)(owned(array, shape, reference.grid, sources), layout, reference.grid)

@@ -18,10 +18,13 @@ import spmd_grid.compute.functions.writing
 import spmd_grid.compute.joining
 import spmd_grid.compute.sorting.sets
 import spmd_grid.compute.sorting.sorts
+import spmd_grid.functions.averages
 import spmd_grid.functions.composed.arrangements
 import spmd_grid.functions.composed.numerics
 import spmd_grid.functions.composites
 import spmd_grid.functions.linear_algebra
+import spmd_grid.functions.nans
+import spmd_grid.functions.positions
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
 import spmd_grid.functions.whole
@@ -29,10 +32,11 @@ import spmd_grid.functions.windows  # noqa: F401 - these modules register their 
 from spmd_grid.compute import scans, selection
 from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
-from spmd_grid.compute.calls import call_composite, call_rule
+from spmd_grid.compute.calls import call_alone, call_composite, call_rule
 from spmd_grid.compute.memory import Memory
 from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
+from spmd_grid.compute.standard import StandardArray
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
 from spmd_grid.functions.table import Entry, entry_of, no_rule
@@ -59,7 +63,7 @@ else:
     _Operators = NDArrayOperatorsMixin
 
 
-class ComputingArray(Memory, _Operators):
+class ComputingArray(StandardArray, Memory, _Operators):
     """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
     All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises
@@ -117,11 +121,6 @@ class ComputingArray(Memory, _Operators):
         raise ImplicitGatherError(
             "a ShardedArray is not a numpy array: use .local or .core for this process's cells, or .to_global() to"
             " gather all of it (collective)"
-        )
-
-    def __bool__(self) -> bool:
-        raise ImplicitGatherError(
-            "the truth value of a ShardedArray is that of all its cells: use np.all or np.any, which give a bool"
         )
 
     def __iter__(self) -> NoReturn:
@@ -268,7 +267,7 @@ class ComputingArray(Memory, _Operators):
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return function(self, *args, **options)
+        return function(self, *args, **options) if args or options else call_alone(function, self)
 
     method.__name__ = {"amax": "max", "amin": "min"}.get(function.__name__, function.__name__)
     method.__doc__ = f"As np.{method.__name__}.  Collective."

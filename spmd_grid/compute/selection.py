@@ -38,7 +38,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["get", "put"]
+__all__ = ["get", "number_of", "put"]
 
 _MOST_KEPT = 1024
 
@@ -128,6 +128,11 @@ def _mask_in(op: str, key: Any, a: ArrayOnGrid) -> ArrayOnGrid | None:
 def _get_listed(a: ArrayOnGrid, listed: Listed) -> Any:
     found = pick(a if listed.is_alone else get(a, listed.rest), listed.numbers, listed.axis)
     return np.moveaxis(found, listed.axis, 0) if listed.leads else found
+
+
+def number_of(a: ArrayOnGrid) -> Any:
+    """The number in an array without dimensions.  Collective over a's grid, if it holds partial values."""
+    return (a.grid.process.gate.run("getitem", _combined_in_gate, a) if a.sharding.partial_axes else a).stored_core[()]
 
 
 def _combined_in_gate(a: ArrayOnGrid) -> ArrayOnGrid:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from spmd_grid.errors import ShapeError
-from spmd_grid.functions.axes import Axis, cut, laid_along, one_axis, reduced_axes, several_axes
+from spmd_grid.functions.axes import Axis, cut, one_axis, reduced_axes, several_axes
 from spmd_grid.functions.table import Operand, composite
 
 __all__ = ["distance_from_diagonal"]
@@ -32,39 +31,7 @@ def size(a: Operand, axis: Axis = None) -> int:
     return int(np.prod([a.shape[d] for d in reduced_axes("size", axis, a.ndim)], dtype=np.int64))
 
 
-# -- positions of cells --------------------------------------------------------------------------------------------
-
-
-def _first_of(name: str, a: Operand, axis: int | None, extreme: Callable[..., Any], keepdims: bool) -> Operand:
-    """The index of the first cell that equals the extreme of its line, a NaN counting as one."""
-    if axis is None:
-        axes = tuple(range(a.ndim))
-        index: Any = np.zeros_like(a, dtype=np.intp)
-        for d in axes:
-            stride = int(np.prod(a.shape[d + 1 :], dtype=np.int64))
-            index = index + laid_along(np.arange(a.shape[d], dtype=np.intp) * stride, d, a.ndim)
-        last = a.size
-    else:
-        axes = (one_axis(name, axis, a.ndim),)
-        index, last = laid_along(np.arange(a.shape[axes[0]], dtype=np.intp), axes[0], a.ndim), a.shape[axes[0]]
-    if any(a.shape[d] == 0 for d in axes):
-        raise ValueError(f"attempt to get {name} of an empty sequence")
-    found = a == extreme(a, axis=axes, keepdims=True)
-    if a.dtype.kind in "fc":
-        found = found | np.isnan(a)
-    return np.min(np.where(found, index, np.intp(last)), axis=axes, keepdims=keepdims)
-
-
-@composite(np.argmax)
-def argmax(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Operand:
-    """np.argmax."""
-    return _first_of("argmax", a, axis, np.max, keepdims)
-
-
-@composite(np.argmin)
-def argmin(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Operand:
-    """np.argmin."""
-    return _first_of("argmin", a, axis, np.min, keepdims)
+# -- diagonals ------------------------------------------------------------------------------------------------------
 
 
 def distance_from_diagonal(m: Operand, k: int) -> Operand:

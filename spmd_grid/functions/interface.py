@@ -56,6 +56,11 @@ class Interface:
     results: tuple[IndexingMap, ...]
     halos: tuple[Halos, ...] = ()
 
+    @property
+    def gives_numbers(self) -> bool:
+        """Whether the steps of every iterator are combined, and there are any."""
+        return bool(self.iterators) and all([iterator.is_reduction for iterator in self.iterators])
+
     def result_shape(self, number: int = 0) -> Shape:
         """The global shape of a result."""
         return self._extents(self.results[number])
@@ -75,7 +80,9 @@ class Application:
     ``local(*blocks)`` computes a block of every result (a tuple where there are several) from a block of every operand.
     Where iterators are reductions its result is combined, by ``kind``, over the devices that hold the other steps;
     ``finish`` turns what was combined into the result.  Both are kept for later calls with other operands of the same
-    layouts and dtypes, so they must not refer to the operands.
+    layouts and dtypes, so they must not refer to the operands.  ``merges``: whether values of the first operand that
+    are partial by ``kind`` may be combined after ``local``, as part of its reduction.  ``located``: whether ``local`` is
+    called with the numbers of the first steps of the iterators in its blocks, before the blocks.
     """
 
     name: str
@@ -83,7 +90,9 @@ class Application:
     interface: Interface
     local: Callable[..., Any]
     kind: str = ""
-    finish: Callable[[np.ndarray], np.ndarray] | None = None
+    finish: Callable[[np.ndarray], Any] | None = None
+    merges: bool = False
+    located: bool = False
 
 
 def shape_of(operand: Any) -> Shape:

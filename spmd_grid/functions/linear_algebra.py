@@ -153,17 +153,34 @@ def trace(
     a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Operand = None
 ) -> Operand:
     """np.trace."""
-    first, second = one_axis("trace", axis1, a.ndim), one_axis("trace", axis2, a.ndim)
+    lines, along = _diagonals("trace", a, offset, axis1, axis2)
+    return np.sum(lines, axis=along, dtype=dtype)
+
+
+@composite(np.diagonal)
+def diagonal_of(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Operand:
+    """np.diagonal; the result has memory of its own."""
+    return np.moveaxis(*_diagonals("diagonal", a, offset, axis1, axis2), -1)
+
+
+@composite(np.linalg.diagonal)
+def diagonal_of_matrices(x: Operand, *, offset: int = 0) -> Operand:
+    """np.linalg.diagonal, of the last two dimensions."""
+    return np.diagonal(x, offset, -2, -1)
+
+
+def _diagonals(name: str, a: Operand, offset: int, axis1: int, axis2: int) -> tuple[Operand, int]:
+    """A diagonal of two dimensions, and the dimension along which it lies."""
+    first, second = one_axis(name, axis1, a.ndim), one_axis(name, axis2, a.ndim)
     if first == second:
-        raise AxisError(f"trace: axis1 and axis2 are both {first}; they must differ")
+        raise AxisError(f"{name}: axis1 and axis2 are both {first}; they must differ")
     rows, columns = a.shape[first], a.shape[second]
     low, high = max(-offset, 0), max(offset, 0)
     n = max(min(rows - low, columns - high), 0)
     cut = [slice(None)] * a.ndim
     cut[first], cut[second] = slice(low, low + n), slice(high, high + n)
     square = a if (rows, columns, offset) == (n, n, 0) else a[tuple(cut)]
-    lines = diagonal(square, first, second)
-    return np.sum(lines, axis=first if first < second else first - 1, dtype=dtype)
+    return diagonal(square, first, second), first if first < second else first - 1
 
 
 @composite(np.linalg.trace)

@@ -63,6 +63,8 @@ _TABLE: dict[Function, Entry] = {}
 def rule(*functions: Function) -> Callable[[Registered], Registered]:
     """Decorate the rule of ``functions``: called with their arguments, it gives an `Application`.
 
+    For arguments of which the function is made of others, it gives the result itself, as a composite does.
+
     A parameter ``out`` is for its dtype only; where the result goes is not the rule's concern.  A rule of no function
     is registered under itself: a composite calls it by `call`.
     """

@@ -66,6 +66,12 @@ def median_along(a: Operand, axis: int, keepdims: bool = False) -> Application:
     return _collapsing("median", a, axis, lambda block, d: np.median(block, d, keepdims=keepdims), keepdims)
 
 
+@rule(np.nanmedian)
+def nanmedian(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Application:
+    """np.nanmedian along a dimension."""
+    return _collapsing("nanmedian", a, axis, lambda block, d: np.nanmedian(block, d, keepdims=keepdims), keepdims)
+
+
 @rule()
 def quantile_along(a: Operand, q: Any, axis: int, method: str = "linear", keepdims: bool = False) -> Application:
     """np.quantile along a dimension; the dimensions of ``q`` come first."""

@@ -53,7 +53,7 @@ class Layout:
         return self._hash
 
     def __getstate__(self) -> dict[str, object]:  # without the hash: hashes of names differ between processes
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        return {"sharding": self.sharding, "global_shape": self.global_shape}
 
     @property
     def grid(self) -> Grid:
