@@ -18,12 +18,12 @@ import spmd_grid.compute.functions.writing
 import spmd_grid.compute.joining
 import spmd_grid.compute.sorting.sets
 import spmd_grid.compute.sorting.sorts
-import spmd_grid.functions.arrangements
 import spmd_grid.functions.averages
+import spmd_grid.functions.composed.arrangements
+import spmd_grid.functions.composed.numerics
 import spmd_grid.functions.composites
 import spmd_grid.functions.linear_algebra
 import spmd_grid.functions.nans
-import spmd_grid.functions.numerics
 import spmd_grid.functions.positions
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes

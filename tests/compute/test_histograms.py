@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from layouts import LINES, line, same
+from layouts import line, lines_for, same
 
 import spmd_grid as sg
 
@@ -40,7 +40,7 @@ FUNCTIONS = {
 def test_counts(spmd, function):
     def body():
         grid = sg.init_grid((2, 3))
-        for layout in LINES:
+        for layout in lines_for(function, FUNCTIONS):
             arrays = line(FLOATS, layout, grid), line(NUMBERS, layout, grid), line(WEIGHTS, "rows", grid)
             results = FUNCTIONS[function](*arrays), FUNCTIONS[function](FLOATS, NUMBERS, WEIGHTS)
             for found, want in zip(*results, strict=True):

@@ -63,13 +63,18 @@ MATRIX = {
     "atleast": lambda a, b: np.atleast_3d(a[0])[0] + np.atleast_2d(b[1]).T + np.atleast_1d(b[0, 0]),
 }
 
+PAIRS = [("blocks", "swapped, halos"), ("columns, balanced", "offsets"), ("offsets", "rows")]
+
 
 @pytest.mark.parametrize("function", MATRIX)
-def test_functions(spmd, function):
+def test_functions(spmd, function, request):
+    """Each function on another pair of layouts than the one before; with --full on all."""
+    chosen = PAIRS if request.config.getoption("full") else PAIRS[list(MATRIX).index(function) % len(PAIRS) :][:1]
+
     def body():
         grid, (x, y) = sg.init_grid((2, 3)), globals_of()
         want = MATRIX[function](x, y)
-        for one, other in [("rows", "rows"), ("blocks", "swapped, halos"), ("columns, balanced", "offsets")]:
+        for one, other in chosen:
             same(MATRIX[function](sharded(x, one, grid), sharded(y, other, grid)), want)
 
     spmd(6, body)
@@ -93,13 +98,8 @@ IN_PLACE = {
 def test_functions_in_place(spmd, function):
     def body():
         grid, (x, y) = sg.init_grid((2, 3)), globals_of()
-        for one, other in [
-            ("rows", "rows"),
-            ("blocks", "blocks"),
-            ("offsets", "offsets"),
-            ("swapped, halos", "swapped, halos"),
-        ]:
-            a, b, want = sharded(x, one, grid), sharded(y, other, grid), x.copy()
+        for layout in ("blocks", "offsets", "swapped, halos"):
+            a, b, want = sharded(x, layout, grid), sharded(y, layout, grid), x.copy()
             assert (IN_PLACE[function](a, b) is a) == (IN_PLACE[function](want, y) is want)
             same(a, want)
 
@@ -114,7 +114,7 @@ def test_windows_of_any_layout(spmd, layout):
     def body():
         grid = sg.init_grid((2, 3))
         a = line(x, layout, grid)
-        for width in (1, 2, 3, 7, 11):
+        for width in (1, 4, 11):
             same(windows(a, width), windows(x, width))
             kernel = np.arange(1.0, width + 1)
             for mode in ("valid", "same", "full"):

@@ -56,7 +56,7 @@ class SortedCells:
                 self._merge = np.argsort(self.cells, kind="stable")
                 self.cells = self.cells[self._merge]
             else:
-                self.cells.sort(kind=kind)
+                self.cells.sort(kind="stable")  # which merges runs, in linear time
 
     def cuts(self, ranks: Any) -> np.ndarray:
         """Per entry of ``ranks`` and process, the number of its cells among that number of smallest ones."""

@@ -1,0 +1,5 @@
+"""Functions made of other array functions and of slices.
+
+arrangements  stacks, splits, diagonals, grids of coordinates
+numerics      derivatives, covariances, choices among arrays
+"""
