@@ -72,7 +72,7 @@ def full(
     """
     result = _make("full", global_shape, sharding, grid, dtype, True, name)
     value = as_scalar("full", "fill_value", fill_value, result.dtype)
-    fill_domain(result.local, result.layout, grid.own_coords, value)
+    fill_domain(result.stored, result.layout, grid.own_coords, value)
     return result
 
 
@@ -173,7 +173,7 @@ def _from_function(
     values = agree_dtype("from_function", evaluate, grid, layout)
     local = allocate_local("from_function", layout, values.dtype, grid, zeroed=True)
     fill_domain(local, layout, coords, values)
-    return ShardedArray(local, layout, grid, name)
+    return ShardedArray(local, layout, grid, name).with_fresh_halos()
 
 
 def _make(

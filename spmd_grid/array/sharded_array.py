@@ -32,9 +32,9 @@ __all__ = ["ShardedArray"]
 class ShardedArray(ComputingArray):
     """A global array spread over a grid: this process's local array, and the layout that gives it meaning.
 
-    ``local`` (halos included) and ``core`` (without) are writeable numpy views; compute on them.  ``shape`` and
-    ``dtype`` are those of the global array.  Only ``to_global`` gathers it; nothing does so implicitly.  ``name`` is
-    for reports, and may be set at any time.
+    ``local`` (halos included) and ``core`` (without) are writeable numpy views; compute on them, and call `mark_dirty`
+    after writing to them.  ``shape`` and ``dtype`` are those of the global array.  Only ``to_global`` gathers it;
+    nothing does so implicitly.  ``name`` is for reports, and may be set at any time.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():
@@ -47,15 +47,11 @@ class ShardedArray(ComputingArray):
     ([15, 16, 0], [10, 11, 12, 13, 14, 15, 16])
     """
 
-    __slots__ = ("__weakref__", "_coords", "_grid", "_layout", "_local", "_version", "name")
+    __slots__ = ("name",)
 
     def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid, name: str | None = None):
         self.name = name
-        self._local = local
-        self._layout = layout
-        self._grid = grid
-        self._coords = grid.own_coords
-        self._version = 1  # the number of calls of `mark_dirty`, plus 1
+        self._hold(local, layout, grid)
 
     @classmethod
     def from_global(
@@ -75,7 +71,7 @@ class ShardedArray(ComputingArray):
         local = allocate_local("from_global", layout, compared.dtype, grid, zeroed=True)
         inside = layout.local_box(coords).intersect(layout.domain_box)
         fill_domain(local, layout, coords, view_of(compared, inside))
-        return cls(local, layout, grid, name)
+        return cls(local, layout, grid, name).with_fresh_halos()
 
     @classmethod
     def from_local(
@@ -106,17 +102,25 @@ class ShardedArray(ComputingArray):
         check = partial(check_local, "from_local", local, layout, grid)
         checked = agree_dtype("from_local", check, grid, layout)
         sharding.check_dtype("from_local", checked.dtype)
-        return cls(checked, layout, grid, name)
+        result = cls(checked, layout, grid, name)
+        result._was_seen = True
+        return result
 
     @property
     def local(self) -> np.ndarray:
-        """This process's local array: low halo + core + high halo along every sharded dimension."""
-        return self._local
+        """This process's local array: low halo + core + high halo along every sharded dimension.
+
+        A program that writes to it calls `mark_dirty` afterwards, on every process.
+        """
+        return self._seen_by_program()
 
     @property
     def core(self) -> np.ndarray:
-        """This process's own cells, a view of ``local``."""
-        return view_of(self._local, self._layout.core_in_local(self._coords))
+        """This process's own cells, a view of ``local``.
+
+        A program that writes to it calls `mark_dirty` afterwards, on every process.
+        """
+        return view_of(self._seen_by_program(), self._layout.core_in_local(self._coords))
 
     @property
     def shape(self) -> Shape:
@@ -220,19 +224,17 @@ class ShardedArray(ComputingArray):
         """
         return indexing.coordinates(indexing.held_box(self._layout, self._coords, halos), origin, spacing)
 
-    def mark_dirty(self) -> None:
-        """Mark the core as changed, for halo exchanges that are called with ``only_dirty=True``.
-
-        Local.  Call it after every write to the core; such an exchange skips arrays that have not been marked since.
-        """
-        self._version += 1
-
     def update_halo(self, periodic: bool | Sequence[bool] = False) -> ShardedArray:
         """Copy the halo cells from their owners, in place; returns the array itself.
 
-        Collective over the sharding's axes.  ``periodic``: one bool, or one per tensor dimension.
+        Collective over the sharding's axes.  ``periodic``: one bool, or one per tensor dimension.  Afterwards the halos
+        are fresh, and shifted slices read them without a message: see `mark_dirty`.
         """
         return self._grid.process.gate.run("update_halo", self._update_halo, periodic)
+
+    def refresh_halos(self) -> None:
+        """As `update_halo`, as a part of an operation that has gone through the gate.  Collective."""
+        self._update_halo(False)
 
     def _update_halo(self, periodic: bool | Sequence[bool]) -> ShardedArray:
         recorder = self._grid.process.recorder
@@ -241,7 +243,7 @@ class ShardedArray(ComputingArray):
         sharding = self.sharding
         if sharding.halo_sizes is not None:
             update_halo.refresh(
-                self._local,
+                self.stored_to_write(),
                 self._grid,
                 sharding.split_axes,
                 sharding.halo_sizes,
@@ -250,7 +252,7 @@ class ShardedArray(ComputingArray):
                 sharding.blocks,
                 sharding.sharded_dims_offsets,
             )
-        return self
+        return self.with_fresh_halos()
 
     def reshard(
         self,
@@ -303,8 +305,12 @@ class ShardedArray(ComputingArray):
         local = reshard_local(*held, out, *options)
         if isinstance(out, ShardedArray):
             out.mark_dirty()
-            return out
-        return None if local is None else ShardedArray(local, Layout(target, self.shape), target_grid)
+            return out.with_fresh_halos()
+        if local is None:
+            return None
+        result = ShardedArray(local, Layout(target, self.shape), target_grid).with_fresh_halos()
+        result._was_seen = out is not None
+        return result
 
     def to_global(self, root: Sequence[int] | None = None) -> np.ndarray | None:
         """The global array, on every process; or on ``root`` (grid coordinates), and None elsewhere.
@@ -317,7 +323,7 @@ class ShardedArray(ComputingArray):
         recorder = self._grid.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(_MethodCall(f"to_global(root={root})"), self, self._gather, root)
-        core = self.core
+        core = self.stored_core
         if self.sharding.partial_axes:
             reduction = self.sharding.partial_kind, None
             core = all_reduce.run_in_gate(core, self._grid, self.sharding.partial_axes, reduction)

@@ -68,9 +68,9 @@ def _into(out: Any, ufunc: np.ufunc, blocks: list[Any], array: Any, dtype: np.dt
     layout, grid = array._layout, array._grid
     if type(out) is not type(array) or out._layout != layout or out._grid is not grid:
         return None
-    target = out._local
-    if not target.flags.writeable or not np.can_cast(dtype, target.dtype, "same_kind"):
+    if not out._local.flags.writeable or not np.can_cast(dtype, out._local.dtype, "same_kind"):
         return None
+    target = out.memory_to_overwrite()
     if layout.sharding.halo_sizes is not None:
         core = layout.core_in_local(grid.own_coords).slices()
         target = target[core]

@@ -7,10 +7,13 @@ kept as a `Course`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from spmd_grid.compute.combine import Combination
+from spmd_grid.compute.shares import own_share
 from spmd_grid.compute.splits import (
     ArrayOnGrid,
     Splits,
@@ -20,12 +23,13 @@ from spmd_grid.compute.splits import (
     plain_sharding,
     reference_of,
 )
+from spmd_grid.compute.windows import Window
 from spmd_grid.errors import DTypeError, ImplicitGatherError, OutputError
-from spmd_grid.functions.interface import WHOLE, Application, IndexingMap, Interface
+from spmd_grid.functions.interface import WHOLE, Application, Interface
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.ops.all_reduce import all_reduce
+from spmd_grid.ops.reduction.folding import quiet_context
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import Shape
 
@@ -57,10 +61,26 @@ class Course:
     """The way one function runs on operands of certain layouts and dtypes, on one process.
 
     ``ways``: for each operand None (a number, taken as it is), slices of its local array that are the block, or the
-    sharding to which it is brought.
+    sharding to which it is brought, or a `Window`.  ``shares``: slices of the blocks, where devices that hold the same
+    cells share the work of a reduction to a number; then all devices combine the same parts in the same order, and get
+    equal bits.
     """
 
-    __slots__ = ("_axes", "_finish", "_kind", "_layouts", "_local", "_make", "_name", "_shapes", "_ways", "grid")
+    __slots__ = (
+        "_block",
+        "_combination",
+        "_finish",
+        "_layouts",
+        "_local",
+        "_make",
+        "_meets",
+        "_name",
+        "_quiet",
+        "_shapes",
+        "_shares",
+        "_ways",
+        "grid",
+    )
 
     def __init__(
         self,
@@ -74,40 +94,89 @@ class Course:
         self._name = application.name
         self._local = application.local
         self._finish = application.finish
-        self._kind = application.kind
         self._make = type(reference)
         self._layouts = layouts
         self._shapes = [layout.local_shape(grid.own_coords) for layout in layouts]
-        # Along axes of one device there is nothing to combine.
-        self._axes = tuple([axis for axis in splits.axes_of_reductions(interface) if grid.shape[axis] > 1])
+        merged = _merged_axes(application, reference)
         self._ways = [
-            _way(operand, splits.sharding(each), grid)
-            for operand, each in zip(application.operands, interface.operands)
+            _way(application, splits, i, grid, bool(merged) and operand is reference)
+            for i, operand in enumerate(application.operands)
         ]
+        axes = _combined_axes(interface, splits, grid, merged)
+        dtypes = tuple([operand.dtype for operand in application.operands if is_sharded(operand)])
+        self._combination = (
+            Combination(self._name, grid, axes, application.kind, dtypes, reference.layout) if axes else None
+        )
+        self._quiet = quiet_context() if application.kind else None  # for any number of processes alike
+        self._shares: list[tuple[slice, ...] | None] | None = None
+        if application.located or interface.gives_numbers:
+            self._divide(application, splits, merged)
+        self._meets = bool(axes) or any(
+            type(way) is Sharding or (type(way) is Window and way.moves) for way in self._ways
+        )
+        # Of the only operand of a function that gives a number: the block, where nothing but the number moves.
+        way = self._ways[0]
+        is_short = len(self._ways) == 1 and interface.gives_numbers and not self._shares and not layouts[0].ndim
+        self._block = way if is_short and type(way) is tuple else None
+
+    def _divide(self, application: Application, splits: Splits, merged: tuple[int, ...]) -> None:
+        """Finds what this device takes of blocks that others hold too, and where its blocks start."""
+        interface, grid = application.interface, self.grid
+        every = splits.sharding(tuple(range(len(interface.iterators))))
+        box = every.core_box(tuple([each.extent for each in interface.iterators]), grid.own_coords)
+        starts = box.starts
+        if interface.gives_numbers:
+            share = own_share(box.shape, grid, [axis for axis in every.replicated_axes if axis not in merged])
+            if share is not None:
+                starts = tuple([start + (part.start or 0) for start, part in zip(starts, share)])
+                self._shares = [
+                    tuple([slice(None) if i is None else share[i] for i in each]) or None for each in interface.operands
+                ]
+        if application.located:
+            self._local = partial(application.local, starts)
 
     def run(self, operands: Sequence[Any], out: Sequence[Any] | None = None) -> Any:
         """The results for ``operands``.  Collective over the grid, if anything moves or is combined."""
-        if self._axes or any(type(way) is Sharding for way in self._ways):
+        if self._meets:
             return self.grid.process.gate.run(self._name, self._run, operands, out)
         return self._run(operands, out)
 
+    def run_alone(self, operand: ArrayOnGrid) -> Any:
+        """The results for one operand, with no ``out``.  Collective as `run`."""
+        if self._block is None:
+            return self.run((operand,))
+        return self.grid.process.gate.run(self._name, self._number, operand) if self._meets else self._number(operand)
+
+    def _number(self, operand: ArrayOnGrid) -> Any:
+        """The short form of `_run`, which must not take longer than its message."""
+        quiet, finish = self._quiet, self._finish
+        found = quiet.run(self._local, operand.stored[self._block])  # type: ignore[union-attr]  # for it is a reduction
+        if self._combination is not None:
+            found = self._combination.of(found)
+        if finish is not None:
+            found = quiet.run(finish, found)  # type: ignore[union-attr]
+        return np.asarray(found)[()]
+
     def _run(self, operands: Sequence[Any], out: Sequence[Any] | None) -> Any:
-        grid = self.grid
         blocks = []
         for operand, way in zip(operands, self._ways):
             if way is None:
                 blocks.append(operand)
+            elif isinstance(way, Window):
+                blocks.append(way.block(operand))
             elif isinstance(way, Sharding):
-                blocks.append(reshard_local(operand.local, operand.sharding, way, operand.grid, operand.shape))
+                blocks.append(reshard_local(operand.stored, operand.sharding, way, operand.grid, operand.shape))
             else:
-                blocks.append((operand if isinstance(operand, np.ndarray) else operand.local)[way])
-        found = self._local(*blocks)
+                blocks.append((operand if isinstance(operand, np.ndarray) else operand.stored)[way])
+        if self._shares is not None:
+            blocks = [block if cells is None else block[cells] for block, cells in zip(blocks, self._shares)]
+        found = self._local(*blocks) if self._quiet is None else self._quiet.run(self._local, *blocks)
         results = list(found) if isinstance(found, tuple) else [found]
-        if self._axes:
-            reduction = self._kind, None
-            results = [all_reduce.run_in_gate(np.asarray(each), grid, self._axes, reduction) for each in results]
-        if self._finish is not None:
-            results = [self._finish(each) for each in results]
+        if self._combination is not None:
+            results = [self._combination.of(each) for each in results]
+        finish = self._finish
+        if finish is not None:
+            results = [finish(each) if self._quiet is None else self._quiet.run(finish, each) for each in results]
         if out is not None:
             return write_out(results, out)
         made = [
@@ -123,15 +192,37 @@ class Course:
         return self._make(owned(array, shape, self.grid, blocks), layout, self.grid)
 
 
-def _way(operand: Any, sharding: Sharding, grid: ProcessGrid) -> Sharding | tuple[slice, ...] | None:
+def _way(
+    application: Application, splits: Splits, number: int, grid: ProcessGrid, merged: bool
+) -> Sharding | Window | tuple[slice, ...] | None:
+    operand, interface = application.operands[number], application.interface
+    sharding = splits.sharding(interface.operands[number])
+    if interface.halos and any(map(any, interface.halos[number])):
+        return Window(operand, sharding, interface.steps_of(number), interface.halos[number], grid)
     if not is_sharded(operand):
         if not isinstance(operand, np.ndarray) or not operand.ndim:
             return None
         return sharding.shard_slices(operand.shape, grid.own_coords)
     held = operand.sharding
-    if held.grid == sharding.grid and plain_sharding(held) == sharding and not held.partial_axes:
+    if held.grid == sharding.grid and plain_sharding(held) == sharding and (merged or not held.partial_axes):
         return operand.layout.core_in_local(grid.own_coords).slices()
     return sharding
+
+
+def _merged_axes(application: Application, reference: ArrayOnGrid) -> tuple[int, ...]:
+    """The axes along which the first operand holds partial values that the function combines in its own reduction."""
+    if not application.merges or application.operands[0] is not reference:
+        return ()
+    held = reference.sharding
+    return held.partial_axes if held.partial_kind == application.kind else ()
+
+
+def _combined_axes(interface: Interface, splits: Splits, grid: ProcessGrid, merged: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes over which devices combine what they found: for a number all, so that all find equal bits."""
+    if interface.gives_numbers:
+        return tuple(range(grid.ndim)) if grid.size > 1 else ()
+    # Along axes of one device there is nothing to combine.
+    return tuple([axis for axis in (*splits.axes_of_reductions(interface), *merged) if grid.shape[axis] > 1])
 
 
 def plan_course(
@@ -176,7 +267,9 @@ def trial_dtypes(application: Application) -> list[np.dtype]:
     All that numpy refuses by dtypes and plain arguments it refuses here, on every process and before anything moves.
     """
     interface = application.interface
-    blocks = [_trial_block(operand, each, interface) for operand, each in zip(application.operands, interface.operands)]
+    blocks = [_trial_block(operand, i, interface) for i, operand in enumerate(application.operands)]
+    if application.located:
+        blocks.insert(0, (0,) * len(interface.iterators))
     with np.errstate(all="ignore"):
         try:
             found = application.local(*blocks)
@@ -188,11 +281,14 @@ def trial_dtypes(application: Application) -> list[np.dtype]:
     return [np.asarray(each).dtype for each in results]
 
 
-def _trial_block(operand: Any, indexing_map: IndexingMap, interface: Interface) -> Any:
+def _trial_block(operand: Any, number: int, interface: Interface) -> Any:
     if not is_sharded(operand) and not (isinstance(operand, np.ndarray) and operand.ndim):
         return operand
-    iterators = [None if i is None else interface.iterators[i] for i in indexing_map]
-    return np.ones([each.extent if each is not None and each.kind == WHOLE else 1 for each in iterators], operand.dtype)
+    iterators = [None if i is None else interface.iterators[i] for i in interface.operands[number]]
+    shape = [each.extent if each is not None and each.kind == WHOLE else 1 for each in iterators]
+    if interface.halos:
+        shape = [n + sum(halo) for n, halo in zip(shape, interface.halos[number])]
+    return np.ones(shape, operand.dtype)
 
 
 def sharded_like(reference: ArrayOnGrid, array: Any, layout: Layout, sources: Sequence[Any] = ()) -> Any:
@@ -249,7 +345,7 @@ def check_out(name: str, target: Any, layout: Layout, grid: ProcessGrid) -> None
         raise OutputError(f"{name}: out has shape {target.shape}; the result has shape {layout.global_shape}")
     if target.grid.grid != grid.grid or not _same_cuts(target.sharding, layout.sharding, layout.global_shape):
         raise OutputError(f"{name}: out has sharding {target.sharding}; the result has {layout.sharding}")
-    if not target.local.flags.writeable:
+    if not target.stored.flags.writeable:
         raise OutputError(f"{name}: out is read-only")
 
 
@@ -262,7 +358,7 @@ def check_out_dtype(name: str, target: ArrayOnGrid, dtype: np.dtype) -> None:
 def write_out(results: Sequence[Any], out: Sequence[ArrayOnGrid]) -> Any:
     """``out`` with the local cells of the results.  Local."""
     for array, target in zip(results, out):
-        target.core[...] = array
+        target.core_to_write()[...] = array
         target.mark_dirty()
     return out[0] if len(out) == 1 else tuple(out)
 

@@ -18,9 +18,11 @@ from spmd_grid.functions.table import Entry, no_rule
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 
-__all__ = ["call_composite", "call_rule"]
+__all__ = ["call_alone", "call_composite", "call_rule"]
 
 _MOST_KEPT = 1024
+# The numbers of arguments, and the names of others, with which composites were called without ``out``.
+_PLAIN_FORMS: set[tuple[Any, ...]] = set()
 _Place = tuple[Any, Any]  # a position or a name among the arguments, or None and the number itself
 
 
@@ -33,12 +35,23 @@ class _KeptCall:
         self._course = course
         self._places = places
 
+    def run_alone(self, array: ArrayOnGrid) -> Any:
+        """The results for an array that looks the same, and is the only argument."""
+        course = self._course
+        return course.run_alone(array) if type(course) is Course else course.run((array,))
+
     def run(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The results for other arguments that look the same."""
         operands = [
             args[at] if type(at) is int else number if at is None else options[at] for at, number in self._places
         ]
         return self._course.run(operands)
+
+
+def call_alone(function: Callable[..., Any], array: ArrayOnGrid) -> Any:
+    """``function(array)``, at once where it was called before.  Collective over the array's grid."""
+    found = array.grid.functions.get((function, (array.layout, array.dtype)))  # the key of a call with one argument
+    return function(array) if found is None else found.run_alone(array)
 
 
 def call_rule(
@@ -58,6 +71,8 @@ def call_rule(
     except NotImplementedError as error:
         raise no_rule(str(error)) from None
     out = _out_of(bound)
+    if not isinstance(application, Application):  # the result, by other functions
+        return application if out is None else _written(name, application, out[0])
     _refuse_hidden_arrays(name, application, bound, out)
     course: Course | ContractionCourse
     if function in CONTRACTIONS:
@@ -77,10 +92,17 @@ def call_rule(
 
 def call_composite(name: str, entry: Entry, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A function made of others.  Collective over the grid of its arrays."""
-    bound = entry.bind(name, args, options)
-    out = bound.arguments.pop("out", None)
+    out = None
+    form = entry.call, len(args), *options
+    if form not in _PLAIN_FORMS:
+        bound = entry.bind(name, args, options)
+        if "out" in bound.arguments:
+            out = bound.arguments.pop("out")
+            args, options = bound.args, bound.kwargs
+        else:
+            _PLAIN_FORMS.add(form)
     try:
-        result = entry.call(*bound.args, **bound.kwargs)
+        result = entry.call(*args, **options)
     except NotImplementedError as error:
         raise no_rule(str(error)) from None
     return result if out is None else _written(name, result, out)
@@ -90,7 +112,7 @@ def _written(name: str, result: Any, out: Any) -> Any:
     """``out`` with the cells of the result of a composite."""
     if is_sharded(result):
         check_out(name, out, result.layout, result.grid)
-        found = result.core
+        found = result.stored_core
     else:
         found = np.asarray(result)
         if not is_sharded(out) or out.shape != found.shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["Selection", "as_selection"]
+__all__ = ["Listed", "Selection", "as_selection", "list_in"]
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,26 @@ class Selection:
             slices.append(slice(begin, end, self.steps[dim]))
         return tuple(slices)
 
-    def view(self, block: np.ndarray) -> np.ndarray:
-        """A block of the selected cells with the dimensions of the result."""
-        key: list[Any] = [
-            0 if d in self.dropped else slice(None, None, -1) if d in self.flipped else slice(None)
-            for d in range(len(self.counts))
-        ]
-        return np.expand_dims(block[tuple(key)], self.new)
+    def slices_in_local(self, layout: Layout, coords: MultiIndex) -> tuple[slice, ...]:
+        """The selected cells in the core of a device, as slices of its local array with halos."""
+        starts = layout.core_in_local(coords).starts
+        in_core = self.local_slices(layout, coords)
+        return tuple([slice(each.start + at, each.stop + at, each.step) for each, at in zip(in_core, starts)])
+
+    def view_key(self) -> tuple[Any, ...] | None:
+        """The index that gives a block of the selected cells the dimensions of the result; None where it has them."""
+        if not (self.flipped or self.dropped or self.new):
+            return None
+        key: list[Any] = []
+        new, position = list(self.new), 0
+        for d in range(len(self.counts)):
+            while new and new[0] == position:
+                del new[0]
+                key.append(None)
+                position += 1
+            key.append(0 if d in self.dropped else slice(None, None, -1) if d in self.flipped else slice(None))
+            position += d not in self.dropped
+        return (*key, *[None] * len(new))
 
 
 def as_selection(key: Any, shape: Shape) -> Selection:
@@ -105,11 +118,82 @@ def _along(entry: Any, dim: int, extent: int) -> tuple[int, int, int, bool]:
     if isinstance(entry, slice):
         start, stop, step = entry.indices(extent)
         return start, len(range(start, stop, step)), step, False
-    if isinstance(entry, int | np.integer) and not isinstance(entry, bool | np.bool_):
+    if _is_integer(entry):
         if not -extent <= entry < extent:
             raise IndexError(f"index {entry} is out of bounds for dimension {dim} with extent {extent}")
         return int(entry) % extent, 1, 1, True
     raise ImplicitGatherError(
-        f"an index has {type(entry).__name__} for dimension {dim}; sharded arrays take integers, slices, ... and None,"
-        " and masks of their own layout for assignment: to_global() gathers the array (collective)"
+        f"an index has {type(entry).__name__} for dimension {dim}; sharded arrays take integers, slices, ..., None,"
+        " one plain list of integers, and masks of their own layout: to_global() gathers the array (collective)"
     )
+
+
+class Listed(NamedTuple):
+    """An index with a list of ``numbers``.
+
+    ``rest`` is the index with a slice in its place; dimension ``axis`` of what that selects is indexed by the list.
+    ``leads``: whether the list's dimension comes first in the result, as numpy has it where integers stand apart.
+    """
+
+    numbers: np.ndarray
+    axis: int
+    rest: tuple[Any, ...]
+    leads: bool
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the rest selects all cells of all dimensions."""
+        return all(each is Ellipsis or each == slice(None) for each in self.rest)
+
+
+def list_in(key: Any, shape: Shape) -> Listed | None:
+    """The list of numbers in an index of an array of ``shape``; None where there is none.
+
+    Numbers are counted from the start; bools become the numbers of those that are true.  Raises IndexError and
+    ImplicitGatherError.
+    """
+    entries = list(key) if isinstance(key, tuple) else [key]
+    lists = [
+        i for i, each in enumerate(entries) if isinstance(each, list) or (isinstance(each, np.ndarray) and each.ndim)
+    ]
+    if not lists:
+        return None
+    at, n_given = lists[0], sum(each is not None and each is not Ellipsis for each in entries)
+    if len(lists) > 1 or n_given > len(shape):
+        raise ImplicitGatherError(
+            f"an index has {len(lists)} lists and {n_given} entries for {len(shape)} dimensions; sharded arrays take"
+            " one list of integers, along one dimension: to_global() gathers the array (collective)"
+        )
+    behind = sum(each is not None and each is not Ellipsis for each in entries[at:])
+    before = sum(each is not None and each is not Ellipsis for each in entries[:at])
+    follows = any(each is Ellipsis for each in entries[:at])
+    dim = len(shape) - behind if follows else before
+    numbers = _numbers(entries[at], dim, shape[dim])
+    integers = [i for i, each in enumerate(entries) if _is_integer(each)]
+    others = dim - before  # dimensions that the ellipsis stands for, where it comes first
+    axis = others + sum(i not in integers and each is not Ellipsis for i, each in enumerate(entries[:at]))
+    advanced = sorted([*integers, at])
+    leads = advanced[-1] - advanced[0] >= len(advanced)
+    return Listed(numbers, axis, (*entries[:at], slice(None), *entries[at + 1 :]), leads)
+
+
+def _numbers(entry: Any, dim: int, extent: int) -> np.ndarray:
+    found = np.asarray(entry, dtype=np.int64 if isinstance(entry, list) and not entry else None)
+    if found.ndim != 1 or found.dtype.kind not in "iub":
+        raise ImplicitGatherError(
+            f"an index has an array of shape {found.shape} and dtype {found.dtype} for dimension {dim}; it must be a"
+            " list of integers, or a mask of the array's own shape: to_global() gathers the array (collective)"
+        )
+    if found.dtype.kind == "b":
+        if len(found) != extent:
+            raise IndexError(f"an index has {len(found)} bools for dimension {dim} with extent {extent}")
+        return np.flatnonzero(found)
+    wrong = found[(found < -extent) | (found >= extent)]
+    if len(wrong):
+        raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with extent {extent}")
+    found = found.astype(np.int64)
+    return np.where(found < 0, found + extent, found)
+
+
+def _is_integer(entry: Any) -> bool:
+    return isinstance(entry, int | np.integer) and not isinstance(entry, bool | np.bool_)

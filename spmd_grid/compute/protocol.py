@@ -11,17 +11,30 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike
 
+import spmd_grid.compute.functions.counting
+import spmd_grid.compute.functions.finding
+import spmd_grid.compute.functions.padding
+import spmd_grid.compute.functions.writing
 import spmd_grid.compute.joining
-import spmd_grid.compute.scans
+import spmd_grid.compute.sorting.sets
+import spmd_grid.compute.sorting.sorts
+import spmd_grid.functions.arrangements
+import spmd_grid.functions.averages
 import spmd_grid.functions.composites
 import spmd_grid.functions.linear_algebra
+import spmd_grid.functions.nans
+import spmd_grid.functions.numerics
+import spmd_grid.functions.positions
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
-import spmd_grid.functions.whole  # noqa: F401 - these modules register their rules
-from spmd_grid.compute import selection
+import spmd_grid.functions.whole
+import spmd_grid.functions.windows  # noqa: F401 - these modules register their rules
+from spmd_grid.compute import scans, selection
 from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
-from spmd_grid.compute.calls import call_composite, call_rule
+from spmd_grid.compute.calls import call_alone, call_composite, call_rule
+from spmd_grid.compute.memory import Memory
+from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
@@ -49,7 +62,7 @@ else:
     _Operators = NDArrayOperatorsMixin
 
 
-class ComputingArray(_Operators):
+class ComputingArray(Memory, _Operators):
     """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
     All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises
@@ -62,6 +75,9 @@ class ComputingArray(_Operators):
     # -- numpy's protocols -----------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            call = partial(self.__array_ufunc__, ufunc, method, *inputs, **options)
+            return compared(self, ufunc.__name__, inputs, options, call)
         if method == "__call__":
             if not options:
                 result = on_equal_layouts(ufunc, self, inputs)
@@ -78,11 +94,21 @@ class ComputingArray(_Operators):
         if method == "outer" and len(inputs) == 2 and all(map(is_sharded, inputs)):
             a, b = inputs
             return ufunc(np.expand_dims(a, tuple(range(a.ndim, a.ndim + b.ndim))), b, **options)
+        if method == "accumulate" and ufunc.nin == 2 and ufunc.nout == 1:
+            if "out" in options:
+                options["out"] = options["out"][0]
+            run = partial(scans.accumulate, ufunc)
+            return call_composite(
+                f"{ufunc.__name__}.accumulate", Entry("composite", run, signature(run)), inputs, options
+            )
         raise no_rule(f"{ufunc.__name__}.{method}")
 
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            call = partial(self.__array_function__, function, types, args, options)
+            return compared(self, getattr(function, "__name__", str(function)), args, options, call)
         entry = entry_of(function)
         if entry is None:
             raise no_rule(getattr(function, "__name__", str(function)))
@@ -126,10 +152,15 @@ class ComputingArray(_Operators):
     # -- selections ----------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            return compared(self, "getitem", (key,), {}, partial(selection.get, self, key))
         return selection.get(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        selection.put(self, key, value)
+        if self._grid.process.recorder is not None and is_checking(self._grid):
+            compared(self, "setitem", (key, value), {}, partial(selection.put, self, key, value))
+        else:
+            selection.put(self, key, value)
 
     # -- methods as of numpy's arrays ----------------------------------------------------------------------------
 
@@ -225,6 +256,14 @@ class ComputingArray(_Operators):
         """As np.trace.  Collective."""
         return np.trace(self, offset, axis1, axis2)
 
+    def sort(self, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> None:
+        """Sort the cells in place, as np.sort.  Collective."""
+        self[...] = np.sort(self, axis, kind, stable=stable)
+
+    def fill(self, value: Any) -> None:
+        """Give all cells the value.  Collective."""
+        self[...] = value
+
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         """As np.swapaxes.  Collective."""
         return np.swapaxes(self, axis1, axis2)
@@ -232,14 +271,17 @@ class ComputingArray(_Operators):
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        return function(self, *args, **options)
+        return function(self, *args, **options) if args or options else call_alone(function, self)
 
     method.__name__ = {"amax": "max", "amin": "min"}.get(function.__name__, function.__name__)
     method.__doc__ = f"As np.{method.__name__}.  Collective."
     return method
 
 
-for _function in (np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.any, np.all, np.argmax, np.argmin):
+for _function in (
+    *(np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.any, np.all, np.argmax, np.argmin),
+    *(np.argsort, np.nonzero, np.searchsorted, np.repeat, np.take, np.diagonal),
+):
     setattr(ComputingArray, _method(_function).__name__, _method(_function))
 
 

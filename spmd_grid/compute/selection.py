@@ -7,20 +7,32 @@ the source's, dimension by dimension.  So a shifted slice moves the cells at the
     a[1:], 7 cells on 3 devices      0 1 2 | 3 4 5 | 6
     selected by each device            1 2 | 3 4 5 | 6        no message
     by the block rule, 6 cells         1 2 | 3 4 | 5 6        cell 5 moves
+
+Where the halos of all devices reach far enough, nothing is resharded: see ``indexing/fresh.py``.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from spmd_grid.compute.apply import sharded_like
-from spmd_grid.compute.index import Selection, as_selection
+from spmd_grid.compute.index import Listed, Selection, as_selection, list_in
+from spmd_grid.compute.indexing.fresh import cells_in_local, is_ready, refresh
+from spmd_grid.compute.indexing.masks import as_mask, get_masked, put_masked
+from spmd_grid.compute.indexing.picks import layout_of_picks, pick, put_picks
+from spmd_grid.compute.indexing.puts import PutCourse
+from spmd_grid.compute.indexing.shardings import (
+    cut_alike,
+    held_sharding,
+    kept_sharding,
+    permuted_sharding,
+    positions_of,
+    result_sharding,
+)
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
 from spmd_grid.errors import DTypeError, OutputError, ShapeError
-from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
@@ -34,58 +46,99 @@ _MOST_KEPT = 1024
 class _Course:
     """The way arrays of one layout are indexed by one key, on one process; found once."""
 
-    __slots__ = ("_cells", "_held", "_kept", "_moves", "_result", "_selection")
+    __slots__ = ("_cells", "_held", "_kept", "_moves", "_reads_halos", "_result", "_selection", "_view")
 
     def __init__(self, layout: Layout, selection: Selection, coords: MultiIndex):
         whole = plain_sharding(layout.sharding)
         shape = layout.global_shape
-        in_core = selection.local_slices(Layout(whole, shape), coords)
-        starts = layout.core_in_local(coords).starts
-        self._cells = tuple([slice(each.start + at, each.stop + at, each.step) for each, at in zip(in_core, starts)])
+        self._cells = selection.slices_in_local(layout, coords)
         self._held = held_sharding(whole, shape, selection)
         self._kept = kept_sharding(whole, shape, selection)
-        self._moves = self._kept.grid != layout.grid or not _cut_alike(self._held, self._kept, selection.counts)
-        self._result = Layout(_result_sharding(whole, shape, selection), selection.result_shape())
+        self._moves = self._kept.grid != layout.grid or not cut_alike(self._held, self._kept, selection.counts)
+        self._result = Layout(result_sharding(whole, shape, selection), selection.result_shape())
         self._selection = selection
+        self._view = selection.view_key()
+        self._reads_halos = False
+        if self._moves and layout.sharding.halo_sizes is not None:
+            cells = cells_in_local(layout, self._result, selection, positions_of(selection, layout.ndim), coords)
+            if cells is not None:
+                self._cells, self._moves, self._reads_halos = cells, False, True
 
     def run(self, a: ArrayOnGrid) -> Any:
         """The selected cells.  Collective over a's grid, if cells move."""
-        return a.grid.process.gate.run("getitem", self.run_in_gate, a) if self._moves else self.run_in_gate(a)
+        if self._moves or (self._reads_halos and not is_ready(a)):
+            return a.grid.process.gate.run("getitem", self.run_in_gate, a)
+        return self._cells_of(a)
 
     def run_in_gate(self, a: ArrayOnGrid) -> Any:
         """As `run`, within an operation."""
-        block = a.local[self._cells]
+        if self._reads_halos:
+            refresh(a)
+        return self._cells_of(a)
+
+    def _cells_of(self, a: ArrayOnGrid) -> Any:
+        block = a.stored[self._cells]
         if self._moves:
             block = reshard_local(np.ascontiguousarray(block), self._held, self._kept, a.grid, self._selection.counts)
-        return sharded_like(a, self._selection.view(block), self._result, (a.local,))
+            return sharded_like(a, block if self._view is None else block[self._view], self._result)
+        if self._view is not None:
+            block = block[self._view]
+        if not self._result.global_shape:
+            return np.asarray(block)[()]
+        result = type(a)(block, self._result, a.grid)
+        a.lend(result)
+        return result
 
 
 def get(a: ArrayOnGrid, key: Any) -> Any:
     """``a[key]``: a new array without halos, or a number.  Collective over a's grid."""
-    known = _key_of(key, a.layout)
+    known = _key_of("getitem", key, a.layout)
     kept = a.grid.functions
     course = None if known is None else kept.get(known)
     if course is None:
-        selection = as_selection(key, a.shape)
+        mask = _mask_in("getitem", key, a) if known is None else None
+        listed = list_in(key, a.shape) if known is None and mask is None else None
+        selection = as_selection(... if mask is not None else key if listed is None else listed.rest, a.shape)
         if a.sharding.partial_axes:
             return get(a.grid.process.gate.run("getitem", _combined_in_gate, a), key)
+        if mask is not None:
+            return get_masked(a, mask)
+        if listed is not None:
+            return _get_listed(a, listed)
         course = _Course(a.layout, selection, a.grid.own_coords)
-        if known is not None:
-            if len(kept) >= _MOST_KEPT:
-                kept.clear()
-            kept[known] = course
+        _keep(kept, known, course)
     return course.run(a)
+
+
+def _keep(kept: dict[tuple[Any, ...], Any], known: tuple[Any, ...] | None, course: _Course | PutCourse) -> None:
+    if known is not None:
+        if len(kept) >= _MOST_KEPT:
+            kept.clear()
+        kept[known] = course
+
+
+def _mask_in(op: str, key: Any, a: ArrayOnGrid) -> ArrayOnGrid | None:
+    """The mask that ``key`` is; None if it is none."""
+    if type(key) is tuple and len(key) == 1:
+        key = key[0]
+    is_plain = isinstance(key, np.ndarray) and key.dtype == np.dtype(bool) and key.ndim == a.ndim
+    return as_mask(op, key, a) if is_sharded(key) or is_plain else None
+
+
+def _get_listed(a: ArrayOnGrid, listed: Listed) -> Any:
+    found = pick(a if listed.is_alone else get(a, listed.rest), listed.numbers, listed.axis)
+    return np.moveaxis(found, listed.axis, 0) if listed.leads else found
 
 
 def _combined_in_gate(a: ArrayOnGrid) -> ArrayOnGrid:
     """The array with its partial values combined.  Collective over a's grid."""
     whole = plain_sharding(a.sharding)
-    return type(a)(reshard_local(a.local, a.sharding, whole, a.grid, a.shape), Layout(whole, a.shape), a.grid)
+    return type(a)(reshard_local(a.stored, a.sharding, whole, a.grid, a.shape), Layout(whole, a.shape), a.grid)
 
 
-def _key_of(key: Any, layout: Layout) -> tuple[Any, ...] | None:
+def _key_of(op: str, key: Any, layout: Layout) -> tuple[Any, ...] | None:
     """Equal for equal keys of equal layouts; None for keys that are not compared.  Slices cannot be hashed."""
-    entries: list[Any] = ["getitem", layout]
+    entries: list[Any] = [op, layout]
     for each in key if type(key) is tuple else (key,):
         found = type(each)
         if found is slice:
@@ -106,26 +159,77 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
         raise OutputError(
             "setitem: the array holds partial values; reshard it to a sharding without partial_axes first"
         )
-    if not a.local.flags.writeable:
+    if not a.stored.flags.writeable:
         raise OutputError("setitem: the array is read-only")
-    for other in (key, value):
-        if is_sharded(other):
-            a.grid.check_same_program(other.grid, "setitem")
-    if is_sharded(key):
-        a.grid.process.gate.run("setitem", _put_masked, a, key, value)
+    known = None
+    if type(value) is type(a) and value.grid is a.grid:
+        known = _key_of("setitem", key, a.layout)
+    if known is not None:
+        known = (*known, value.layout, value.dtype, a.dtype)
+        course = a.grid.functions.get(known)
+        if course is not None:
+            course.run(a, value)
+            return
+    if is_sharded(value):
+        a.grid.check_same_program(value.grid, "setitem")
+    mask = _mask_in("setitem", key, a)
+    if mask is not None:
+        _check_dtype(a, value)
+        put_masked(a, mask, value)
+        return
+    listed = list_in(key, a.shape)
+    if listed is not None:
+        _put_listed(a, listed, value)
         return
     selection = as_selection(key, a.shape)
     shape = selection.result_shape()
+    extra = _check_value(a, value, shape)
+    if is_sharded(value) and extra > 0:
+        value = get(value, (0,) * extra)
+    if known is not None and selection.view_key() is None and value.shape == selection.counts:
+        course = PutCourse(a.layout, selection, value.layout, a.grid.own_coords)
+        _keep(a.grid.functions, known, course)
+        course.run(a, value)
+    else:
+        a.grid.process.gate.run("setitem", _put, a, selection, value)
+
+
+def _check_value(a: ArrayOnGrid, value: Any, shape: Shape) -> int:
+    """The number of dimensions that ``value`` has beyond those of ``shape``, to which it broadcasts.  Local."""
     found = value.shape if is_sharded(value) else np.shape(value)
     extra = max(len(found) - len(shape), 0)
     if found[:extra] != (1,) * extra or not _broadcasts(found[extra:], shape):
         raise ShapeError(f"setitem: value has shape {found}; it must broadcast to {shape}")
+    _check_dtype(a, value)
+    return extra
+
+
+def _check_dtype(a: ArrayOnGrid, value: Any) -> None:
     dtype = value.dtype if is_sharded(value) else np.asarray(value).dtype
     if dtype.kind not in "biufc" and not np.can_cast(dtype, a.dtype, "same_kind"):
         raise DTypeError(f"setitem: value has dtype {dtype}; it cannot be cast to {a.dtype}")
-    if is_sharded(value) and extra > 0:
-        value = get(value, (0,) * extra)
-    a.grid.process.gate.run("setitem", _put, a, selection, value)
+
+
+def _put_listed(a: ArrayOnGrid, listed: Listed, value: Any) -> None:
+    """``a[key] = value`` with a list of numbers in the key."""
+    shape = list(as_selection(listed.rest, a.shape).result_shape())
+    del shape[listed.axis]
+    shape.insert(0 if listed.leads else listed.axis, len(listed.numbers))
+    extra = _check_value(a, value, tuple(shape))
+    part: Any = a if listed.is_alone else get(a, listed.rest)
+    layout = layout_of_picks(part, listed.axis, len(listed.numbers))
+    if is_sharded(value) or listed.leads:
+        if listed.leads:
+            order = (listed.axis, *[d for d in range(layout.ndim) if d != listed.axis])
+            layout = Layout(permuted_sharding(layout.sharding, layout.global_shape, order), tuple(shape))
+        spread: Any = type(a)(a.grid.allocate(layout.local_shape(a.grid.own_coords), a.dtype), layout, a.grid)
+        spread[...] = value
+        value = np.moveaxis(spread, 0, listed.axis) if listed.leads else spread
+    elif extra > 0:
+        value = np.reshape(value, np.shape(value)[extra:])
+    put_picks(part, listed.numbers, listed.axis, value)
+    if part is not a:
+        put(a, listed.rest, part)
 
 
 def _broadcasts(shape: Shape, target: Shape) -> bool:
@@ -138,7 +242,7 @@ def _broadcasts(shape: Shape, target: Shape) -> bool:
 def _put(a: ArrayOnGrid, selection: Selection, value: Any) -> None:
     layout = Layout(plain_sharding(a.sharding), a.shape)
     cells: tuple[Any, ...] = (*selection.local_slices(layout, a.grid.own_coords), ...)  # a view also of no dimensions
-    target = a.core[cells]
+    target = a.core_to_write()[cells]
     if is_sharded(value):
         piece = _piece_of_sharded(a, selection, value)
     elif np.ndim(value):
@@ -190,103 +294,8 @@ def _piece_of_sharded(a: ArrayOnGrid, selection: Selection, value: ArrayOnGrid) 
         if d is not None and axes[-1]:
             offsets.append(block_starts(held, d, n))
     target = Sharding(held.grid, axes, sharded_dims_offsets=offsets or None)
-    piece = reshard_local(value.local, value.sharding, target, value.grid, value.shape)
+    piece = reshard_local(value.stored, value.sharding, target, value.grid, value.shape)
     # In the order of the selection's dimensions; None: extent 1.
     piece = np.squeeze(piece, tuple([axis for axis, d in enumerate(positions) if d is None]))
     present = [d for d in positions if d is not None]
     return np.expand_dims(piece, tuple([d for d in range(len(selection.counts)) if d not in present]))
-
-
-def _put_masked(a: ArrayOnGrid, mask: ArrayOnGrid, value: Any) -> None:
-    if mask.shape != a.shape or mask.dtype != np.dtype(bool):
-        raise ShapeError(
-            f"setitem: the mask has shape {mask.shape} and dtype {mask.dtype}; it must be {a.shape} and bool"
-        )
-    if is_sharded(value) or np.ndim(value):
-        raise ShapeError("setitem: behind a mask the value must be a number; for arrays use np.where")
-    sharding = plain_sharding(a.sharding)
-    block = mask.core
-    if mask.sharding.grid != sharding.grid or plain_sharding(mask.sharding) != sharding or mask.sharding.partial_axes:
-        block = reshard_local(mask.local, mask.sharding, sharding, mask.grid, mask.shape)
-    a.core[block] = value
-    a.mark_dirty()
-
-
-# -- shardings -----------------------------------------------------------------------------------------------------
-
-
-@lru_cache(4096)
-def held_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> Sharding:
-    """The sharding of the selected cells where each device has those of its own block."""
-    offsets = []
-    for dim in sharding.sharded_dims:
-        starts = block_starts(sharding, dim, shape[dim])
-        offsets.append([selection.held(dim, start, shape[dim])[0] for start in starts[:-1]] + [selection.counts[dim]])
-    return Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None)
-
-
-@lru_cache(4096)
-def kept_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> Sharding:
-    """The sharding of the selected cells from which the result's follows without a message.
-
-    Dimensions indexed by an integer are not cut.  Where a dimension is walked backwards, its first block lies on the
-    device that will hold the last cells: the grid is taken with the coordinates of its axes reversed.
-    """
-    result = _result_sharding(sharding, shape, selection)
-    kept = [d for d in range(len(shape)) if d not in selection.dropped]
-    at = _positions(selection, len(shape))
-    axes = [result.axes_of(at[d]) if d in kept else () for d in range(len(shape))]
-    offsets = []
-    for d in kept:
-        if axes[d]:
-            starts = block_starts(result, at[d], selection.counts[d])
-            if d in selection.flipped:
-                starts = tuple([selection.counts[d] - start for start in reversed(starts)])
-            offsets.append(starts)
-    reversed_axes = frozenset(axis for d in selection.flipped for axis in axes[d])
-    return Sharding(_reversed_grid(sharding.grid, reversed_axes), axes, sharded_dims_offsets=offsets or None)
-
-
-@lru_cache(4096)
-def _result_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> Sharding:
-    """The source's sharding of each dimension that is left; explicit offsets are those of the selected cells."""
-    at = _positions(selection, len(shape))
-    n_dims = len(selection.result_shape())
-    axes: list[tuple[int, ...]] = [()] * n_dims
-    for d, position in at.items():
-        axes[position] = sharding.axes_of(d)
-    if not sharding.sharded_dims_offsets:
-        return Sharding(sharding.grid, axes, blocks=sharding.blocks)
-    held = held_sharding(sharding, shape, selection)
-    by_position = {}
-    for d, position in at.items():
-        if axes[position]:
-            starts = block_starts(held, d, selection.counts[d])
-            if d in selection.flipped:
-                starts = tuple([selection.counts[d] - start for start in reversed(starts)])
-            by_position[position] = starts
-    offsets = [by_position[position] for position in sorted(by_position)]
-    return Sharding(sharding.grid, axes, sharded_dims_offsets=offsets or None)
-
-
-def _positions(selection: Selection, ndim: int) -> dict[int, int]:
-    """The dimension of the result that each dimension of the source becomes."""
-    positions: list[int | None] = [d for d in range(ndim) if d not in selection.dropped]
-    for position in selection.new:
-        positions.insert(position, None)
-    return {d: position for position, d in enumerate(positions) if d is not None}
-
-
-@lru_cache(256)
-def _reversed_grid(grid: Grid, axes: frozenset[int]) -> Grid:
-    if not axes:
-        return grid
-    numbers = np.array([grid.process(device) for device in range(grid.size)]).reshape(grid.shape)
-    numbers = np.flip(numbers, tuple(axes))
-    return Grid(grid.shape, axis_names=grid.axis_names, ranks=numbers.ravel().tolist())
-
-
-def _cut_alike(a: Sharding, b: Sharding, shape: Shape) -> bool:
-    return a.split_axes == b.split_axes and all(
-        block_starts(a, dim, n) == block_starts(b, dim, n) for dim, n in enumerate(shape)
-    )

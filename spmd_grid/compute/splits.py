@@ -54,7 +54,18 @@ class ArrayOnGrid(Protocol):
     @property
     def size(self) -> int: ...
 
+    @property
+    def stored(self) -> np.ndarray: ...
+    @property
+    def stored_core(self) -> np.ndarray: ...
+    @property
+    def halos_are_fresh(self) -> bool: ...
+
     def mark_dirty(self) -> None: ...
+    def refresh_halos(self) -> None: ...
+    def stored_to_write(self) -> np.ndarray: ...
+    def core_to_write(self) -> np.ndarray: ...
+    def lend(self, borrower: Any) -> None: ...
 
 
 def is_sharded(x: object) -> TypeGuard[ArrayOnGrid]:
@@ -153,9 +164,17 @@ def splits_of(
                 continue
             sharding, dim = cuts.get(i, (None, 0))
             if sharding is None or axes[i] != sharding.axes_of(dim):
-                sharding, dim = Sharding(grid, [axes[i]]), 0
-            offsets[i] = block_starts(sharding, dim, extent)
+                offsets[i] = block_starts(Sharding(grid, [axes[i]]), 0, extent)
+            else:
+                offsets[i] = _starts_of_steps(sharding, dim, extent)
     return Splits(grid, tuple(axes), tuple(offsets), min(blocks, default="ceil"))
+
+
+def _starts_of_steps(sharding: Sharding, dim: int, extent: int) -> tuple[int, ...]:
+    """The first step on each device: that of its first cell of an operand, which may have more cells or fewer."""
+    explicit = sharding.offsets_of(dim)
+    starts = block_starts(sharding, dim, extent if explicit is None else explicit[-1])
+    return (*[min(start, extent) for start in starts[:-1]], extent)
 
 
 def _free_whole(interface: Interface, axes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from spmd_grid.errors import ShapeError
-from spmd_grid.functions.axes import Axis, cut, laid_along, one_axis, reduced_axes, several_axes
+from spmd_grid.functions.axes import Axis, cut, one_axis, reduced_axes, several_axes
 from spmd_grid.functions.table import Operand, composite
 
-__all__: list[str] = []
+__all__ = ["distance_from_diagonal"]
 
 
 @composite(np.ndim)
@@ -32,42 +31,10 @@ def size(a: Operand, axis: Axis = None) -> int:
     return int(np.prod([a.shape[d] for d in reduced_axes("size", axis, a.ndim)], dtype=np.int64))
 
 
-# -- positions of cells --------------------------------------------------------------------------------------------
+# -- diagonals ------------------------------------------------------------------------------------------------------
 
 
-def _first_of(name: str, a: Operand, axis: int | None, extreme: Callable[..., Any], keepdims: bool) -> Operand:
-    """The index of the first cell that equals the extreme of its line, a NaN counting as one."""
-    if axis is None:
-        axes = tuple(range(a.ndim))
-        index: Any = np.zeros_like(a, dtype=np.intp)
-        for d in axes:
-            stride = int(np.prod(a.shape[d + 1 :], dtype=np.int64))
-            index = index + laid_along(np.arange(a.shape[d], dtype=np.intp) * stride, d, a.ndim)
-        last = a.size
-    else:
-        axes = (one_axis(name, axis, a.ndim),)
-        index, last = laid_along(np.arange(a.shape[axes[0]], dtype=np.intp), axes[0], a.ndim), a.shape[axes[0]]
-    if any(a.shape[d] == 0 for d in axes):
-        raise ValueError(f"attempt to get {name} of an empty sequence")
-    found = a == extreme(a, axis=axes, keepdims=True)
-    if a.dtype.kind in "fc":
-        found = found | np.isnan(a)
-    return np.min(np.where(found, index, np.intp(last)), axis=axes, keepdims=keepdims)
-
-
-@composite(np.argmax)
-def argmax(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Operand:
-    """np.argmax."""
-    return _first_of("argmax", a, axis, np.max, keepdims)
-
-
-@composite(np.argmin)
-def argmin(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Operand:
-    """np.argmin."""
-    return _first_of("argmin", a, axis, np.min, keepdims)
-
-
-def _distance(m: Operand, k: int) -> Operand:
+def distance_from_diagonal(m: Operand, k: int) -> Operand:
     """Column - row - k of every cell of the last two dimensions."""
     if m.ndim < 2:
         raise ShapeError(f"the array has shape {m.shape}; it must have two dimensions")
@@ -78,13 +45,13 @@ def _distance(m: Operand, k: int) -> Operand:
 @composite(np.tril)
 def tril(m: Operand, k: int = 0) -> Operand:
     """np.tril."""
-    return np.where(_distance(m, k) <= 0, m, m.dtype.type(0))
+    return np.where(distance_from_diagonal(m, k) <= 0, m, m.dtype.type(0))
 
 
 @composite(np.triu)
 def triu(m: Operand, k: int = 0) -> Operand:
     """np.triu."""
-    return np.where(_distance(m, k) >= 0, m, m.dtype.type(0))
+    return np.where(distance_from_diagonal(m, k) >= 0, m, m.dtype.type(0))
 
 
 # -- made of slices ------------------------------------------------------------------------------------------------

@@ -19,12 +19,13 @@ import numpy as np
 from spmd_grid.errors import ShapeError
 from spmd_grid.typing import Shape
 
-__all__ = ["PARALLEL", "WHOLE", "Application", "Interface", "Iterator", "broadcast_maps", "shape_of"]
+__all__ = ["PARALLEL", "WHOLE", "Application", "Halos", "Interface", "Iterator", "broadcast_maps", "shape_of"]
 
 PARALLEL = "parallel"
 WHOLE = "whole"
 
 IndexingMap = tuple[int | None, ...]
+Halos = tuple[tuple[int, int], ...]
 
 
 class Iterator(NamedTuple):
@@ -45,15 +46,31 @@ class Interface:
 
     None in a map stands for a dimension of extent 1 along which no iterator runs: it is repeated where others are
     longer (broadcasting), or kept by a reduction.
+
+    ``halos``: for every operand, or for none, per dimension (low, high): step k reads cells k - low to k + high.  Cells
+    outside the array are 0.
     """
 
     iterators: tuple[Iterator, ...]
     operands: tuple[IndexingMap, ...]
     results: tuple[IndexingMap, ...]
+    halos: tuple[Halos, ...] = ()
+
+    @property
+    def gives_numbers(self) -> bool:
+        """Whether the steps of every iterator are combined, and there are any."""
+        return bool(self.iterators) and all([iterator.is_reduction for iterator in self.iterators])
 
     def result_shape(self, number: int = 0) -> Shape:
         """The global shape of a result."""
-        return tuple([1 if i is None else self.iterators[i].extent for i in self.results[number]])
+        return self._extents(self.results[number])
+
+    def steps_of(self, number: int) -> Shape:
+        """The steps along each dimension of an operand: its shape, where they read one cell each."""
+        return self._extents(self.operands[number])
+
+    def _extents(self, indexing_map: IndexingMap) -> Shape:
+        return tuple([1 if i is None else self.iterators[i].extent for i in indexing_map])
 
 
 @dataclass(frozen=True)
@@ -63,7 +80,9 @@ class Application:
     ``local(*blocks)`` computes a block of every result (a tuple where there are several) from a block of every operand.
     Where iterators are reductions its result is combined, by ``kind``, over the devices that hold the other steps;
     ``finish`` turns what was combined into the result.  Both are kept for later calls with other operands of the same
-    layouts and dtypes, so they must not refer to the operands.
+    layouts and dtypes, so they must not refer to the operands.  ``merges``: whether values of the first operand that
+    are partial by ``kind`` may be combined after ``local``, as part of its reduction.  ``located``: whether ``local`` is
+    called with the numbers of the first steps of the iterators in its blocks, before the blocks.
     """
 
     name: str
@@ -71,7 +90,9 @@ class Application:
     interface: Interface
     local: Callable[..., Any]
     kind: str = ""
-    finish: Callable[[np.ndarray], np.ndarray] | None = None
+    finish: Callable[[np.ndarray], Any] | None = None
+    merges: bool = False
+    located: bool = False
 
 
 def shape_of(operand: Any) -> Shape:

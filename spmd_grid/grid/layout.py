@@ -45,6 +45,16 @@ class Layout:
     def __post_init__(self) -> None:
         object.__setattr__(self, "global_shape", self.sharding.check_global_shape(self.global_shape))
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.sharding, self.global_shape))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __getstate__(self) -> dict[str, object]:  # without the hash: hashes of names differ between processes
+        return {"sharding": self.sharding, "global_shape": self.global_shape}
+
     @property
     def grid(self) -> Grid:
         """The grid of the sharding."""

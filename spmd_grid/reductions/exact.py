@@ -13,9 +13,9 @@ from typing import cast
 import numpy as np
 
 from spmd_grid.errors import DTypeError
+from spmd_grid.functions.dtypes import as_scalar, part_dtype, working_dtype
+from spmd_grid.functions.totals import runs
 from spmd_grid.kernels.array_object import address_of
-from spmd_grid.reductions.cells import runs
-from spmd_grid.reductions.dtypes import as_scalar, part_dtype, working_dtype
 from spmd_grid.reductions.rounding import rounded, rounded_root
 
 __all__ = ["check_exact", "exact_products", "exact_squares", "exact_sum", "root_of", "value_of"]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
 from spmd_grid.array import ShardedArray
-from spmd_grid.errors import ShapeError
-from spmd_grid.reduction_kind import KINDS, identity
-from spmd_grid.reductions.cells import counted
-from spmd_grid.reductions.combine import check_array, combine, reduction
+from spmd_grid.compute.calls import call_alone
+from spmd_grid.reductions.checks import check_array
 
 __all__ = ["max", "min"]
 
 
-@reduction
 def max(a: ShardedArray) -> np.generic:
-    """The largest cell of ``a``, as ``np.max`` of the global array: NaN if any cell is; complex by real part first.
+    """The largest cell of ``a``: ``np.max(a)``, so NaN if any cell is; complex by real part first.
 
     Collective over a's grid; one message of a number.  Every cell of the global array counts, halos and cells outside
     the domain do not.  The result is a numpy scalar of a's dtype, with equal bits on every process, in every run and
@@ -35,28 +33,17 @@ def max(a: ShardedArray) -> np.generic:
     >>> sg.run_spmd(body, ranks=3)[2]
     (np.float64(3.0), np.float64(-5.0))
     """
-    return _extreme("max", a)
+    return _extreme("max", np.max, a)
 
 
-@reduction
 def min(a: ShardedArray) -> np.generic:
-    """The smallest cell of ``a``, as ``np.min`` of the global array; otherwise as `max`.
+    """The smallest cell of ``a``: ``np.min(a)``; otherwise as `max`.
 
     Collective over a's grid.
     """
-    return _extreme("min", a)
+    return _extreme("min", np.min, a)
 
 
-def _extreme(op: str, a: ShardedArray) -> np.generic:
+def _extreme(op: str, function: Callable[..., Any], a: ShardedArray) -> np.generic:
     check_array(op, a, takes_partial=op)
-    if 0 in a.shape:
-        raise ShapeError(f"{op}: a has shape {a.shape}; there must be a cell to take the {op} of")
-    ufunc, cells = np.maximum if op == "max" else np.minimum, counted(a)
-    with np.errstate(all="ignore"):
-        found = ufunc.reduce(cells, axis=None) if cells.size else identity(KINDS[op], a.dtype)
-    value: Any = combine(op, found, op, a)[()]
-    if value.dtype.kind in "biu":
-        return value
-    if np.isnan(value):
-        return type(value)(complex(np.nan, np.nan) if value.dtype.kind == "c" else np.nan)
-    return value + type(value)(0)  # adding 0 turns -0 into +0
+    return cast(np.generic, call_alone(function, a))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from spmd_grid.array import ShardedArray
+from spmd_grid.compute.calls import call_alone
+from spmd_grid.compute.splits import plain_sharding
 from spmd_grid.errors import ShapeError, ShardingError
+from spmd_grid.functions.dtypes import as_scalar, norm_dtype, part_dtype, sum_dtype, wide_dtype, working_dtype
+from spmd_grid.functions.table import composite, entry_of
+from spmd_grid.functions.totals import runs
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reductions.cells import counted, runs
-from spmd_grid.reductions.combine import check_array, combine, reduction
-from spmd_grid.reductions.dtypes import as_scalar, norm_dtype, part_dtype, sum_dtype, wide_dtype, working_dtype
+from spmd_grid.reductions.cells import counted
+from spmd_grid.reductions.checks import check_array, combined, reduction
 from spmd_grid.reductions.exact import check_exact, exact_products, exact_squares, exact_sum, root_of, value_of
 
 __all__ = ["dot", "norm", "sum"]
@@ -22,9 +26,8 @@ __all__ = ["dot", "norm", "sum"]
 _PIECE = 1 << 13
 
 
-@reduction
 def sum(a: ShardedArray, *, reproducible: bool = False) -> np.number:
-    """The sum of all cells of ``a``, as ``np.sum`` of the global array.
+    """The sum of all cells of ``a``: ``np.sum(a)``, and with ``reproducible`` a sum whose bits no spread changes.
 
     Collective over a's grid; one message of a number.  Every cell of the global array counts once: copies along
     replicated axes share the work, halos and cells outside the domain do not count.  The sum of no cells is 0.  The
@@ -56,11 +59,10 @@ def sum(a: ShardedArray, *, reproducible: bool = False) -> np.number:
     (np.float64(0.0), np.float64(2.0))
     """
     check_array("sum", a, takes_partial="sum")
-    dtype = sum_dtype(a.dtype)
-    if reproducible and dtype.kind not in "iu":
-        check_exact("sum", dtype)
-        return value_of(combine("sum", exact_sum(counted(a), dtype), "sum", a, reproducible=True), dtype)
-    return as_scalar(combine("sum", _sum(counted(a), working_dtype(dtype)), "sum", a), dtype)
+    if not reproducible or a.dtype.kind in "biu":
+        return cast(np.number, call_alone(np.sum, a))
+    check_exact("sum", a.dtype)
+    return a.grid.process.gate.run("sum", _reproducible_sum, a)
 
 
 @reduction
@@ -98,8 +100,8 @@ def dot(a: ShardedArray, b: ShardedArray, *, reproducible: bool = False) -> np.n
     x, y = counted(a), counted(b)
     if reproducible and dtype.kind not in "iu":
         check_exact("dot", dtype)
-        return value_of(combine("dot", exact_products(x, y, dtype), "sum", a, b, reproducible=True), dtype)
-    return as_scalar(combine("dot", _dot(x, y, working_dtype(dtype)), "sum", a, b), dtype)
+        return value_of(combined("dot", exact_products(x, y, dtype), a, b, reproducible=True), dtype)
+    return as_scalar(combined("dot", _dot(x, y, working_dtype(dtype)), a, b), dtype)
 
 
 @reduction
@@ -128,11 +130,24 @@ def norm(a: ShardedArray, *, reproducible: bool = False) -> np.floating:
     if reproducible:
         check_exact("norm", dtype)
     else:
-        squares, cells_other_than_0 = combine("norm", _squares(cells, working), "sum", a)
+        squares, cells_other_than_0 = combined("norm", _squares(cells, working), a)
         left_the_range = cells_other_than_0 and (squares < _least_squares(working) or np.isinf(squares))
         if not left_the_range or part_dtype(working).itemsize > 8:
             return cast(np.floating, as_scalar(np.sqrt(squares), dtype))
-    return root_of(combine("norm", exact_squares(cells, dtype), "sum", a, reproducible=True), dtype)
+    return root_of(combined("norm", exact_squares(cells, dtype), a, reproducible=True), dtype)
+
+
+_norm_along = entry_of(np.linalg.norm)
+
+
+@composite(np.linalg.norm)
+def _numpys_norm(x: ShardedArray, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """np.linalg.norm: `norm` where it is the 2-norm of all cells, else what the table had before."""
+    of_all = ord is None or (x.ndim == 1 and ord == 2) or (x.ndim == 2 and ord == "fro")
+    if axis is not None or keepdims or not of_all:
+        assert _norm_along is not None  # `functions.composites` has registered it
+        return _norm_along.call(x, ord, axis, keepdims)
+    return norm(cast(ShardedArray, x.reshard(plain_sharding(x.sharding))) if x.sharding.partial_axes else x)
 
 
 def _check_alike(a: ShardedArray, b: ShardedArray) -> None:
@@ -151,17 +166,14 @@ def _without_halos(layout: Layout) -> Layout:
     return Layout(replace(layout.sharding, halo_sizes=None), layout.global_shape)
 
 
-def _sum(cells: np.ndarray, working: np.dtype) -> np.number:
-    total = wide_dtype(working).type(0)
-    with np.errstate(all="ignore"):  # a warning that is an error on one process would leave the others waiting
-        for (run,) in runs(working, cells):
-            total += np.add.reduce(run)
-    return total
+def _reproducible_sum(a: ShardedArray) -> np.number:
+    dtype = sum_dtype(a.dtype)
+    return value_of(combined("sum", exact_sum(counted(a), dtype), a, reproducible=True), dtype)
 
 
 def _dot(x: np.ndarray, y: np.ndarray, working: np.dtype) -> np.number:
     total = wide_dtype(working).type(0)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # a warning that is an error on one process would leave the others waiting
         for one, other in runs(working, x, y):
             for at in range(0, one.size, _PIECE):
                 total += np.dot(one[at : at + _PIECE], other[at : at + _PIECE])

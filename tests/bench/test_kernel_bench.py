@@ -25,6 +25,22 @@ def test_both_copy(shape):
         assert np.array_equal(target, source)
 
 
+RANDOM = {case.what: case for case in kernel_cases.all_cases() if case.group == "random"}
+
+
+@pytest.mark.parametrize("what", RANDOM)
+def test_both_draw(what):
+    """Numbers of the same distribution: their sums agree, and those that are to have equal bits have them."""
+    ours, numpys = RANDOM[what].make()
+    out = ours.args[0].reshape(-1)
+    ours()
+    found, other = out.copy(), numpys()
+    assert abs(np.mean(found, dtype="f8") - np.mean(other, dtype="f8")) < 0.01 * np.std(other, dtype="f8")
+    assert abs(np.std(found, dtype="f8") / np.std(other, dtype="f8") - 1) < 0.01
+    if "uniform float64" in what or what.endswith("below 10"):
+        assert np.array_equal(found[:1000], other[:1000])
+
+
 def test_report(capsys, tmp_path):
     cases = [case for case in kernel_cases.all_cases() if case.name == "fold: sum of 2 rows of 128 float64"]
     run_bench(cases, 3, Outputs(str(tmp_path / "k.json"), str(tmp_path / "k.md")))

@@ -62,3 +62,14 @@ def test_another_layout_is_brought_to_that_of_the_operand_with_the_most_bytes():
         return bytes_received(lambda a, b: a + b, large, small)
 
     assert sg.run_spmd(body, ranks=2) == [6 * 3 * 4] * 2
+
+
+def test_partial_sums_are_combined_after_a_sum_along_a_dimension():
+    """4 numbers, rather than 50 rows of them."""
+
+    def body():
+        grid = sg.init_grid((3,))
+        a = sg.zeros((50, 4), sg.Sharding(grid, [], partial_axes=[0]), grid)
+        return bytes_received(lambda a: np.sum(a, axis=0), a)
+
+    assert max(sg.run_spmd(body, ranks=3)) <= 2 * 4 * 8

@@ -80,9 +80,9 @@ class ContractionCourse:
             if way is None:
                 blocks.append(operand)
             elif isinstance(way, Sharding):
-                blocks.append(reshard_local(operand.local, operand.sharding, way, operand.grid, operand.shape))
+                blocks.append(reshard_local(operand.stored, operand.sharding, way, operand.grid, operand.shape))
             else:
-                blocks.append((operand if isinstance(operand, np.ndarray) else operand.local)[way])
+                blocks.append((operand if isinstance(operand, np.ndarray) else operand.stored)[way])
         if scheme.panels is not None:
             found = grid.allocate(self._shape, self._dtype)
             run_panels(self._application.interface, scheme.panels, blocks, self._application.local, found, grid)

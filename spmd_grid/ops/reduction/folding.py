@@ -12,7 +12,7 @@ from spmd_grid import kernels
 from spmd_grid.errors import ReductionError
 from spmd_grid.reduction_kind import ReductionKind
 
-__all__ = ["Folding", "flat_target"]
+__all__ = ["Folding", "flat_target", "quiet_context"]
 
 
 class Folding:
@@ -21,7 +21,7 @@ class Folding:
     def __init__(self, kind: ReductionKind, size: int, op: str):
         self._kind, self._size, self._op = kind, size, op
         self._name = "sum" if kind.is_average else kind.name
-        self._quiet = _quiet_context()
+        self._quiet = quiet_context()
 
     def addresses(self, addresses: np.ndarray, part: np.ndarray) -> None:
         """Fold contiguous arrays, given by their addresses, into ``part``, which has their size."""
@@ -62,7 +62,7 @@ class Folding:
             self._quiet.run(np.true_divide, target, self._size, out=target)
 
 
-def _quiet_context() -> Context:
+def quiet_context() -> Context:
     """A context in which numpy does not warn: a warning that is an error on one member would leave the others waiting.
 
     Running a ufunc in it costs a tenth of a microsecond, entering ``np.errstate`` nearly one.

@@ -7,17 +7,28 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["as_scalar", "norm_dtype", "part_dtype", "sum_dtype", "wide_dtype", "working_dtype"]
+from spmd_grid.errors import DTypeError
+from spmd_grid.reduction_kind import is_numeric
+
+__all__ = ["as_scalar", "check_numeric", "norm_dtype", "part_dtype", "sum_dtype", "wide_dtype", "working_dtype"]
+
+
+def check_numeric(op: str, dtype: np.dtype, what: str = "a") -> None:
+    """Refuse dtypes that have no reductions.  Raises DTypeError."""
+    if not is_numeric(dtype):
+        raise DTypeError(f"{op}: {what} has dtype {dtype}; reductions take numeric and bool dtypes")
 
 
 @cache
-def sum_dtype(dtype: np.dtype) -> np.dtype:
+def sum_dtype(dtype: np.dtype, ufunc: np.ufunc = np.add) -> np.dtype:
     """The dtype of ``np.sum`` of cells of ``dtype``: 64-bit integers for integers and bool, else the same.
+
+    ``ufunc``: np.multiply for that of ``np.prod``.
 
     >>> sum_dtype(np.dtype("bool")), sum_dtype(np.dtype("uint8")), sum_dtype(np.dtype("float32"))
     (dtype('int64'), dtype('uint64'), dtype('float32'))
     """
-    return np.add.reduce(np.empty(0, dtype)).dtype
+    return ufunc.reduce(np.empty(0, dtype)).dtype
 
 
 @cache
@@ -29,13 +40,13 @@ def norm_dtype(dtype: np.dtype) -> np.dtype:
 @cache
 def working_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype in which cells are read for a result of ``dtype``: floats have at least 32 bits."""
-    return dtype if dtype.kind in "iu" else np.result_type(dtype, np.float32)
+    return dtype if dtype.kind in "biu" else np.result_type(dtype, np.float32)
 
 
 @cache
 def wide_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype in which sums of runs of ``dtype`` are added: floats have at least 64 bits."""
-    return dtype if dtype.kind in "iu" else np.result_type(dtype, np.float64)
+    return dtype if dtype.kind in "biu" else np.result_type(dtype, np.float64)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The first and the last step of every reduction: arguments are checked, and the processes' results are combined."""
+"""The first step of the reductions of this package, and the last of those that are not numpy's."""
 
 from __future__ import annotations
 
@@ -10,44 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spmd_grid.array import ShardedArray
+from spmd_grid.array.agreement import all_axes
+from spmd_grid.compute.combine import Combination
 from spmd_grid.errors import DTypeError, ShardingError
-from spmd_grid.grid.layout import Layout
-from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.all_reduce import AllReduce
+from spmd_grid.functions.dtypes import check_numeric
 from spmd_grid.ops.calls.arguments import check_grid
-from spmd_grid.ops.reduction.reducing import Reducing
-from spmd_grid.reduction_kind import is_numeric
 
-__all__ = ["check_array", "combine", "reduction"]
+__all__ = ["check_array", "combined", "reduction"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-class Combine(Reducing):
-    """`all_reduce` of the processes' results, under the name of the reduction that it ends.
-
-    So a mismatch error names the reductions, and the layouts of the arrays, that processes called it with.
-    """
-
-    resolve = AllReduce.resolve
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def prepare(
-        self,
-        grid: ProcessGrid,
-        axes: tuple[int, ...],
-        reduction: str,
-        dtypes: tuple[np.dtype, ...],
-        reproducible: bool,
-        layout: Layout,
-    ) -> dict[str, Any]:
-        compared = {"dtypes": dtypes, "reproducible": reproducible, "layout": layout}
-        return self.prepare_reduction(reduction, None) | compared
-
-
-_COMBINES = {name: Combine(name) for name in ("sum", "dot", "norm", "max", "min")}
 
 
 def reduction(function: _Function) -> _Function:
@@ -62,15 +33,14 @@ def reduction(function: _Function) -> _Function:
     return cast(_Function, operate)
 
 
-def combine(name: str, found: ArrayLike, kind: str, *arrays: ShardedArray, reproducible: bool = False) -> np.ndarray:
-    """The results that processes ``found`` for the same ``arrays``, combined by ``kind``: equal bits on every process.
+def combined(name: str, found: ArrayLike, *arrays: ShardedArray, reproducible: bool = False) -> np.ndarray:
+    """The sum of what all processes ``found`` for the same ``arrays``: equal bits on every process.
 
     Collective over the grid.
     """
     a = arrays[0]
     dtypes = tuple([array.dtype for array in arrays])
-    axes = tuple(range(a.grid.ndim))
-    return _COMBINES[name].run_in_gate(np.asarray(found), a.grid, axes, (kind, dtypes, reproducible, a.layout))
+    return Combination(name, a.grid, all_axes(a.grid), "sum", dtypes, a.layout, reproducible).of(found)
 
 
 def check_array(op: str, a: ShardedArray, what: str = "a", takes_partial: str | None = None) -> None:
@@ -83,8 +53,7 @@ def check_array(op: str, a: ShardedArray, what: str = "a", takes_partial: str | 
     if not isinstance(a, ShardedArray):
         raise DTypeError(f"{op}: {what} is {type(a).__name__}; it must be a ShardedArray")
     check_grid(op, a.grid)
-    if not is_numeric(a.dtype):
-        raise DTypeError(f"{op}: {what} has dtype {a.dtype}; reductions take numeric and bool dtypes")
+    check_numeric(op, a.dtype, what)
     sharding = a.sharding
     if not sharding.partial_axes:
         return

@@ -1,0 +1,9 @@
+"""Ways of indexing, each in its file.
+
+shardings    the shardings that follow from a slice
+fresh        slices whose cells lie in halos that are fresh
+puts         assignments to slices, the short way
+masks        masks of the array's own shape
+picks        lists of numbers along one dimension
+pieces       the exchange behind them
+"""

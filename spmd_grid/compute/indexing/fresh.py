@@ -1,0 +1,109 @@
+"""Fresh halos: slices whose cells lie on every device within its core and halos, and take them from there.
+
+The halos of an array are *fresh* while they equal the cells that they are copies of.  Every process decides alike
+whether they are, by counting writes; so a chain of shifted slices costs one exchange per version of the array.
+
+    a[1:], 7 cells on 3 devices, halos of 1     0 1 2 h | h 3 4 5 h | h 6
+    by the block rule, 6 cells                    1 2     3 4         5 6      device 2 has cell 5 in its halo,
+                                                                               device 1 needs 3 and 4: no message
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spmd_grid.compute.index import Selection
+from spmd_grid.compute.splits import ArrayOnGrid, block_starts
+from spmd_grid.errors import MismatchError
+from spmd_grid.grid.layout import Layout
+from spmd_grid.halo.update_halo import update_halo
+from spmd_grid.ops.calls.compare import AgreePlan
+from spmd_grid.typing import MultiIndex
+
+__all__ = ["cells_in_local", "is_ready", "refresh"]
+
+_agree = AgreePlan("getitem")
+
+
+def cells_in_local(
+    layout: Layout, result: Layout, selection: Selection, positions: dict[int, int], coords: MultiIndex
+) -> tuple[slice, ...] | None:
+    """The cells of this device's block of the result in its local array; None if any device lacks some of its own.
+
+    Plans only.  ``positions``: the dimension of the result that each dimension of the source becomes.
+    """
+    sharding = layout.sharding
+    for dim, extent in enumerate(layout.global_shape):
+        starts, (low, high) = block_starts(sharding, dim, extent), sharding.halo_of(dim)
+        parts = len(starts) - 1
+        wanted = (0, 1) * parts  # by an integer: its cell on all devices
+        if dim in positions:
+            at = positions[dim]
+            kept = block_starts(result.sharding, at, result.global_shape[at])
+            wanted = tuple([bound for pair in zip(kept, kept[1:]) for bound in pair])
+        for part in range(parts):
+            first, behind = _range(selection, dim, wanted[2 * part], wanted[2 * part + 1])
+            if first < behind and not starts[part] - low <= first < behind <= starts[part + 1] + high:
+                return None
+    return _own_cells(layout, result, selection, positions, coords)
+
+
+def _own_cells(
+    layout: Layout, result: Layout, selection: Selection, positions: dict[int, int], coords: MultiIndex
+) -> tuple[slice, ...]:
+    origin, box = layout.local_box(coords).starts, result.core_box(coords)
+    cells = []
+    for dim, start in enumerate(origin):
+        at = positions.get(dim)
+        first, behind = _range(selection, dim, *((0, 1) if at is None else (box.starts[at], box.stops[at])))
+        cells.append(slice(first - start, behind - start, selection.steps[dim]) if first < behind else slice(0, 0))
+    return tuple(cells)
+
+
+def _range(selection: Selection, dim: int, first: int, behind: int) -> tuple[int, int]:
+    """The cells of the source from the lowest to behind the highest of cells [first, behind) of the result."""
+    if first == behind:
+        return 0, 0
+    if dim in selection.flipped:
+        first, behind = selection.counts[dim] - behind, selection.counts[dim] - first
+    start, step = selection.starts[dim], selection.steps[dim]
+    return start + first * step, start + (behind - 1) * step + 1
+
+
+def is_ready(a: ArrayOnGrid) -> bool:
+    """Whether the halos of ``a`` can be read without a message: they are fresh, and are not to be verified.  Local."""
+    return a.halos_are_fresh and not _verifies(a)
+
+
+def refresh(a: ArrayOnGrid) -> None:
+    """Update the halos of ``a`` if they are not fresh.  Collective, within an operation.
+
+    In checking mode processes compare first whether they are, and verify halos that are taken as fresh.
+    """
+    if _verifies(a):
+        _check(a)
+    if not a.halos_are_fresh:
+        a.refresh_halos()
+
+
+def _verifies(a: ArrayOnGrid) -> bool:
+    recorder = a.grid.process.recorder
+    return recorder is not None and recorder.check
+
+
+def _check(a: ArrayOnGrid) -> None:
+    grid = a.grid
+    axes = tuple(range(grid.ndim))
+    _agree.agree(grid, axes, f"of an array with {'fresh' if a.halos_are_fresh else 'stale'} halos")
+    if not a.halos_are_fresh:
+        return
+    sharding, cells = a.sharding, np.array(a.stored)
+    options = sharding.blocks, sharding.sharded_dims_offsets
+    update_halo.refresh(cells, grid, sharding.split_axes, sharding.halo_sizes, False, a.shape, *options)
+    error = None
+    if cells.tobytes() != a.stored.tobytes():
+        error = MismatchError(
+            f"getitem: on process {grid.rank} halo cells differ from the cells that they are copies of: the array was"
+            " written through .core or .local without mark_dirty(); every process must call it after such writes"
+        )
+    _agree.agree(grid, axes, "of an array whose halos were compared", error)

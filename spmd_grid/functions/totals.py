@@ -1,0 +1,48 @@
+"""Sums of all cells of a block: read as contiguous runs, without a copy of the block, and added in a wide dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spmd_grid.functions.dtypes import wide_dtype
+
+__all__ = ["runs", "total"]
+
+RUN = 1 << 15  # cells that are copied at a time where they must be copied; they stay in the L2 cache
+
+
+def runs(dtype: np.dtype, *arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """The cells of arrays of one shape, in one order for all, as contiguous, aligned rows of ``dtype``.
+
+    Local.  Where the array has such rows in memory, a run is a view of it, as long as possible; elsewhere it is a copy
+    of RUN cells, which the next run overwrites.
+    """
+    flags = ["external_loop", "buffered", "grow_inner", "zerosize_ok"]
+    each = [["readonly", "contig", "aligned", "nbo"]] * len(arrays)
+    dtypes = [dtype] * len(arrays)
+    with np.nditer(  # type: ignore[call-overload]  # its types take flags that are spelt out in the call only
+        arrays, flags, each, dtypes, "K", "same_kind", buffersize=RUN
+    ) as walk:
+        for run in walk:
+            yield run if len(arrays) > 1 else (run,)
+
+
+def total(cells: np.ndarray, working: np.dtype) -> np.number:
+    """The sum of ``cells``, read as ``working``: in that dtype along runs, in its wide dtype from run to run.
+
+    Local.  Integers have no runs, since the order of their additions does not show.
+
+    >>> total(np.array([[100, 100]], "i1"), np.dtype("i8")), total(np.ones((2, 3), "f2"), np.dtype("f4"))
+    (np.int64(200), np.float64(6.0))
+    """
+    if working.kind in "biu":
+        return np.add.reduce(cells, axis=None, dtype=working)
+    wide = wide_dtype(working).type
+    if cells.dtype == working and cells.flags.forc and cells.flags.aligned:  # one run
+        return wide(0) + np.add.reduce(cells, axis=None)
+    found = wide(0)
+    for (run,) in runs(working, cells):
+        found += np.add.reduce(run)
+    return found

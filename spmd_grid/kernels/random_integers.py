@@ -1,0 +1,144 @@
+"""Compiled random integers, all equally likely, and random permutations.
+
+Integers: D. Lemire, "Fast Random Integer Generation in an Interval" (2019).  Cells of ranges of up to 2**32 have half a
+word each, the lower half first, as in numpy.
+
+Permutations are bijections of ``range(2**bits)``, applied again and again until the image lies in ``range(n)``, which
+makes them bijections of that (J. Black, P. Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).  The bijection is a
+Feistel network with the multiplications of Philox: R. Mitchell, D. Stokes, E. Frank, G. Holmes, "Bandwidth-Optimal Random
+Shuffling for GPUs" (2022), with their 24 rounds.
+"""
+
+from __future__ import annotations
+
+import numba  # noqa: F401 - imported first: see compiled.py
+import numpy as np
+
+from spmd_grid.kernels.compiled import inner, kernel
+from spmd_grid.kernels.philox import CHUNK, again, cell_words, high_product
+
+__all__ = ["ROUNDS", "fill_permutation", "fill_uint32", "fill_uint64"]
+
+ROUNDS = 24
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+_HALF, _LOWER = np.uint64(32), np.uint64(0xFFFFFFFF)
+_MULTIPLIER_UPPER, _MULTIPLIER_LOWER = np.uint64(0xD2B74407), np.uint64(0xB1CE6E93)
+_PLACES = 512  # places that stay in the fastest cache from round to round
+
+
+@inner
+def _fill(
+    out: np.ndarray,
+    firsts: np.ndarray,
+    stream: np.uint64,
+    k0: np.uint64,
+    k1: np.uint64,
+    low: np.uint64,
+    span: np.uint64,
+) -> None:
+    buffer = np.empty(CHUNK + 8, np.uint64)
+    halved = span - _ONE <= _LOWER
+    least = _ZERO if span == _ZERO else ((_ONE << _HALF) - span) % span if halved else (_ZERO - span) % span
+    for row in range(out.shape[0]):
+        for start in range(0, out.shape[1], CHUNK):
+            first, n = firsts[row] + np.uint64(start), min(CHUNK, out.shape[1] - start)
+            line = out[row, start:]
+            if halved:
+                odd = first & _ONE
+                words = cell_words(buffer, first // _TWO, n // 2 + 1, stream, k0, k1)
+                for i in range(n):
+                    at = np.uint64(i) + odd
+                    wide = ((words[at // _TWO] >> ((at & _ONE) * _HALF)) & _LOWER) * span
+                    if (wide & _LOWER) < least:
+                        attempt = _ZERO
+                        while (wide & _LOWER) < least:
+                            word, _, _ = again(first + np.uint64(i), attempt, stream, k0, k1)
+                            wide = (word & _LOWER) * span
+                            attempt += _ONE
+                    line[i] = low + (wide >> _HALF)
+                continue
+            words = cell_words(buffer, first, n, stream, k0, k1)
+            for i in range(n):
+                word = words[i]
+                attempt = _ZERO
+                while word * span < least:
+                    word, _, _ = again(first + np.uint64(i), attempt, stream, k0, k1)
+                    attempt += _ONE
+                line[i] = low + (high_product(word, span) if span else word)
+
+
+# ``firsts``: the global index of each row's first cell; then the stream, the key, and the least number and the number of
+# numbers, modulo 2**64.
+_REST = "uint64[::1], uint64, uint64, uint64, uint64, uint64"
+
+
+@kernel(f"void(uint64[:, ::1], {_REST})")
+def fill_uint64(
+    out: np.ndarray,
+    firsts: np.ndarray,
+    stream: np.uint64,
+    k0: np.uint64,
+    k1: np.uint64,
+    low: np.uint64,
+    span: np.uint64,
+) -> None:
+    """Whole numbers of [low, low + span), one per cell."""
+    _fill(out, firsts, stream, k0, k1, low, span)
+
+
+@kernel(f"void(uint32[:, ::1], {_REST})")
+def fill_uint32(
+    out: np.ndarray,
+    firsts: np.ndarray,
+    stream: np.uint64,
+    k0: np.uint64,
+    k1: np.uint64,
+    low: np.uint64,
+    span: np.uint64,
+) -> None:
+    """The same modulo 2**32."""
+    _fill(out, firsts, stream, k0, k1, low, span)
+
+
+@inner
+def _permute(left_parts: np.ndarray, right_parts: np.ndarray, n: int, bits: np.uint64, keys: np.ndarray) -> None:
+    """One application of the bijection to ``n`` places, all of them round by round, in vectors.
+
+    A place has a left part of ``bits // 2`` bits, and a right part of the others, 32 at most.  A round multiplies the
+    left part: the upper 64 bits of the product, the key and the right part become the left one, the lower bits the
+    right one.
+    """
+    left = bits // _TWO
+    right = bits - left
+    left_mask, right_mask, more = (_ONE << left) - _ONE, (_ONE << right) - _ONE, right - left
+    for round_ in range(ROUNDS):
+        key = keys[round_]
+        for i in range(n):
+            a, b = left_parts[i], right_parts[i]
+            lower = _MULTIPLIER_LOWER * (a & _LOWER)
+            upper = (_MULTIPLIER_UPPER * (a & _LOWER) + (lower >> _HALF)) >> _HALF
+            left_parts[i] = (upper ^ key ^ b) & left_mask
+            right_parts[i] = ((lower << more) | (b >> left)) & right_mask
+
+
+@kernel("void(int64[::1], uint64, uint64, uint64, uint64[::1])")
+def fill_permutation(out: np.ndarray, first: np.uint64, n: np.uint64, bits: np.uint64, keys: np.ndarray) -> None:
+    """Places ``first``, ``first + 1``, ... of a permutation of ``range(n)``, n at most 2**bits."""
+    a, b, at = np.empty(_PLACES, np.uint64), np.empty(_PLACES, np.uint64), np.empty(_PLACES, np.int64)
+    right = bits - bits // _TWO
+    right_mask = (_ONE << right) - _ONE
+    for start in range(0, len(out), _PLACES):
+        outside = min(_PLACES, len(out) - start)
+        for i in range(outside):
+            place = first + np.uint64(start + i)
+            a[i], b[i], at[i] = place >> right, place & right_mask, start + i
+        while outside:
+            _permute(a, b, outside, bits, keys)
+            still = 0
+            for i in range(outside):
+                place = a[i] << right | b[i]
+                out[at[i]] = np.int64(place)  # the last one written is the one in range
+                a[still], b[still], at[still] = a[i], b[i], at[i]
+                if place >= n:
+                    still += 1
+            outside = still

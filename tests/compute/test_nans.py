@@ -1,0 +1,73 @@
+"""Reductions that leave out NaNs, and averages that return their weights, against numpy."""
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+
+FUNCTIONS = {
+    "nansum": np.nansum,
+    "nanprod": np.nanprod,
+    "nanmean": np.nanmean,
+    "nanvar": lambda a, **k: np.nanvar(a, ddof=1, **k),
+    "nanstd": np.nanstd,
+    "nanmax": np.nanmax,
+    "nanmin": np.nanmin,
+    "nanmax, initial": lambda a, **k: np.nanmax(a, initial=1, **k),
+    "nansum, where, initial": lambda a, **k: np.nansum(a, where=np.arange(5) > 1, initial=2, **k),
+    "nanmean, where": lambda a, **k: np.nanmean(a, where=np.arange(5) > 1, **k),
+    "nanmedian": lambda a, axis, keepdims: np.nanmedian(a, axis=1 if axis is None else axis, keepdims=keepdims),
+    "nanargmax": lambda a, **k: np.nanargmax(np.where(a > 90, 0, np.nan_to_num(a, nan=2)), **k),
+    "nanargmin": lambda a, axis, keepdims: np.nanargmin(a[1:], axis=axis, keepdims=keepdims),
+    "nancumsum": lambda a, axis, keepdims: np.nancumsum(a, axis=axis),
+    "nancumprod": lambda a, axis, keepdims: np.nancumprod(a, axis=axis),
+    "average": lambda a, axis, keepdims: np.average(a, axis=axis, returned=True, keepdims=keepdims)[1],
+    "average, weights": lambda a, axis, keepdims: np.average(
+        np.nan_to_num(a), axis=axis, weights=np.nan_to_num(abs(a)) + 1, returned=True
+    ),
+    "average, weights of a dimension": lambda a, axis, keepdims: np.average(
+        np.nan_to_num(a), axis=axis or 0, weights=np.arange(1.0, 6 if axis else 8), returned=True
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "?", "D"])
+def test_against_numpy(spmd, function, dtype):
+    if dtype == "D" and function in ("nanmedian",):
+        pytest.skip("numpy sorts complex NaNs to the end")
+    x = np.random.default_rng(4).integers(-4, 5, (7, 5)).astype(dtype)
+    if dtype in ("f8", "f4", "D"):
+        x[[0, 2, 2, 5, 6], [1, 0, 4, 4, 2]] = np.nan
+        x[0] = np.nan  # a row without a number
+
+    def body():
+        grid = sg.init_grid((2, 3))
+        for axes, options in (([[0], [1]], {}), ([[1], [0]], {"halo_sizes": [1, 1, 1, 0]}), ([[0, 1]], {})):
+            a = sg.ShardedArray.from_global(x, sg.Sharding(grid, axes, **options), grid)
+            for axis in (None, 0, 1):
+                for keepdims in (False, True):
+                    call = {"axis": axis, "keepdims": keepdims}
+                    want = FUNCTIONS[function](x, **call)
+                    found = FUNCTIONS[function](a, **call)
+                    for one, other in zip(*(each if type(want) is tuple else (each,) for each in (found, want))):
+                        got = np.asarray(one.to_global() if isinstance(one, sg.ShardedArray) else one)
+                        other = np.asarray(other)
+                        assert (got.dtype, got.shape) == (other.dtype, other.shape), (call, got, other)
+                        np.testing.assert_allclose(got, other, rtol=1e-5 if dtype == "f4" else 1e-12)
+
+    spmd(6, body)
+
+
+def test_no_number_has_no_position(spmd):
+    def body():
+        grid = sg.init_grid((3,))
+        a = sg.ShardedArray.from_global(np.array([[1, np.nan], [np.nan, np.nan]]), sg.Sharding(grid, [[0]]), grid)
+        with pytest.raises(ValueError, match="All-NaN slice"):
+            np.nanargmax(a, axis=1)
+        with pytest.raises(ValueError, match="initial must be given"):
+            np.nanmax(a, where=a > 0)
+        return np.nanargmax(a)
+
+    assert spmd(3, body) == [0] * 3
