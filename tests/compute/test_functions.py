@@ -271,6 +271,17 @@ def test_calls_that_look_the_same_are_kept_apart_by_what_differs():
         same(a[key], x[key])
 
 
+def test_an_array_that_occurs_twice_is_told_from_two_arrays():
+    grid, (x, y) = sg.init_grid((1, 1)), globals_of()
+    a, b = sharded(x, "rows", grid), sharded(y, "rows", grid)
+    same(np.where(a, a, 1.0), np.where(x, x, 1.0))
+    same(np.where(a, b, 1.0), np.where(x, y, 1.0))
+    square, other = a[:5], b[:5]
+    same(square @ square, x[:5] @ x[:5])
+    same(square @ other, x[:5] @ y[:5])
+    same(square @ square, x[:5] @ x[:5])
+
+
 def test_a_second_call_finds_the_course_of_the_first():
     grid, (x, _) = sg.init_grid((1, 1)), globals_of()
     a = sharded(x, "blocks", grid)
