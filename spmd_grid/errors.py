@@ -83,7 +83,10 @@ class OutputError(SpmdError, ValueError):
 
 
 class ImplicitGatherError(SpmdError, TypeError):
-    """A sharded array was used as if it were a numpy array, which would gather it implicitly."""
+    """A sharded array was used as a numpy array, or by a function without a rule: that would gather it implicitly.
+
+    Call ``to_global`` to gather it openly, or a function that the message names.
+    """
 
 
 class RequestError(SpmdError, RuntimeError):

@@ -1,7 +1,8 @@
-"""How the suite runs: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``.
+"""Options and hooks of the suite: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``.
 
 Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
-those that have passed, so that runs on more and more processes repeat only one in forty; ``--full`` all.  Tests that
+those that have passed, so that runs on more and more processes repeat only one in forty; and on four and more, of a
+test that has passed with other parameters, only one parameter set in three runs.  With ``--full`` all do.  Tests that
 take what there is (``most_ranks``) always run.
 """
 
@@ -24,6 +25,7 @@ pytest_plugins = ["spmd_grid.testing.plugin", "support.drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 REPEATED = 40  # one in 40 tests that passed on fewer processes runs again in a larger world
+VARIED, VARIED_FROM = 3, 4  # one in 3 parameter sets of a test that passed with others, on 4 processes and more
 STARTS_PROGRAMS = {"subprocess", "run_in_time", "run_job", "needs_mpiexec", "needs_mpich"}  # names in modules that do
 
 MPI_FIXTURES = re.compile(r"\b(spmd|in_any_order)\b")  # only tests with one of these run under MPI
@@ -143,9 +145,19 @@ def _leave_out_what_has_passed(config, items):
     file = config.getoption("passed")
     if file and file.exists() and not config.getoption("full"):
         names = set(file.read_text().splitlines())
-        runs = [item.nodeid not in names or crc32(item.nodeid.encode()) % REPEATED == 0 for item in items]
+        tests = {_test_of(name) for name in names} if current_world().size >= VARIED_FROM else set()
+
+        def one_in(item):
+            return REPEATED if item.nodeid in names else VARIED if _test_of(item.nodeid) in tests else 1
+
+        runs = [crc32(item.nodeid.encode()) % one_in(item) == 0 for item in items]
         config.hook.pytest_deselected(items=[item for item, does in zip(items, runs) if not does])
         items[:] = [item for item, does in zip(items, runs) if does]
+
+
+def _test_of(name):
+    """The name without its parameters."""
+    return name.partition("[")[0]
 
 
 def pytest_runtest_makereport(item, call):

@@ -51,11 +51,12 @@ def package_sources(root=ROOT):
 
 @cache
 def nodes_of(text):
-    return list(ast.walk(ast.parse(text)))
+    """The nodes that may import something."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)]
 
 
 def imports_of(name, text, modules):
-    """What a module imports, wherever the statement stands: modules of the package by name, others with a "!"."""
+    """The imports of a module, wherever the statement stands: modules of the package by name, others with a "!"."""
     found = set()
     for node in nodes_of(text):
         if isinstance(node, ast.Import):

@@ -9,6 +9,7 @@ import spmd_grid
 
 PACKAGE = Path(spmd_grid.__file__).parent
 ROOT = PACKAGE.parent
+OUTSIDE = ["tests", "scripts", "mpirun_examples"]  # folders beside the package, whose docstrings are read too
 FOLDERS = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "__init__.py").exists())
 
 # A docstring that opens with one of these leaves the reader to find the verb.
@@ -52,6 +53,13 @@ def sources(folder: str) -> list[Path]:
 def test_docstrings_say_what_a_thing_does_or_is(folder):
     wrong = {path.name: found for path in sources(folder) if (found := wrong_docstrings(path.read_text()))}
     assert wrong == {}
+
+
+@pytest.mark.parametrize("folder", OUTSIDE)
+def test_docstrings_outside_the_package(folder):
+    paths = sorted((ROOT / folder).rglob("*.py"))
+    wrong = {path.name: found for path in paths if (found := wrong_docstrings(path.read_text()))}
+    assert paths and wrong == {}
 
 
 @pytest.mark.parametrize("folder", ["", *FOLDERS])

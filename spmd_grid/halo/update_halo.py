@@ -10,8 +10,8 @@ Strips travel as MPI's messages, between processes of one node too; only simulat
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,8 +28,8 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.geometry.boundary import PeriodicLike, as_periodic
 from spmd_grid.halo.line_exchange import LineExchange
 from spmd_grid.ops.calls.arguments import check_grid, gate_of, hashable
-from spmd_grid.ops.calls.bounded_cache import keep
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation, keep_call
+from spmd_grid.ops.calls.bounded_cache import keep, keep_call
+from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.shape_rules import same_dtype
 from spmd_grid.typing import SplitAxes
 from spmd_grid.watch.recorder import Recorder
@@ -37,6 +37,8 @@ from spmd_grid.watch.recorder import Recorder
 __all__ = ["update_halo"]
 
 _NOTHING = Facts(None, None)
+
+Result = TypeVar("Result")
 
 
 class UpdateHalo(Operation):
@@ -80,26 +82,27 @@ class UpdateHalo(Operation):
         blocks: str = "ceil",
         sharded_dims_offsets: Any = None,
     ) -> np.ndarray:
-        arguments = x, grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
-        return gate_of(self.name, grid).run(self.name, self.refresh, *arguments)
+        arguments: tuple[Any, ...] = split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
+        return gate_of(self.name, grid).run(self.name, self._move, "", self._update, x, grid, *arguments)
 
-    def refresh(
+    def refresh(self, x: np.ndarray, grid: ProcessGrid, *arguments: Any) -> np.ndarray:
+        """As the call, as a part of an operation that has gone through the gate."""
+        return self._move("", self._update, x, grid, *arguments)
+
+    def _move(
         self,
+        kind: str,
+        move: Callable[[Recorder | None, _PreparedUpdate, np.ndarray], Result],
         x: np.ndarray,
         grid: ProcessGrid,
-        split_axes: SplitAxes,
-        halo_sizes: Any,
-        periodic: PeriodicLike,
-        global_shape: Sequence[int] | None,
-        blocks: str,
-        sharded_dims_offsets: Any,
-    ) -> np.ndarray:
-        """As the call, as a part of an operation that has gone through the gate."""
-        update = self._prepare("", grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets)
+        *arguments: Any,
+    ) -> Result:
+        """Check the arguments, and ``move`` what they say, recorded if asked for; the gate has been passed."""
+        update = self._prepare(kind, grid, *arguments)
         recorder = grid.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(update, x, self._update, recorder, update, x)
-        return self._update(recorder, update, x)
+            return recorder.run(update, x, move, recorder, update, x)
+        return move(recorder, update, x)
 
     def _update(self, recorder: Recorder | None, update: _PreparedUpdate, x: np.ndarray) -> np.ndarray:
         movements = update.agree(x)
@@ -127,15 +130,9 @@ class UpdateHalo(Operation):
         sharded_dims_offsets: Any = None,
     ) -> Request:
         """Begins the update; ``wait()`` returns ``x``, which must not be touched until then."""
-        arguments = grid, split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
-        return gate_of(self.name, grid).run(f"{self.name}.start", self._begin_update, x, *arguments)
-
-    def _begin_update(self, x: np.ndarray, grid: ProcessGrid, *arguments: Any) -> Request:
-        update = self._prepare("start", grid, *arguments)
-        recorder = grid.process.recorder
-        if recorder is not None and recorder.is_idle:
-            return recorder.run(update, x, self._start_moving, recorder, update, x)
-        return self._start_moving(recorder, update, x)
+        arguments: tuple[Any, ...] = split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
+        gate = gate_of(self.name, grid)
+        return gate.run(f"{self.name}.start", self._move, "start", self._start_moving, x, grid, *arguments)
 
     def _start_moving(self, recorder: Recorder | None, update: _PreparedUpdate, x: np.ndarray) -> Request:
         movements = update.agree(x)

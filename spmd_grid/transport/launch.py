@@ -154,20 +154,8 @@ def run_programs(
     results: list[Any] = [None] * size
 
     def run(rank: int) -> None:
-        _here.world = communicator_of_all(world, rank)
         _here.import_lock = import_lock
-        scheduler = world.scheduler
-        try:
-            scheduler.begin(rank)
-            results[rank] = programs[rank]()
-        except RankStopped:
-            scheduler.end(rank)
-        except SystemExit as exit_:
-            scheduler.end(rank, exit_)
-        except BaseException as error:
-            scheduler.fail(rank, error)
-        else:
-            scheduler.end(rank)
+        results[rank] = _run_rank(world, rank, programs[rank])
 
     def is_over() -> bool:
         watch.look()
@@ -186,13 +174,34 @@ def run_programs(
             watch.close()
             threads.dismiss()
             world.close()
-    failure = world.scheduler.failure
-    if failure is not None:
-        rank = world.scheduler.failed_rank
-        if rank is not None:
-            failure.add_note(f"raised on simulated {world.processes[rank].label()} of {size}")
-        raise failure
+    _raise_failure(world)
     return results
+
+
+def _run_rank(world: ThreadWorld, rank: int, program: Callable[[], object]) -> object:
+    """Run the program of one rank in its thread; the result, or None after telling the scheduler how it has failed."""
+    _here.world = communicator_of_all(world, rank)
+    scheduler, result = world.scheduler, None
+    try:
+        scheduler.begin(rank)
+        result = program()
+    except RankStopped:
+        scheduler.end(rank)
+    except SystemExit as exit_:
+        scheduler.end(rank, exit_)
+    except BaseException as error:
+        scheduler.fail(rank, error)
+    else:
+        scheduler.end(rank)
+    return result
+
+
+def _raise_failure(world: ThreadWorld) -> None:
+    failure, rank = world.scheduler.failure, world.scheduler.failed_rank
+    if failure is not None:
+        if rank is not None:
+            failure.add_note(f"raised on simulated {world.processes[rank].label()} of {len(world.processes)}")
+        raise failure
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Where sharded arrays lie: in memory that others of the node can address, and ordinary arrays all the same."""
+"""The memory of sharded arrays: others of the node can address it, and numpy sees ordinary arrays all the same."""
 
 import gc
 import math
@@ -99,7 +99,7 @@ def makers(grid):
 @pytest.mark.parametrize("name", ["zeros", "full", "from_function", "from_global", "empty"])
 @pytest.mark.parametrize("n", [1, 3])
 def test_constructors_take_memory_that_has_been_used(spmd, name, n):
-    """What was in it does not show, in halos outside the domain least of all."""
+    """Former contents do not show, in halos outside the domain least of all."""
 
     def body():
         grid = sg.init_grid((n,))

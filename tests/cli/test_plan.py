@@ -155,12 +155,11 @@ def python(*words):
     return run_in_time([sys.executable, *words], env=environment, limit=60, check=True).stdout
 
 
-@pytest.mark.parametrize("command", ["plan", "show"])
-def test_loads_neither_mpi_nor_numba(command):
-    words = [command, "--grid", "4x4", "--shape", "64x64", "--from", "[[0],[1]]", "--to", "[[1],[0]]"]
+def test_plan_and_show_load_neither_mpi_nor_numba():
+    words = ["--grid", "4x4", "--shape", "64x64", "--from", "[[0],[1]]", "--to", "[[1],[0]]"]
     program = (
         "import sys, json\nfrom spmd_grid.cli.main import main\n"
-        f"assert main({words}) == 0\n"
+        f"assert main(['plan', *{words}]) == main(['show', *{words}]) == 0\n"
         "print(json.dumps(list(sys.modules)))\n"
     )
     loaded = json.loads(python("-c", program).splitlines()[-1])

@@ -76,7 +76,7 @@ def draw_step(source, x):
     """A function of one array, drawn for ``x``, to be called on the plain and on the sharded one."""
     ndim = x.ndim
     axis = source.number(-ndim, ndim - 1) if ndim else 0
-    kind = source.number(0, 20)
+    kind = source.number(0, 26)
     if kind <= 1:
         return source.one_of(UNARY) if x.dtype != bool else np.logical_not
     if kind <= 4:
@@ -107,16 +107,32 @@ def draw_step(source, x):
         return (lambda a: np.reshape(a, shape)) if x.size else np.copy
     if kind == 14 and ndim:
         return lambda a: np.flip(a, axis)
-    if kind == 15 and ndim and x.shape[axis]:
+    if kind == 16:
+        return source.one_of([lambda a: np.sort(a, axis=None), np.unique])
+    if kind == 17 and ndim:
+        return lambda a: np.argsort(a, axis=None, stable=True)
+    if kind == 18:
+        return lambda a: np.unique(a, return_inverse=True)[1]
+    if kind == 19 and x.size and ndim:
+        mode, width = source.one_of(["edge", "wrap", "reflect", "symmetric", "constant"]), source.number(0, 4)
+        return lambda a: np.pad(a, (width, 1), mode=mode)
+    if kind == 20 and ndim and x.shape[axis] > 1:
+        width = source.number(1, x.shape[axis])
+        return lambda a: np.lib.stride_tricks.sliding_window_view(a, width, axis)
+    if kind == 21 and ndim:
+        return lambda a: np.maximum.accumulate(a, axis=axis)
+    if kind == 22 and ndim:
+        return lambda a: np.nonzero(a)[axis]
+    if kind == 23 and ndim and x.shape[axis]:
         numbers = [source.number(-x.shape[axis], x.shape[axis] - 1) for _ in range(source.number(0, 6))]
         index = [slice(source.number(0, 2), None, source.one_of([1, 2, -1])) for _ in x.shape]
         index[axis] = numbers
         return source.one_of([lambda a: np.take(a, numbers, axis), lambda a: a[tuple(index)], doubled_at(tuple(index))])
-    if kind == 16 and ndim and x.shape[0] >= 4:  # fewer rows than devices are refused
+    if kind == 24 and ndim and x.shape[0] >= 4:  # fewer rows than devices are refused
         return source.one_of([lambda a: a[a != 0], doubled_where(lambda a: a != 0)])
-    if kind == 17:
+    if kind == 25:
         return doubled_at(draw_index(source, x.shape))
-    if kind == 18 and ndim == 1:
+    if kind == 26 and ndim == 1:
         return lambda a: a[1:-1] - 2 * a[:-2] + a[2:] if x.dtype != bool else a[1:] ^ a[:-1]
     return lambda a: np.where(a != 0, a, 1)
 

@@ -1,4 +1,4 @@
-"""What has to come of each drill: whether the difference is allowed, and if not, which report says what.
+"""The expected outcome of each drill: whether the difference is allowed, and if not, the report and its words.
 
 All of it follows from two rules.  A difference is allowed where the definition of the operation says so; every other
 one raises the same error on every rank.  An end is reported where somebody waits for the rank that ended.
@@ -59,7 +59,7 @@ def error_of(operation: str, fault: str) -> str:
 
 
 def words_of(operation: str) -> str:
-    """What errors and reports call it."""
+    """The name by which errors and reports call it."""
     return OPERATIONS[operation].words or operation
 
 
@@ -99,7 +99,7 @@ def check_difference(operation: str, fault: str, n: int, outcomes: list, checks:
 
 
 def results(operation: str, fault: str, n: int) -> list:
-    """What every rank has to get where the difference is allowed."""
+    """The result due to every rank where the difference is allowed."""
     ways = [Way()] * (n - 1) + [Way(**DIFFERENCES[fault])]
     xs = [np.full(way.shape, rank + 1, way.dtype) for rank, way in enumerate(ways)]
     whole = np.concatenate(xs, axis=1) if len({x.shape[0] for x in xs}) == 1 else None

@@ -88,7 +88,7 @@ def test_fingerprints_differ():
 
 @pytest.mark.parametrize("path", PATHS)
 def test_long_descriptions_travel_again_and_again(spmd, path):
-    """What a header only announces must not be taken from memory, on those who announced nothing either."""
+    """Descriptions that a header only announces are not taken from memory, on those who announced nothing either."""
 
     def body():
         grid = sg.init_grid((3,))

@@ -1,4 +1,4 @@
-"""Which way bytes go, and how to force it."""
+"""The choice of the path that bytes take, and the means to force it."""
 
 import os
 import subprocess

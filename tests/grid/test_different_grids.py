@@ -34,7 +34,7 @@ def fresh():
 
 
 def outcome(body):
-    """What ``body`` raises in the same processes, all of which go on afterwards."""
+    """The errors that ``body`` raises in the same processes, all of which go on afterwards."""
     comm = fresh()
     try:
         body(comm)

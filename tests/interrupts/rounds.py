@@ -1,9 +1,9 @@
 """Operations to be interrupted: each makes ``run(k)``, round k on three ranks: what came of it, and what should."""
 
 import time
-from functools import cache
 
 import numpy as np
+from support.compiled import updates_holding
 from support.interrupting import persist
 
 import spmd_grid as sg
@@ -105,27 +105,15 @@ def halo_update(grid):
     return run
 
 
-@cache
-def _compiled():
-    import numba
-
-    @numba.njit
-    def update(plan, u, steps):
-        for _ in range(steps):
-            plan.update(u)
-
-    return update
-
-
 def compiled_loop(grid):
     """Between its updates there are no bytecodes but those of waits."""
-    plan, update = persist(sg.HaloExchange, grid, _halos(grid), (12,), "f8", True), _compiled()
+    plan = persist(sg.HaloExchange, grid, _halos(grid), (12,), "f8", True)
 
     def run(k):
         u = np.full(6, 10.0 * k + grid.rank)
         if grid.rank == 0 and not grid.group((0,)).shares_objects:
             time.sleep(0.01)  # so that the others wait in Python too
-        persist(update, plan, u, 6)
+        persist(updates_holding, plan, u, 6)
         return u[[0, -1]].tolist(), [10 * k + (grid.rank - 1) % 3, 10 * k + (grid.rank + 1) % 3]
 
     return run

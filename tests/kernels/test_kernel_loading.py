@@ -1,4 +1,4 @@
-"""When numba is loaded, and what happens when many threads and processes ask for a kernel at once."""
+"""Loading of numba, late and once, also when many threads and processes ask for a kernel at once."""
 
 import os
 import subprocess

@@ -104,7 +104,7 @@ def test_blocks(n, spread):
 @pytest.mark.parametrize("value", [*SPECIAL, 1.0, 2.0**-1000, 1 + 2.0**-52, 2 - 2.0**-52, -(2 - 2.0**-52) * 2.0**31])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_equal_numbers_fill_a_block(value, dtype):
-    """Where sums of extracted integers and of limbs are largest."""
+    """Blocks in which sums of extracted integers and of limbs are largest."""
     with np.errstate(over="ignore", under="ignore"):
         x = np.full(2 * BLOCK, value, dtype)
     total, specials = oracle(x[:1])
@@ -129,7 +129,7 @@ def test_halves_at_ties():
     "exponent", [-1074, -1060, -1020, -990, -984, -970, -961, -958, -500, 0, 990, 1018, 1019, 1020, 1021]
 )
 def test_blocks_at_every_height(exponent):
-    """Where extraction begins and ends to be possible, and where products leave the range of doubles."""
+    """Heights at which extraction begins and ends to be possible, and at which products leave the range of doubles."""
     random = np.random.default_rng(exponent + 2000)
     x = np.ldexp(random.uniform(-4, 4, 300), exponent)
     check(x)

@@ -1,4 +1,4 @@
-"""How many ranks a drawn grid may have."""
+"""The largest number of ranks of a drawn grid."""
 
 import pytest
 

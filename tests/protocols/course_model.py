@@ -150,7 +150,7 @@ class Neighbour:
             assert recorder.words[self.halo + i * WORD] == (cell if given else 0)
 
     def _place_at(self, pair: Pair) -> int:
-        """Which word of its source's array a pair is for."""
+        """The word of its source's array that a pair is for."""
         at = self.at
         source = self.state + (at.HEADER_WORDS + self.sources.index(pair) * at.SOURCE_WORDS) * WORD
         first = self.recorder.words[source + at.S_ROWS * WORD]

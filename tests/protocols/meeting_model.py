@@ -160,7 +160,7 @@ class Member:
         self._copy_rows(*table_of(self.recorder, [(0, 0, n_words * WORD)]), 0, 1, source, target)
 
     def _reduction(self, kind: type, root: int | None) -> SimpleNamespace:
-        """What the methods of a reduction need of it, with arrays of a word per member."""
+        """The part of a reduction that its methods need, with arrays of a word per member."""
 
         def addresses(frames, arrays):
             return np.array(frames.offsets, np.int64)

@@ -137,7 +137,7 @@ class Recorder:
     # -- what came of it -----------------------------------------------------------------------------------------------
 
     def programs(self) -> list[list[Step]]:
-        """What each process did at places that several of them use, the places by name."""
+        """The accesses of each process to words that several of them use, by the names of the words."""
         users = defaultdict(set)
         for process, steps in enumerate(self._steps):
             for step in steps:

@@ -78,7 +78,7 @@ def test_what_exists_twice_is_needed_twice(name, pairs):
 
 
 def test_pokes_read_and_write_nothing_that_others_use():
-    """What they see by their acquire loads, they only tell: whoever goes on to read waits first."""
+    """They only tell what their acquire loads see: a process that goes on to read waits first."""
     for pairs in ("both ways", "ring"):
         for rounds in (ROUNDS[size_of(pairs)][:3], ROUNDS[size_of(pairs)][1:4]):
             steps = [recorded_rounds(PAIRS[pairs], tuple(rounds), pokes=pokes) for pokes in (False, True)]

@@ -1,4 +1,4 @@
-"""What LLVM is told, and what it makes of it: release stores, acquire loads, and fences behind streaming stores."""
+"""Orders as LLVM is told them and emits them: release stores, acquire loads, and fences behind streaming stores."""
 
 import platform
 import re
@@ -43,7 +43,7 @@ def test_words_on_arm(passing):
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="a fence of its own is needed on x86 alone")
 def test_a_drain_is_a_fence_behind_streaming_stores():
-    """That copies and folds have one in its place is shown with the protocols: there their own source is run."""
+    """The tests of protocols, which run the source of copies and folds, show that each has one in its place."""
     import numba
 
     from spmd_grid.kernels.copy.vectors import drain, streaming

@@ -7,7 +7,7 @@ from weak_memory import DRAIN, LOAD, RELEASE, STORE, STREAM, WAIT, Machine, Step
 
 
 def violation(*programs, races=False):
-    """What both searches find, which must agree."""
+    """The finding of both searches, which must agree."""
     found = [Machine(programs, races=races).search(every_step).violation for every_step in (False, True)]
     assert (found[0] is None) == (found[1] is None), found
     return found[0]

@@ -30,7 +30,7 @@ STORE, STREAM, DRAIN, RELEASE, WAIT, LOAD = "store", "stream", "drain", "release
 
 @dataclass(frozen=True)
 class Step:
-    """What a process does next; ``value``: that it stores, must load, or waits for (at least).
+    """The next step of a process; ``value``: that it stores, must load, or waits for (at least).
 
     ``weak``: a release store as a plain one, or a wait whose load does not acquire.  ``site``: where in the code.
     """
@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found: a violation, in words, or None; and how many states it has seen."""
+    """The finding of a search: a violation, in words, or None; and the number of states seen."""
 
     violation: str | None
     states: int

@@ -30,7 +30,7 @@ def weakenings(scenarios: Iterable[Programs]) -> dict[tuple[str, str, str], str]
 
 
 def noticed(scenarios: Iterable[Programs], weaken: Callable[[Sequence[Step]], list[Step]]) -> str:
-    """How the search notices a weaker protocol: READS, RULES or NOTHING."""
+    """The way in which the search notices a weaker protocol: READS, RULES or NOTHING."""
     weaker = [[weaken(program) for program in programs] for programs in scenarios]
     if any(Machine(programs).search().violation for programs in weaker):
         return READS

@@ -1,4 +1,4 @@
-"""Who draws, and what all draw alike: grids, axes, shapes and shardings.
+"""Random grids, axes, shapes and shardings, drawn alike on all ranks.
 
 Whoever draws is open: hypothesis, which shrinks what fails, or a seeded generator, which draws alike on all processes
 (`scripts/soak.py`).

@@ -1,4 +1,4 @@
-"""Which drills were done and what came of them: operation x fault x transport, with the slowest one's seconds.
+"""A table of the drills and their outcomes: operation x fault x transport, with the slowest one's seconds.
 
 As a plugin it gives drills ``noted``, and prints the table when all tests have ended.
 """

@@ -1,4 +1,4 @@
-"""What is drilled: every operation, in a form in which one rank can do it wrongly.
+"""The operations that are drilled: all of them, each in a form in which one rank can do it wrongly.
 
 An operation is prepared once, by all ranks alike; then it runs with a `Way`, that of the culprit differing from the
 others'.  The same code runs on simulated ranks and in MPI's processes.
@@ -23,7 +23,7 @@ SHAPE = (4, 6)
 
 @dataclass(frozen=True)
 class Way:
-    """How a rank calls the operation: with which array, which argument (the other one?), in which order of axes."""
+    """A way to call the operation: the array, the argument (the other one?), the order of axes."""
 
     shape: tuple[int, int] = SHAPE
     dtype: str = "f8"
@@ -188,7 +188,7 @@ def meet(grid):
 
 
 def differ(grid, operation, fault):
-    """What comes of a difference, on this rank: the result or the error; and whether the program can go on."""
+    """The outcome of a difference on this rank: the result or the error; and whether the program can go on."""
     drilled = OPERATIONS[operation]
     prepared = drilled.prepare(grid)
     if not drilled.is_first_use:

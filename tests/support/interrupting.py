@@ -7,11 +7,11 @@ from spmd_grid.watch.call_site import PACKAGE
 
 
 class Interrupt(BaseException):
-    """What the tests raise: as KeyboardInterrupt, no ``Exception``."""
+    """An exception that the tests raise: as KeyboardInterrupt, no ``Exception``."""
 
 
 class TimeLimit(Exception):
-    """What the handlers of time limits raise: an ordinary exception."""
+    """An ordinary exception, as handlers of time limits raise it."""
 
 
 class Events:

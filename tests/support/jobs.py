@@ -27,7 +27,7 @@ def clean_environment(**more):
 
 @functools.cache
 def _library():
-    """Whose launcher there is: Open MPI's, or MPICH's; None without one."""
+    """The library whose launcher there is: Open MPI or MPICH; None without one."""
     if not MPIEXEC.exists():
         return None
     version = subprocess.run(
@@ -64,12 +64,9 @@ def of_mpi(name):
 
 # For programs that have a ``grid``: updates of halos in a compiled function, with something else in between.
 COMPILED_LOOP = """
-def compiled_loop(between, steps, **options):
-    import numba
-    @numba.njit(**options)
-    def run(plan, u, steps):
-        for _ in range(steps):
-            plan.update(u)
+def compiled_loop(between, steps, nogil=False):
+    from support.compiled import updates_free, updates_holding
+    run = updates_free if nogil else updates_holding
     with sg.HaloExchange(grid, sg.Sharding(grid, [[0]], halo_sizes=[1, 1]), (4 * grid.size,), "f8", True) as plan:
         u = np.ones(6)
         run(plan, u, 2)

@@ -55,7 +55,7 @@ def until(condition: Callable[[], bool], limit: float) -> bool:
 
 
 def communicate(process: subprocess.Popen, text=None, *, limit: float):
-    """What a process prints until it ends; one that hangs is killed, and TimeoutExpired raised."""
+    """The output of a process until it ends; one that hangs is killed, and TimeoutExpired raised."""
     try:
         return process.communicate(text, timeout=limit)
     except subprocess.TimeoutExpired as missed:

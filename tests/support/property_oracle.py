@@ -1,4 +1,4 @@
-"""What every operation must give, by brute force: from all ranks' arrays to all ranks' results (None: no result)."""
+"""An oracle of every operation, by brute force: from all ranks' arrays to all ranks' results (None: no result)."""
 
 import math
 from itertools import product

@@ -1,4 +1,4 @@
-"""What hypothesis draws: grids, shapes, dtypes, memory layouts, paths, shardings; and arrays made of them."""
+"""Strategies of hypothesis: grids, shapes, dtypes, memory layouts, paths, shardings; and arrays made of them."""
 
 import math
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What devices hold of a global array, by brute force: its blocks, their halos, and a stencil over them."""
+"""The shards of a global array, by brute force: its blocks, their halos, and a stencil over them."""
 
 from __future__ import annotations
 

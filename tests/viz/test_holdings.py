@@ -1,4 +1,4 @@
-"""Who holds what, against a look at every device."""
+"""The cells that each device holds, against a look at every device."""
 
 import random
 from collections import defaultdict

@@ -98,7 +98,7 @@ def test_a_tracer_is_no_debugger():
 
 
 def test_who_prepares():
-    """What this package has called for stops the clocks; what a program compiles itself does not."""
+    """Compilation that this package has called for stops the clocks; what a program compiles itself does not."""
 
     def frame(name, ours=False, outer=None):
         code = SimpleNamespace(co_filename=spmd_grid.__file__ if ours else "/somewhere/else.py")

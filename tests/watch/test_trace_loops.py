@@ -16,22 +16,9 @@ from spmd_grid.watch.trace.reading import read_trace
 
 HEAD = """
 import os, resource, signal, time
-import numba
 import numpy as np
 import spmd_grid as sg
-
-@numba.njit(nogil=True)
-def loop(halo, u, n):
-    for _ in range(n):
-        halo.update(u)
-
-@numba.njit
-def late_loop(halo, u, n, seconds):
-    for step in range(n):
-        if step == n // 2:
-            with numba.objmode():
-                time.sleep(seconds)
-        halo.update(u)
+from support.compiled import late_updates_holding as late_loop, updates_free as loop
 
 grid = sg.init_grid((-1,))
 n, me = grid.size, grid.rank

@@ -50,6 +50,7 @@ def _measured(cases: Sequence[StartCase], rounds: int) -> list[StartRow]:
 
 
 def _milliseconds(case: StartCase, environment: dict[str, str]) -> float:
+    """Run the program of ``case``, which prints the seconds that it has measured, in a fresh process."""
     command = [sys.executable, "-c", case.program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_LONGEST, check=False)
     if done.returncode:

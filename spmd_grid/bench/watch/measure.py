@@ -1,4 +1,4 @@
-"""The watch benchmark: the time that recording and checking add to an operation, and their cost when they are off."""
+"""The watch benchmark: the time that recording, checking and the gate add to an operation."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from spmd_grid.bench.common.rows import figures_of, is_disturbed
 from spmd_grid.bench.common.session import Session, setting_text
 from spmd_grid.bench.common.timing import measure
 from spmd_grid.bench.watch.cases import Call, WatchCase
+from spmd_grid.bench.watch.gate import GateRow, gate_rows, gate_table
 from spmd_grid.bench.watch.modes import LOOK, LOOP, MODES, PLAIN, Modes, look_batches
 from spmd_grid.bench.watch.report import WatchRow, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
@@ -38,13 +39,20 @@ def run_bench(cases: Sequence[WatchCase], rounds: int, outputs: Outputs) -> None
     for case in cases:
         rows.append(measure_row(case, grid, session.comm, rounds, modes))
         session.say(printed.line(rows[-1]))
-    session.say("", *summary(rows))
+    session.say("", *summary(rows), "", gate_table().head())
+    of_gate: list[GateRow] = []
+    for row in gate_rows(session.comm, rounds):
+        of_gate.append(row)
+        session.say(gate_table().line(row))
     if session.comm.rank == 0:
         caption = (
             f"Time per operation; {setting_text(session.setting)}; medians over {rounds} interleaved rounds of"
             " `python -m spmd_grid bench watch`."
         )
-        write_files(outputs, session.setting | {"rounds": rounds}, caption, printed, rows, summary(rows))
+        more = {"gate": [row.to_dict() for row in of_gate]}
+        more_lines = [gate_table().head(), *map(gate_table().line, of_gate)]
+        setting = session.setting | {"rounds": rounds}
+        write_files(outputs, setting, caption, printed, rows, summary(rows), more, more_lines)
 
 
 def measure_row(case: WatchCase, grid: ProcessGrid, comm: Intracomm, rounds: int, modes: Modes) -> WatchRow:

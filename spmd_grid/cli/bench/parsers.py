@@ -97,9 +97,10 @@ def plan_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentPa
 def watch_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
     parser = kinds.add_parser(
         "watch",
-        help="the time that recording and checking add to an operation",
+        help="the time that recording, checking and the gate add to an operation",
         description="Time per operation plain, recorded (as with a timeout) and checked (as with check=True), by turns"
-        " in one run, on small arrays; and the time in which an operation finds that it is neither.",
+        " in one run, on small arrays; and the time in which an operation finds that it is neither. Then the same"
+        " operations of one process with and without the gate that lets one operation in at a time.",
     )
     _add_options(parser, "'all_reduce'", "a few rows, few rounds")
     _add_ranks(parser)

@@ -212,19 +212,26 @@ def _of_ranks(found: dict[str, Any]) -> Iterator[Check]:
             "Unset SPMD_GRID_ARENA if it is 0, and let ranks share a process namespace: in containers, start mpiexec"
             " inside one rather than a container per rank.",
         )  # fmt: skip
+    yield from _of_speed(found)
+    if found["far"] is not None:
+        far = found["far"]
+        yield Check(
+            SLOW if far else OK, "processors", "share no cache" if far else "share a cache",
+            "Bind neighbouring ranks to neighbouring cores (mpiexec -bind-to core with MPICH,"
+            " --bind-to core with Open MPI)." * far,
+        )  # fmt: skip
+
+
+def _of_speed(found: dict[str, Any]) -> Iterator[Check]:
+    """The checks of the times of messages and of an operation, on one node or between two."""
     model = f" (measured to choose paths: {found['model']})" if found["model"] else ""
-    slow_from, where, busy = (
-        _HERE,
-        "",
-        ("Other programs, or ranks beyond the cores, take turns with these: time programs on a quiet machine."),
-    )
     if found["nodes"] > 1:
-        slow_from, where, busy = (
-            _BETWEEN,
-            f", ranks 0 and {found['peer']} on different nodes",
-            ("The network is slow, or others use it too: check that the MPI library uses the fastest one available."),
-        )
-    ping, reduce, rate = slow_from
+        ping, reduce, rate = _BETWEEN
+        where = f", ranks 0 and {found['peer']} on different nodes"
+        busy = "The network is slow, or others use it too: check that the MPI library uses the fastest one available."
+    else:
+        (ping, reduce, rate), where = _HERE, ""
+        busy = "Other programs, or ranks beyond the cores, take turns with these: time programs on a quiet machine."
     figures = [
         ("ping of 8 bytes", f"{found['latency']:.1f} us{where}", found["latency"] > ping),
         ("ping of 1 MiB", f"{found['bandwidth']:.1f} GB/s{where}", found["bandwidth"] < rate),
@@ -233,10 +240,3 @@ def _of_ranks(found: dict[str, Any]) -> Iterator[Check]:
     for name, value, slow in figures:
         timed = model if name == "ping of 1 MiB" else ""
         yield Check(SLOW if slow else OK, name, f"{value}, the best of several{timed}", busy * slow)
-    if found["far"] is not None:
-        far = found["far"]
-        yield Check(
-            SLOW if far else OK, "processors", "share no cache" if far else "share a cache",
-            "Bind neighbouring ranks to neighbouring cores (mpiexec -bind-to core with MPICH,"
-            " --bind-to core with Open MPI)." * far,
-        )  # fmt: skip

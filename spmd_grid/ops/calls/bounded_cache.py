@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-__all__ = ["keep"]
+from spmd_grid.grid.process_grid import ProcessGrid
+
+__all__ = ["keep", "keep_call"]
 
 _MOST_KEPT = 64
+_MOST_CALLS = 512  # that a grid keeps
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -17,3 +20,11 @@ def keep(kept: dict[Key, Value], key: Key, value: Value, most: int = _MOST_KEPT)
     if len(kept) >= most:
         kept.clear()
     kept[key] = value
+
+
+def keep_call(grid: ProcessGrid, key: tuple, call: object) -> None:
+    """Keep on ``grid`` a call prepared for the arguments in ``key``, if they are hashable."""
+    try:
+        keep(grid.calls, key, call, _MOST_CALLS)
+    except TypeError:  # such as an unhashable callable
+        pass

@@ -29,7 +29,7 @@ from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.groups import group_members, in_group_device
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, check_output, gate_of
-from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.calls.bounded_cache import keep, keep_call
 from spmd_grid.ops.calls.opening import Opening, opening_key
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.reduction_kind import ReductionKind
@@ -37,10 +37,7 @@ from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 from spmd_grid.typing import GridAxes
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["CollectiveCall", "Operation", "keep_call"]
-
-# Number of prepared calls that a grid keeps.
-_MOST_CALLS = 512
+__all__ = ["CollectiveCall", "Operation"]
 
 
 class CollectiveCall:
@@ -343,11 +340,3 @@ class Operation(ABC):
         call = CollectiveCall(self, grid, axes, self.prepare(grid, axes, *args), kind, path, thread_name)
         keep_call(grid, key, call)
         return call
-
-
-def keep_call(grid: ProcessGrid, key: tuple, call: object) -> None:
-    """Keep on ``grid`` a call prepared for the arguments in ``key``, if they are hashable."""
-    try:
-        keep(grid.calls, key, call, _MOST_CALLS)
-    except TypeError:  # such as an unhashable callable
-        pass

@@ -9,7 +9,7 @@ from spmd_grid.exchange.agreement.header import fingerprint
 from spmd_grid.grid.groups import in_group_device
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_grid_axes, check_grid, hashable, root_index
-from spmd_grid.ops.calls.collective import keep_call
+from spmd_grid.ops.calls.bounded_cache import keep_call
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import GridAxes
 
@@ -21,8 +21,8 @@ MOST_SHOWN = 80  # characters of a grid or an array: dtypes may have many fields
 class MessageCall(NamedTuple):
     """One side of a message.
 
-    ``peer``: the member on the other side, None for any; ``group``: bytes that must be equal on both sides; ``grid``: a
-    description of the grid.
+    ``peer``: the member on the other side, None for any; ``group``: fingerprint of the axes and the grid, which must be
+    equal on both sides; ``grid``: a description of the grid; ``text``: the call, for reports.
     """
 
     comm: Communicator

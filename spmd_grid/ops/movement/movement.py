@@ -29,8 +29,11 @@ __all__ = ["Movement"]
 class Movement:
     """Moves boxes of the members' arrays into a result of ``shape`` (None: this member has no result).
 
-    ``in_runs``: whether all boxes of all members are runs of their arrays.  ``fill``: the value of cells that no member
-    sends.
+    ``in_runs``: whether all boxes of all members are runs of consecutive cells in their arrays.  ``fill``: the value of
+    cells that no member sends.
+
+    A run copies from the other members' arrays if they can be read (`MemberArrays`), through staging memory or by
+    messages if not, and from the frames, with which small arrays travel.
     """
 
     __slots__ = (

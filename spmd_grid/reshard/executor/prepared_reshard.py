@@ -16,7 +16,8 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.calls.collective import CollectiveCall, keep_call
+from spmd_grid.ops.calls.bounded_cache import keep_call
+from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult, output_arrays, source_arrays

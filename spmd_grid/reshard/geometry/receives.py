@@ -1,4 +1,7 @@
-"""List the boxes that a device receives: parts of the source that meet its own box, each with the serving replica."""
+"""List the boxes that a device receives: parts of the source that meet its own box, each with the serving replica.
+
+`replicas` explains rules, and tied and loose axes.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ __all__ = ["CtrlC", "Interruption", "Outcome", "draw_interruptions", "faults_of"
 
 
 class CtrlC(KeyboardInterrupt):
-    """What Ctrl-C raises, told apart from a real one."""
+    """The exception of a simulated Ctrl-C, told apart from a real one."""
 
 
 KINDS = Interrupt, TimeLimit, CtrlC
@@ -51,7 +51,7 @@ class Interruption:
 
 @dataclass
 class Outcome:
-    """What became of a program on one rank; ``faults`` are what must not be."""
+    """The outcome of a program on one rank; ``faults`` must be empty."""
 
     place: str = ""  # where the interrupt came
     again: int = 0  # operations that had not begun and were called again
@@ -88,7 +88,7 @@ def play_interrupted(program: Program, interruptions: dict[int, Interruption]) -
 
 
 def faults_of(outcomes: list[Outcome], by_messages: bool = False) -> list[str]:
-    """What must not be, of all ranks together.
+    """The faults that show on all ranks together.
 
     ``by_messages``: ranks hear of cuts by messages, as under MPI.  Of two cuts at one moment a third rank may hear in
     another order than they do, and then has another text.
@@ -122,7 +122,7 @@ class _Tokens(list):
 
 
 class _Events(Events):
-    """Those in which an exception gets anywhere: Python itself swallows what destructors raise."""
+    """Events in which an exception gets anywhere: Python itself swallows what destructors raise."""
 
     def _trace(self, frame, event, arg):
         if self.count == self.n and _in_destructor(frame):

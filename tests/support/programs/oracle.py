@@ -98,11 +98,11 @@ class ProgramOracle:
             return self._by_process(args["k"], operation(self.by_device(args["k"], xs), **args["args"]))
 
     def messages(self, step: Step) -> None:
-        """What every member receives, as listed."""
+        """The messages that every member receives, as listed."""
         step.gives = self._received(step, lambda sent: [x for _, x in sent])
 
     def from_anybody(self, step: Step) -> None:
-        """What every member receives of each sender, in sending order; of several senders the order is open."""
+        """The messages that every member receives by sender, in sending order; between senders the order is open."""
 
         def by_sender(sent):
             return [[x for sender, x in sent if sender == each] for each in sorted({sender for sender, _ in sent})]

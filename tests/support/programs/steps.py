@@ -19,7 +19,7 @@ PATHS = ["auto", "direct", "mixed", "inline", "message", "read", "staged", "pack
 
 @dataclass
 class Step:
-    """What all ranks do next: a method of oracle and runner, the arrays it takes and gives, and its arguments."""
+    """A step of all ranks: a method of oracle and runner, the arrays it takes and gives, and its arguments."""
 
     does: str
     on: tuple[int, ...] = ()

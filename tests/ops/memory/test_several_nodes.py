@@ -1,0 +1,41 @@
+"""Operations of groups that span nodes: one machine whose arena is divided, so that processes count as several."""
+
+import pytest
+from support.jobs import run_job
+
+PROGRAM = """
+import numpy as np
+import spmd_grid as sg
+from support.ops.arrays_anywhere import KINDS, check_all, placed
+
+grid = sg.init_grid((-1,))
+n, me = grid.grid.size, grid.rank
+rng = np.random.default_rng(3)
+for shape in [(4, 3), (40, 33), (301, 300)]:
+    for kind in [*KINDS, "mixed"]:
+        for out_kind in [None, "arena", "every other column"]:
+            check_all(grid, n, me, rng.standard_normal((n, *shape)), kind, out_kind)
+for _ in range(3):  # some arrays travel with the header, others do not
+    extents = [int(extent) for extent in rng.choice([0, 3, 500, 70_000], n)]
+    parts = [rng.standard_normal(extent) for extent in extents]
+    assert np.array_equal(sg.all_gather(parts[me], grid, [0], 0), np.concatenate(parts))
+    assert np.array_equal(sg.shift(parts[me], grid, [0], 0, -1, rotate=True), parts[(me + 1) % n])
+pairs = sg.init_grid((n // 2, 2))
+x = np.full((300, 200), float(me))
+assert (sg.all_reduce(x, pairs, [0]) == sum(range(me % 2, n, 2))).all()  # across the nodes
+assert (sg.all_reduce(x, pairs, [1]) == 2 * (me // 2 * 2) + 1).all()  # within one
+request = sg.all_gather.start(x, grid, [0], 0)
+assert (sg.shift(x, grid, [0], 0, 1, rotate=True) == (me - 1) % n).all()
+assert (request.wait()[:: 300, 0] == np.arange(n)).all()
+print("fine")
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "per_node"), [(4, "3"), *(pytest.param(4, each, marks=pytest.mark.full) for each in "12")]
+)
+def test_several_nodes(tmp_path, n, per_node):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    job = run_job("mpiexec", n, program, environment={"SPMD_GRID_RANKS_PER_NODE": per_node})
+    assert (job.code, job.out.count("fine"), job.err) == (0, n, ""), job

@@ -1,0 +1,1 @@
+"""Oracles, cases and small plans that tests of halos share."""

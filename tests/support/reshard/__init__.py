@@ -1,0 +1,1 @@
+"""Oracles, layouts and wrong plans that tests of resharding share."""

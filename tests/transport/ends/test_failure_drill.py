@@ -1,0 +1,380 @@
+"""Whole jobs in which one rank fails or leaves early: they end non-zero, soon, and name the rank.
+
+And whole jobs in which nothing is wrong: they end quietly, however unevenly.
+"""
+
+import sys
+import time
+from itertools import product
+
+import pytest
+from support.jobs import Job, mpi_command, needs_mpiexec, run_job
+from support.patience import in_time
+
+from spmd_grid.errors import TransportError
+
+DRILL = """
+import sys, time
+import numpy as np
+import spmd_grid as sg
+
+way, op, stamp = sys.argv[1:]
+OPERATIONS = {
+    "all_reduce": lambda: sg.all_reduce(np.ones(3), grid, [0], "sum"),
+    "all_reduce of 1 MiB": lambda: sg.all_reduce(np.ones(1 << 17), grid, [0], "sum"),
+    "broadcast": lambda: sg.broadcast(np.ones(3), grid, [0], [bad]),
+    "update_halo": lambda: sg.update_halo(np.ones((4, 3)), grid, [[0]], [1, 1], periodic=True),
+    "recv": lambda: sg.recv(grid, [0], [bad]),
+    "recv.start": lambda: sg.recv.start(grid, [0], [bad]).wait(),
+    "send": lambda: sg.send(np.ones(1 << 20), grid, [0], [bad]) or sg.recv(grid, [0], [bad]),
+    "send.start": lambda: sg.send.start(np.ones(1 << 20), grid, [0], [bad]).wait() or sg.recv(grid, [0], [bad]),
+    "first use of a group": lambda: sg.all_reduce(1, sg.init_grid(shape), [1], "sum"),
+}
+
+def main():
+    OPERATIONS["all_reduce"]()
+    if grid.rank != bad:
+        return OPERATIONS[op]()
+    time.sleep(0.2)
+    with open(stamp, "w") as file:
+        file.write(str(time.time()))
+    if way == "raises":
+        raise ValueError("on purpose")
+    if way == "exits":
+        sys.exit(3)
+    return None
+
+grid = sg.init_grid((-1,))
+bad = grid.size - 1
+shape = (1, grid.size) if grid.size < 4 else (2, grid.size // 2)
+main()
+"""
+
+OPERATIONS = [
+    "all_reduce",
+    "all_reduce of 1 MiB",
+    "broadcast",
+    "update_halo",
+    "recv",
+    "recv.start",
+    "send",
+    "send.start",
+    "first use of a group",
+]
+# What the report calls it: what the rank waits in.
+SHOWN = {
+    "all_reduce of 1 MiB": "all_reduce",
+    "recv.start": "recv",
+    "send": "",
+    "send.start": "",
+    "first use of a group": "",
+}
+
+
+# tests/drills drills more of them, in less time: many in one process, or in one job.
+SAMPLE = [
+    ("simulated", 4, "all_reduce", "raises"),
+    ("simulated", 4, "send.start", "exits"),
+    ("mpiexec", 4, "all_reduce of 1 MiB", "raises"),
+    ("mpiexec", 4, "recv.start", "exits"),
+    ("mpiexec", 4, "send", "returns"),
+    ("mpiexec", 4, "first use of a group", "returns"),
+]
+WAYS = ["raises", "exits", "returns"]
+ALL = [
+    *product(["simulated"], [4], OPERATIONS, WAYS),
+    *product(["mpiexec"], [2], ["all_reduce", "recv", "send"], WAYS),
+    *product(["mpiexec"], [4], OPERATIONS, WAYS),
+]
+CASES = SAMPLE + [pytest.param(*case, marks=pytest.mark.full) for case in ALL if case not in SAMPLE]
+
+
+@pytest.mark.parametrize(("transport", "n", "op", "way"), CASES)
+def test_one_rank_fails(tmp_path, transport, n, op, way):
+    program, stamp = tmp_path / "drill.py", tmp_path / "stamp"
+    program.write_text(DRILL)
+    job = run_job(transport, n, program, way, op, str(stamp))
+    latency = job.ended - float(stamp.read_text())
+    print(f"drill: {transport} {n} {way} {op}: {latency:.2f} s")
+    assert job.code != 0, job
+    assert in_time(latency, 5), job
+    assert f"rank {n - 1}" in job.err, job
+    if way == "raises":
+        assert "ValueError: on purpose" in job.err and "in main" in job.err, job
+    elif transport == "simulated" and way == "exits":
+        assert job.code == 3 and "sys.exit(3)" in job.err, job
+    else:
+        assert SHOWN.get(op, op) in job.err and "drill.py:" in job.err, job
+        assert job.code < 128, job  # not a crash
+
+
+QUIET = """
+import sys, time
+import numpy as np
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+sg.all_reduce(np.ones(3), grid, [0], "sum")
+sg.update_halo(np.ones(4), grid, [[0]], [1, 1])
+if grid.rank == 0:
+    time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("transport", ["simulated", "mpiexec"])
+def test_a_rank_that_ends_late_is_no_error(tmp_path, transport):
+    program = tmp_path / "quiet.py"
+    program.write_text(QUIET)
+    job = run_job(transport, 4, program, "3", python=["-W", "error", "-X", "dev"])
+    assert (job.code, job.out, job.err) == (0, "", ""), job
+
+
+@pytest.mark.parametrize("n", [1, 2, pytest.param(6, marks=pytest.mark.full)])
+def test_an_ordinary_end_is_quiet(tmp_path, n):
+    program = tmp_path / "quiet.py"
+    program.write_text(QUIET)
+    job = run_job("mpiexec", n, program, "0")
+    assert (job.code, job.out, job.err) == (0, "", ""), job
+
+
+EXIT = """
+import sys
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+sg.all_reduce(1, grid, [0], "sum")
+if grid.rank == 1 or sys.argv[1] == "all":
+    sys.exit(int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("transport", "who", "code"),
+    [
+        *[(transport, who, 3) for transport in ("simulated", "mpiexec") for who in ("one", "all")],
+        ("mpiexec", "one", 0),
+        *[pytest.param(*case, marks=pytest.mark.full) for case in product(["simulated"], ["one", "all"], [0])],
+        pytest.param("mpiexec", "all", 0, marks=pytest.mark.full),
+    ],
+)
+def test_exit_codes(tmp_path, transport, who, code):
+    program = tmp_path / "exit.py"
+    program.write_text(EXIT)
+    job = run_job(transport, 3, program, who, str(code))
+    if code:
+        assert job.code == 3, job
+    else:
+        assert (job.code, job.err) == (0, ""), job
+
+
+STRESS = """
+# Random meetings and messages of random groups; each process draws alike and ends when its part is done.
+import sys, time
+import numpy as np
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+size, me = grid.size, grid.rank
+seed = int(sys.argv[1])
+common = np.random.default_rng(seed)
+own = np.random.default_rng([seed, me])
+grids = [grid, sg.init_grid((size,), ranks=range(size)[::-1])]
+pairs = {(0, 1), (size - 1, 0), (size // 2, size - 1)}
+grids += [sg.init_grid((2,), ranks=pair) for pair in pairs if len({*pair}) == 2]
+for step in range(100):
+    g = grids[common.integers(len(grids))]
+    kind, length = common.integers(4), int(common.choice([1, 100, 20_000]))
+    a, b = common.permutation(g.size)[:2]
+    if g.coords is None:
+        continue
+    here = g.coords[0]
+    if own.random() < 0.02:
+        time.sleep(own.random() * 0.05)
+    if kind == 0:
+        total = sg.all_reduce(np.full(length, here), g, [0], "sum")
+        assert (total == g.size * (g.size - 1) // 2).all()
+    elif kind == 1:
+        assert sg.broadcast(np.full(length, here), g, [0], [a])[0] == a
+    elif kind == 2 and here == a:
+        sg.send(np.full(length, step), g, [0], [b])
+    elif kind == 2 and here == b and g is grids[1]:  # here always from anybody, who may be ahead of others
+        assert sg.recv(g, [0])[-1] < 100
+    elif kind == 2 and here == b:
+        assert sg.recv(g, [0], [a])[-1] == step
+    elif kind == 3:
+        request = sg.all_gather.start(np.full(length, here), g, [0], 0)
+        assert len(request.wait()) == length * g.size
+time.sleep(own.random() * 0.4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "seed"),
+    [(6, 0), *(pytest.param(n, i, marks=pytest.mark.full) for n in (2, 6) for i in range(20) if (n, i) != (6, 0))],
+)
+def test_no_false_alarm(tmp_path, n, seed):
+    """Ranks that end at all sorts of moments, some long after others have sent to them for the last time."""
+    program = tmp_path / "stress.py"
+    program.write_text(STRESS)
+    job = run_job("mpiexec", n, program, str(seed))
+    assert (job.code, job.out, job.err) == (0, "", ""), job
+
+
+FINALIZE = """
+import sys
+from mpi4py import rc
+if sys.argv[1] == "serialized":
+    rc.thread_level = "serialized"
+from mpi4py import MPI
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+half = sg.init_grid((-1,), comm=MPI.COMM_WORLD.Split(grid.rank % 2, grid.rank))
+assert sg.all_reduce(1, half, [0], "sum") == half.size
+if sys.argv[1] == "freed":
+    comm = MPI.COMM_WORLD.Dup()
+    sg.all_reduce(1, sg.init_grid((-1,), comm=comm), [0], "sum")
+    comm.Free()
+if sys.argv[1] == "finalized":
+    MPI.Finalize()
+    try:
+        sg.init_grid((-1,))
+    except sg.TransportError as error:
+        assert "finalized" in str(error)
+    else:
+        raise AssertionError
+if sys.argv[1] == "pending" and grid.rank == 0:
+    sg.all_gather.start([1.0] * 100_000, grid, [0], 0)
+elif sys.argv[1] == "pending":
+    sg.all_gather.start([1.0] * 100_000, grid, [0], 0).wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param("plain", marks=pytest.mark.full), "finalized", "serialized", "freed", "pending"]
+)
+def test_ends_of_mpi(tmp_path, case):
+    """MPI finalized by the program, without threads in MPI, with freed communicators, with a forgotten ``wait``."""
+    program = tmp_path / "finalize.py"
+    program.write_text(FINALIZE)
+    job = run_job("mpiexec", 3, program, case)
+    assert (job.code, job.out, job.err) == (0, "", ""), job
+
+
+def test_without_threads_in_mpi_an_exception_still_ends_the_job(tmp_path):
+    program = tmp_path / "raise.py"
+    program.write_text(
+        "from mpi4py import rc\nrc.thread_level = 'serialized'\nimport spmd_grid as sg\ngrid = sg.init_grid((-1,))\n"
+        "if grid.rank == 1:\n    raise ValueError('on purpose')\nsg.all_reduce(1, grid, [0], 'sum')\n"
+    )
+    started = time.time()
+    job = run_job("mpiexec", 3, program)
+    assert job.code != 0 and "rank 1 (1,) of 3 failed" in job.err and "on purpose" in job.err, job
+    assert in_time(job.ended - started, 20)
+
+
+@needs_mpiexec
+def test_the_wrong_launcher(tmp_path):
+    """N programs of one process each, where the launcher says that they are N."""
+    program = tmp_path / "one.py"
+    program.write_text("import spmd_grid as sg\nsg.init_grid((-1,))\n")
+    job = Job([sys.executable, program], tmp_path, OMPI_COMM_WORLD_SIZE="4", **mpi_command()[1])
+    assert job.code == 1 and TransportError.__name__ in job.err, job
+    assert "the launcher started 4 processes (OMPI_COMM_WORLD_SIZE) but MPI sees only this one" in job.err, job
+    job = Job([sys.executable, program], tmp_path, SLURM_NTASKS="4", **mpi_command()[1])  # every batch shell has it
+    assert (job.code, job.err) == (0, ""), job
+
+
+ALIKE = """
+import numpy as np
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+def main():
+    sg.all_reduce(np.ones(3 + grid.rank), grid, [0], "sum")
+main()
+"""
+
+
+def test_an_error_of_all_is_told_once(tmp_path):
+    program = tmp_path / "alike.py"
+    program.write_text(ALIKE)
+    job = run_job("mpiexec", 3, program)
+    assert job.code != 0, job
+    assert job.err.count("Traceback") == job.err.count("ShapeError: all_reduce") == 1, job
+    assert "alike.py" in job.err and "in main" in job.err and "collective.py" not in job.err, job
+
+
+SELF = """
+import numpy as np
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+for source in ([grid.rank], None)[: 2 if grid.size == 1 else 1]:
+    try:
+        sg.recv(grid, [0], source)
+    except sg.DeadlockError as error:
+        assert "recv(grid_axes=[0], source=" in str(error) and "a message of its own" in str(error), error
+    else:
+        raise AssertionError("received")
+    sg.send(np.arange(3), grid, [0], [grid.rank])
+    assert sg.recv(grid, [0], source).tolist() == [0, 1, 2]
+    started = sg.recv.start(grid, [0], source)
+    for refusal in (sg.DeadlockError, sg.RequestError):
+        try:
+            started.wait()
+        except refusal:
+            assert started.done
+        else:
+            raise AssertionError("received")
+    sg.send(np.arange(4), grid, [0], [grid.rank])
+    assert sg.recv(grid, [0], source).tolist() == [0, 1, 2, 3]
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_nobody_waits_for_a_message_of_its_own(tmp_path, n):
+    program = tmp_path / "program.py"
+    program.write_text(SELF)
+    job = run_job("mpiexec", n, program)
+    assert (job.code, job.err) == (0, ""), job
+
+
+ABANDONED = """
+import spmd_grid as sg
+grid = sg.init_grid((2,))
+if grid.rank == 1:
+    started = sg.recv.start(grid, [0], [0])
+"""
+
+
+def test_a_receive_that_nobody_waits_for(tmp_path):
+    """The program ends as if it had not been started, and MPI has nothing to complain about."""
+    program = tmp_path / "program.py"
+    program.write_text(ABANDONED)
+    job = run_job("mpiexec", 2, program)
+    assert (job.code, job.err, job.out) == (0, "", ""), job
+
+
+NOWHERE_TO_PRINT = """
+import os, sys
+from contextlib import suppress
+import spmd_grid as sg
+grid = sg.init_grid((-1,))
+sg.all_reduce(1, grid, [0], "sum")
+if sys.argv[1] == "closed":
+    sys.stdout.close()
+elif sys.argv[1] == "nobody reads":
+    reading, writing = os.pipe()
+    os.close(reading)
+    os.dup2(writing, 1)
+    with suppress(OSError):  # at once, where Python keeps nothing
+        print("lost")
+else:
+    sys.stdout = None
+if grid.rank == 1:
+    raise ValueError("on purpose")
+sg.all_reduce(1, grid, [0], "sum")
+"""
+
+
+@pytest.mark.parametrize("why", ["closed", "nobody reads", "none"])
+def test_where_nothing_can_be_printed_the_job_ends_all_the_same(tmp_path, why):
+    program = tmp_path / "program.py"
+    program.write_text(NOWHERE_TO_PRINT)
+    job = run_job("mpiexec", 2, program, why)
+    assert job.code != 0 and "ValueError: on purpose" in job.err and "rank 1 (1,) of 2 failed" in job.err, job
