@@ -73,6 +73,7 @@ def test_take_and_compress(spmd):
         x, a = arrays_of(grid, "blocks")
         row, r = a[:, 1, 1], x[:, 1, 1]
         assert np.array_equal(np.take(row, [5, -2, 5]).to_global(), np.take(r, [5, -2, 5]))
+        assert np.array_equal(np.compress([True, False, True], row).to_global(), r[[0, 2]])
         assert np.array_equal(np.take(a, [50, 3]).to_global(), np.take(x, [50, 3]))
         out = sg.zeros((2, 5, 4), a.sharding, grid)
         assert np.take(a, [1, 0], axis=0, out=out) is out

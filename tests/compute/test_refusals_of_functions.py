@@ -33,11 +33,6 @@ CASES = {
         "setitem: value has shape",
     ),
     "mask of another shape": (lambda a, g: a.__setitem__(a[1:] > 0, 1), sg.ShapeError, "setitem: the mask has shape"),
-    "compress of a row": (
-        lambda a, g: np.compress([True], a[:, 0]),
-        sg.ImplicitGatherError,
-        "compress: the dimension",
-    ),
     "kind of a sort of a row": (lambda a, g: np.sort(a[:, 0], kind="no"), ValueError, "kind"),
     "unique rows": (lambda a, g: np.unique(a, axis=0), sg.ImplicitGatherError, "unique rows"),
     "partition": (lambda a, g: np.partition(a[:, 0], 7), ValueError, "partition: kth is 7"),
