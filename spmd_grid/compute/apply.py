@@ -143,7 +143,6 @@ class Course:
         return np.asarray(found)[()]
 
     def _run(self, operands: Sequence[Any], out: Sequence[Any] | None) -> Any:
-        grid = self.grid
         blocks = []
         for operand, way in zip(operands, self._ways):
             if way is None:
