@@ -81,8 +81,8 @@ class Application:
     Where iterators are reductions its result is combined, by ``kind``, over the devices that hold the other steps;
     ``finish`` turns what was combined into the result.  Both are kept for later calls with other operands of the same
     layouts and dtypes, so they must not refer to the operands.  ``merges``: whether values of the first operand that
-    are partial by ``kind`` may be combined after ``local``, as part of its reduction.  ``located``: whether ``local`` is
-    called with the numbers of the first steps of the iterators in its blocks, before the blocks.
+    are partial by ``kind`` may be combined after ``local``, as part of its reduction.  ``located``: whether ``local``
+    is called with the numbers of the first steps of the iterators in its blocks, before the blocks.
     """
 
     name: str

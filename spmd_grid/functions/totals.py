@@ -17,13 +17,13 @@ def runs(dtype: np.dtype, *arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...
     """The cells of arrays of one shape, in one order for all, as contiguous, aligned rows of ``dtype``.
 
     Local.  Where the array has such rows in memory, a run is a view of it, as long as possible; elsewhere it is a copy
-    of RUN cells, which the next run overwrites.
+    of RUN cells, which the next run overwrites.  Cells are cast as numpy's reductions cast them, to any ``dtype``.
     """
     flags = ["external_loop", "buffered", "grow_inner", "zerosize_ok"]
     each = [["readonly", "contig", "aligned", "nbo"]] * len(arrays)
     dtypes = [dtype] * len(arrays)
     with np.nditer(  # type: ignore[call-overload]  # its types take flags that are spelt out in the call only
-        arrays, flags, each, dtypes, "K", "same_kind", buffersize=RUN
+        arrays, flags, each, dtypes, "K", "unsafe", buffersize=RUN
     ) as walk:
         for run in walk:
             yield run if len(arrays) > 1 else (run,)

@@ -23,7 +23,7 @@ from numba.extending import intrinsic
 
 from spmd_grid.kernels.compiled import inner, kernel
 
-__all__ = ["CHUNK", "again", "cell_words", "fill_keys", "high_product"]
+__all__ = ["CHUNK", "again", "cell_words", "fill_keys", "half_word", "high_product"]
 
 CHUNK = 1024  # words that stay in the fastest cache while they become numbers
 
@@ -31,6 +31,7 @@ _ROUNDS = 10
 _M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 _ZERO, _ONE, _TWO, _FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
+_HALF, _LOWER = np.uint64(32), np.uint64(0xFFFFFFFF)
 _I64 = ir.IntType(64)
 
 
@@ -68,6 +69,12 @@ def cell_words(
         words[at], words[at + 1], words[at + 2], words[at + 3] = _block(block, _ZERO, stream, _ZERO, k0, k1)
         block += _ONE
     return words[skipped:]
+
+
+@inner
+def half_word(words: np.ndarray, number: np.uint64) -> np.uint64:
+    """The half word of that number, the lower half of a word before its upper one."""
+    return (words[number // _TWO] >> ((number & _ONE) * _HALF)) & _LOWER
 
 
 @inner

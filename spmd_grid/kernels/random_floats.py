@@ -1,9 +1,10 @@
 """Compiled random floats: uniform ones, and normal and exponential ones by the ziggurat method.
 
-G. Marsaglia, W. W. Tsang, "The Ziggurat Method for Generating Random Variables" (2000), with 256 layers.  The area under
-the density is cut into layers of equal area.  One word gives the layer, the sign and the place in the layer's rectangle;
-99 of 100 lie in the part of the rectangle that is all under the density.  For the others the cell draws words of its own
-(`philox.again`), until one is accepted.
+G. Marsaglia, W. W. Tsang, "The Ziggurat Method for Generating Random Variables" (2000), with 256 layers.  The area
+under the density is cut into layers of equal area.  One word gives the layer, the sign and the place in the layer's
+rectangle; 99 of 100 lie in the part of the rectangle that is all under the density.  For the others the cell draws
+words of its own (`philox.again`), until one is accepted.  Uniform numbers of up to 32 bits take half a word each, the
+lower half first, as in numpy.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import numba  # noqa: F401 - imported first: see compiled.py
 import numpy as np
 
 from spmd_grid.kernels.compiled import inner, kernel
-from spmd_grid.kernels.philox import CHUNK, again, cell_words
+from spmd_grid.kernels.philox import CHUNK, again, cell_words, half_word
 
 __all__ = ["EXPONENTIAL", "NORMAL", "UNIFORM", "fill_float32", "fill_float64"]
 
 UNIFORM, NORMAL, EXPONENTIAL = 0, 1, 2
 
-_ZERO, _ONE, _ELEVEN, _TWELVE = np.uint64(0), np.uint64(1), np.uint64(11), np.uint64(12)
+_ZERO, _ONE, _TWO, _ELEVEN, _TWELVE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(11), np.uint64(12)
 _LAYER, _SIGNED_LAYER, _SIGN = np.uint64(255), np.uint64(511), np.uint64(256)
 _UNIT = 2.0**-53
 
@@ -112,11 +113,19 @@ def _fill(
     scale: float,
 ) -> None:
     buffer = np.empty(CHUNK + 8, np.uint64)
-    shift, unit = np.uint64(64 - bits), 2.0**-bits
+    shift, short_shift, unit = np.uint64(64 - bits), np.uint64(max(32 - bits, 0)), 2.0**-bits
     for row in range(out.shape[0]):
         for start in range(0, out.shape[1], CHUNK):
             first, n = firsts[row] + np.uint64(start), min(CHUNK, out.shape[1] - start)
-            words, line = cell_words(buffer, first, n, stream, k0, k1), out[row, start:]
+            line = out[row, start:]
+            if kind == UNIFORM and bits <= 32:
+                odd = first & _ONE
+                words = cell_words(buffer, first // _TWO, n // 2 + 1, stream, k0, k1)
+                for i in range(n):
+                    half = half_word(words, np.uint64(i) + odd)
+                    line[i] = offset + scale * (np.float64(np.int64(half >> short_shift)) * unit)
+                continue
+            words = cell_words(buffer, first, n, stream, k0, k1)
             if kind == UNIFORM:
                 for i in range(n):
                     line[i] = offset + scale * (np.float64(np.int64(words[i] >> shift)) * unit)
@@ -138,8 +147,8 @@ def _fill(
                     line[i] = offset + scale * x
 
 
-# ``firsts``: the global index of each row's first cell; then the stream, the key, the kind of numbers, the bits of uniform
-# ones, and offset and scale.
+# ``firsts``: the global index of each row's first cell; then the stream, the key, the kind of numbers, the bits of
+# uniform ones, and offset and scale.
 _REST = "uint64[::1], uint64, uint64, uint64, int64, int64, float64, float64"
 
 

@@ -5,8 +5,8 @@ word each, the lower half first, as in numpy.
 
 Permutations are bijections of ``range(2**bits)``, applied again and again until the image lies in ``range(n)``, which
 makes them bijections of that (J. Black, P. Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).  The bijection is a
-Feistel network with the multiplications of Philox: R. Mitchell, D. Stokes, E. Frank, G. Holmes, "Bandwidth-Optimal Random
-Shuffling for GPUs" (2022), with their 24 rounds.
+Feistel network with the multiplications of Philox: R. Mitchell, D. Stokes, E. Frank, G. Holmes, "Bandwidth-Optimal
+Random Shuffling for GPUs" (2022), with their 24 rounds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numba  # noqa: F401 - imported first: see compiled.py
 import numpy as np
 
 from spmd_grid.kernels.compiled import inner, kernel
-from spmd_grid.kernels.philox import CHUNK, again, cell_words, high_product
+from spmd_grid.kernels.philox import CHUNK, again, cell_words, half_word, high_product
 
 __all__ = ["ROUNDS", "fill_permutation", "fill_uint32", "fill_uint64"]
 
@@ -47,8 +47,7 @@ def _fill(
                 odd = first & _ONE
                 words = cell_words(buffer, first // _TWO, n // 2 + 1, stream, k0, k1)
                 for i in range(n):
-                    at = np.uint64(i) + odd
-                    wide = ((words[at // _TWO] >> ((at & _ONE) * _HALF)) & _LOWER) * span
+                    wide = half_word(words, np.uint64(i) + odd) * span
                     if (wide & _LOWER) < least:
                         attempt = _ZERO
                         while (wide & _LOWER) < least:
@@ -67,8 +66,8 @@ def _fill(
                 line[i] = low + (high_product(word, span) if span else word)
 
 
-# ``firsts``: the global index of each row's first cell; then the stream, the key, and the least number and the number of
-# numbers, modulo 2**64.
+# ``firsts``: the global index of each row's first cell; then the stream, the key, and the least number and the number
+# of numbers, modulo 2**64.
 _REST = "uint64[::1], uint64, uint64, uint64, uint64, uint64"
 
 

@@ -84,6 +84,13 @@ def test_numpys_integers_where_some_are_rejected():
         assert found[i] == wide >> 32
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_numpys_floats(dtype):
+    grid = sg.init_grid((1,))
+    found = sg.random.Generator(5).random((3001,), sg.Sharding(grid, [[0]]), grid, dtype).local
+    np.testing.assert_array_equal(found, np.random.Generator(np.random.Philox(5)).random(3001, dtype))
+
+
 def test_draws_and_streams_differ():
     grid = sg.init_grid((1,))
     rows, ours = sg.Sharding(grid, [[0]]), sg.random.Generator([1, 2])

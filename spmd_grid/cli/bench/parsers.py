@@ -124,8 +124,8 @@ def kernels_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> Argumen
     parser = kinds.add_parser(
         "kernels",
         help="the compiled kernels against numpy, in one process",
-        description="Time in which the compiled kernels, and numpy, copy and combine the same arrays. Needs no other"
-        " processes.",
+        description="Time in which the compiled kernels, and numpy, copy and combine the same arrays, and draw random"
+        " numbers. Needs no other processes.",
     )
     _add_options(parser, "'copy'", "a few rows, few rounds")
     return parser
