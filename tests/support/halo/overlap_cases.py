@@ -3,11 +3,11 @@
 from itertools import product
 
 import numpy as np
-from support.compiled import compiled
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
+from support.compiled import compiled
 
 PATHS = ["direct", "message"]
 
