@@ -6,6 +6,7 @@ tensor dimensions and grid axes.  ``import spmd_grid`` loads neither MPI nor num
 
 from spmd_grid import random  # noqa: F401 - sg.random.Generator
 from spmd_grid.array import ShardedArray, empty, from_function, from_global, from_local, full, zeros
+from spmd_grid.compute.contractions.public import einsum, matmul, tensordot
 from spmd_grid.errors import (
     AxisError,
     CutOffError,
@@ -89,6 +90,7 @@ __all__ = [
     "all_to_all",
     "broadcast",
     "dot",
+    "einsum",
     "empty",
     "forced_path",
     "from_function",
@@ -99,6 +101,7 @@ __all__ = [
     "init_grid",
     "is_simulated",
     "map_overlap",
+    "matmul",
     "max",
     "min",
     "norm",
@@ -113,6 +116,7 @@ __all__ = [
     "send",
     "shift",
     "sum",
+    "tensordot",
     "update_halo",
     "zeros",
 ]

@@ -20,8 +20,9 @@ from spmd_grid.compute.splits import (
     plain_sharding,
     reference_of,
 )
+from spmd_grid.compute.windows import Window
 from spmd_grid.errors import DTypeError, ImplicitGatherError, OutputError
-from spmd_grid.functions.interface import WHOLE, Application, IndexingMap, Interface
+from spmd_grid.functions.interface import WHOLE, Application, Interface
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
@@ -29,7 +30,18 @@ from spmd_grid.ops.all_reduce import all_reduce
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import Shape
 
-__all__ = ["Course", "apply", "check_out", "check_out_dtype", "plan_course", "sharded_like", "write_out"]
+__all__ = [
+    "Course",
+    "apply",
+    "check_operands",
+    "check_out",
+    "check_out_dtype",
+    "owned",
+    "plan_course",
+    "sharded_like",
+    "trial_dtypes",
+    "write_out",
+]
 
 
 def apply(application: Application, out: Sequence[Any] | None = None, reference: ArrayOnGrid | None = None) -> Any:
@@ -46,10 +58,22 @@ class Course:
     """The way one function runs on operands of certain layouts and dtypes, on one process.
 
     ``ways``: for each operand None (a number, taken as it is), slices of its local array that are the block, or the
-    sharding to which it is brought.
+    sharding to which it is brought, or a `Window`.
     """
 
-    __slots__ = ("_axes", "_finish", "_kind", "_layouts", "_local", "_make", "_name", "_shapes", "_ways", "grid")
+    __slots__ = (
+        "_axes",
+        "_finish",
+        "_kind",
+        "_layouts",
+        "_local",
+        "_make",
+        "_moves",
+        "_name",
+        "_shapes",
+        "_ways",
+        "grid",
+    )
 
     def __init__(
         self,
@@ -69,14 +93,14 @@ class Course:
         self._shapes = [layout.local_shape(grid.own_coords) for layout in layouts]
         # Along axes of one device there is nothing to combine.
         self._axes = tuple([axis for axis in splits.axes_of_reductions(interface) if grid.shape[axis] > 1])
-        self._ways = [
-            _way(operand, splits.sharding(each), grid)
-            for operand, each in zip(application.operands, interface.operands)
-        ]
+        self._ways = [_way(application, splits, i, grid) for i in range(len(application.operands))]
+        self._moves = bool(self._axes) or any(
+            type(way) is Sharding or (type(way) is Window and way.moves) for way in self._ways
+        )
 
     def run(self, operands: Sequence[Any], out: Sequence[Any] | None = None) -> Any:
         """The results for ``operands``.  Collective over the grid, if anything moves or is combined."""
-        if self._axes or any(type(way) is Sharding for way in self._ways):
+        if self._moves:
             return self.grid.process.gate.run(self._name, self._run, operands, out)
         return self._run(operands, out)
 
@@ -86,6 +110,8 @@ class Course:
         for operand, way in zip(operands, self._ways):
             if way is None:
                 blocks.append(operand)
+            elif isinstance(way, Window):
+                blocks.append(way.block(operand))
             elif isinstance(way, Sharding):
                 blocks.append(reshard_local(operand.local, operand.sharding, way, operand.grid, operand.shape))
             else:
@@ -109,10 +135,16 @@ class Course:
         array = np.asarray(array)
         if not shape:
             return array[()]
-        return self._make(_owned(array, shape, self.grid, blocks), layout, self.grid)
+        return self._make(owned(array, shape, self.grid, blocks), layout, self.grid)
 
 
-def _way(operand: Any, sharding: Sharding, grid: ProcessGrid) -> Sharding | tuple[slice, ...] | None:
+def _way(
+    application: Application, splits: Splits, number: int, grid: ProcessGrid
+) -> Sharding | Window | tuple[slice, ...] | None:
+    operand, interface = application.operands[number], application.interface
+    sharding = splits.sharding(interface.operands[number])
+    if interface.halos and any(map(any, interface.halos[number])):
+        return Window(operand, sharding, interface.steps_of(number), interface.halos[number], grid)
     if not is_sharded(operand):
         if not isinstance(operand, np.ndarray) or not operand.ndim:
             return None
@@ -141,7 +173,7 @@ def plan_course(
     layouts = [
         Layout(splits.sharding(each), interface.result_shape(number)) for number, each in enumerate(interface.results)
     ]
-    dtypes = _trial(application)
+    dtypes = trial_dtypes(application)
     if out is not None:
         for target, layout, dtype in zip(out, layouts, dtypes, strict=True):
             check_out(name, target, layout, grid)
@@ -159,13 +191,13 @@ def check_operands(name: str, operands: Sequence[Any]) -> None:
             )
 
 
-def _trial(application: Application) -> list[np.dtype]:
+def trial_dtypes(application: Application) -> list[np.dtype]:
     """The dtypes of the results, found by the function on blocks of one cell.
 
     All that numpy refuses by dtypes and plain arguments it refuses here, on every process and before anything moves.
     """
     interface = application.interface
-    blocks = [_trial_block(operand, each, interface) for operand, each in zip(application.operands, interface.operands)]
+    blocks = [_trial_block(operand, i, interface) for i, operand in enumerate(application.operands)]
     with np.errstate(all="ignore"):
         try:
             found = application.local(*blocks)
@@ -177,11 +209,14 @@ def _trial(application: Application) -> list[np.dtype]:
     return [np.asarray(each).dtype for each in results]
 
 
-def _trial_block(operand: Any, indexing_map: IndexingMap, interface: Interface) -> Any:
+def _trial_block(operand: Any, number: int, interface: Interface) -> Any:
     if not is_sharded(operand) and not (isinstance(operand, np.ndarray) and operand.ndim):
         return operand
-    iterators = [None if i is None else interface.iterators[i] for i in indexing_map]
-    return np.ones([each.extent if each is not None and each.kind == WHOLE else 1 for each in iterators], operand.dtype)
+    iterators = [None if i is None else interface.iterators[i] for i in interface.operands[number]]
+    shape = [each.extent if each is not None and each.kind == WHOLE else 1 for each in iterators]
+    if interface.halos:
+        shape = [n + sum(halo) for n, halo in zip(shape, interface.halos[number])]
+    return np.ones(shape, operand.dtype)
 
 
 def sharded_like(reference: ArrayOnGrid, array: Any, layout: Layout, sources: Sequence[Any] = ()) -> Any:
@@ -193,10 +228,10 @@ def sharded_like(reference: ArrayOnGrid, array: Any, layout: Layout, sources: Se
     if not layout.ndim:
         return array[()]
     shape = layout.local_shape(reference.grid.own_coords)
-    return type(reference)(_owned(array, shape, reference.grid, sources), layout, reference.grid)
+    return type(reference)(owned(array, shape, reference.grid, sources), layout, reference.grid)
 
 
-def _owned(array: np.ndarray, shape: Shape, grid: ProcessGrid, sources: Sequence[Any]) -> np.ndarray:
+def owned(array: np.ndarray, shape: Shape, grid: ProcessGrid, sources: Sequence[Any]) -> np.ndarray:
     """``array``, or a copy if it is not contiguous, shorter than ``shape`` or shares memory with ``sources``."""
     flags = array.flags
     if array.shape == shape and flags.c_contiguous and flags.writeable:

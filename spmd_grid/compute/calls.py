@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.compute.apply import Course, check_out, check_out_dtype, plan_course, write_out
-from spmd_grid.compute.contract import cheapest_reference
+from spmd_grid.compute.contractions.course import ContractionCourse, plan_contraction
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, reference_of
 from spmd_grid.errors import DTypeError, OutputError
+from spmd_grid.functions.contractions import CONTRACTIONS
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.table import Entry, no_rule
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.grid.sharding import Sharding
 
 __all__ = ["call_composite", "call_rule"]
 
 _MOST_KEPT = 1024
-_CONTRACTIONS = {np.einsum, np.tensordot, np.matmul}
 _Place = tuple[Any, Any]  # a position or a name among the arguments, or None and the number itself
 
 
@@ -28,7 +29,7 @@ class _KeptCall:
 
     __slots__ = ("_course", "_places")
 
-    def __init__(self, course: Course, places: list[_Place]):
+    def __init__(self, course: Course | ContractionCourse, places: list[_Place]):
         self._course = course
         self._places = places
 
@@ -58,11 +59,13 @@ def call_rule(
         raise no_rule(str(error)) from None
     out = _out_of(bound)
     _refuse_hidden_arrays(name, application, bound, out)
-    if function in _CONTRACTIONS:
-        reference = cheapest_reference(application)
+    course: Course | ContractionCourse
+    if function in CONTRACTIONS:
+        wished, limit = (bound.arguments.get(each) for each in ("out_sharding", "memory_limit"))
+        course = plan_contraction(application, out, wished, limit)
     else:
         reference = None if out is None else _reference_beside(application, args, out)
-    course = plan_course(application, out, reference)
+        course = plan_course(application, out, reference)
     if key is not None and out is None:
         places = _places_of(application, args, options)
         if places is not None:
@@ -144,7 +147,13 @@ def _key_of(
         if part is None:
             return None
         key += name, part
-    return tuple(key)
+    return (*key, _repeats((*args, *options.values()), kind))
+
+
+def _repeats(values: tuple[Any, ...], kind: type) -> tuple[int, ...]:
+    """For each array that occurs more than once, its places: they tell ``f(a, a)`` from ``f(a, b)``."""
+    arrays = [id(x) if type(x) is kind or type(x) is np.ndarray else None for x in values]
+    return tuple([i for i, x in enumerate(arrays) if x is not None and arrays.count(x) > 1])
 
 
 def _part_of(x: Any, kind: type, grid: ProcessGrid) -> Any:
@@ -154,13 +163,19 @@ def _part_of(x: Any, kind: type, grid: ProcessGrid) -> Any:
         return (x.layout, x.dtype) if x.grid is grid else None
     if found is int or found is bool or found is str or x is None:
         return found, x
-    if found is tuple:
-        return x if all(type(each) is int for each in x) else None
+    if found is tuple or found is list:
+        return _numbers_of(x)
     if found is float or found is complex or isinstance(x, np.generic):
         return found, repr(x)  # 0.0 and -0.0 are equal, and differ
     if found is np.ndarray:
         return found, x.shape, x.dtype
-    return x if isinstance(x, np.dtype | type) else None
+    return x if isinstance(x, np.dtype | type | Sharding) else None
+
+
+def _numbers_of(x: list[Any] | tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A list or tuple of whole numbers, and of lists and tuples of them, as a key; None for all else."""
+    parts = [each if type(each) is int else _numbers_of(each) if type(each) in (list, tuple) else None for each in x]
+    return None if None in parts else (type(x), *parts)
 
 
 def _places_of(application: Application, args: tuple[Any, ...], options: dict[str, Any]) -> list[_Place] | None:

@@ -119,21 +119,6 @@ def split(ary: Operand, indices_or_sections: int | Sequence[int], axis: int = 0)
     return np.array_split(ary, indices_or_sections, d)
 
 
-@composite(np.pad)
-def pad(array: Operand, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Operand:
-    """np.pad with a number."""
-    if mode != "constant" or np.ndim(constant_values):
-        raise NotImplementedError(f"pad with mode={mode!r}, and with several values,")
-    found = np.asarray(pad_width)
-    if found.dtype.kind not in "iu" or (found.size and found.min() < 0):
-        raise ShapeError(f"pad: pad_width is {pad_width!r}; it must consist of numbers that are not negative")
-    widths = np.broadcast_to(found, (array.ndim, 2)).tolist()
-    result = new_like(array, tuple([low + n + high for n, (low, high) in zip(array.shape, widths)]), array.dtype)
-    result[...] = constant_values
-    result[tuple([slice(low, low + n) for n, (low, _) in zip(array.shape, widths)])] = array
-    return result
-
-
 @composite(np.tile)
 def tile(A: Operand, reps: int | Sequence[int]) -> Operand:
     """np.tile."""
@@ -146,33 +131,19 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Operand:
     return tiled
 
 
-@composite(np.repeat)
-def repeat(a: Operand, repeats: int, axis: int | None = None) -> Operand:
-    """np.repeat of every cell equally often."""
-    if not isinstance(repeats, int | np.integer):
-        raise NotImplementedError("repeat by a different number for each cell")
-    if repeats < 0:
-        raise ValueError(f"repeat: repeats is {repeats}; it must not be negative")
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    d = one_axis("repeat", axis, a.ndim)
-    result = new_like(a, tuple([n * int(repeats) if i == d else n for i, n in enumerate(a.shape)]), a.dtype)
-    for i in range(repeats):
-        result[cut(d, i, None, int(repeats))] = a
-    return result
-
-
 @composite(np.reshape)
 def reshape(
     a: Operand, shape: int | Sequence[int] | None = None, order: str = "C", *, copy: bool | None = None
 ) -> Operand:
-    """np.reshape in row-major order.
+    """np.reshape; in column-major order by transposes.
 
     Leading dimensions that stay as they are keep their axes where the others are not cut; then nothing moves.  Else the
     array is cut along its first dimension, moved as one row of cells, and cut along the first dimension of the result.
     """
-    if order != "C" or copy is False or shape is None:
+    if order not in ("C", "F", "A") or copy is False or shape is None:
         raise NotImplementedError(f"reshape with order={order!r}, or into a view,")
+    if order == "F":
+        return np.transpose(np.reshape(np.transpose(a), _full_shape(a, shape)[::-1]))
     return a.grid.process.gate.run("reshape", _reshape, a, _full_shape(a, shape))
 
 
@@ -213,5 +184,5 @@ def _full_shape(a: ArrayOnGrid, shape: int | Sequence[int]) -> Shape:
 
 @composite(np.ravel)
 def ravel(a: Operand, order: Any = "C") -> Operand:
-    """np.ravel in row-major order."""
-    return np.reshape(a, (-1,), order=order)
+    """np.ravel; arrays lie in row-major order, which is what order "A" and "K" ask for."""
+    return np.reshape(a, (-1,), order="C" if order == "K" else order)

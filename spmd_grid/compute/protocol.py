@@ -11,19 +11,27 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike
 
+import spmd_grid.compute.functions.counting
+import spmd_grid.compute.functions.finding
+import spmd_grid.compute.functions.padding
+import spmd_grid.compute.functions.writing
 import spmd_grid.compute.joining
-import spmd_grid.compute.scans
+import spmd_grid.compute.sorting.sets
+import spmd_grid.compute.sorting.sorts
+import spmd_grid.functions.arrangements
 import spmd_grid.functions.composites
+import spmd_grid.functions.linear_algebra
+import spmd_grid.functions.numerics
 import spmd_grid.functions.reductions
 import spmd_grid.functions.shapes
-import spmd_grid.functions.whole  # noqa: F401 - these modules register their rules
-from spmd_grid.compute import selection
+import spmd_grid.functions.whole
+import spmd_grid.functions.windows  # noqa: F401 - these modules register their rules
+from spmd_grid.compute import scans, selection
 from spmd_grid.compute.alike import on_equal_layouts
 from spmd_grid.compute.apply import apply
 from spmd_grid.compute.calls import call_composite, call_rule
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.errors import DTypeError, ImplicitGatherError
-from spmd_grid.functions.contractions import matmul_rule
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
 from spmd_grid.functions.table import Entry, entry_of, no_rule
 
@@ -78,6 +86,13 @@ class ComputingArray(_Operators):
         if method == "outer" and len(inputs) == 2 and all(map(is_sharded, inputs)):
             a, b = inputs
             return ufunc(np.expand_dims(a, tuple(range(a.ndim, a.ndim + b.ndim))), b, **options)
+        if method == "accumulate" and ufunc.nin == 2 and ufunc.nout == 1:
+            if "out" in options:
+                options["out"] = options["out"][0]
+            run = partial(scans.accumulate, ufunc)
+            return call_composite(
+                f"{ufunc.__name__}.accumulate", Entry("composite", run, signature(run)), inputs, options
+            )
         raise no_rule(f"{ufunc.__name__}.{method}")
 
     def __array_function__(
@@ -114,6 +129,14 @@ class ComputingArray(_Operators):
 
     def __pow__(self, other: Any) -> Any:
         return np.square(self) if type(other) is int and other == 2 else np.power(self, other)  # as numpy's arrays
+
+    def __matmul__(self, other: Any) -> Any:
+        if type(other) is type(self) and other is not self:  # the short way to a course that is known
+            key = np.matmul, (self.layout, self.dtype), (other.layout, other.dtype), ()
+            found = self.grid.functions.get(key) if other.grid is self.grid else None
+            if found is not None:
+                return found.run((self, other), {})
+        return super().__matmul__(other)
 
     # -- selections ----------------------------------------------------------------------------------------------
 
@@ -217,6 +240,14 @@ class ComputingArray(_Operators):
         """As np.trace.  Collective."""
         return np.trace(self, offset, axis1, axis2)
 
+    def sort(self, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> None:
+        """Sort the cells in place, as np.sort.  Collective."""
+        self[...] = np.sort(self, axis, kind, stable=stable)
+
+    def fill(self, value: Any) -> None:
+        """Give all cells the value.  Collective."""
+        self[...] = value
+
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         """As np.swapaxes.  Collective."""
         return np.swapaxes(self, axis1, axis2)
@@ -231,16 +262,20 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-for _function in (np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.any, np.all, np.argmax, np.argmin):
+for _function in (
+    *(np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.any, np.all, np.argmax, np.argmin),
+    *(np.argsort, np.nonzero, np.searchsorted, np.repeat, np.take, np.diagonal),
+):
     setattr(ComputingArray, _method(_function).__name__, _method(_function))
 
 
 @lru_cache(512)
 def _entry_of_ufunc(ufunc: np.ufunc) -> Entry:
     """The rule of a ufunc as an entry of the table.  Raises ImplicitGatherError."""
-    if ufunc is np.matmul:
-        return Entry("rule", matmul_rule, signature(matmul_rule))
     if ufunc.signature is not None:
-        raise no_rule(ufunc.__name__)
+        entry = entry_of(ufunc)
+        if entry is None:
+            raise no_rule(ufunc.__name__)
+        return entry
     call = partial(ufunc_rule, ufunc)
     return Entry("rule", call, signature(call))

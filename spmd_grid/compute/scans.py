@@ -1,4 +1,4 @@
-"""Cumulative sums and products: each device scans its block, then adds the totals of the blocks before it."""
+"""Running sums, products and others: each device scans its block, then adds what the blocks before it end with."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.compute.apply import sharded_like
-from spmd_grid.compute.splits import ArrayOnGrid, plain_sharding
+from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding
 from spmd_grid.errors import DTypeError
-from spmd_grid.functions.axes import one_axis
-from spmd_grid.functions.table import Operand, composite
+from spmd_grid.functions.axes import cut, one_axis
+from spmd_grid.functions.table import Operand, composite, no_rule
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.all_gather import all_gather
 from spmd_grid.reshard.execute import reshard_local
 
-__all__ = ["scan"]
+__all__ = ["accumulate", "scan"]
+
+# Ufuncs f with f(f(a, b), c) == f(a, f(b, c)): what blocks end with can be combined.
+_ASSOCIATIVE = {
+    *(np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp, np.logaddexp2, np.hypot),
+    *(np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.gcd, np.lcm),
+}
 
 
 def scan(
@@ -26,7 +32,7 @@ def scan(
 ) -> Any:
     """The running ``combine`` along a dimension.
 
-    Collective over the axes that split it: the totals of blocks are gathered.
+    Collective over the axes that split it: the last cells of blocks are gathered.
     """
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -46,12 +52,14 @@ def _scan(function: Callable[..., Any], combine: np.ufunc, a: ArrayOnGrid, axis:
     block = function(core, axis=axis, dtype=dtype)
     axes = sharding.axes_of(axis)
     if axes:
-        total = combine.reduce(core, axis=axis, dtype=block.dtype, keepdims=True)
-        totals = all_gather.run_in_gate(np.ascontiguousarray(total), grid, axes, (axis, None))
-        before = np.moveaxis(totals, axis, 0)[: _index(grid, axes)]
-        block = combine(
-            block, np.expand_dims(combine.reduce(before, axis=0, dtype=block.dtype), axis), dtype=block.dtype
-        )
+        last = np.ascontiguousarray(block[cut(axis, -1, None)])  # none of a block without cells
+        starts = block_starts(sharding, axis, a.shape[axis])
+        lengths = [min(stop - start, 1) for start, stop in zip(starts, starts[1:])]
+        totals = all_gather.run_in_gate(last, grid, axes, (axis, tuple(lengths)))
+        before = np.moveaxis(totals, axis, 0)[: sum(lengths[: _index(grid, axes)])]
+        if len(before):
+            carried = combine.reduce(before, axis=0, dtype=block.dtype)
+            block = combine(np.expand_dims(carried, axis), block, dtype=block.dtype)
     return sharded_like(a, block, Layout(sharding, a.shape))
 
 
@@ -60,6 +68,14 @@ def _index(grid: ProcessGrid, axes: tuple[int, ...]) -> int:
     for axis in axes:
         index = index * grid.shape[axis] + coords[axis]
     return index
+
+
+def accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: DTypeLike | None = None, out: Operand = None) -> Any:
+    """``ufunc.accumulate``: of any ufunc along a dimension that is not cut, else of associative ones."""
+    d = one_axis(f"{ufunc.__name__}.accumulate", axis, array.ndim)
+    if ufunc not in _ASSOCIATIVE and array.sharding.axes_of(d):
+        raise no_rule(f"{ufunc.__name__}.accumulate along a dimension that is cut")
+    return scan(f"{ufunc.__name__}.accumulate", ufunc.accumulate, ufunc, array, d, dtype)
 
 
 @composite(np.cumsum)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -18,7 +18,16 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.typing import Shape
 
-__all__ = ["ArrayOnGrid", "Splits", "block_starts", "choose_splits", "is_sharded", "plain_sharding", "reference_of"]
+__all__ = [
+    "ArrayOnGrid",
+    "Splits",
+    "block_starts",
+    "choose_splits",
+    "is_sharded",
+    "plain_sharding",
+    "reference_of",
+    "splits_of",
+]
 
 
 class ArrayOnGrid(Protocol):
@@ -128,17 +137,33 @@ def _choose(interface: Interface, operands: tuple[tuple[Sharding, Shape] | None,
         cuts |= found
     cut_by = [cuts[i][0].axes_of(cuts[i][1]) if i in cuts else () for i in range(len(interface.iterators))]
     axes = _free_whole(interface, cut_by)
+    return splits_of(interface, grid, cuts, axes)
+
+
+def splits_of(
+    interface: Interface, grid: Grid, cuts: Mapping[int, tuple[Sharding, int]], axes: Sequence[tuple[int, ...]]
+) -> Splits:
+    """The splits by ``axes`` per iterator; ``cuts`` gives for some a sharding, and the dimension it cuts so.  Local."""
     blocks = {sharding.blocks for sharding, dim in cuts.values() if sharding.axes_of(dim)}
     explicit = any(sharding.offsets_of(dim) for sharding, dim in cuts.values())
     offsets: list[tuple[int, ...] | None] = [None] * len(axes)
     if len(blocks) > 1 or explicit:
-        for i, (sharding, dim) in cuts.items():
-            if axes[i] == sharding.axes_of(dim) and axes[i]:
-                offsets[i] = block_starts(sharding, dim, interface.iterators[i].extent)
-            elif axes[i]:
-                even = Sharding(grid, [axes[i]])
-                offsets[i] = block_starts(even, 0, interface.iterators[i].extent)
+        for i, extent in enumerate([iterator.extent for iterator in interface.iterators]):
+            if not axes[i]:
+                continue
+            sharding, dim = cuts.get(i, (None, 0))
+            if sharding is None or axes[i] != sharding.axes_of(dim):
+                offsets[i] = block_starts(Sharding(grid, [axes[i]]), 0, extent)
+            else:
+                offsets[i] = _starts_of_steps(sharding, dim, extent)
     return Splits(grid, tuple(axes), tuple(offsets), min(blocks, default="ceil"))
+
+
+def _starts_of_steps(sharding: Sharding, dim: int, extent: int) -> tuple[int, ...]:
+    """The first step on each device: that of its first cell of an operand, which may have more cells or fewer."""
+    explicit = sharding.offsets_of(dim)
+    starts = block_starts(sharding, dim, extent if explicit is None else explicit[-1])
+    return (*[min(start, extent) for start in starts[:-1]], extent)
 
 
 def _free_whole(interface: Interface, axes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -11,7 +11,7 @@ from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, cut, laid_along, one_axis, reduced_axes, several_axes
 from spmd_grid.functions.table import Operand, composite
 
-__all__: list[str] = []
+__all__ = ["distance_from_diagonal"]
 
 
 @composite(np.ndim)
@@ -67,7 +67,7 @@ def argmin(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims
     return _first_of("argmin", a, axis, np.min, keepdims)
 
 
-def _distance(m: Operand, k: int) -> Operand:
+def distance_from_diagonal(m: Operand, k: int) -> Operand:
     """Column - row - k of every cell of the last two dimensions."""
     if m.ndim < 2:
         raise ShapeError(f"the array has shape {m.shape}; it must have two dimensions")
@@ -78,22 +78,13 @@ def _distance(m: Operand, k: int) -> Operand:
 @composite(np.tril)
 def tril(m: Operand, k: int = 0) -> Operand:
     """np.tril."""
-    return np.where(_distance(m, k) <= 0, m, m.dtype.type(0))
+    return np.where(distance_from_diagonal(m, k) <= 0, m, m.dtype.type(0))
 
 
 @composite(np.triu)
 def triu(m: Operand, k: int = 0) -> Operand:
     """np.triu."""
-    return np.where(_distance(m, k) >= 0, m, m.dtype.type(0))
-
-
-@composite(np.trace)
-def trace(
-    a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Operand = None
-) -> Operand:
-    """np.trace."""
-    a = np.moveaxis(a, (axis1, axis2), (-2, -1))
-    return np.sum(np.where(_distance(a, offset) == 0, a, a.dtype.type(0)), axis=(-2, -1), dtype=dtype)
+    return np.where(distance_from_diagonal(m, k) >= 0, m, m.dtype.type(0))
 
 
 # -- made of slices ------------------------------------------------------------------------------------------------
@@ -143,23 +134,3 @@ def roll(a: Operand, shift: int | Sequence[int], axis: Axis = None) -> Operand:
         if by:
             rolled = np.concatenate([rolled[cut(d, -by, None)], rolled[cut(d, None, -by)]], d)
     return np.copy(a) if rolled is a else rolled
-
-
-@composite(np.linalg.norm)
-def norm(x: Operand, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Operand:
-    """np.linalg.norm of vectors, and the Frobenius norm."""
-    is_matrix = (x.ndim if axis is None else len(reduced_axes("norm", axis, x.ndim))) != 1
-    takes_all_cells = ord is None and axis is None  # whatever their shape
-    if not takes_all_cells:
-        if ord not in ((None, "fro") if is_matrix else (None, 2, 1, np.inf, -np.inf, 0)):
-            raise NotImplementedError(f"linalg.norm of {'matrices' if is_matrix else 'vectors'} with ord={ord!r}")
-        if is_matrix and len(reduced_axes("norm", axis, x.ndim)) != 2:
-            raise ValueError("Improper number of dimensions to norm.")
-    size = np.abs(x if x.dtype.kind in "fc" else x.astype(np.float64))
-    if ord == 1:
-        return np.sum(size, axis, keepdims=keepdims)
-    if ord == 0:
-        return np.sum(size != 0, axis, dtype=size.dtype, keepdims=keepdims)
-    if ord in (np.inf, -np.inf):
-        return (np.max if ord > 0 else np.min)(size, axis, keepdims=keepdims)
-    return np.sqrt(np.sum(size * size, axis, keepdims=keepdims))

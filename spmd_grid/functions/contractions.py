@@ -11,17 +11,23 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.errors import AxisError, ShapeError
-from spmd_grid.functions.axes import several_axes
+from spmd_grid.functions.axes import one_axis, several_axes
 from spmd_grid.functions.interface import PARALLEL, Application, Interface, Iterator, shape_of
-from spmd_grid.functions.table import Operand, composite, rule
+from spmd_grid.functions.products import block_product
+from spmd_grid.functions.subscripts import parse, steps_by_pairs
+from spmd_grid.functions.table import Operand, call, composite, rule
 
-__all__ = ["contraction", "matmul_rule"]
+__all__ = ["CONTRACTIONS", "contraction", "diagonal", "einsum_by_pairs", "product"]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def contraction(
-    name: str, inputs: list[str], output: str, operands: tuple[Operand, ...], local: Callable[..., Any] | None = None
+    name: str,
+    inputs: Sequence[str],
+    output: str,
+    operands: tuple[Operand, ...],
+    local: Callable[..., Any] | None = None,
 ) -> Application:
     """The einsum ``inputs -> output`` of ``operands``, without repeated letters in one operand.  Raises ShapeError."""
     extents: dict[str, int] = {}
@@ -47,18 +53,26 @@ def contraction(
         ]
     )
     interface = Interface(iterators, maps, (tuple([number[letter] for letter in output]),))
-    subscripts = f"{','.join(inputs)}->{output}"
-
-    def einsum(*blocks: np.ndarray) -> np.ndarray:
-        return np.einsum(subscripts, *blocks, optimize=len(blocks) > 1)
-
-    return Application(name, operands, interface, local or einsum, "sum")
+    if local is None and any(None in each for each in maps):  # a dimension of extent 1 is repeated
+        local = partial(np.einsum, f"{','.join(inputs)}->{output}")
+    return Application(name, operands, interface, local or block_product(tuple(inputs), output), "sum")
 
 
-def matmul_rule(
-    a: Operand, b: Operand, *, dtype: DTypeLike | None = None, casting: str = "same_kind", out: Operand = None
+@rule(np.matmul, np.linalg.matmul)
+def matmul(
+    a: Operand,
+    b: Operand,
+    *,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+    out: Operand = None,
+    out_sharding: object = None,
+    memory_limit: int | None = None,
 ) -> Application:
-    """``a @ b`` with numpy's rules for vectors and stacks of matrices."""
+    """``a @ b`` with numpy's rules for vectors and stacks of matrices.
+
+    ``out_sharding`` and ``memory_limit`` are for the choice of the way.
+    """
     shapes = shape_of(a), shape_of(b)
     if () in shapes:
         raise ShapeError(f"matmul: operands have shapes {shapes[0]} and {shapes[1]}; both must have a dimension")
@@ -75,8 +89,15 @@ def matmul_rule(
     return contraction("matmul", inputs, f"{_LETTERS[:n_stack]}{left}{right}", (a, b), partial(np.matmul, **options))
 
 
-@rule(np.tensordot)
-def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] = 2) -> Application:
+@rule(np.tensordot, np.linalg.tensordot)
+def tensordot(
+    a: Operand,
+    b: Operand,
+    axes: int | Sequence[int | Sequence[int]] = 2,
+    *,
+    out_sharding: object = None,
+    memory_limit: int | None = None,
+) -> Application:
     """np.tensordot."""
     n_a, n_b = len(shape_of(a)), len(shape_of(b))
     if isinstance(axes, int | np.integer):
@@ -98,49 +119,130 @@ def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] 
     return contraction("tensordot", ["".join(of_a), "".join(of_b)], "".join(output), (a, b))
 
 
-@rule(np.einsum)
-def einsum(subscripts: str, *operands: Operand, out: Operand = None, optimize: bool = False) -> Application:
-    """np.einsum, without ellipsis and repeated letters in one operand."""
-    if not isinstance(subscripts, str):
-        raise NotImplementedError("einsum of lists of subscripts")
-    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
-    parts = inputs.split(",")
-    if not arrow:
-        letters = sorted(set(inputs) - {","})
-        output = "".join(letter for letter in letters if inputs.count(letter) == 1)
-    if any(len(set(part)) != len(part) or "." in part for part in parts):
-        raise NotImplementedError("einsum with an ellipsis or a repeated letter in one operand")
-    if len(set(output)) != len(output) or not set(output) <= set(inputs) - {","}:
-        raise ShapeError(f"einsum: {subscripts!r} has result {output!r}; its letters must differ, and be of operands")
-    if len(parts) != len(operands):
-        raise ShapeError(f"einsum: {subscripts!r} is for {len(parts)} operands; there are {len(operands)}")
-    return contraction("einsum", parts, output, operands)
+def product(subscripts: str, *operands: Operand) -> Operand:
+    """The einsum of one or two operands, without ellipsis and repeated letters in one operand: one contraction."""
+    return call(product, subscripts, *operands)
 
 
-@composite(np.dot)
-def dot(a: Operand, b: Operand, out: Operand = None) -> Operand:
-    """np.dot."""
-    n_a, n_b = len(shape_of(a)), len(shape_of(b))
-    if 0 in (n_a, n_b):
-        return np.multiply(a, b)
-    return np.tensordot(a, b, axes=((n_a - 1,), (max(n_b - 2, 0),)))
+@rule(product)
+def product_rule(
+    subscripts: str, *operands: Operand, out_sharding: object = None, memory_limit: int | None = None
+) -> Application:
+    """The rule of `product`."""
+    inputs, _, output = subscripts.partition("->")
+    return contraction("einsum", inputs.split(","), output, operands)
 
 
-@composite(np.inner)
-def inner(a: Operand, b: Operand) -> Operand:
-    """np.inner."""
-    n_a, n_b = len(shape_of(a)), len(shape_of(b))
-    return np.multiply(a, b) if 0 in (n_a, n_b) else np.tensordot(a, b, axes=((n_a - 1,), (n_b - 1,)))
+def diagonal(a: Operand, first: int, second: int) -> Operand:
+    """The diagonal of two dimensions of equal extents, along the first of them; the second is left out."""
+    along = np.arange(a.shape[first])
+    return call(diagonal, a, along, along.copy(), first, second)
 
 
-@composite(np.outer)
-def outer(a: Operand, b: Operand, out: Operand = None) -> Operand:
-    """np.outer, of arrays flattened to vectors."""
-    return np.expand_dims(np.ravel(a), 1) * np.expand_dims(np.ravel(b), 0)
+@rule(diagonal)
+def diagonal_rule(a: Operand, rows: np.ndarray, columns: np.ndarray, first: int, second: int) -> Application:
+    """The rule of `diagonal`: the device that holds a cell of it gives its value, the others along the second 0."""
+    n = a.shape[first]
+    iterators = tuple([Iterator(extent, "sum" if d == second else PARALLEL) for d, extent in enumerate(a.shape)])
+    result = tuple([d for d in range(len(a.shape)) if d != second])
+    interface = Interface(iterators, (tuple(range(len(a.shape))), (first,), (second,)), (result,))
+    if a.shape[second] != n:
+        raise ShapeError(f"einsum: a letter that is repeated has extents {n} and {a.shape[second]}; they must be equal")
+
+    def local(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        _, at_rows, at_columns = np.intersect1d(rows, columns, assume_unique=True, return_indices=True)
+        lines = np.moveaxis(block, (first, second), (0, 1))
+        found = np.zeros((lines.shape[0], *lines.shape[2:]), block.dtype)
+        found[at_rows] = lines[at_rows, at_columns]
+        return np.moveaxis(found, 0, first if first < second else first - 1)
+
+    return Application("einsum", (a, rows, columns), interface, local, "sum")
 
 
-@composite(np.vdot)
-def vdot(a: Operand, b: Operand) -> Operand:
-    """np.vdot, of arrays flattened to vectors."""
-    a = np.conjugate(a) if np.result_type(a.dtype).kind == "c" else a
-    return np.tensordot(np.ravel(a), np.ravel(b), axes=1)
+@composite(np.einsum)
+def einsum(*operands: Operand, out: Operand = None, optimize: object = False) -> Operand:
+    """np.einsum: several operands by pairs, in the order with the fewest multiplications."""
+    return einsum_by_pairs(operands)
+
+
+def einsum_by_pairs(arguments: Sequence[Operand], **options: Any) -> Operand:
+    """np.einsum of ``arguments``; ``options`` are for the last contraction."""
+    inputs, output, operands = parse(arguments)
+    for number, letters in enumerate(inputs):
+        while len(set(letters)) < len(letters):
+            second = next(d for d, letter in enumerate(letters) if letter in letters[:d])
+            first = letters.index(letters[second])
+            operands[number] = diagonal(operands[number], first, second)
+            letters = letters[:second] + letters[second + 1 :]
+        inputs = (*inputs[:number], letters, *inputs[number + 1 :])
+    result: Operand = None
+    steps = steps_by_pairs(inputs, output, tuple(map(shape_of, operands)))
+    for number, (positions, letters_of, letters) in enumerate(steps):
+        taken = [operands[position] for position in positions]
+        operands = [each for position, each in enumerate(operands) if position not in positions]
+        subscripts = f"{','.join(letters_of)}->{letters}"
+        if any(hasattr(each, "sharding") for each in taken):
+            result = call(product, subscripts, *taken, **(options if number == len(steps) - 1 else {}))
+        else:
+            result = np.einsum(subscripts, *taken)
+        operands.append(result)
+    return result
+
+
+# -- generalized ufuncs --------------------------------------------------------------------------------------------
+
+
+@rule(np.vecdot)
+def vecdot(
+    a: Operand,
+    b: Operand,
+    *,
+    axis: int = -1,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+    out: Operand = None,
+) -> Application:
+    """np.vecdot: the sum of ``conjugate(a) * b`` along a dimension of both."""
+    shapes = shape_of(a), shape_of(b)
+    inputs = []
+    n_stack = max(map(len, shapes)) - 1
+    for shape in shapes:
+        d = one_axis("vecdot", axis, len(shape))
+        stack = _LETTERS[n_stack - len(shape) + 1 : n_stack]
+        inputs.append(f"{stack[:d]}Z{stack[d:]}")
+    if shapes[0][inputs[0].index("Z")] != shapes[1][inputs[1].index("Z")]:
+        raise ShapeError(
+            f"vecdot: operands have shapes {shapes[0]} and {shapes[1]}; the summed dimensions must be equal"
+        )
+    options: dict[str, Any] = {"casting": casting} if dtype is None else {"casting": casting, "dtype": dtype}
+    return contraction("vecdot", inputs, _LETTERS[:n_stack], (a, b), partial(np.vecdot, axis=axis, **options))
+
+
+def _with_vectors(ufunc: np.ufunc, vector: int) -> None:
+    """Register np.matvec or np.vecmat, products of stacks of matrices and of vectors (operand number ``vector``)."""
+
+    @rule(ufunc)
+    def with_vectors(
+        a: Operand, b: Operand, *, dtype: DTypeLike | None = None, casting: str = "same_kind", out: Operand = None
+    ) -> Application:
+        shapes = shape_of(a), shape_of(b)
+        ends = ("XZ", "Z") if vector == 1 else ("Z", "ZX")
+        if any(len(shape) < len(end) for shape, end in zip(shapes, ends)) or (
+            shapes[0][-1] != shapes[1][-1 if vector == 1 else -2]
+        ):
+            raise ShapeError(
+                f"{ufunc.__name__}: operands have shapes {shapes[0]} and {shapes[1]}; they must be stacks of matrices"
+                " and of vectors whose summed dimensions are equal"
+            )
+        n_stack = max(len(shape) - len(end) for shape, end in zip(shapes, ends))
+        inputs = [_LETTERS[n_stack - len(shape) + len(end) : n_stack] + end for shape, end in zip(shapes, ends)]
+        options: dict[str, Any] = {"casting": casting} if dtype is None else {"casting": casting, "dtype": dtype}
+        return contraction(ufunc.__name__, inputs, f"{_LETTERS[:n_stack]}X", (a, b), partial(ufunc, **options))
+
+
+# The functions whose way is chosen by what it costs.
+CONTRACTIONS = {np.matmul, np.linalg.matmul, np.vecdot, np.tensordot, np.linalg.tensordot, product}
+for _name, _vector in (("matvec", 1), ("vecmat", 0)):
+    if hasattr(np, _name):  # since numpy 2.2
+        _with_vectors(getattr(np, _name), _vector)
+        CONTRACTIONS.add(getattr(np, _name))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.functions.interface import Application, Interface, Iterator, broadcast_maps, shape_of
-from spmd_grid.functions.table import Operand, composite, no_rule, rule
+from spmd_grid.functions.table import Operand, call, composite, no_rule, rule
 
 __all__ = ["elementwise", "ufunc_rule"]
 
@@ -104,13 +104,9 @@ for _function in (np.i0, np.sinc, np.isposinf, np.isneginf, np.real, np.imag, np
     _of_one(_function)
 
 
-@rule(np.nan_to_num)
-def nan_to_num(
-    x: Operand, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Application:
-    """np.nan_to_num, into a new array."""
-    if not copy:
-        raise NotImplementedError("nan_to_num with copy=False")
+@rule()
+def without_nan(x: Operand, nan: float, posinf: float | None, neginf: float | None, out: Operand = None) -> Application:
+    """np.nan_to_num, into a new array or another one."""
     return elementwise("nan_to_num", lambda block: np.nan_to_num(block, nan=nan, posinf=posinf, neginf=neginf), x)
 
 
@@ -159,6 +155,14 @@ def full_like(a: Operand, fill_value: Any, dtype: DTypeLike | None = None) -> Ap
 
 
 # -- functions made of others --------------------------------------------------------------------------------------
+
+
+@composite(np.nan_to_num)
+def nan_to_num(
+    x: Operand, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Operand:
+    """np.nan_to_num."""
+    return call(without_nan, x, nan, posinf, neginf, **({} if copy else {"out": x}))
 
 
 @composite(np.allclose)

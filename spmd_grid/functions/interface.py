@@ -19,12 +19,13 @@ import numpy as np
 from spmd_grid.errors import ShapeError
 from spmd_grid.typing import Shape
 
-__all__ = ["PARALLEL", "WHOLE", "Application", "Interface", "Iterator", "broadcast_maps", "shape_of"]
+__all__ = ["PARALLEL", "WHOLE", "Application", "Halos", "Interface", "Iterator", "broadcast_maps", "shape_of"]
 
 PARALLEL = "parallel"
 WHOLE = "whole"
 
 IndexingMap = tuple[int | None, ...]
+Halos = tuple[tuple[int, int], ...]
 
 
 class Iterator(NamedTuple):
@@ -45,15 +46,26 @@ class Interface:
 
     None in a map stands for a dimension of extent 1 along which no iterator runs: it is repeated where others are
     longer (broadcasting), or kept by a reduction.
+
+    ``halos``: for every operand, or for none, per dimension (low, high): step k reads cells k - low to k + high.  Cells
+    outside the array are 0.
     """
 
     iterators: tuple[Iterator, ...]
     operands: tuple[IndexingMap, ...]
     results: tuple[IndexingMap, ...]
+    halos: tuple[Halos, ...] = ()
 
     def result_shape(self, number: int = 0) -> Shape:
         """The global shape of a result."""
-        return tuple([1 if i is None else self.iterators[i].extent for i in self.results[number]])
+        return self._extents(self.results[number])
+
+    def steps_of(self, number: int) -> Shape:
+        """The steps along each dimension of an operand: its shape, where they read one cell each."""
+        return self._extents(self.operands[number])
+
+    def _extents(self, indexing_map: IndexingMap) -> Shape:
+        return tuple([1 if i is None else self.iterators[i].extent for i in indexing_map])
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ _TABLE: dict[Function, Entry] = {}
 def rule(*functions: Function) -> Callable[[Registered], Registered]:
     """Decorate the rule of ``functions``: called with their arguments, it gives an `Application`.
 
-    A parameter ``out`` is for its dtype only; where the result goes is not the rule's concern.
+    A parameter ``out`` is for its dtype only; where the result goes is not the rule's concern.  A rule of no function
+    is registered under itself: a composite calls it by `call`.
     """
     return _registering("rule", functions)
 
@@ -75,7 +76,7 @@ def composite(*functions: Function) -> Callable[[Registered], Registered]:
 
 def _registering(kind: str, functions: tuple[Function, ...]) -> Callable[[Registered], Registered]:
     def register(call: Registered) -> Registered:
-        _TABLE.update(dict.fromkeys(functions, Entry(kind, call, signature(call))))
+        _TABLE.update(dict.fromkeys(functions or (call,), Entry(kind, call, signature(call))))
         return call
 
     return register

@@ -76,7 +76,7 @@ def draw_step(source, x):
     """A function of one array, drawn for ``x``, to be called on the plain and on the sharded one."""
     ndim = x.ndim
     axis = source.number(-ndim, ndim - 1) if ndim else 0
-    kind = source.number(0, 15)
+    kind = source.number(0, 22)
     if kind <= 1:
         return source.one_of(UNARY) if x.dtype != bool else np.logical_not
     if kind <= 4:
@@ -107,6 +107,22 @@ def draw_step(source, x):
         return (lambda a: np.reshape(a, shape)) if x.size else np.copy
     if kind == 14 and ndim:
         return lambda a: np.flip(a, axis)
+    if kind == 16:
+        return source.one_of([lambda a: np.sort(a, axis=None), np.unique])
+    if kind == 17 and ndim:
+        return lambda a: np.argsort(a, axis=None, stable=True)
+    if kind == 18:
+        return lambda a: np.unique(a, return_inverse=True)[1]
+    if kind == 19 and x.size and ndim:
+        mode, width = source.one_of(["edge", "wrap", "reflect", "symmetric", "constant"]), source.number(0, 4)
+        return lambda a: np.pad(a, (width, 1), mode=mode)
+    if kind == 20 and ndim and x.shape[axis] > 1:
+        width = source.number(1, x.shape[axis])
+        return lambda a: np.lib.stride_tricks.sliding_window_view(a, width, axis)
+    if kind == 21 and ndim:
+        return lambda a: np.maximum.accumulate(a, axis=axis)
+    if kind == 22 and ndim:
+        return lambda a: np.nonzero(a)[axis]
     return lambda a: np.where(a != 0, a, 1)
 
 

@@ -1,0 +1,7 @@
+"""Functions that need processes, beyond the application of a rule.
+
+padding      pad and repeat
+finding      cells that are found: nonzero, and compress by masks
+counting     histograms, counts, and searches in lists
+writing      functions that write into an array that they are given
+"""

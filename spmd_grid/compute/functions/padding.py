@@ -1,0 +1,126 @@
+"""Arrays that grow at their borders, or cell by cell: pad and repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spmd_grid.compute.apply import sharded_like
+from spmd_grid.compute.cores import core_in
+from spmd_grid.compute.joining import new_like
+from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
+from spmd_grid.errors import ShapeError
+from spmd_grid.functions.axes import cut, laid_along, one_axis
+from spmd_grid.functions.table import Operand, composite
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+
+__all__: list[str] = []
+
+_COPYING = ("edge", "reflect", "symmetric", "wrap")  # modes that repeat cells of the array
+
+
+@composite(np.pad)
+def pad(
+    array: Operand, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, end_values: Any = 0
+) -> Operand:
+    """np.pad by numbers, by copies of cells, or by ramps."""
+    if mode not in ("constant", "linear_ramp", *_COPYING):
+        raise NotImplementedError(f"pad with mode={mode!r}" if isinstance(mode, str) else "pad by a function")
+    found = np.asarray(pad_width)
+    if found.dtype.kind not in "iu" or (found.size and found.min() < 0):
+        raise ShapeError(f"pad: pad_width is {pad_width!r}; it must consist of numbers that are not negative")
+    widths = np.broadcast_to(found, (array.ndim, 2)).tolist()
+    if mode in _COPYING and any(n == 0 and any(width) for n, width in zip(array.shape, widths)):
+        raise ValueError(f"pad: an empty dimension cannot be extended with mode={mode!r}")
+    values = np.broadcast_to(np.asarray(constant_values if mode == "constant" else end_values), (array.ndim, 2))
+    result = new_like(array, tuple([low + n + high for n, (low, high) in zip(array.shape, widths)]), array.dtype)
+    result[tuple([slice(low, low + n) for n, (low, _) in zip(array.shape, widths)])] = array
+    for d, (low, high) in enumerate(widths):
+        n = array.shape[d]
+        if mode == "constant":
+            for border, value in zip((cut(d, 0, low), cut(d, low + n, None)), values[d]):
+                result[border] = value
+        elif mode == "linear_ramp":
+            _ramp(result, d, low, high, values[d])
+        else:
+            for start, width in ((0, low), (low + n, high)):
+                _copy_cells(result, d, start, low + _sources(mode, np.arange(start, start + width) - low, n))
+    return result
+
+
+def _sources(mode: str, cells: np.ndarray, n: int) -> np.ndarray:
+    """The cells of an array of ``n`` that numpy copies to ``cells`` outside."""
+    if mode == "edge" or n == 1:
+        return np.clip(cells, 0, n - 1)
+    if mode == "wrap":
+        return cells % n
+    period = 2 * n if mode == "symmetric" else 2 * n - 2
+    within = cells % period
+    return np.where(within < n, within, (period - 1 if mode == "symmetric" else period) - within)
+
+
+def _copy_cells(result: Operand, d: int, start: int, sources: np.ndarray) -> None:
+    """Fill cells of a dimension by others of it; those whose ``sources`` follow one another are copied at once."""
+    at = 0
+    while at < len(sources):
+        behind = at + 1
+        step = int(sources[behind] - sources[at]) if behind < len(sources) else 0
+        while abs(step) <= 1 and behind < len(sources) and sources[behind] - sources[behind - 1] == step:
+            behind += 1
+        low, high = sorted((int(sources[at]), int(sources[behind - 1])))
+        cells = result[cut(d, low, high + 1)]
+        result[cut(d, start + at, start + behind)] = np.flip(cells, d) if step < 0 else cells
+        at = behind
+
+
+def _ramp(result: Operand, d: int, low: int, high: int, ends: np.ndarray) -> None:
+    """Fill the borders of a dimension by straight lines from the cells at the edges to ``ends``."""
+    extent = result.shape[d]
+    for width, edge, border, end, steps in (
+        (low, low, cut(d, 0, low), ends[0], np.arange(low)),
+        (high, extent - high - 1, cut(d, extent - high, None), ends[1], np.arange(high)[::-1]),
+    ):
+        if width:
+            line = end + laid_along(steps, d, result.ndim) * ((result[cut(d, edge, edge + 1)] - end) / width)
+            result[border] = np.floor(line) if result.dtype.kind in "iu" else line
+
+
+@composite(np.repeat)
+def repeat(a: Operand, repeats: ArrayLike, axis: int | None = None) -> Operand:
+    """np.repeat; each process repeats its own cells, and the result is cut where they are."""
+    if is_sharded(repeats):
+        raise NotImplementedError("repeat by a sharded list")
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    d, times = one_axis("repeat", axis, a.ndim), np.asarray(repeats)
+    if times.dtype.kind not in "iu" or times.ndim > 1 or (times.ndim and len(times) not in (1, a.shape[d])):
+        raise ShapeError(f"repeat: repeats is {repeats!r}; it must be a number, or one for each of {a.shape[d]} cells")
+    if times.size and times.min() < 0:
+        raise ValueError(f"repeat: repeats is {repeats!r}; it must not be negative")
+    if times.size == 1:
+        return _repeat_evenly(a, int(times.reshape(())), d)
+    return a.grid.process.gate.run("repeat", _repeat, a, times, d)
+
+
+def _repeat_evenly(a: Operand, n: int, d: int) -> Operand:
+    result = new_like(a, tuple([extent * n if i == d else extent for i, extent in enumerate(a.shape)]), a.dtype)
+    for i in range(n):
+        result[cut(d, i, None, n)] = a
+    return result
+
+
+def _repeat(a: ArrayOnGrid, times: np.ndarray, d: int) -> Any:
+    sharding = plain_sharding(a.sharding)
+    box = Layout(sharding, a.shape).core_box(a.grid.own_coords)
+    block = np.repeat(core_in(a, sharding), times[box.starts[d] : box.stops[d]], d)
+    before = np.concatenate([[0], np.cumsum(times)])
+    offsets = [
+        [int(before[start]) if dim == d else start for start in block_starts(sharding, dim, a.shape[dim])]
+        for dim in sharding.sharded_dims
+    ]
+    cut_where_they_are = Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None)
+    shape = tuple([int(before[-1]) if i == d else n for i, n in enumerate(a.shape)])
+    return sharded_like(a, block, Layout(cut_where_they_are, shape), (a.local,))
