@@ -83,11 +83,11 @@ class UpdateHalo(Operation):
         sharded_dims_offsets: Any = None,
     ) -> np.ndarray:
         arguments: tuple[Any, ...] = split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
-        return gate_of(self.name, grid).run(self.name, self._move, "", self._update, x, grid, *arguments)
+        return gate_of(self.name, grid).run(self.name, self._move, "", self._update, x, grid, arguments)
 
     def refresh(self, x: np.ndarray, grid: ProcessGrid, *arguments: Any) -> np.ndarray:
         """As the call, as a part of an operation that has gone through the gate."""
-        return self._move("", self._update, x, grid, *arguments)
+        return self._move("", self._update, x, grid, arguments)
 
     def _move(
         self,
@@ -95,7 +95,7 @@ class UpdateHalo(Operation):
         move: Callable[[Recorder | None, _PreparedUpdate, np.ndarray], Result],
         x: np.ndarray,
         grid: ProcessGrid,
-        *arguments: Any,
+        arguments: tuple[Any, ...],
     ) -> Result:
         """Check the arguments, and ``move`` what they say, recorded if asked for; the gate has been passed."""
         update = self._prepare(kind, grid, *arguments)
@@ -132,7 +132,7 @@ class UpdateHalo(Operation):
         """Begins the update; ``wait()`` returns ``x``, which must not be touched until then."""
         arguments: tuple[Any, ...] = split_axes, halo_sizes, periodic, global_shape, blocks, sharded_dims_offsets
         gate = gate_of(self.name, grid)
-        return gate.run(f"{self.name}.start", self._move, "start", self._start_moving, x, grid, *arguments)
+        return gate.run(f"{self.name}.start", self._move, "start", self._start_moving, x, grid, arguments)
 
     def _start_moving(self, recorder: Recorder | None, update: _PreparedUpdate, x: np.ndarray) -> Request:
         movements = update.agree(x)
