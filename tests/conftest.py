@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 
 from spmd_grid.transport.launch import current_world
 
-pytest_plugins = ["spmd_grid.testing.plugin", "support.drill_table"]
+pytest_plugins = ["spmd_grid.testing.plugin", "support.drills.drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 REPEATED = 40  # one in 40 tests that passed on fewer processes runs again in a larger world

@@ -13,7 +13,7 @@ from spmd_grid.array import constructors
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.array_api.arrays import as_sharded, check_device
 from spmd_grid.array_api.defaults import ShardingRule, place
-from spmd_grid.compute.selection import number_of
+from spmd_grid.compute.indexing.selection import number_of
 from spmd_grid.errors import AxisError, ShapeError
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.typing import Shape

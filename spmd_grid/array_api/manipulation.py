@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.array_api.arrays import as_result, as_sharded
-from spmd_grid.compute.joining import new_like
+from spmd_grid.compute.functions.joining import new_like
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, one_axis
 from spmd_grid.typing import Shape

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.array_api.arrays import as_result, as_sharded
-from spmd_grid.compute.joining import new_like
+from spmd_grid.compute.functions.joining import new_like
 from spmd_grid.errors import AxisError
 from spmd_grid.functions.axes import Axis, one_axis
 

@@ -1,21 +1,14 @@
 """Array functions on sharded arrays: the rules of ``functions``, applied on processes.
 
 splits       the grid axes that cut each iterator of a function, and the shardings that follow
-apply        one function: operands are brought to their shardings, blocks computed, partial results combined
-shares       the part that each device takes of cells which several hold alike
-combine      the last step of reductions: one all_reduce, known by their names, dtypes and layouts
+course       one function: operands are brought to their shardings, blocks computed, partial results combined
 calls        calls of functions: looked up in the table, planned once for arguments that look the same
 alike        the short way of operators on arrays of one layout
-contractions (a package) the cheapest way of a contraction
-joining      concatenation, reshape and their relatives
-scans        running sums, products and others
-functions    pad and repeat, cells that are found, histograms, functions that write into an array
+contractions the cheapest way of a contraction
+functions    functions that need processes beyond that: concatenation, reshape, scans, pad, cells that are found, ...
 sorting      sorts of arrays that are cut along their one dimension, quantiles, unique cells, sets
-windows      blocks with halos
 cores        a device's own cells in a given sharding
-index        indices: the cells that they name
-selection    slices: which cells of which block they name, and how the result is spread
-indexing     the ways of indexing, masks and lists of numbers among them
+indexing     slices, masks and lists of numbers as indices
 plain_operands  comparisons of numbers and numpy arrays in checking mode
 memory       the memory of an array: a slice reads that of its source until somebody might write
 standard     methods of the array API standard, as a base class of sharded arrays

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.apply import Course, check_out, check_out_dtype, plan_course, write_out
 from spmd_grid.compute.contractions.course import ContractionCourse, plan_contraction
+from spmd_grid.compute.course.apply import Course, plan_course
+from spmd_grid.compute.course.output import check_out, check_out_dtype, write_out
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, reference_of
 from spmd_grid.errors import DTypeError, OutputError
-from spmd_grid.functions.contractions import CONTRACTIONS
 from spmd_grid.functions.interface import Application
+from spmd_grid.functions.linear.contractions import CONTRACTIONS
 from spmd_grid.functions.table import Entry, no_rule
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding

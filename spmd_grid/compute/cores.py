@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.apply import sharded_like
+from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, plain_sharding
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid

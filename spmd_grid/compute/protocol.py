@@ -13,26 +13,27 @@ from numpy.typing import DTypeLike
 
 import spmd_grid.compute.functions.counting
 import spmd_grid.compute.functions.finding
+import spmd_grid.compute.functions.joining
 import spmd_grid.compute.functions.padding
 import spmd_grid.compute.functions.writing
-import spmd_grid.compute.joining
 import spmd_grid.compute.sorting.sets
 import spmd_grid.compute.sorting.sorts
-import spmd_grid.functions.averages
 import spmd_grid.functions.composed.arrangements
 import spmd_grid.functions.composed.numerics
 import spmd_grid.functions.composites
-import spmd_grid.functions.linear_algebra
-import spmd_grid.functions.nans
-import spmd_grid.functions.positions
-import spmd_grid.functions.reductions
+import spmd_grid.functions.linear.linear_algebra
+import spmd_grid.functions.reductions.averages
+import spmd_grid.functions.reductions.nans
+import spmd_grid.functions.reductions.positions
+import spmd_grid.functions.reductions.rules
 import spmd_grid.functions.shapes
 import spmd_grid.functions.whole
 import spmd_grid.functions.windows  # noqa: F401 - these modules register their rules
-from spmd_grid.compute import scans, selection
 from spmd_grid.compute.alike import on_equal_layouts
-from spmd_grid.compute.apply import apply
 from spmd_grid.compute.calls import call_alone, call_composite, call_rule
+from spmd_grid.compute.course.apply import apply
+from spmd_grid.compute.functions import scans
+from spmd_grid.compute.indexing import selection
 from spmd_grid.compute.memory import Memory
 from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from spmd_grid.compute import selection
+from spmd_grid.compute.indexing import selection
 from spmd_grid.errors import ImplicitGatherError, ShapeError
 
 if TYPE_CHECKING:

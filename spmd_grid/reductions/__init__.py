@@ -6,6 +6,6 @@
     exact, rounding   sums that are rounded once, at the end
 
 A process reads its own cells, without a copy of them; then one small message gives the result to all processes.  sum,
-max and min are numpy's functions, whose rules are in ``functions/reductions.py``, on arrays whose reduction takes no
-more than that message.
+max and min are numpy's functions, whose rules are in ``functions/reductions/rules.py``, on arrays whose reduction takes
+no more than that message.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spmd_grid.array import ShardedArray
-from spmd_grid.compute.shares import own_share
+from spmd_grid.compute.course.shares import own_share
 
 __all__ = ["counted"]
 

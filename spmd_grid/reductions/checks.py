@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from spmd_grid.array import ShardedArray
 from spmd_grid.array.agreement import all_axes
-from spmd_grid.compute.combine import Combination
+from spmd_grid.compute.course.combine import Combination
 from spmd_grid.errors import DTypeError, ShardingError
 from spmd_grid.functions.dtypes import check_numeric
 from spmd_grid.ops.calls.arguments import check_grid

@@ -14,7 +14,7 @@ import numpy as np
 
 from spmd_grid.errors import DTypeError
 from spmd_grid.functions.dtypes import as_scalar, part_dtype, working_dtype
-from spmd_grid.functions.totals import runs
+from spmd_grid.functions.reductions.totals import runs
 from spmd_grid.kernels.array_object import address_of
 from spmd_grid.reductions.rounding import rounded, rounded_root
 

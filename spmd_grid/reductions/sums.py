@@ -13,8 +13,8 @@ from spmd_grid.compute.calls import call_alone
 from spmd_grid.compute.splits import plain_sharding
 from spmd_grid.errors import ShapeError, ShardingError
 from spmd_grid.functions.dtypes import as_scalar, norm_dtype, part_dtype, sum_dtype, wide_dtype, working_dtype
+from spmd_grid.functions.reductions.totals import runs
 from spmd_grid.functions.table import composite, entry_of
-from spmd_grid.functions.totals import runs
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reductions.cells import counted
 from spmd_grid.reductions.checks import check_array, combined, reduction

@@ -10,7 +10,7 @@ from spmd_grid import numerals
 from spmd_grid.cli.main import main
 from spmd_grid.exchange import paths
 from spmd_grid.transport import asked_path
-from spmd_grid.transport.arena import ranks_per_node, segment_size
+from spmd_grid.transport.segment_sizes import ranks_per_node, segment_size
 from spmd_grid.transport.simulated.limits import most_ranks
 from spmd_grid.watch.settings import Settings
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from layouts import LINES, gathered, line, same
+from support.compute.layouts import LINES, gathered, line, same
 from test_functions import globals_of, sharded
 from test_what_moves import bytes_received
 

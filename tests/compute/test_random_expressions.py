@@ -1,7 +1,7 @@
 """Random array programs on mixed layouts equal numpy's: uneven and empty blocks, offsets, halos, swapped axes."""
 
 import pytest
-from expressions import play
+from support.compute.expressions import play
 
 import spmd_grid as sg
 
@@ -20,7 +20,7 @@ def test_random_programs(spmd, ranks, request):
 
 def test_the_check_can_fail(monkeypatch):
     """A scan that counts one block too few is found."""
-    from spmd_grid.compute import scans
+    from spmd_grid.compute.functions import scans
 
     index = scans._index
     monkeypatch.setattr(scans, "_index", lambda grid, axes: max(index(grid, axes) - 1, 0))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from layouts import LINES, gathered, line, lines_for, same
+from support.compute.layouts import LINES, gathered, line, lines_for, same
 
 import spmd_grid as sg
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from layouts import gathered, line, lines_for, same
+from support.compute.layouts import gathered, line, lines_for, same
 from test_what_moves import bytes_received
 
 import spmd_grid as sg

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from support import drilled
+from support.drills import drilled
 
 import spmd_grid as sg
 

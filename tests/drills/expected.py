@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from support.drilled import DIFFERENCES, OPERATIONS, SHAPE, Way, coords, grid_shape
+from support.drills.drilled import DIFFERENCES, OPERATIONS, SHAPE, Way, coords, grid_shape
 
 SHAPES = ("another shape", "another extent")
 ARRAYS = (*SHAPES, "another dtype")

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from expected import NEVER_WAITED_FOR, applies, check_difference, strands, words_of
-from support import drilled
-from support.drill_table import LIMIT
+from support.drills import drilled
+from support.drills.drill_table import LIMIT
 from support.jobs import run_job
 from support.patience import at_growing_scales, in_time
 

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from support.fuzzed import INTS, NAMES, WILD, often, outcome, sharding_arguments
-from support.property_oracle import coordinates
-from support.property_strategies import shardings
-from support.shards_oracle import core_of
+from support.properties.property_oracle import coordinates
+from support.properties.property_strategies import shardings
+from support.properties.shards_oracle import core_of
 
 import spmd_grid as sg
 

@@ -5,8 +5,16 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from support.property_oracle import Oracle, assert_same, group_of
-from support.property_strategies import MOVED, NUMERIC, cases, in_memory, tensor_shapes, vary_extents, with_fixtures
+from support.properties.property_oracle import Oracle, assert_same, group_of
+from support.properties.property_strategies import (
+    MOVED,
+    NUMERIC,
+    cases,
+    in_memory,
+    tensor_shapes,
+    vary_extents,
+    with_fixtures,
+)
 
 import spmd_grid as sg
 

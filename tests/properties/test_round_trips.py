@@ -5,8 +5,8 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from support.property_oracle import assert_same, cuts, group_of
-from support.property_strategies import NUMERIC, cases, grid_shapes, shardings, tensor_shapes, with_fixtures
+from support.properties.property_oracle import assert_same, cuts, group_of
+from support.properties.property_strategies import NUMERIC, cases, grid_shapes, shardings, tensor_shapes, with_fixtures
 
 import spmd_grid as sg
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from support.property_oracle import same
-from support.property_strategies import (
+from support.properties.property_oracle import same
+from support.properties.property_strategies import (
     MEMORY,
     MOVED,
     PATHS,

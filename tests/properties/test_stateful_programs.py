@@ -7,7 +7,7 @@ from support.draws import HypothesisDraw, RandomDraw
 from support.programs.generator import make_program
 from support.programs.runner import play
 from support.programs.steps import PATHS
-from support.property_strategies import with_fixtures
+from support.properties.property_strategies import with_fixtures
 
 import spmd_grid as sg
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from spmd_grid.cli.doctor.verdict import FAILS, OK, SLOW, Check
 from spmd_grid.errors import TransportError
 from spmd_grid.formatting import bytes_text
-from spmd_grid.transport.arena import segment_size
+from spmd_grid.transport.segment_sizes import segment_size
 
 __all__ = ["cores", "memory", "quota", "versions"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import DTypeError
-from spmd_grid.functions.contractions import einsum_by_pairs
+from spmd_grid.functions.linear.contractions import einsum_by_pairs
 from spmd_grid.functions.table import call, no_rule
 from spmd_grid.grid.sharding import Sharding
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spmd_grid.compute.apply import sharded_like
 from spmd_grid.compute.cores import core_in
-from spmd_grid.compute.joining import new_like
+from spmd_grid.compute.course.apply import sharded_like
+from spmd_grid.compute.functions.joining import new_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import cut, laid_along, one_axis

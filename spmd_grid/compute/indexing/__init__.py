@@ -1,5 +1,7 @@
 """Ways of indexing, each in its file.
 
+index        indices: the cells that they name
+selection    slices: which cells of which block they name, and how the result is spread
 shardings    the shardings that follow from a slice
 fresh        slices whose cells lie in halos that are fresh
 puts         assignments to slices, the short way

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spmd_grid.compute.index import Selection
+from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts
 from spmd_grid.errors import MismatchError
 from spmd_grid.grid.layout import Layout

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.apply import sharded_like
+from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
 from spmd_grid.errors import ImplicitGatherError, ShapeError, ShardingError
 from spmd_grid.grid.groups import group_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spmd_grid.compute.index import Selection
+from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.compute.indexing.shardings import cut_alike, held_sharding
 from spmd_grid.compute.splits import ArrayOnGrid, plain_sharding
 from spmd_grid.grid.layout import Layout

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spmd_grid.compute.index import Selection
+from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.compute.splits import block_starts
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.apply import sharded_like
 from spmd_grid.compute.cores import as_plain, cut_by_counts, is_cut, member_rows
+from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.sorting.sorted_cells import SortedCells
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.functions.elementwise import elementwise

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.apply import sharded_like
 from spmd_grid.compute.cores import is_cut, replicated
+from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.sorting.sorted_cells import SortedCells
 from spmd_grid.compute.splits import ArrayOnGrid
 from spmd_grid.functions.axes import one_axis

@@ -6,10 +6,11 @@ import os
 from typing import cast
 
 from spmd_grid.errors import TransportError
-from spmd_grid.transport.arena import Arena, ranks_per_node, segment_size, share_memory
+from spmd_grid.transport.arena import Arena, share_memory
 from spmd_grid.transport.asked_path import asked_path, join_paths
 from spmd_grid.transport.mpi.library import MPI
 from spmd_grid.transport.mpi.liveness.leftover_files import unlink_mapped
+from spmd_grid.transport.segment_sizes import ranks_per_node, segment_size
 from spmd_grid.watch.settings import Settings
 
 __all__ = ["agreed_settings", "survey_node"]

@@ -11,9 +11,9 @@ import spmd_grid as sg
 from support.draws import draw_axes, draw_grid_shape, draw_shape, draw_sharding
 from support.programs.oracle import Local, ProgramOracle, Sharded
 from support.programs.steps import PATHS, Program, Step
-from support.property_oracle import Oracle
-from support.property_strategies import MEMORY, MOVED, NUMERIC
-from support.shards_oracle import halos_of
+from support.properties.property_oracle import Oracle
+from support.properties.property_strategies import MEMORY, MOVED, NUMERIC
+from support.properties.shards_oracle import halos_of
 
 __all__ = ["make_program"]
 

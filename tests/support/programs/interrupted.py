@@ -24,8 +24,8 @@ import spmd_grid as sg
 from support.interrupting import Events, Interrupt, TimeLimit
 from support.programs.runner import Run
 from support.programs.steps import Program, Step
-from support.property_oracle import assert_same
-from support.property_strategies import in_memory
+from support.properties.property_oracle import assert_same
+from support.properties.property_strategies import in_memory
 
 __all__ = ["CtrlC", "Interruption", "Outcome", "draw_interruptions", "faults_of", "play_interrupted"]
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from support.programs.steps import Step
-from support.property_oracle import Oracle, coordinates
-from support.property_strategies import make_array
-from support.shards_oracle import core_in_local, core_of, cut_out, overlapped, with_halos
+from support.properties.property_oracle import Oracle, coordinates
+from support.properties.property_strategies import make_array
+from support.properties.shards_oracle import core_in_local, core_of, cut_out, overlapped, with_halos
 
 __all__ = ["Local", "ProgramOracle", "Sharded"]
 

@@ -6,9 +6,9 @@ import numpy as np
 
 import spmd_grid as sg
 from support.programs.steps import Program, Step
-from support.property_oracle import assert_merged, assert_same
-from support.property_strategies import in_memory, make_array
-from support.shards_oracle import shifted_sum
+from support.properties.property_oracle import assert_merged, assert_same
+from support.properties.property_strategies import in_memory, make_array
+from support.properties.shards_oracle import shifted_sum
 
 __all__ = ["play"]
 

@@ -14,8 +14,9 @@ import pytest
 from support.arena_views import KIB, address_of, bytes_at, check_array
 
 from spmd_grid.errors import TransportError
-from spmd_grid.transport import arena as arena_module
-from spmd_grid.transport.arena import Arena, NodeArena, OneProcessArena, ranks_per_node, segment_size
+from spmd_grid.transport import segment_sizes as sizes_module
+from spmd_grid.transport.arena import Arena, NodeArena, OneProcessArena
+from spmd_grid.transport.segment_sizes import ranks_per_node, segment_size
 
 SIZES = [0, 1, 63, 64, 65, 5000, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 300_001]
 
@@ -281,11 +282,11 @@ def test_control_groups_limit_memory(tmp_path, monkeypatch):
     (inner / "memory.max").write_text("max\n")
     (tmp_path / "a" / "memory.max").write_text("1000\n")
     (tmp_path.parent / "memory.max").write_text("5")  # outside
-    monkeypatch.setattr(arena_module, "_GROUPS", tmp_path)
-    assert list(arena_module._group_limits("", "/a/b")) == [1000]
-    assert list(arena_module._group_limits("", "/elsewhere/c")) == []
+    monkeypatch.setattr(sizes_module, "_GROUPS", tmp_path)
+    assert list(sizes_module._group_limits("", "/a/b")) == [1000]
+    assert list(sizes_module._group_limits("", "/elsewhere/c")) == []
     (tmp_path / "memory.max").write_text("2000")
-    assert sorted(arena_module._group_limits("", "/elsewhere/c")) == [2000]
+    assert sorted(sizes_module._group_limits("", "/elsewhere/c")) == [2000]
     (tmp_path / "memory" / "x").mkdir(parents=True)
     (tmp_path / "memory" / "x" / "memory.limit_in_bytes").write_text("300")
-    assert list(arena_module._group_limits("memory", "/x")) == [300]
+    assert list(sizes_module._group_limits("memory", "/x")) == [300]

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.apply import sharded_like
-from spmd_grid.compute.index import Listed, Selection, as_selection, list_in
+from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.indexing.fresh import cells_in_local, is_ready, refresh
+from spmd_grid.compute.indexing.index import Listed, Selection, as_selection, list_in
 from spmd_grid.compute.indexing.masks import as_mask, get_masked, put_masked
 from spmd_grid.compute.indexing.picks import layout_of_picks, pick, put_picks
 from spmd_grid.compute.indexing.puts import PutCourse

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spmd_grid.compute.apply import check_operands, sharded_like
+from spmd_grid.compute.course.apply import check_operands, sharded_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding, reference_of
 from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.functions.axes import cut, one_axis

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, laid_along, one_axis, reduced_axes
 from spmd_grid.functions.interface import Application, shape_of
-from spmd_grid.functions.reductions import MISSING, accumulation, cast_to
+from spmd_grid.functions.reductions.rules import MISSING, accumulation, cast_to
 from spmd_grid.functions.table import Operand, composite, rule
 
 __all__: list[str] = []

@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 
 import spmd_grid as sg
-from support.property_oracle import cuts
+from support.properties.property_oracle import cuts
 
 __all__ = ["core_in_local", "core_of", "cut_out", "halos_of", "overlapped", "shifted_sum", "with_halos"]
 

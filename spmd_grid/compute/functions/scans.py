@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spmd_grid.compute.apply import sharded_like
+from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding
 from spmd_grid.errors import DTypeError
 from spmd_grid.functions.axes import cut, one_axis

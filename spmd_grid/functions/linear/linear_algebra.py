@@ -9,8 +9,8 @@ import numpy as np
 
 from spmd_grid.errors import AxisError, ShapeError
 from spmd_grid.functions.axes import Axis, one_axis, reduced_axes, several_axes
-from spmd_grid.functions.contractions import diagonal, einsum_by_pairs
 from spmd_grid.functions.interface import shape_of
+from spmd_grid.functions.linear.contractions import diagonal, einsum_by_pairs
 from spmd_grid.functions.table import Operand, composite
 
 __all__: list[str] = []

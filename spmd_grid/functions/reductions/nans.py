@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.functions.axes import Axis
-from spmd_grid.functions.reductions import MISSING
+from spmd_grid.functions.reductions.rules import MISSING
 from spmd_grid.functions.table import Operand, composite
 from spmd_grid.reduction_kind import KINDS, identity
 

@@ -13,8 +13,8 @@ from numpy.typing import DTypeLike
 from spmd_grid.errors import AxisError, ShapeError
 from spmd_grid.functions.axes import one_axis, several_axes
 from spmd_grid.functions.interface import PARALLEL, Application, Interface, Iterator, shape_of
-from spmd_grid.functions.products import block_product
-from spmd_grid.functions.subscripts import parse, steps_by_pairs
+from spmd_grid.functions.linear.products import block_product
+from spmd_grid.functions.linear.subscripts import parse, steps_by_pairs
 from spmd_grid.functions.table import Operand, call, composite, rule
 
 __all__ = ["CONTRACTIONS", "contraction", "diagonal", "einsum_by_pairs", "product"]

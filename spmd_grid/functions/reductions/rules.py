@@ -20,8 +20,8 @@ from spmd_grid.functions.interface import (
     broadcast_maps,
     shape_of,
 )
+from spmd_grid.functions.reductions.totals import total
 from spmd_grid.functions.table import Operand, rule
-from spmd_grid.functions.totals import total
 from spmd_grid.reduction_kind import KINDS, identity
 
 __all__ = ["MISSING", "accumulation", "cast_to", "reduction"]

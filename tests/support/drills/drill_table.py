@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.drilled import DIFFERENCES, ENDS, OPERATIONS
+from support.drills.drilled import DIFFERENCES, ENDS, OPERATIONS
 
 LIMIT = 2.0  # seconds from the fault to the end, on a quiet machine
 

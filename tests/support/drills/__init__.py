@@ -1,0 +1,1 @@
+"""What drills share."""
