@@ -32,11 +32,11 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 import numpy as np
-from support.draws import RandomDraw
 from support.programs.generator import make_program
 from support.programs.interrupted import Outcome, draw_interruptions, faults_of, play_interrupted
 from support.programs.runner import play
 from support.programs.steps import PATHS, Program
+from support.properties.draws import RandomDraw
 
 import spmd_grid as sg
 from spmd_grid.testing.ranks import run_on_mpi, world_size

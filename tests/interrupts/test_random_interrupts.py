@@ -1,11 +1,11 @@
 """Exceptions at random moments of random programs, and the cases that these have brought to light."""
 
 import numpy as np
-from support.draws import RandomDraw
 from support.interrupting import Events, Interrupt
 from support.programs.generator import make_program
 from support.programs.interrupted import draw_interruptions, faults_of, play_interrupted
 from support.programs.steps import PATHS
+from support.properties.draws import RandomDraw
 
 import spmd_grid as sg
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support.fuzzed import HUGE, NAMES, SCALARS, Odd, often, on_all, outcome, sharding_arguments
+from support.properties.fuzzed import HUGE, NAMES, SCALARS, Odd, often, on_all, outcome, sharding_arguments
 from support.properties.property_oracle import Oracle, coordinates, same
 from support.properties.property_strategies import shardings, with_fixtures
 from support.properties.shards_oracle import with_halos

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from support.fuzzed import INTS, NAMES, WILD, often, outcome, sharding_arguments
+from support.properties.fuzzed import INTS, NAMES, WILD, often, outcome, sharding_arguments
 from support.properties.property_oracle import coordinates
 from support.properties.property_strategies import shardings
 from support.properties.shards_oracle import core_of

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.draws import HypothesisDraw, RandomDraw
 from support.programs.generator import make_program
 from support.programs.runner import play
 from support.programs.steps import PATHS
+from support.properties.draws import HypothesisDraw, RandomDraw
 from support.properties.property_strategies import with_fixtures
 
 import spmd_grid as sg

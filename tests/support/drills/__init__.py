@@ -1,1 +1,1 @@
-"""What drills share."""
+"""Programs and the printed table of drills."""

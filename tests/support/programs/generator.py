@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 import spmd_grid as sg
-from support.draws import draw_axes, draw_grid_shape, draw_shape, draw_sharding
 from support.programs.oracle import Local, ProgramOracle, Sharded
 from support.programs.steps import PATHS, Program, Step
+from support.properties.draws import draw_axes, draw_grid_shape, draw_shape, draw_sharding
 from support.properties.property_oracle import Oracle
 from support.properties.property_strategies import MEMORY, MOVED, NUMERIC
 from support.properties.shards_oracle import halos_of

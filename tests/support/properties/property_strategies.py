@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import spmd_grid as sg
-from support.draws import HypothesisDraw, draw_axes, draw_grid_shape, draw_shape, draw_sharding
+from support.properties.draws import HypothesisDraw, draw_axes, draw_grid_shape, draw_shape, draw_sharding
 
 # Fixtures live as long as the test here, not as long as an example: `spmd` keeps nothing between calls.
 with_fixtures = settings(suppress_health_check=list(HealthCheck))
