@@ -26,6 +26,7 @@ pytest_plugins = ["spmd_grid.testing.plugin", "support.drills.drill_table"]
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 REPEATED = 40  # one in 40 tests that passed on fewer processes runs again in a larger world
 VARIED, VARIED_FROM = 3, 4  # one in 3 parameter sets of a test that passed with others, on 4 processes and more
+FEW, COMBINED = 8, 3  # of more than 8 combinations of several parameters' values, one in 3 runs
 STARTS_PROGRAMS = {"subprocess", "run_in_time", "run_job", "needs_mpiexec", "needs_mpich"}  # names in modules that do
 
 MPI_FIXTURES = re.compile(r"\b(spmd|in_any_order)\b")  # only tests with one of these run under MPI
@@ -101,16 +102,27 @@ def pytest_collection_finish(session):
 
 
 def _sample(config, items):
-    """Keep every n-th parameter set of the tests marked ``one_in(n)``.
+    """Keep every n-th parameter set of the tests marked ``one_in(n)``, and a sample of the combinations of others.
 
-    Where n and the numbers of values have no common divisor, every value of every parameter is among them.
+    Where n and the numbers of values have no common divisor, every value of every parameter is among the former.  Of
+    tests with several parameters and more than a few sets, those run that bring in a new value of any parameter, and
+    one in three of the rest, by a hash of their names.
     """
-    seen, chosen, left_out = Counter(), [], []
+    sets = Counter(item.function for item in items)
+    seen, values, chosen, left_out = Counter(), set(), [], []
     for item in items:
         mark = item.get_closest_marker("one_in")
         number = seen[item.function]
         seen[item.function] += 1
-        (left_out if mark and number % mark.args[0] else chosen).append(item)
+        if mark:
+            runs = number % mark.args[0] == 0
+        elif sets[item.function] > FEW and len(item.callspec.params) > 1 and not item.get_closest_marker("full"):
+            new = {(item.function, *each) for each in enumerate(item.callspec.id.split("-"))} - values
+            runs = bool(new) or crc32(item.nodeid.encode()) % COMBINED == 0
+            values |= new
+        else:
+            runs = True
+        (chosen if runs else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = chosen
 

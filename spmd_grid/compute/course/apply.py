@@ -93,7 +93,7 @@ class Course:
         self._local = application.local
         self._finish = application.finish
         self._make = type(reference)
-        self._gives_numbers = reference.ndim > 0
+        self._gives_numbers = reference.ndim > 0 or bool(application.kind)
         self._layouts = layouts
         self._shapes = [layout.local_shape(grid.own_coords) for layout in layouts]
         merged = _merged_axes(application, reference)
