@@ -131,7 +131,7 @@ def test_an_array_that_is_made_read_only_under_way(spmd, path):
     spmd(3, body)
 
 
-# -- simulated ranks that wait in vain -------------------------------------------------------------------------
+# -- simulated ranks that wait without end -------------------------------------------------------------------------
 
 
 @pytest.mark.one_in(3)
