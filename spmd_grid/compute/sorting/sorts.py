@@ -11,6 +11,7 @@ from spmd_grid.compute.cores import is_cut, replicated
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.sorting.sorted_cells import SortedCells
 from spmd_grid.compute.splits import ArrayOnGrid
+from spmd_grid.errors import DTypeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.table import Operand, call, composite
 from spmd_grid.functions.whole import argsort_along, median_along, quantile_along, sort_along
@@ -108,9 +109,9 @@ def quantile(
     """np.quantile of all cells, or along a dimension."""
     fractions = np.asarray(q, a.dtype if a.dtype.kind == "f" and isinstance(q, int | float) else None)
     if fractions.dtype.kind not in "biuf" or not ((fractions >= 0) & (fractions <= 1)).all():
-        raise ValueError("Quantiles must be in the range [0, 1]")
+        raise ValueError(f"quantile: q is {q!r}; it must be from 0 to 1")
     if a.dtype.kind not in "biuf":
-        raise TypeError("a must be an array of real numbers")
+        raise DTypeError(f"quantile: a has dtype {a.dtype}; it must be of real numbers")
     if axis is not None and a.ndim > 1:
         return call(quantile_along, a, q, one_axis("quantile", axis, a.ndim), method, keepdims)
     if method not in _WITH_ENDS_ALONE:
