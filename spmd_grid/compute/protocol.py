@@ -40,6 +40,7 @@ from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.compute.standard import StandardArray
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
+from spmd_grid.functions.methods import ArrayMethods
 from spmd_grid.functions.table import Entry, entry_of, no_rule
 
 __all__ = ["ComputingArray"]
@@ -64,7 +65,7 @@ else:
     _Operators = NDArrayOperatorsMixin
 
 
-class ComputingArray(StandardArray, Memory, _Operators):
+class ComputingArray(ArrayMethods, StandardArray, Memory, _Operators):
     """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
     All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises
@@ -130,14 +131,6 @@ class ComputingArray(StandardArray, Memory, _Operators):
             " process's cells, or .to_global() to gather all of it (collective)"
         )
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of an array without dimensions")
-        return self.shape[0]
-
-    def __pow__(self, other: Any) -> Any:
-        return np.square(self) if type(other) is int and other == 2 else np.power(self, other)  # as numpy's arrays
-
     def __matmul__(self, other: Any) -> Any:
         if type(other) is type(self) and other is not self:  # the short way to a course that is known
             key = np.matmul, (self.layout, self.dtype), (other.layout, other.dtype), ()
@@ -159,42 +152,7 @@ class ComputingArray(StandardArray, Memory, _Operators):
         else:
             selection.put(self, key, value)
 
-    # -- methods as of numpy's arrays ----------------------------------------------------------------------------
-
-    @property
-    def T(self) -> Any:
-        """The array with its dimensions reversed.  Collective."""
-        return np.transpose(self)
-
-    @property
-    def real(self) -> Any:
-        """Real parts.  Collective."""
-        return np.real(self) if self.dtype.kind == "c" else self
-
-    @property
-    def imag(self) -> Any:
-        """Imaginary parts.  Collective."""
-        return np.imag(self)
-
-    @property
-    def size(self) -> int:
-        """Number of cells of the global array."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per cell."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the global array, every cell counted once."""
-        return self.size * self.itemsize
-
-    def transpose(self, *axes: Any) -> Any:
-        """As np.transpose.  Collective."""
-        order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
-        return np.transpose(self, order)
+    # -- methods as of numpy's arrays, beside those of `ArrayMethods` ----------------------------------------------
 
     def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
         """The array with another element type; itself where it has that already and ``copy`` is False.  Collective."""
@@ -205,54 +163,6 @@ class ComputingArray(StandardArray, Memory, _Operators):
             return self
         return apply(elementwise("astype", lambda block: block.astype(dtype), self))
 
-    def copy(self) -> Any:
-        """A copy without halos.  Collective."""
-        return np.copy(self)
-
-    def dot(self, b: Any) -> Any:
-        """As np.dot.  Collective."""
-        return np.dot(self, b)
-
-    def conj(self) -> Any:
-        """Complex conjugates.  Collective."""
-        return np.conjugate(self)
-
-    def round(self, decimals: int = 0) -> Any:
-        """As np.round.  Collective."""
-        return np.round(self, decimals)
-
-    def clip(self, min: Any = None, max: Any = None) -> Any:
-        """As np.clip.  Collective."""
-        return np.clip(self, min, max)
-
-    def squeeze(self, axis: Any = None) -> Any:
-        """As np.squeeze.  Collective."""
-        return np.squeeze(self, axis)
-
-    def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> Any:
-        """As np.reshape in row-major order.  Collective."""
-        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy)
-
-    def ravel(self) -> Any:
-        """As np.ravel in row-major order.  Collective."""
-        return np.ravel(self)
-
-    def flatten(self) -> Any:
-        """As np.ravel: results have memory of their own anyway.  Collective."""
-        return np.ravel(self)
-
-    def cumsum(self, axis: Any = None, dtype: Any = None) -> Any:
-        """As np.cumsum.  Collective."""
-        return np.cumsum(self, axis, dtype)
-
-    def cumprod(self, axis: Any = None, dtype: Any = None) -> Any:
-        """As np.cumprod.  Collective."""
-        return np.cumprod(self, axis, dtype)
-
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        """As np.trace.  Collective."""
-        return np.trace(self, offset, axis1, axis2)
-
     def sort(self, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> None:
         """Sort the cells in place, as np.sort.  Collective."""
         self[...] = np.sort(self, axis, kind, stable=stable)
@@ -260,10 +170,6 @@ class ComputingArray(StandardArray, Memory, _Operators):
     def fill(self, value: Any) -> None:
         """Give all cells the value.  Collective."""
         self[...] = value
-
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
-        """As np.swapaxes.  Collective."""
-        return np.swapaxes(self, axis1, axis2)
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,11 +14,12 @@ import numpy as np
 from spmd_grid.compute.contractions.choose import choose_scheme
 from spmd_grid.compute.contractions.panels import run_panels
 from spmd_grid.compute.contractions.scheme import Held, Scheme, is_in_place, is_result
-from spmd_grid.compute.course.apply import check_operands, owned, trial_dtypes
+from spmd_grid.compute.course.apply import check_operands, owned
 from spmd_grid.compute.course.output import check_out, check_out_dtype, write_out
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, plain_sharding, reference_of
 from spmd_grid.errors import GridError, OutputError, ReductionError, ShardingError
 from spmd_grid.functions.interface import Application
+from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid

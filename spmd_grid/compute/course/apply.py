@@ -26,6 +26,7 @@ from spmd_grid.compute.splits import (
 )
 from spmd_grid.errors import DTypeError, ImplicitGatherError, OutputError
 from spmd_grid.functions.interface import WHOLE, Application, Interface
+from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
@@ -40,7 +41,6 @@ __all__ = [
     "owned",
     "plan_course",
     "sharded_like",
-    "trial_dtypes",
 ]
 
 
@@ -258,36 +258,6 @@ def check_operands(name: str, operands: Sequence[Any]) -> None:
                 f"{name}: an operand is {type(each).__name__}; it must be a ShardedArray, or a number or numpy array"
                 " that is equal on all processes"
             )
-
-
-def trial_dtypes(application: Application) -> list[np.dtype]:
-    """The dtypes of the results, found by the function on blocks of one cell.
-
-    All that numpy refuses by dtypes and plain arguments it refuses here, on every process and before anything moves.
-    """
-    interface = application.interface
-    blocks = [_trial_block(operand, i, interface) for i, operand in enumerate(application.operands)]
-    if application.located:
-        blocks.insert(0, (0,) * len(interface.iterators))
-    with np.errstate(all="ignore"):
-        try:
-            found = application.local(*blocks)
-        except TypeError as error:
-            raise DTypeError(f"{application.name}: {error}") from None
-        results = found if isinstance(found, tuple) else (found,)
-        if application.finish is not None:
-            results = tuple([application.finish(np.asarray(each)) for each in results])
-    return [np.asarray(each).dtype for each in results]
-
-
-def _trial_block(operand: Any, number: int, interface: Interface) -> Any:
-    if not is_sharded(operand) and not (isinstance(operand, np.ndarray) and operand.ndim):
-        return operand
-    iterators = [None if i is None else interface.iterators[i] for i in interface.operands[number]]
-    shape = [each.extent if each is not None and each.kind == WHOLE else 1 for each in iterators]
-    if interface.halos:
-        shape = [n + sum(halo) for n, halo in zip(shape, interface.halos[number])]
-    return np.ones(shape, operand.dtype)
 
 
 def sharded_like(reference: ArrayOnGrid, array: Any, layout: Layout, sources: Sequence[Any] = ()) -> Any:
