@@ -32,6 +32,7 @@ from spmd_grid.errors import (
 from spmd_grid.exchange.paths import forced_path
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.open import OPEN
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.exchange import HaloExchange
@@ -48,6 +49,9 @@ from spmd_grid.ops.reduce_scatter import reduce_scatter
 from spmd_grid.ops.scatter import scatter
 from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
+from spmd_grid.program.ir import ArraySpec
+from spmd_grid.program.partition.public import partition
+from spmd_grid.program.trace.public import constrain, sharding_group, trace
 from spmd_grid.reductions.extremes import max, min
 from spmd_grid.reductions.sums import dot, norm, sum
 from spmd_grid.reshard.execute import reshard, run_plan
@@ -58,6 +62,12 @@ from spmd_grid.transport.launch import is_simulated, run_spmd
 __version__ = "0.1.0"
 
 __all__ = [
+    "trace",
+    "sharding_group",
+    "partition",
+    "constrain",
+    "OPEN",
+    "ArraySpec",
     "AxisError",
     "DTypeError",
     "CutOffError",

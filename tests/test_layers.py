@@ -29,6 +29,7 @@ LAYERS = [
     ["array_api"],
     ["reductions"],
     ["random"],
+    ["program"],
     ["bench", "testing"],
     ["cli"],
     ["__main__"],

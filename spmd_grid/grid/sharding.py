@@ -15,6 +15,7 @@ from spmd_grid.errors import AxisError, DTypeError, GridError, ReductionError, S
 from spmd_grid.grid.blocks import block_interval, block_position, check_offsets, check_policy
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.open import OPEN
 from spmd_grid.reduction_kind import KINDS, as_reduction, result_dtype
 from spmd_grid.typing import GridAxes, Shape, SplitAxes
 
@@ -35,7 +36,8 @@ class Sharding:
     Local.  A dimension is *sharded* when its list is not empty.  ``halo_sizes`` gives (low, high) cells per sharded
     dimension, ``sharded_dims_offsets`` the start of every shard and the end; both as one flat list or as a list per
     sharded dimension.  Along ``partial_axes`` devices hold partial results, to be combined by ``partial_kind``.
-    Shardings that mean the same are equal: axes may be given by name, trailing lists may be empty, halos may be 0, a
+    A list that ends with `OPEN` leaves its dimension to propagation (``open_dims``): such a sharding annotates values
+    of programs, and cuts no array.  Shardings that mean the same are equal: axes may be given by name, trailing lists may be empty, halos may be 0, a
     block policy beside offsets has no effect, an empty list stands for None.  Raises AxisError, ShardingError,
     ReductionError and GridError.
 
@@ -54,6 +56,7 @@ class Sharding:
     sharded_dims_offsets: tuple[tuple[int, ...], ...] | None = None
     partial_axes: tuple[int, ...] = ()
     partial_kind: str = "sum"
+    open_dims: tuple[int, ...] = ()
 
     if TYPE_CHECKING:  # what callers may pass; the fields hold tuples
 
@@ -67,6 +70,7 @@ class Sharding:
             sharded_dims_offsets: Sequence[int] | Sequence[Sequence[int]] | None = None,
             partial_axes: GridAxes = (),
             partial_kind: str = "sum",
+            open_dims: Sequence[int] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -74,7 +78,9 @@ class Sharding:
             object.__setattr__(self, name, value)
 
         store("grid", _pure_grid(self.grid))
-        store("split_axes", _check_split_axes(self.grid, self.split_axes))
+        split_axes, open_dims = _without_open(self.split_axes)
+        store("split_axes", _check_split_axes(self.grid, split_axes))
+        store("open_dims", tuple(sorted({*open_dims, *self.open_dims})))
         store("partial_axes", tuple(sorted(self.grid.axes(self.partial_axes, "partial_axes"))))
         self._refuse_axis_used_twice()
         partial_kind = _check_partial_kind(self.partial_kind)
@@ -194,6 +200,10 @@ class Sharding:
     def check_global_shape(self, global_shape: Sequence[int]) -> Shape:
         """``global_shape`` as a tuple of ints, if this sharding can cut it.  Local.  Raises ShardingError."""
         shape = as_ints(global_shape)
+        if self.open_dims:
+            raise ShardingError(
+                f"sharding {self} leaves dimensions {list(self.open_dims)} open; that is for annotations of programs"
+            )
         if shape is None or min(shape, default=0) < 0:
             raise ShardingError(f"global_shape is {global_shape!r}; it must list extents, integers from 0")
         if len(self.split_axes) > len(shape):
@@ -223,7 +233,10 @@ class Sharding:
     @cached_property
     def _text(self) -> str:
         names = self.grid.axis_names or range(self.grid.ndim)
-        parts = [f"{_lists(self.split_axes, names)} on {self.grid}"]
+        rows = [[names[axis] for axis in self.axes_of(dim)] for dim in range(self._n_listed)]
+        for dim in self.open_dims:
+            rows[dim].append("?")
+        parts = [f"{_lists(rows)} on {self.grid}"]
         if self.blocks != "ceil":
             parts.append(f"{self.blocks} blocks")
         if self.halo_sizes:
@@ -233,6 +246,10 @@ class Sharding:
         if self.partial_axes:
             parts.append(f"partial {self.partial_kind} over {_lists([self.partial_axes], names)[1:-1]}")
         return ", ".join(parts)
+
+    @property
+    def _n_listed(self) -> int:
+        return max(len(self.split_axes), *[dim + 1 for dim in self.open_dims], 0)
 
     def __repr__(self) -> str:
         """The call that makes this value, without the defaults."""
@@ -244,7 +261,7 @@ class Sharding:
         return f"Sharding({self.grid!r}, {_lists(self.split_axes)}{''.join(options)})"
 
 
-def _lists(rows: Sequence[Sequence[int]], names: Sequence[object] | None = None) -> str:
+def _lists(rows: Sequence[Sequence[object]], names: Sequence[object] | None = None) -> str:
     """Rows as the dialect writes them: [[0],[1, 2]]; entries by name where ``names`` are given."""
     texts = (", ".join(str(entry if names is None else names[entry]) for entry in row) for row in rows)
     return f"[{','.join(f'[{text}]' for text in texts)}]"
@@ -255,6 +272,16 @@ def _pure_grid(grid: object) -> Grid:
     if not isinstance(pure, Grid):
         raise GridError(f"grid is {grid!r}; a sharding needs a Grid or a ProcessGrid")
     return pure
+
+
+def _without_open(split_axes: SplitAxes) -> tuple[SplitAxes, list[int]]:
+    """The lists of axes without the marks at their ends, and the dimensions that had one."""
+    if not isinstance(split_axes, list | tuple):
+        return split_axes, []
+    dims = [
+        dim for dim, axes in enumerate(split_axes) if isinstance(axes, list | tuple) and axes[-1:] in ([OPEN], (OPEN,))
+    ]
+    return [axes[:-1] if dim in dims else axes for dim, axes in enumerate(split_axes)], dims
 
 
 def _check_split_axes(grid: Grid, split_axes: SplitAxes) -> tuple[tuple[int, ...], ...]:

@@ -253,7 +253,9 @@ def plan_course(
 def check_operands(name: str, operands: Sequence[Any]) -> None:
     """Refuses operands that are neither sharded arrays nor plain arrays or numbers.  Raises DTypeError."""
     for each in operands:
-        if not is_sharded(each) and not isinstance(each, np.ndarray | np.generic | bool | int | float | complex):
+        if not hasattr(each, "sharding") and not isinstance(
+            each, np.ndarray | np.generic | bool | int | float | complex
+        ):
             raise DTypeError(
                 f"{name}: an operand is {type(each).__name__}; it must be a ShardedArray, or a number or numpy array"
                 " that is equal on all processes"

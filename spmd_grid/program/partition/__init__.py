@@ -1,0 +1,6 @@
+"""A program on a grid: what every device computes on its blocks, and the moves between shardings.
+
+steps          computations and moves, as data
+builder        records them, operation by operation
+materialise    a program with a sharding for every value becomes steps
+"""

@@ -1,0 +1,258 @@
+"""partition: a program on a grid, to be looked at and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmd_grid.array.sharded_array import ShardedArray
+from spmd_grid.errors import DTypeError, GridError, ShapeError, ShardingError
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.grid.sharding import HasGrid, Sharding
+from spmd_grid.program.ir import Annotation, Program, Value
+from spmd_grid.program.partition.materialise import Schedule, materialise
+from spmd_grid.program.partition.running import bind_schedule
+from spmd_grid.program.partition.steps import LocalValue, Move
+from spmd_grid.program.passes import PASSES
+from spmd_grid.program.propagate.propagation import propagate
+from spmd_grid.program.propagate.solution import Solution
+from spmd_grid.reshard.planner.cost import step_totals
+
+__all__ = ["Collective", "Partition", "partition"]
+
+
+class Collective(NamedTuple):
+    """One communication of a program: its name, the grid axes of its groups, and the bytes that a process receives.
+
+    ``bytes``: of the busiest process, as `Plan.totals` has it.
+    """
+
+    name: str
+    grid_axes: tuple[int, ...]
+    bytes: int
+
+
+def partition(
+    program: Program,
+    grid: HasGrid,
+    in_shardings: Sequence[Sharding | None] | Sharding | None = None,
+    out_shardings: Sequence[Sharding | None] | Sharding | None = None,
+    optimise: bool = True,
+    args: str = "local",
+    *,
+    reproducible: bool = False,
+) -> Partition:
+    """Spread a traced program over a grid.
+
+    Plans only.  ``in_shardings``, ``out_shardings``: per argument and per result a sharding, which is then a
+    requirement, or None; a single one is for all of them.  What is not annotated is found by propagation.  ``optimise``:
+    whether passes take away and merge communication.  ``args``: "local", where `Partition.run` takes shards, or
+    "global", where it takes the same whole arrays on every process and slices them.  ``reproducible``: passes that
+    change the order of floating-point sums stay off.
+
+    Raises ShardingError where two requirements cannot both hold, GridError, ShapeError.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> program = sg.trace(lambda x, w: x @ w, sg.ArraySpec((4, 8)), sg.ArraySpec((8, 6)))
+    >>> grid = sg.Grid((2,))
+    >>> part = sg.partition(program, grid, [sg.Sharding(grid, [[], [0]]), None])
+    >>> part.sharding_of(1), part.collectives()
+    (Sharding(Grid((2,)), [[0]]), [Collective(name='all_reduce', grid_axes=(0,), bytes=192)])
+    """
+    if not isinstance(program, Program):
+        raise DTypeError(f"partition: program is {program!r}; it must be what sg.trace returns")
+    if args not in ("local", "global"):
+        raise ShardingError(f"partition: args is {args!r}; it must be 'local' or 'global'")
+    pure = getattr(grid, "grid", None)
+    if not isinstance(pure, Grid):
+        raise GridError(f"partition: grid is {grid!r}; it must be a Grid or a ProcessGrid")
+    given = _listed("in_shardings", in_shardings, len(program.arguments))
+    wished = _listed("out_shardings", out_shardings, len(program.results))
+    annotations = [
+        *[
+            Annotation(value, sharding, origin=f"in_shardings[{number}]")
+            for number, (value, sharding) in enumerate(zip(program.arguments, given))
+            if sharding is not None
+        ],
+        *program.annotations,
+        *[
+            Annotation(value, sharding, required=False, priority=1 << 30, origin=f"out_shardings[{number}]")
+            for number, (value, sharding) in enumerate(zip(program.results, wished))
+            if sharding is not None and isinstance(value, Value)
+        ],
+    ]
+    for each in annotations:
+        if each.sharding.grid != pure:
+            raise GridError(f"partition: {each} is on another grid than {pure}")
+        _check_fits(each)
+    return Partition(program, pure, annotations, wished, optimise, args, reproducible)
+
+
+def _listed(name: str, shardings: Any, n: int) -> list[Sharding | None]:
+    found = [shardings] * n if shardings is None or isinstance(shardings, Sharding) else list(shardings)
+    if len(found) != n:
+        raise ShardingError(f"partition: {name} has {len(found)} entries; the program has {n}")
+    for each in found:
+        if each is not None and not isinstance(each, Sharding):
+            raise ShardingError(f"partition: an entry of {name} is {each!r}; it must be a Sharding or None")
+    return found
+
+
+def _check_fits(annotation: Annotation) -> None:
+    value, sharding = annotation.value, annotation.sharding
+    if len(sharding.split_axes) > value.ndim or any(dim >= value.ndim for dim in sharding.open_dims):
+        raise ShardingError(f"partition: {annotation} has more dimensions than the value, of shape {value.shape}")
+    if not sharding.open_dims:
+        sharding.check_global_shape(value.shape)
+    sharding.check_dtype("partition", value.dtype)
+
+
+class Partition:
+    """A program on a grid.
+
+    Made by `partition`.  ``solution``: a sharding for every value; ``materialised``, ``schedule``: the steps before and
+    after the passes.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        grid: Grid,
+        annotations: Sequence[Annotation],
+        out_shardings: Sequence[Sharding | None],
+        optimise: bool,
+        args: str,
+        reproducible: bool,
+        mutations: Any = None,
+    ):
+        self.program = program
+        self.grid = grid
+        self.args = args
+        self.solution: Solution = propagate(program, grid, annotations, mutations)
+        self.materialised: Schedule = materialise(self.solution, out_shardings)
+        self.stages: dict[str, Schedule] = {}
+        schedule = self.materialised
+        for name, improve, keeps_order in PASSES if optimise else ():
+            if keeps_order or not reproducible:
+                schedule = improve(schedule)
+                self.stages[name] = schedule
+        self.schedule: Schedule = schedule
+        self._bound: dict[int, tuple[ProcessGrid, Callable[..., tuple[Any, ...]]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Partition of {self.program.name} on {self.grid}: {len(self.schedule.steps)} steps>"
+
+    def sharding_of(self, which: Value | str | int) -> Sharding:
+        """The sharding of an argument, by its number, or of a value, by its name.  Local.  Raises KeyError."""
+        value = self.program.value(which)
+        return self.solution.sharding(value)
+
+    @cached_property
+    def in_shardings(self) -> tuple[Sharding, ...]:
+        """The shardings of the arguments."""
+        return tuple([each.sharding for each in self.schedule.arguments])
+
+    @cached_property
+    def out_shardings(self) -> tuple[Sharding, ...]:
+        """The shardings of the results; of numbers that do not depend on arguments there is none."""
+        return tuple([each.sharding for each in self.schedule.results if isinstance(each, LocalValue)])
+
+    def collectives(self) -> list[Collective]:
+        """The communications in the order of the program: (name, grid_axes, bytes received per process).  Local."""
+        found = []
+        for step in self.schedule.steps:
+            if isinstance(step, Move):
+                found += _collectives_of(step)
+        return found
+
+    def run(self, grid: ProcessGrid, *arrays: Any) -> Any:
+        """The results for ``arrays``: ShardedArrays in, ShardedArrays out, or local arrays of the shardings of the arguments.
+
+        Collective over the grid.  With ``args="global"`` every process passes the same whole arrays, and local arrays
+        of the results are returned.  A result without dimensions is a number.  Raises GridError, ShapeError, DTypeError
+        and ShardingError, the same on every process, before anything moves.
+        """
+        function = self._function(grid)
+        if len(arrays) != len(self.program.arguments):
+            raise ShapeError(
+                f"{self.program.name}: {len(arrays)} arrays are given; the program has {len(self.program.arguments)} arguments"
+            )
+        gives_sharded = any(isinstance(each, ShardedArray) for each in arrays)
+        local = [self._local(number, each, grid) for number, each in enumerate(arrays)]
+        found = function(*local)
+        results = [
+            self._returned(each, array, local, grid, gives_sharded)
+            for each, array in zip(self.schedule.results, found, strict=True)
+        ]
+        return results[0] if self.program.returns_one else tuple(results)
+
+    def _function(self, grid: ProcessGrid) -> Callable[..., tuple[Any, ...]]:
+        known = self._bound.get(id(grid))
+        if known is not None and known[0] is grid:
+            return known[1]
+        if not isinstance(grid, ProcessGrid):
+            raise GridError(f"{self.program.name}: grid is {grid!r}; it must be a ProcessGrid, as init_grid makes")
+        if not grid.grid.is_like(self.grid):
+            raise GridError(f"{self.program.name}: grid is {grid.grid}; the program is partitioned for {self.grid}")
+        if grid.coords is None:
+            raise GridError(f"{self.program.name}: this process is not on the grid")
+        function = bind_schedule("run", self.schedule, grid)
+        self._bound[id(grid)] = grid, function
+        return function
+
+    def _local(self, number: int, array: Any, grid: ProcessGrid) -> np.ndarray:
+        """The local array of an argument, checked."""
+        expected = self.schedule.arguments[number]
+        name = f"{self.program.name}: argument {number} (%{expected.value.name})"
+        if isinstance(array, ShardedArray):
+            if array.shape != expected.shape:
+                raise ShapeError(f"{name} has shape {array.shape}; the program was traced for {expected.shape}")
+            if array.sharding != expected.sharding:
+                raise ShardingError(
+                    f"{name} has sharding {array.sharding}; the program takes {expected.sharding}: reshard it"
+                )
+            local = array.local
+        else:
+            local = np.asarray(array)
+            if self.args == "global":
+                if local.shape != expected.shape:
+                    raise ShapeError(f"{name} has shape {local.shape}; the program was traced for {expected.shape}")
+                local = local[expected.sharding.core_slices(expected.shape, grid.own_coords)]
+                shape = local.shape
+            else:
+                shape = expected.layout.local_shape(grid.own_coords)
+            if local.shape != shape:
+                raise ShapeError(f"{name} has shape {local.shape} on this process; its shard has {shape}")
+        if local.dtype != expected.dtype:
+            raise DTypeError(f"{name} has dtype {local.dtype}; the program was traced for {expected.dtype}")
+        return local
+
+    def _returned(self, each: Any, array: Any, given: Sequence[np.ndarray], grid: ProcessGrid, sharded: bool) -> Any:
+        if not isinstance(each, LocalValue):
+            return array
+        array = np.asarray(array)
+        shape = each.layout.local_shape(grid.own_coords)
+        if not each.shape and not each.is_partial:
+            return array.reshape(())[()]
+        if array.shape != shape or not array.flags.c_contiguous or any(np.may_share_memory(array, x) for x in given):
+            array = np.array(array, order="C").reshape(shape)
+        return ShardedArray(array, Layout(each.sharding, each.shape), grid) if sharded else array
+
+
+def _collectives_of(move: Move) -> list[Collective]:
+    plan = move.plan
+    if len(plan.steps) == 1:
+        (step,) = plan.steps
+        moved = plan.totals().most_received
+        return [Collective(step.kind, step.grid_axes, moved)] if moved else []
+    found = []
+    for step in plan.steps:
+        moved = step_totals(step, plan.itemsize, plan.links.node_size).most_received
+        if moved:
+            found.append(Collective(step.kind, step.grid_axes, moved))
+    return found

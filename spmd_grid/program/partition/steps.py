@@ -1,0 +1,115 @@
+"""Partitioned programs as data: computations on blocks, and moves from sharding to sharding.
+
+A `LocalValue` is an array as the devices hold it.  A `Move` changes its sharding and not its cells, so it may start from
+any local value of the same array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.compute.splits import Splits
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.program.ir import Constant, Operation, Value
+from spmd_grid.reshard.plan import Plan, plan_reshard
+from spmd_grid.typing import MultiIndex, Shape
+
+__all__ = ["Bind", "Compute", "LocalOperand", "LocalValue", "Move", "Step"]
+
+# From the coordinates of a device, the function that computes its blocks.
+Bind = Callable[[MultiIndex], Callable[..., Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalValue:
+    """An array of a global ``shape`` in a ``sharding``.  ``value``: that of the program which it holds, or a part of."""
+
+    value: Value
+    shape: Shape
+    dtype: np.dtype
+    sharding: Sharding
+
+    @property
+    def layout(self) -> Layout:
+        """The sharding with the global shape."""
+        return Layout(self.sharding, self.shape)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether devices hold contributions that are still to be combined."""
+        return any(self.sharding.grid.shape[axis] > 1 for axis in self.sharding.partial_axes)
+
+    def __repr__(self) -> str:
+        return f"%{self.value.name}: {self.dtype}{list(self.shape)} {self.sharding}"
+
+
+LocalOperand = LocalValue | Constant
+
+
+@dataclass(frozen=True, eq=False)
+class Compute:
+    """Blocks of the results from blocks of the operands, without communication.
+
+    ``key``: equal for computations that give equal blocks of equal operands; None where this is not known.  ``splits``:
+    the axes that cut the iterators of the ``operation``, where the blocks are computed by its ``local``.
+    """
+
+    name: str
+    bind: Bind
+    operands: tuple[LocalOperand, ...]
+    results: tuple[LocalValue, ...]
+    operation: Operation
+    key: Any = None
+    splits: Splits | None = None
+
+    @property
+    def inputs(self) -> list[LocalValue]:
+        """The operands that are local values."""
+        return [each for each in self.operands if isinstance(each, LocalValue)]
+
+    def __repr__(self) -> str:
+        results, operands = (", ".join(map(repr, each)) for each in (self.results, self.operands))
+        return f"{results} = {self.name}({operands})"
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """The same array in another sharding.  ``reason``: the requirement that asks for it, in words."""
+
+    source: LocalValue
+    target: LocalValue
+    operation: Operation | None
+    reason: str = field(default="", compare=False)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The cheapest plan; a chain of named collectives where that moves as little and takes no longer."""
+        arguments = self.source.sharding, self.target.sharding, self.source.shape, self.source.dtype
+        best = plan_reshard(*arguments)
+        if best.chosen == "basis":
+            return best
+        basis = plan_reshard(*arguments, "basis")
+        is_short = len(basis.steps) <= 1 and basis.totals().received <= best.totals().received
+        return basis if is_short else best
+
+    @property
+    def inputs(self) -> list[LocalValue]:
+        """The only operand."""
+        return [self.source]
+
+    @property
+    def results(self) -> tuple[LocalValue, ...]:
+        """The only result."""
+        return (self.target,)
+
+    def __repr__(self) -> str:
+        return f"{self.target!r} = move({self.source!r})"
+
+
+Step = Compute | Move

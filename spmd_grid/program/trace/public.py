@@ -1,0 +1,184 @@
+"""The functions of users: trace a function, and annotate its values from inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError, ShapeError, ShardingError
+from spmd_grid.functions.interface import Interface, Iterator
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.program.ir import Annotation, ArraySpec, Constant, Operation, Program, Value
+from spmd_grid.program.trace.traced_array import TracedArray
+from spmd_grid.program.trace.tracer import Tracer, call_site, current_tracer
+
+__all__ = ["constrain", "sharding_group", "trace"]
+
+
+def trace(fn: Callable[..., Any], *specs: Any) -> Program:
+    """The program of ``fn``, a function over numpy's calls.
+
+    Plans only.  ``fn`` is called once, with arrays that have a shape and a dtype and no cells.  ``specs``: one
+    `ArraySpec` per argument, or anything with a shape and a dtype.  The function returns an array, or a tuple or list of
+    them; assignments to slices of arrays are written down as new values.  Decisions that depend on cells, and results
+    whose shape does, are refused with the line of the function.
+
+    Raises ImplicitGatherError, ShapeError and DTypeError.
+
+    >>> import numpy as np, spmd_grid as sg
+    >>> def layer(x, w):
+    ...     return np.maximum(x @ w, 0)
+    >>> program = sg.trace(layer, sg.ArraySpec((4, 8), "float32"), sg.ArraySpec((8, 2), "float32"))
+    >>> [operation.name for operation in program.operations]
+    ['matmul', 'maximum']
+    """
+    if not callable(fn):
+        raise DTypeError(f"trace: fn is {fn!r}; it must be a function over numpy's calls")
+    with Tracer(TracedArray) as tracer:
+        arguments = [
+            tracer.argument(spec.shape, spec.dtype, spec.name or name)
+            for spec, name in zip(_specs(specs), _parameters(fn, len(specs)))
+        ]
+        values = tuple([each.value for each in arguments])
+        returned = fn(*arguments)
+        returns_one = not isinstance(returned, tuple | list)
+        results = tuple([tracer.operand("trace", each) for each in ((returned,) if returns_one else returned)])
+    for each in results:
+        if isinstance(each, Constant) and np.ndim(each.value):
+            raise DTypeError(
+                f"trace: {_name_of(fn)} returns a numpy array of shape {each.shape} that does not depend on its arguments"
+            )
+    return Program(
+        _name_of(fn),
+        values,
+        tuple(tracer.operations),
+        results,
+        tuple(tracer.annotations),
+        {number: tuple(group) for number, group in tracer.groups.items()},
+        returns_one,
+    )
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return "program" if name == "<lambda>" else name
+
+
+def _specs(specs: Iterable[Any]) -> list[ArraySpec]:
+    found = []
+    for number, spec in enumerate(specs):
+        if isinstance(spec, ArraySpec):
+            found.append(spec)
+        elif hasattr(spec, "shape") and hasattr(spec, "dtype"):
+            found.append(ArraySpec(spec.shape, spec.dtype))
+        else:
+            raise DTypeError(f"trace: spec {number} is {spec!r}; it must be an ArraySpec, or have a shape and a dtype")
+    return found
+
+
+def _parameters(fn: Callable[..., Any], n: int) -> list[str]:
+    try:
+        names = [
+            each.name
+            for each in signature(fn).parameters.values()
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        names = []
+    return [*names[:n], *[f"arg{i}" for i in range(len(names), n)]]
+
+
+def constrain(
+    x: Any,
+    sharding: Sharding,
+    required: bool = True,
+    for_users: bool = False,
+    *,
+    priority: int = 0,
+    replicated_axes: Iterable[int | str] = (),
+) -> Any:
+    """Annotate ``x``, an array of the function that is being traced, with a sharding; returns the array.
+
+    Plans only.  By default the annotation is for the value itself (the RFC's ``as_result``); with ``for_users`` for the
+    array that is returned, so that other users of ``x`` may see it in another sharding.  ``required``: the sharding
+    holds, or the program is refused; otherwise it is a hint.  Dimensions whose list ends with `OPEN` may get more axes.
+    Annotations of a lower ``priority`` number propagate first.  ``replicated_axes``: axes that must not cut ``x``.
+
+    Outside of a traced function a ShardedArray is resharded to the sharding where that is another, and a numpy array
+    is returned as it is: so the function runs unchanged on both.
+
+    Raises ShardingError and AxisError.
+    """
+    if not isinstance(sharding, Sharding):
+        raise ShardingError(f"constrain: sharding is {sharding!r}; it must be a Sharding")
+    if not isinstance(x, TracedArray):
+        return _constrain_now(x, sharding)
+    barred = sharding.grid.axes(tuple(replicated_axes), "replicated_axes")
+    _check(x, sharding, barred)
+    if for_users:
+        dims = tuple(range(x.ndim))
+        interface = Interface(tuple(map(Iterator, x.shape)), (dims,), (dims,))
+        result = x.tracer.new_value(x.shape, x.dtype)
+        x.tracer.operations.append(
+            Operation("constrain", (x.value,), (result,), interface, _same, call_site(), key="constrain")
+        )
+        x = TracedArray(x.tracer, result)
+    x.tracer.annotations.append(Annotation(x.value, sharding, bool(required), int(priority), barred, call_site()))
+    return x
+
+
+def _same(block: np.ndarray) -> np.ndarray:
+    return block
+
+
+def _check(x: TracedArray, sharding: Sharding, barred: tuple[int, ...]) -> None:
+    """Refuse a sharding that does not fit the value.  Raises ShardingError."""
+    last = max(len(sharding.split_axes), *[dim + 1 for dim in sharding.open_dims], 0)
+    if last > x.ndim:
+        raise ShardingError(
+            f"constrain: sharding {sharding} has {last} dimensions, %{x.value.name} has {x.ndim} (at {call_site()})"
+        )
+    for dim in range(x.ndim):
+        offsets = sharding.offsets_of(dim)
+        if offsets is not None and offsets[-1] != x.shape[dim]:
+            raise ShardingError(
+                f"constrain: sharded_dims_offsets of dimension {dim} end at {offsets[-1]}; %{x.value.name} has extent"
+                f" {x.shape[dim]} (at {call_site()})"
+            )
+    used = {axis for axes in sharding.split_axes for axis in axes} | set(sharding.partial_axes)
+    if used & set(barred):
+        raise ShardingError(
+            f"constrain: replicated_axes is {list(barred)}, and sharding {sharding} uses {sorted(used & set(barred))}"
+            f" (at {call_site()})"
+        )
+
+
+def _constrain_now(x: Any, sharding: Sharding) -> Any:
+    if hasattr(x, "layout") and not sharding.open_dims and x.sharding != sharding:
+        return x.reshard(sharding)
+    return x
+
+
+def sharding_group(x: Any, id: int | str) -> Any:
+    """Put ``x`` into the group ``id``: all arrays of a group, which have one shape, get one sharding; returns ``x``.
+
+    Plans only; outside of a traced function it does nothing.  Raises ShapeError.
+    """
+    if isinstance(x, TracedArray):
+        members = current_tracer("sharding_group").groups.setdefault(id, [])
+        if members and members[0].shape != x.shape:
+            raise ShapeError(
+                f"sharding_group: %{x.value.name} has shape {x.shape} (at {call_site()}), and %{members[0].name} of"
+                f" group {id!r} has {members[0].shape} (of {members[0].site or 'the arguments'})"
+            )
+        if x.value not in members:
+            members.append(x.value)
+    return x
+
+
+def value_of(x: Any) -> Value | None:
+    """The value that a traced array stands for."""
+    return x.value if isinstance(x, TracedArray) else None

@@ -1,0 +1,197 @@
+"""The array that a traced function sees: a shape and a dtype, and numpy's protocols that write operations down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import DTypeLike
+
+import spmd_grid.compute.protocol  # noqa: F401 - its imports fill the table of rules
+from spmd_grid.errors import DTypeError, ImplicitGatherError
+from spmd_grid.functions.elementwise import elementwise, ufunc_rule
+from spmd_grid.functions.interface import Application
+from spmd_grid.functions.methods import ArrayMethods
+from spmd_grid.functions.table import Entry, entry_of, no_rule
+from spmd_grid.program.ir import Value
+from spmd_grid.program.trace import structure
+from spmd_grid.program.trace.keys import static_key
+from spmd_grid.program.trace.tracer import Tracer, call_site
+from spmd_grid.typing import Shape
+
+__all__ = ["TracedArray"]
+
+_REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_or: np.any,
+    np.logical_and: np.all,
+}
+
+
+class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
+    """Stands for a value of the program that is being traced.
+
+    Functions of numpy on it are written down as operations.  It has no cells: what depends on them is refused.
+    """
+
+    __slots__ = ("tracer", "value")
+    __hash__ = object.__hash__
+    sharding = None  # it is known after propagation; rules tell arrays from numbers by this attribute
+
+    def __init__(self, tracer: Tracer, value: Value):
+        self.tracer = tracer
+        self.value = value
+
+    @property
+    def shape(self) -> Shape:
+        """The global shape."""
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The element type."""
+        return self.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self.value.ndim
+
+    def __repr__(self) -> str:
+        return f"<TracedArray {self.value!r}>"
+
+    # -- numpy's protocols -----------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.pop("out", None)
+        if method == "__call__":
+            result = self._call(ufunc, _entry_of_ufunc(ufunc), inputs, options)
+        elif method == "reduce" and ufunc in _REDUCTIONS:
+            options.setdefault("axis", 0)
+            result = _REDUCTIONS[ufunc](*inputs, **options)
+        elif method == "outer" and len(inputs) == 2:
+            a, b = inputs
+            result = ufunc(np.expand_dims(a, tuple(range(a.ndim, a.ndim + b.ndim))), b, **options)
+        elif method == "accumulate":
+            result = structure.accumulate(ufunc, *inputs, **options)
+        else:
+            raise no_rule(f"{ufunc.__name__}.{method}")
+        return result if out is None else self._into(ufunc.__name__, result, out)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        entry = entry_of(function)
+        name = getattr(function, "__name__", str(function))
+        if function in structure.TRACED:
+            result = structure.TRACED[function](*args, **options)
+        elif entry is None:
+            raise no_rule(name)
+        else:
+            out = options.pop("out", None) if entry.kind == "composite" else options.get("out")
+            result = self._call(function, entry, args, options)
+            if out is not None:
+                return self._into(name, result, out if isinstance(out, tuple) else (out,))
+        return result
+
+    def _call(self, function: Callable[..., Any], entry: Entry, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        name = getattr(function, "__name__", str(function))
+        bound = entry.bind(name, args, options)
+        try:
+            found = entry.call(*bound.args, **bound.kwargs)
+        except NotImplementedError as error:
+            raise no_rule(str(error)) from None
+        if isinstance(found, Application):
+            return self.tracer.apply(found, static_key(function, bound), function)
+        return found
+
+    def _into(self, name: str, result: Any, out: tuple[Any, ...]) -> Any:
+        """The arrays ``out``, standing for the ``result`` from now on."""
+        results = result if isinstance(result, tuple) else (result,)
+        for target, found in zip(out, results):
+            if not isinstance(target, TracedArray) or target.shape != found.shape:
+                raise DTypeError(f"{name}: out must be an array of the traced function, of shape {found.shape}")
+            if not np.can_cast(found.dtype, target.dtype, "same_kind"):
+                raise DTypeError(
+                    f"{name}: out has dtype {target.dtype}; the result's {found.dtype} cannot be cast to it"
+                )
+            target.value = found.astype(target.dtype, copy=False).value
+        return out[0] if len(out) == 1 else out
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
+        raise self._unknown("its cells are asked for")
+
+    def __bool__(self) -> NoReturn:
+        raise self._unknown("a decision depends on its cells")
+
+    def __int__(self) -> NoReturn:
+        raise self._unknown("it is turned into a number")
+
+    __float__ = __complex__ = __index__ = __int__
+
+    def item(self, *args: Any) -> NoReturn:
+        """Refused."""
+        raise self._unknown("it is turned into a number")
+
+    def __iter__(self) -> Any:
+        return iter([self[i] for i in range(len(self))])
+
+    def _unknown(self, reason: str) -> ImplicitGatherError:
+        return ImplicitGatherError(
+            f"trace: {self.value!r} of {self.value.site or 'the arguments'} has no cells while the function is traced,"
+            f" and {reason} at {call_site()}: use np.where for a choice by cells, plain numbers for loops and shapes"
+        )
+
+    # -- selections and methods ------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        return structure.get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.value = structure.put(self, key, value).value
+
+    def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
+        """The array with another element type; itself where it has that already and ``copy`` is False."""
+        dtype = np.dtype(dtype)
+        if not np.can_cast(self.dtype, dtype, casting):
+            raise DTypeError(f"astype: dtype {self.dtype} cannot be cast to {dtype} by the rule {casting!r}")
+        if dtype == self.dtype and not copy:
+            return self
+        return self.tracer.apply(elementwise("astype", lambda block: block.astype(dtype), self), ("astype", dtype))
+
+    def fill(self, value: Any) -> None:
+        """Give all cells the value."""
+        self[...] = value
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return function(self, *args, **options)
+
+    method.__name__ = {"amax": "max", "amin": "min"}.get(function.__name__, function.__name__)
+    method.__doc__ = f"As np.{method.__name__}."
+    return method
+
+
+for _function in (
+    *(np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.any, np.all, np.argmax, np.argmin),
+    *(np.argsort, np.searchsorted, np.repeat, np.take, np.diagonal),
+):
+    setattr(TracedArray, _method(_function).__name__, _method(_function))
+
+
+def _entry_of_ufunc(ufunc: np.ufunc) -> Entry:
+    if ufunc.signature is not None:
+        entry = entry_of(ufunc)
+        if entry is None:
+            raise no_rule(ufunc.__name__)
+        return entry
+    call = partial(ufunc_rule, ufunc)
+    return Entry("rule", call, signature(call))

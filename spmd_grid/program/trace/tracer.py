@@ -1,0 +1,164 @@
+"""A tracer: the program that is being written down while the user's function runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.errors import DTypeError, ImplicitGatherError
+from spmd_grid.functions.interface import Application, Interface, Iterator
+from spmd_grid.functions.trials import trial_dtypes
+from spmd_grid.program.ir import Annotation, CallSite, Constant, Lowering, Operand, Operation, Value
+
+__all__ = ["Tracer", "call_site", "current_tracer"]
+
+_ROOTS = tuple([f"{Path(path).parent}{os.sep}" for path in (sys.modules["spmd_grid"].__file__, np.__file__) if path])
+_CURRENT: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
+
+
+def call_site() -> CallSite | None:
+    """The innermost line that is neither numpy's nor the engine's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_ROOTS) and not file.startswith("<"):
+            return CallSite(file, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back  # type: ignore[assignment]  # the last has none
+    return None
+
+
+def current_tracer(op: str) -> Tracer:
+    """The tracer of the function that is being traced.  Raises ImplicitGatherError outside of one."""
+    tracer = _CURRENT.get()
+    if tracer is None:
+        raise ImplicitGatherError(f"{op}: no function is being traced; it must be called inside one, by sg.trace")
+    return tracer
+
+
+class Tracer:
+    """Collects the operations and annotations of one program.  ``wrap`` makes the array that stands for a value."""
+
+    def __init__(self, wrap: Callable[[Tracer, Value], Any]):
+        self._wrap = wrap
+        self.operations: list[Operation] = []
+        self.annotations: list[Annotation] = []
+        self.groups: dict[Any, list[Value]] = {}
+        self._names: set[str] = set()
+
+    def __enter__(self) -> Tracer:
+        self._token = _CURRENT.set(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _CURRENT.reset(self._token)
+
+    def new_value(self, shape: Sequence[int], dtype: np.dtype, name: str | None = None) -> Value:
+        """A value with a name of its own."""
+        if name is None or name in self._names:
+            number = len(self._names) if name is None else 1
+            base = "" if name is None else f"{name}_"
+            while f"{base}{number}" in self._names:
+                number += 1
+            name = f"{base}{number}"
+        self._names.add(name)
+        return Value(name, tuple(shape), np.dtype(dtype), call_site())
+
+    def argument(self, shape: Sequence[int], dtype: np.dtype, name: str) -> Any:
+        """The array that stands for an argument."""
+        return self._wrap(self, Value(self.new_value(shape, dtype, name).name, tuple(shape), np.dtype(dtype)))
+
+    def operand(self, op: str, x: Any) -> Operand:
+        """An operand of an operation: the value of a traced array, else a constant.  Raises DTypeError."""
+        value = getattr(x, "value", None)
+        if isinstance(value, Value):
+            if x.tracer is not self:
+                raise DTypeError(f"{op}: an operand, {value!r}, belongs to another traced function")
+            return value
+        if hasattr(x, "layout"):
+            raise DTypeError(
+                f"{op}: an operand is a ShardedArray; inside a traced function it must be an argument of it"
+            )
+        if not isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
+            raise DTypeError(
+                f"{op}: an operand is {type(x).__name__}; it must be an array of the traced function, or a number or"
+                " numpy array that is equal on all processes"
+            )
+        return Constant(x)
+
+    def apply(self, application: Application, key: Any = None, function: Callable[..., Any] | None = None) -> Any:
+        """The results of a call by its rule; what is finished after combining becomes an operation of its own."""
+        name, interface = application.name, application.interface
+        operands = tuple([self.operand(name, x) for x in application.operands])
+        dtypes = trial_dtypes(application)
+        shapes = [interface.result_shape(number) for number in range(len(interface.results))]
+        finish = application.finish
+        combined = dtypes if finish is None else trial_dtypes(_unfinished(application))
+        results = [self.new_value(shape, dtype) for shape, dtype in zip(shapes, combined)]
+        self.operations.append(
+            Operation(
+                name,
+                operands,
+                tuple(results),
+                interface,
+                application.local,
+                call_site(),
+                application.kind,
+                application.located,
+                key,
+                function,
+            )
+        )
+        if finish is not None:
+            results = [self._finished(name, each, finish, dtype, key) for each, dtype in zip(results, dtypes)]
+        wrapped = tuple([self._wrap(self, each) for each in results])
+        return wrapped[0] if len(wrapped) == 1 else wrapped
+
+    def _finished(self, name: str, x: Value, finish: Callable[..., Any], dtype: np.dtype, key: Any) -> Value:
+        dims = tuple(range(x.ndim))
+        interface = Interface(tuple(map(Iterator, x.shape)), (dims,), (dims,))
+        result = self.new_value(x.shape, dtype)
+        key = None if key is None else ("finish", key)
+        self.operations.append(Operation(f"{name}_finish", (x,), (result,), interface, finish, call_site(), key=key))
+        return result
+
+    def structural(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        shape: Sequence[int],
+        dtype: np.dtype,
+        interface: Interface,
+        lowering: Lowering,
+    ) -> Any:
+        """The result of an operation with a ``lowering`` of its own."""
+        result = self.new_value(shape, dtype)
+        self.operations.append(
+            Operation(
+                name,
+                tuple([self.operand(name, x) for x in operands]),
+                (result,),
+                interface,
+                None,
+                call_site(),
+                key=(name, lowering),
+                lowering=lowering,
+            )
+        )
+        return self._wrap(self, result)
+
+
+def _unfinished(application: Application) -> Application:
+    return Application(
+        application.name,
+        application.operands,
+        application.interface,
+        application.local,
+        application.kind,
+        located=application.located,
+    )
