@@ -37,9 +37,9 @@ class Sharding:
     dimension, ``sharded_dims_offsets`` the start of every shard and the end; both as one flat list or as a list per
     sharded dimension.  Along ``partial_axes`` devices hold partial results, to be combined by ``partial_kind``.
     A list that ends with `OPEN` leaves its dimension to propagation (``open_dims``): such a sharding annotates values
-    of programs, and cuts no array.  Shardings that mean the same are equal: axes may be given by name, trailing lists may be empty, halos may be 0, a
-    block policy beside offsets has no effect, an empty list stands for None.  Raises AxisError, ShardingError,
-    ReductionError and GridError.
+    of programs, and cuts no array.  Shardings that mean the same are equal: axes may be given by name, trailing lists
+    may be empty, halos may be 0, a block policy beside offsets has no effect, an empty list stands for None.  Raises
+    AxisError, ShardingError, ReductionError and GridError.
 
     >>> s = Sharding(Grid((2, 3)), [[0], [1]], halo_sizes=[1, 1, 0, 2])
     >>> print(s)
@@ -233,7 +233,7 @@ class Sharding:
     @cached_property
     def _text(self) -> str:
         names = self.grid.axis_names or range(self.grid.ndim)
-        rows = [[names[axis] for axis in self.axes_of(dim)] for dim in range(self._n_listed)]
+        rows: list[list[object]] = [[names[axis] for axis in self.axes_of(dim)] for dim in range(self._n_listed)]
         for dim in self.open_dims:
             rows[dim].append("?")
         parts = [f"{_lists(rows)} on {self.grid}"]
@@ -278,10 +278,9 @@ def _without_open(split_axes: SplitAxes) -> tuple[SplitAxes, list[int]]:
     """The lists of axes without the marks at their ends, and the dimensions that had one."""
     if not isinstance(split_axes, list | tuple):
         return split_axes, []
-    dims = [
-        dim for dim, axes in enumerate(split_axes) if isinstance(axes, list | tuple) and axes[-1:] in ([OPEN], (OPEN,))
-    ]
-    return [axes[:-1] if dim in dims else axes for dim, axes in enumerate(split_axes)], dims
+    lists: list[GridAxes] = list(split_axes)
+    dims = [dim for dim, axes in enumerate(lists) if isinstance(axes, list | tuple) and OPEN in axes[-1:]]
+    return [axes[:-1] if dim in dims else axes for dim, axes in enumerate(lists)], dims
 
 
 def _check_split_axes(grid: Grid, split_axes: SplitAxes) -> tuple[tuple[int, ...], ...]:

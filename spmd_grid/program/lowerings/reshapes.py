@@ -1,7 +1,7 @@
 """Reshapes: blocks keep their cells where the cut of every dimension survives; else cells move as one row.
 
-Dimensions of source and result fall into groups of equal numbers of cells.  Within a group, a cut of the first dimension
-survives where the axes divide the first extents of both sides:
+Dimensions of source and result fall into groups of equal numbers of cells.  Within a group, a cut of the first
+dimension survives where the axes divide the first extents of both sides:
 
     (4, 6) -> (2, 2, 6)      groups (4) -> (2, 2) and (6) -> (6); 2 devices along the first: rows 0, 1 | rows 2, 3
 """

@@ -1,4 +1,4 @@
-"""Running sums and their like: blocks are scanned, the last cells of blocks gathered, and carried into the next ones."""
+"""Running sums and their like: blocks are scanned, and what they end with is carried into the blocks behind them."""
 
 from __future__ import annotations
 
@@ -51,15 +51,9 @@ class Scan:
         lengths = [min(stop - start, 1) for start, stop in zip(starts, starts[1:])]
         ends = np.cumsum([0, *lengths]).tolist()
         shape = tuple([ends[-1] if d == axis else n for d, n in enumerate(value.shape)])
+        by_ends = _with_starts(sharding, axis, ends, value.shape)
         totals = build.compute(
-            "ends of blocks",
-            lasts,
-            [found],
-            shape,
-            dtype,
-            _with_starts(sharding, axis, ends, value.shape),
-            value,
-            ("ends", self),
+            "ends of blocks", lasts, [found], shape, dtype, by_ends, value, ("ends", self, sharding, value.shape)
         )
         whole = Sharding(
             sharding.grid,

@@ -50,8 +50,8 @@ def partition(
     """Spread a traced program over a grid.
 
     Plans only.  ``in_shardings``, ``out_shardings``: per argument and per result a sharding, which is then a
-    requirement, or None; a single one is for all of them.  What is not annotated is found by propagation.  ``optimise``:
-    whether passes take away and merge communication.  ``args``: "local", where `Partition.run` takes shards, or
+    requirement, or None; a single one is for all of them.  What is not annotated is found by propagation.
+    ``optimise``: whether passes take away and merge communication.  ``args``: "local", where `Partition.run` takes shards, or
     "global", where it takes the same whole arrays on every process and slices them.  ``reproducible``: passes that
     change the order of floating-point sums stay off.
 
@@ -171,7 +171,7 @@ class Partition:
         return found
 
     def run(self, grid: ProcessGrid, *arrays: Any) -> Any:
-        """The results for ``arrays``: ShardedArrays in, ShardedArrays out, or local arrays of the shardings of the arguments.
+        """The results for ``arrays``: ShardedArrays in, ShardedArrays out, or local arrays in, local arrays out.
 
         Collective over the grid.  With ``args="global"`` every process passes the same whole arrays, and local arrays
         of the results are returned.  A result without dimensions is a number.  Raises GridError, ShapeError, DTypeError
@@ -179,9 +179,8 @@ class Partition:
         """
         function = self._function(grid)
         if len(arrays) != len(self.program.arguments):
-            raise ShapeError(
-                f"{self.program.name}: {len(arrays)} arrays are given; the program has {len(self.program.arguments)} arguments"
-            )
+            n = len(self.program.arguments)
+            raise ShapeError(f"{self.program.name}: {len(arrays)} arrays are given; the program has {n} arguments")
         gives_sharded = any(isinstance(each, ShardedArray) for each in arrays)
         local = [self._local(number, each, grid) for number, each in enumerate(arrays)]
         found = function(*local)

@@ -1,7 +1,7 @@
 """Partitioned programs as data: computations on blocks, and moves from sharding to sharding.
 
-A `LocalValue` is an array as the devices hold it.  A `Move` changes its sharding and not its cells, so it may start from
-any local value of the same array.
+A `LocalValue` is an array as the devices hold it.  A `Move` changes its sharding and not its cells, so it may start
+from any local value of the same array.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Bind = Callable[[MultiIndex], Callable[..., Any]]
 
 @dataclass(frozen=True, eq=False)
 class LocalValue:
-    """An array of a global ``shape`` in a ``sharding``.  ``value``: that of the program which it holds, or a part of."""
+    """An array of a global ``shape`` in a ``sharding``.  ``value``: that of the program which it belongs to."""
 
     value: Value
     shape: Shape

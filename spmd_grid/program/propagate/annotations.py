@@ -19,7 +19,7 @@ class Laid:
         self._barred: dict[int, set[int]] = {}
 
     def taken(self, at: Dimension) -> set[int]:
-        """The axes that a dimension must not take: those of the others, partial ones, and explicitly replicated ones."""
+        """The axes that a dimension must not take: those of others, partial ones, and explicitly replicated ones."""
         value, solution = at.value, self._solution
         others = [solution.cuts.get(Dimension(value, d), WHOLE_CUT) for d in range(value.ndim) if d != at.dim]
         return {axis for cut in others for axis in cut.axes} | self._barred.get(id(value), set())
@@ -80,14 +80,16 @@ class Laid:
         path = self._solution.path(at)
         start = path[-1][1].annotation if path else None
         through = " <- ".join(
-            f"%{step.value.name}"
-            + (f" ({reason.operation.name} at {reason.operation.site})" if reason.operation else "")
+            f"%{step.value.name} ({reason.operation.name} at {reason.operation.site})"
+            if reason.operation
+            else f"%{step.value.name}"
             for step, reason in path
         )
         origin = "" if start is None else f" from {_where(start)}"
+        wanted = list(cut_of(annotation.sharding, at.dim).axes)
         return (
-            f"partition: dimension {at.dim} of %{at.value.name} is annotated as {list(cut_of(annotation.sharding, at.dim).axes)}"
-            f" by {_where(annotation)}, and {list(known.axes)} reached it{origin}: {through}"
+            f"partition: dimension {at.dim} of %{at.value.name} is annotated as {wanted} by {_where(annotation)}, and"
+            f" {list(known.axes)} reached it{origin}: {through}"
         )
 
 

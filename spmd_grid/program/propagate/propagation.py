@@ -78,8 +78,8 @@ class _Propagation:
         interface, cuts = operation.interface, self.solution.iterators[operation]
         sources: dict[int, Dimension] = {}
         self._take_partial(operation)
-        for value, by in zip(operation.results, interface.results):
-            self._read(operation, value, by, sources, is_result=True)
+        for result, by in zip(operation.results, interface.results):
+            self._read(operation, result, by, sources, is_result=True)
         for operand, by in zip(operation.operands, interface.operands):
             if isinstance(operand, Value):
                 self._read(operation, operand, by, sources)

@@ -11,7 +11,7 @@ import numpy as np
 from spmd_grid.errors import DTypeError, ShapeError, ShardingError
 from spmd_grid.functions.interface import Interface, Iterator
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.program.ir import Annotation, ArraySpec, Constant, Operation, Program, Value
+from spmd_grid.program.ir import Annotation, ArraySpec, Constant, Operation, Program
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.program.trace.tracer import Tracer, call_site, current_tracer
 
@@ -22,8 +22,8 @@ def trace(fn: Callable[..., Any], *specs: Any) -> Program:
     """The program of ``fn``, a function over numpy's calls.
 
     Plans only.  ``fn`` is called once, with arrays that have a shape and a dtype and no cells.  ``specs``: one
-    `ArraySpec` per argument, or anything with a shape and a dtype.  The function returns an array, or a tuple or list of
-    them; assignments to slices of arrays are written down as new values.  Decisions that depend on cells, and results
+    `ArraySpec` per argument, or anything with a shape and a dtype.  The function returns an array, or a tuple or list
+    of them; assignments to slices of arrays are written down as new values.  Decisions that depend on cells, and results
     whose shape does, are refused with the line of the function.
 
     Raises ImplicitGatherError, ShapeError and DTypeError.
@@ -49,7 +49,8 @@ def trace(fn: Callable[..., Any], *specs: Any) -> Program:
     for each in results:
         if isinstance(each, Constant) and np.ndim(each.value):
             raise DTypeError(
-                f"trace: {_name_of(fn)} returns a numpy array of shape {each.shape} that does not depend on its arguments"
+                f"trace: {_name_of(fn)} returns a numpy array of shape {each.shape}, which does not depend on its"
+                " arguments"
             )
     return Program(
         _name_of(fn),
@@ -81,11 +82,8 @@ def _specs(specs: Iterable[Any]) -> list[ArraySpec]:
 
 def _parameters(fn: Callable[..., Any], n: int) -> list[str]:
     try:
-        names = [
-            each.name
-            for each in signature(fn).parameters.values()
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-        ]
+        parameters = signature(fn).parameters.values()
+        names = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     except (TypeError, ValueError):
         names = []
     return [*names[:n], *[f"arg{i}" for i in range(len(names), n)]]
@@ -177,8 +175,3 @@ def sharding_group(x: Any, id: int | str) -> Any:
         if x.value not in members:
             members.append(x.value)
     return x
-
-
-def value_of(x: Any) -> Value | None:
-    """The value that a traced array stands for."""
-    return x.value if isinstance(x, TracedArray) else None

@@ -81,18 +81,7 @@ def put(a: Any, key: Any, value: Any) -> Any:
         if selection.flipped:
             piece = np.flip(piece, selection.flipped)
         if not _is_traced(piece):
-            piece = (
-                np.zeros_like(
-                    get(
-                        a,
-                        tuple(
-                            slice(s, s + (n - 1) * by + 1 if n else s, by)
-                            for s, n, by in zip(selection.starts, selection.counts, selection.steps)
-                        ),
-                    )
-                )
-                + piece
-            )
+            piece = np.asarray(piece)
         piece = piece.astype(a.dtype, copy=False)
     dims = tuple(range(a.ndim))
     same: list[int | None] = [d if n == a.shape[d] else None for d, n in enumerate(selection.counts)]
