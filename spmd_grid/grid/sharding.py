@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -278,7 +278,7 @@ def _without_open(split_axes: SplitAxes) -> tuple[SplitAxes, list[int]]:
     """The lists of axes without the marks at their ends, and the dimensions that had one."""
     if not isinstance(split_axes, list | tuple):
         return split_axes, []
-    lists: list[GridAxes] = list(split_axes)
+    lists: list[Any] = list(split_axes)  # whose entries are checked later
     dims = [dim for dim, axes in enumerate(lists) if isinstance(axes, list | tuple) and OPEN in axes[-1:]]
     return [axes[:-1] if dim in dims else axes for dim, axes in enumerate(lists)], dims
 

@@ -51,9 +51,9 @@ def partition(
 
     Plans only.  ``in_shardings``, ``out_shardings``: per argument and per result a sharding, which is then a
     requirement, or None; a single one is for all of them.  What is not annotated is found by propagation.
-    ``optimise``: whether passes take away and merge communication.  ``args``: "local", where `Partition.run` takes shards, or
-    "global", where it takes the same whole arrays on every process and slices them.  ``reproducible``: passes that
-    change the order of floating-point sums stay off.
+    ``optimise``: whether passes take away and merge communication.  ``args``: "local", where `Partition.run` takes
+    shards, or "global", where it takes the same whole arrays on every process and slices them.  ``reproducible``:
+    passes that change the order of floating-point sums stay off.
 
     Raises ShardingError where two requirements cannot both hold, GridError, ShapeError.
 

@@ -23,8 +23,8 @@ def trace(fn: Callable[..., Any], *specs: Any) -> Program:
 
     Plans only.  ``fn`` is called once, with arrays that have a shape and a dtype and no cells.  ``specs``: one
     `ArraySpec` per argument, or anything with a shape and a dtype.  The function returns an array, or a tuple or list
-    of them; assignments to slices of arrays are written down as new values.  Decisions that depend on cells, and results
-    whose shape does, are refused with the line of the function.
+    of them; assignments to slices of arrays are written down as new values.  Decisions that depend on cells, and
+    results whose shape does, are refused with the line of the function.
 
     Raises ImplicitGatherError, ShapeError and DTypeError.
 
