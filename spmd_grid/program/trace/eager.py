@@ -20,11 +20,11 @@ from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.trace.keys import static_key
 from spmd_grid.typing import Shape
 
-__all__ = ["EAGER", "NOT_EAGER", "Part", "eagerly", "pick", "put_by_list", "refuse_data_dependent"]
+__all__ = ["DATA_DEPENDENT", "EAGER", "NOT_EAGER", "Part", "eagerly", "pick", "put_by_list", "refuse_data_dependent"]
 
 NOT_EAGER = object()  # what a function of `EAGER` gives for calls that a rule or a composite describes
 
-_DATA_DEPENDENT: dict[Callable[..., Any], str] = {
+DATA_DEPENDENT: dict[Callable[..., Any], str] = {
     **dict.fromkeys((np.nonzero, np.argwhere, np.flatnonzero), "use np.where(mask, a, other), or sums over the mask"),
     **dict.fromkeys((np.compress, np.extract), "use np.where(mask, a, other), or a plain list of bools for compress"),
     **dict.fromkeys((np.unique, np.unique_all, np.unique_counts, np.unique_inverse), "use np.sort"),
@@ -37,7 +37,7 @@ def refuse_data_dependent(function: Callable[..., Any], args: Sequence[Any]) -> 
     """Refuse functions whose result has as many cells as are found.  Raises ImplicitGatherError."""
     if function is np.compress and args and not is_array(args[0]):
         return
-    advice = _DATA_DEPENDENT.get(function)
+    advice = DATA_DEPENDENT.get(function)
     if advice is not None:
         raise ImplicitGatherError(
             f"{function.__name__}: the shape of its result depends on cells, which a traced function does not have:"
@@ -138,7 +138,7 @@ def _histogram(function: Callable[..., Any], bound: BoundArguments) -> Any:
     )
     if isinstance(bins, str) or not is_array(a):
         raise ImplicitGatherError(f"{function.__name__}: bins is {bins!r}; it must be a number of bins, or edges")
-    given = np.ones(2, getattr(bins, "dtype", np.asarray(bins).dtype)) if np.ndim(bins) else 1
+    given = np.ones(2, bins.dtype if is_array(bins) else np.asarray(bins).dtype) if np.ndim(bins) else 1
     n = np.shape(bins)[0] - 1 if np.ndim(bins) else int(bins)
     cells = np.ones(1, np.uint8 if a.dtype == bool else a.dtype)
     edges = np.histogram_bin_edges(cells, given)
