@@ -50,6 +50,7 @@ from spmd_grid.ops.scatter import scatter
 from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
 from spmd_grid.program.ir import ArraySpec
+from spmd_grid.program.manual.public import manual
 from spmd_grid.program.partition.public import partition
 from spmd_grid.program.trace.public import constrain, sharding_group, trace
 from spmd_grid.reductions.extremes import max, min
@@ -111,6 +112,7 @@ __all__ = [
     "gather",
     "init_grid",
     "is_simulated",
+    "manual",
     "map_overlap",
     "matmul",
     "max",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.errors import DTypeError, ImplicitGatherError
+from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application, Interface, Iterator
 from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.program.ir import Annotation, CallSite, Constant, Lowering, Operand, Operation, Value
@@ -70,6 +71,14 @@ class Tracer:
             name = f"{base}{number}"
         self._names.add(name)
         return Value(name, tuple(shape), np.dtype(dtype), call_site())
+
+    def wrapped(self, shape: Sequence[int], dtype: np.dtype) -> Any:
+        """An array that stands for a new value."""
+        return self._wrap(self, self.new_value(shape, dtype))
+
+    def constant(self, x: Any) -> Any:
+        """The array that stands for a plain one, which is the same on all devices."""
+        return self.apply(elementwise("constant", np.copy, np.asarray(x)))
 
     def argument(self, shape: Sequence[int], dtype: np.dtype, name: str) -> Any:
         """The array that stands for an argument."""
