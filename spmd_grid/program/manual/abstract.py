@@ -47,6 +47,8 @@ class Block(TracedArray):
 class BodyTracer(Tracer):
     """Follows the body of a manual computation.  ``exchanges``: the communications that its devices take part in."""
 
+    takes_annotations = False
+
     def __init__(self, grid: Grid, manual_axes: tuple[int, ...]):
         super().__init__(Block)
         self.grid = grid

@@ -120,7 +120,7 @@ def _traced(terms: Terms, xs: Sequence[Any], tracer: Tracer, specs: list[ArraySp
     """The results as an operation of the program."""
     blocks, operands = [], []
     for x, side in zip(xs, terms.ins):
-        x = x if isinstance(x, TracedArray) else tracer.constant(x)
+        x = x if isinstance(x, TracedArray) else tracer.constant(np.asarray(x))
         blocks.append((side.local_shape(x.shape), x.dtype))
         operands.append(constrain(x, side.sharding, for_users=True, replicated_axes=side.replicated_axes))
     exchanges: list[Exchange]

@@ -17,7 +17,7 @@ from spmd_grid.functions.interface import Application, Interface, Iterator
 from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.program.ir import Annotation, CallSite, Constant, Lowering, Operand, Operation, Value
 
-__all__ = ["Tracer", "call_site", "current_tracer"]
+__all__ = ["Tracer", "call_site", "current_tracer", "tracing"]
 
 _ROOTS = tuple([f"{Path(path).parent}{os.sep}" for path in (sys.modules["spmd_grid"].__file__, np.__file__) if path])
 _GENERATED = ("<__array_function__", "<frozen", "<string>", "<program ")
@@ -35,6 +35,11 @@ def call_site() -> CallSite | None:
     return None
 
 
+def tracing() -> Tracer | None:
+    """The tracer of the function that is being traced; None outside of one."""
+    return _CURRENT.get()
+
+
 def current_tracer(op: str) -> Tracer:
     """The tracer of the function that is being traced.  Raises ImplicitGatherError outside of one."""
     tracer = _CURRENT.get()
@@ -45,6 +50,8 @@ def current_tracer(op: str) -> Tracer:
 
 class Tracer:
     """Collects the operations and annotations of one program.  ``wrap`` makes the array that stands for a value."""
+
+    takes_annotations = True
 
     def __init__(self, wrap: Callable[[Tracer, Value], Any]):
         self._wrap = wrap
