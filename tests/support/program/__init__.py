@@ -1,0 +1,1 @@
+"""Layouts, and random expressions, of tests of array functions."""
