@@ -168,6 +168,8 @@ class Partition:
         for step in self.schedule.steps:
             if isinstance(step, Move):
                 found += _collectives_of(step)
+            elif step.exchanges:
+                found += [Collective(*each) for each in step.exchanges]
         return found
 
     def run(self, grid: ProcessGrid, *arrays: Any) -> Any:

@@ -70,7 +70,7 @@ class _Writer:
     def _callable(self, step: Step) -> Callable[..., Any]:
         if isinstance(step, Move):
             return _move(step, self._grid)
-        call = step.bind(self._grid.own_coords)
+        call = step.bind(self._grid if step.exchanges is not None else self._grid.own_coords)
         if step.splits is None or not step.operation.kind:
             return call
         quiet = quiet_context()  # a reduction of blocks without cells warns of nothing
