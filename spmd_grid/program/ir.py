@@ -164,7 +164,8 @@ class Program:
     """A traced function: ``arguments`` and ``results`` are values, ``operations`` in the order of the calls.
 
     ``groups``: values that must have one sharding, by the number of the group.  ``returns_one``: whether the function
-    returned one array, and not a tuple of them.
+    returned one array, and not a tuple of them.  ``mutations``: for operations whose cut is fixed, the grid axes that
+    cut each iterator; see `mutate`.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Program:
     annotations: tuple[Annotation, ...] = ()
     groups: dict[Any, tuple[Value, ...]] = field(default_factory=dict)
     returns_one: bool = True
+    mutations: dict[Operation, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
     @property
     def values(self) -> list[Value]:

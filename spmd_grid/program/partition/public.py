@@ -21,6 +21,7 @@ from spmd_grid.program.partition.steps import LocalValue, Move
 from spmd_grid.program.passes import PASSES
 from spmd_grid.program.propagate.propagation import propagate
 from spmd_grid.program.propagate.solution import Solution
+from spmd_grid.program.text.stages import stage_text
 from spmd_grid.reshard.planner.cost import step_totals
 
 __all__ = ["Collective", "Partition", "partition"]
@@ -128,12 +129,12 @@ class Partition:
         optimise: bool,
         args: str,
         reproducible: bool,
-        mutations: Any = None,
     ):
         self.program = program
         self.grid = grid
         self.args = args
-        self.solution: Solution = propagate(program, grid, annotations, mutations)
+        self.annotations = tuple(annotations)
+        self.solution: Solution = propagate(program, grid, annotations, program.mutations)
         self.materialised: Schedule = materialise(self.solution, out_shardings)
         self.stages: dict[str, Schedule] = {}
         schedule = self.materialised
@@ -169,6 +170,16 @@ class Partition:
             if isinstance(step, Move):
                 found += _collectives_of(step)
         return found
+
+    def text(self, stage: str) -> str:
+        """The program in the dialect's text: MLIR with the operations of the ``shard`` dialect.
+
+        Local.  ``stage``: "traced", with the user's annotations; "annotated", with those that propagation found;
+        "materialised", with the communication between shardings, in global types; "partitioned", the same in the types
+        of what a device holds, ``?`` where blocks differ; "optimised", after the passes.  With ``args="global"`` the
+        arguments of the last two are whole, and sliced by the index of the process.  Raises ShardingError.
+        """
+        return stage_text(self, stage)
 
     def run(self, grid: ProcessGrid, *arrays: Any) -> Any:
         """The results for ``arrays``: ShardedArrays in, ShardedArrays out, or local arrays in, local arrays out.
