@@ -14,6 +14,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import HasGrid, Sharding
+from spmd_grid.program.explain.cost import ProgramCost, cost_of
 from spmd_grid.program.ir import Annotation, Program, Value
 from spmd_grid.program.partition.materialise import Schedule, materialise
 from spmd_grid.program.partition.running import bind_schedule
@@ -180,6 +181,10 @@ class Partition:
         arguments of the last two are whole, and sliced by the index of the process.  Raises ShardingError.
         """
         return stage_text(self, stage)
+
+    def cost(self) -> ProgramCost:
+        """What a run costs, for the busiest process, by models: bytes per grid axis, seconds, peak bytes.  Local."""
+        return cost_of(self.schedule)
 
     def run(self, grid: ProcessGrid, *arrays: Any) -> Any:
         """The results for ``arrays``: ShardedArrays in, ShardedArrays out, or local arrays in, local arrays out.
