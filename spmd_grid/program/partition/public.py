@@ -15,6 +15,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import HasGrid, Sharding
 from spmd_grid.program.explain.cost import ProgramCost, cost_of
+from spmd_grid.program.explain.words import explain_program, explain_value
 from spmd_grid.program.ir import Annotation, Program, Value
 from spmd_grid.program.partition.materialise import Schedule, materialise
 from spmd_grid.program.partition.running import bind_schedule
@@ -181,6 +182,16 @@ class Partition:
         arguments of the last two are whole, and sliced by the index of the process.  Raises ShardingError.
         """
         return stage_text(self, stage)
+
+    def explain(self, value: Value | str | int | None = None) -> str:
+        """The program in words: why each value is sharded as it is, and every communication.
+
+        Local.  Of each value: the line that computes it, its sharding, and the annotation that it came from, through
+        which operations and lines.  Of each communication: what asks for it, its bytes, and its seconds by the model;
+        by its name it is found again in the trace of a run.  ``value``: one value, by its name or its number as an
+        argument.  Raises KeyError.
+        """
+        return explain_program(self) if value is None else explain_value(self, self.program.value(value))
 
     def cost(self) -> ProgramCost:
         """What a run costs, for the busiest process, by models: bytes per grid axis, seconds, peak bytes.  Local."""
