@@ -109,7 +109,9 @@ def _path_text(part: Explained, path: Sequence[tuple[Dimension, Reason]]) -> str
             words.append(f"by {_annotation(reason.annotation)}")
         elif reason.operation is not None:
             source = follows[0] or reason.source
-            given = f" from dimension {source.dim} of %{source.value.name}" if source is not None else _fixed(part, reason)
+            given = (
+                f" from dimension {source.dim} of %{source.value.name}" if source is not None else _fixed(part, reason)
+            )
             words.append(f"through {reason.operation.name}{_at(reason.operation.site)}{given}")
         else:
             words.append("by its sharding group")

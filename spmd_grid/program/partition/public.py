@@ -14,6 +14,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import HasGrid, Sharding
+from spmd_grid.program.cut_lists import with_numbers
 from spmd_grid.program.explain.cost import ProgramCost, cost_of
 from spmd_grid.program.explain.words import explain_program, explain_value
 from spmd_grid.program.ir import Annotation, Program, Value
@@ -136,7 +137,8 @@ class Partition:
         self.grid = grid
         self.args = args
         self.annotations = tuple(annotations)
-        self.solution: Solution = propagate(program, grid, annotations, program.mutations)
+        mutations = {each: with_numbers(grid, cuts, each.title) for each, cuts in program.mutations.items()}
+        self.solution: Solution = propagate(program, grid, annotations, mutations)
         self.materialised: Schedule = materialise(self.solution, out_shardings)
         self.stages: dict[str, Schedule] = {}
         schedule = self.materialised

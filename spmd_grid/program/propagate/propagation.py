@@ -47,6 +47,7 @@ class _Propagation:
         self.solution = Solution(program, grid)
         self.laid = Laid(self.solution)
         self.changed = False
+        self.fixed = mutations
         self.members: dict[Value, tuple[Value, ...]] = {
             value: tuple(group) for group in program.groups.values() for value in group
         }
@@ -71,18 +72,20 @@ class _Propagation:
                 if not self.changed:
                     break
         for operation in self.program.operations:
-            self._free_whole(operation)
+            if operation not in self.fixed:
+                self._free_whole(operation)
         return self.solution
 
     def _visit(self, operation: Operation) -> None:
         interface, cuts = operation.interface, self.solution.iterators[operation]
         sources: dict[int, Dimension] = {}
-        self._take_partial(operation)
-        for result, by in zip(operation.results, interface.results):
-            self._read(operation, result, by, sources, is_result=True)
-        for operand, by in zip(operation.operands, interface.operands):
-            if isinstance(operand, Value):
-                self._read(operation, operand, by, sources)
+        if operation not in self.fixed:
+            self._take_partial(operation)
+            for result, by in zip(operation.results, interface.results):
+                self._read(operation, result, by, sources, is_result=True)
+            for operand, by in zip(operation.operands, interface.operands):
+                if isinstance(operand, Value):
+                    self._read(operation, operand, by, sources)
         for value, by in [*zip(operation.results, interface.results), *zip(operation.operands, interface.operands)]:
             if not isinstance(value, Value):
                 continue

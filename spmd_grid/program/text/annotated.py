@@ -61,9 +61,7 @@ class _Writer:
     def _annotate(self, value: Value) -> None:
         raise NotImplementedError
 
-    def _shard(
-        self, value: Value, sharding: Sharding, attributes: Sequence[str] = (), name: str | None = None
-    ) -> str:
+    def _shard(self, value: Value, sharding: Sharding, attributes: Sequence[str] = (), name: str | None = None) -> str:
         """Annotate what stands for the value; returns the name of the annotated array."""
         shown = f" {{{', '.join(attributes)}}}" if attributes else ""
         for_users = " annotate_for_users" if name else ""
