@@ -17,7 +17,7 @@ from spmd_grid.program.ir import Constant, Operation, Value
 from spmd_grid.program.partition.steps import Bind, Compute, LocalOperand, LocalValue, Move, Step
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["Builder", "is_at_rest", "with_partial"]
+__all__ = ["Builder", "is_at_rest", "local_call", "plain_blocks", "with_partial"]
 
 
 def is_at_rest(x: LocalValue, sharding: Sharding) -> bool:
@@ -103,27 +103,12 @@ def with_partial(sharding: Sharding, axes: Sequence[int], kind: str) -> Sharding
 
 def _bind(operation: Operation, splits: Splits) -> Bind:
     """The operation's ``local`` for a device: plain arrays are cut to its blocks, first steps put in."""
-    interface, local = operation.interface, operation.local
-    assert local is not None
-    plain = {
-        i: splits.sharding(interface.operands[i])
-        for i, x in enumerate(operation.operands)
-        if isinstance(x, Constant) and x.shape
-    }
 
     def bind(coords: MultiIndex) -> Callable[..., Any]:
-        call = local
-        if operation.located:
-            every = splits.sharding(tuple(range(len(interface.iterators))))
-            starts = every.core_box(_extents(interface.iterators), coords).starts
-            call = partial(local, starts)
-        if not plain:
+        call = local_call(operation, splits, coords)
+        blocks = plain_blocks(operation, splits, coords)
+        if not blocks:
             return call
-        blocks = {
-            i: np.ascontiguousarray(x.value[sharding.core_slices(x.shape, coords)])
-            for i, sharding in plain.items()
-            if isinstance(x := operation.operands[i], Constant)
-        }
 
         def with_plain(*given: Any) -> Any:
             return call(*[blocks.get(i, x) for i, x in enumerate(given)])
@@ -131,6 +116,25 @@ def _bind(operation: Operation, splits: Splits) -> Bind:
         return with_plain
 
     return bind
+
+
+def local_call(operation: Operation, splits: Splits, coords: MultiIndex) -> Callable[..., Any]:
+    """The operation's ``local`` for the device at ``coords``, its first steps put in where it takes them."""
+    assert operation.local is not None  # only operations with a lowering of their own have none
+    if not operation.located:
+        return operation.local
+    iterators = operation.interface.iterators
+    every = splits.sharding(tuple(range(len(iterators))))
+    return partial(operation.local, every.core_box(_extents(iterators), coords).starts)
+
+
+def plain_blocks(operation: Operation, splits: Splits, coords: MultiIndex) -> dict[int, np.ndarray]:
+    """The blocks of the device at ``coords`` of the operands that are plain arrays, by the operands' numbers."""
+    blocks = {}
+    for i, (x, by) in enumerate(zip(operation.operands, operation.interface.operands)):
+        if isinstance(x, Constant) and x.shape:
+            blocks[i] = np.ascontiguousarray(x.value[splits.sharding(by).core_slices(x.shape, coords)])
+    return blocks
 
 
 def _extents(iterators: Sequence[Iterator]) -> Shape:
