@@ -261,7 +261,7 @@ class Sharding:
         return f"Sharding({self.grid!r}, {_lists(self.split_axes)}{''.join(options)})"
 
 
-def _lists(rows: Sequence[Sequence[object]], names: Sequence[object] | None = None) -> str:
+def _lists(rows: Sequence[Sequence[Any]], names: Sequence[object] | None = None) -> str:
     """Rows as the dialect writes them: [[0],[1, 2]]; entries by name where ``names`` are given."""
     texts = (", ".join(str(entry if names is None else names[entry]) for entry in row) for row in rows)
     return f"[{','.join(f'[{text}]' for text in texts)}]"

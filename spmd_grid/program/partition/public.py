@@ -80,7 +80,7 @@ def partition(
         ],
         *program.annotations,
         *[
-            Annotation(value, sharding, required=False, priority=1 << 30, origin=f"out_shardings[{number}]")
+            Annotation(value, sharding, required=False, origin=f"out_shardings[{number}]")
             for number, (value, sharding) in enumerate(zip(program.results, wished))
             if sharding is not None and isinstance(value, Value)
         ],
