@@ -15,38 +15,47 @@ from spmd_grid.program.ir import Constant, Operation
 from spmd_grid.program.partition.steps import Bind
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["bind_local", "reads_neighbours"]
+__all__ = ["bind_local", "is_plain_call", "local_call", "plain_blocks", "reads_neighbours"]
 
 
 def bind_local(operation: Operation, splits: Splits) -> Bind:
     """The operation's ``local`` for a device: a function of the blocks that it holds."""
-    interface, local = operation.interface, operation.local
-    assert local is not None
-    repeats = _result_is_longer(interface)
 
     def bind(coords: MultiIndex) -> Callable[..., Any]:
-        call = local
-        if operation.located:
-            every = splits.sharding(tuple(range(len(interface.iterators))))
-            starts = every.core_box(tuple([each.extent for each in interface.iterators]), coords).starts
-            call = partial(local, starts)
-        if repeats:
-            shapes = [
-                splits.sharding(by).local_shape(interface.result_shape(i), coords)
-                for i, by in enumerate(interface.results)
-            ]
-            call = _of_shapes(call, shapes)
-        plain, windows = _plain_blocks(operation, splits, coords), _windows(operation, splits, coords)
-        if not plain and not windows:
+        call, plain = local_call(operation, splits, coords), plain_blocks(operation, splits, coords)
+        if not plain:
             return call
-
-        def with_blocks(*given: Any) -> Any:
-            blocks = [plain.get(i, x) for i, x in enumerate(given)]
-            return call(*[windows[i].block(x) if i in windows else x for i, x in enumerate(blocks)])
-
-        return with_blocks
+        return lambda *given: call(*[plain.get(i, x) for i, x in enumerate(given)])
 
     return bind
+
+
+def local_call(operation: Operation, splits: Splits, coords: MultiIndex) -> Callable[..., Any]:
+    """The operation's ``local`` for the device at ``coords``: a function of the blocks of all its operands."""
+    interface, call = operation.interface, operation.local
+    assert call is not None  # only operations with a lowering of their own have none
+    if operation.located:
+        every = splits.sharding(tuple(range(len(interface.iterators))))
+        call = partial(call, every.core_box(tuple([each.extent for each in interface.iterators]), coords).starts)
+    if _result_is_longer(interface):
+        shapes = [
+            splits.sharding(by).local_shape(interface.result_shape(i), coords) for i, by in enumerate(interface.results)
+        ]
+        call = _of_shapes(call, shapes)
+    windows = _windows(operation, splits, coords)
+    return call if not windows else _in_windows(call, windows)
+
+
+def is_plain_call(operation: Operation) -> bool:
+    """Whether a device calls the operation's ``local`` as it is."""
+    interface = operation.interface
+    reads = any(reads_neighbours(interface, i) for i in range(len(interface.operands)))
+    return not (operation.located or reads or _result_is_longer(interface))
+
+
+def _in_windows(call: Callable[..., Any], windows: dict[int, Cells]) -> Callable[..., Any]:
+    """``call`` with the cells that the steps read of some of the operands."""
+    return lambda *blocks: call(*[windows[i].block(x) if i in windows else x for i, x in enumerate(blocks)])
 
 
 def reads_neighbours(interface: Interface, number: int) -> bool:
@@ -75,7 +84,7 @@ def _of_shapes(call: Callable[..., Any], shapes: Sequence[Shape]) -> Callable[..
     return repeated
 
 
-def _plain_blocks(operation: Operation, splits: Splits, coords: MultiIndex) -> dict[int, np.ndarray]:
+def plain_blocks(operation: Operation, splits: Splits, coords: MultiIndex) -> dict[int, np.ndarray]:
     """The cells of plain arrays that the device's steps read; all of them where a window cuts them later."""
     interface = operation.interface
     blocks = {}

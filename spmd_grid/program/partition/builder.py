@@ -17,7 +17,7 @@ from spmd_grid.program.partition.binding import bind_local, reads_neighbours
 from spmd_grid.program.partition.steps import Bind, Compute, Exchange, LocalOperand, LocalValue, Move, Step
 from spmd_grid.typing import Shape
 
-__all__ = ["Builder", "is_at_rest", "with_partial"]
+__all__ = ["Builder", "applied", "is_at_rest", "with_partial"]
 
 
 def is_at_rest(x: LocalValue, sharding: Sharding) -> bool:
@@ -93,17 +93,32 @@ class Builder:
                     reason = f"{operation.name} reads it so, with the cells beside"
                 x = self.move(x, wanted, reason)
             moved.append(x)
-        cut = [axis for axis in splits.axes_of_reductions(interface) if self.grid.shape[axis] > 1]
-        results = []
-        for value, by in zip(operation.results, interface.results):
-            sharding = splits.sharding(by)
-            if cut:
-                sharding = with_partial(sharding, cut, operation.kind)
-            results.append(LocalValue(value, value.shape, value.dtype, sharding))
-        bind = bind_local(operation, splits)
-        key = None if operation.key is None else (operation.key, splits)
-        self.steps.append(Compute(operation.name, bind, tuple(moved), tuple(results), operation, key, splits))
-        return results
+        step = applied(operation, moved, splits)
+        self.steps.append(step)
+        return list(step.results)
+
+
+def applied(operation: Operation, operands: Sequence[LocalOperand], splits: Splits) -> Compute:
+    """One call of the operation's ``local`` on blocks; its operands are in the shardings that the splits need.
+
+    Where operands are partial, and the operation may be applied to contributions, so are its results.
+    """
+    interface = operation.interface
+    owed = {axis for x in operands if isinstance(x, LocalValue) for axis in x.sharding.partial_axes}
+    owed |= set(splits.axes_of_reductions(interface))
+    cut = [axis for axis in sorted(owed) if splits.grid.shape[axis] > 1]
+    kinds = {x.sharding.partial_kind for x in operands if isinstance(x, LocalValue) and x.is_partial}
+    kind = operation.kind if splits.axes_of_reductions(interface) else min(kinds, default="sum")
+    results = []
+    for value, by in zip(operation.results, interface.results):
+        sharding = splits.sharding(by)
+        results.append(
+            LocalValue(value, value.shape, value.dtype, with_partial(sharding, cut, kind) if cut else sharding)
+        )
+    key = None if operation.key is None else (operation.key, splits)
+    return Compute(
+        operation.name, bind_local(operation, splits), tuple(operands), tuple(results), operation, key, splits
+    )
 
 
 def with_partial(sharding: Sharding, axes: Sequence[int], kind: str) -> Sharding:

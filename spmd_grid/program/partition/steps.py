@@ -7,7 +7,7 @@ from any local value of the same array.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -95,6 +95,9 @@ class Move:
     @cached_property
     def plan(self) -> Plan:
         """The cheapest plan; a chain of named collectives where that moves as little and takes no longer."""
+        return replace(self._cheapest(), name=self.name)
+
+    def _cheapest(self) -> Plan:
         arguments = self.source.sharding, self.target.sharding, self.source.shape, self.source.dtype
         best = plan_reshard(*arguments)
         if best.chosen == "basis":
@@ -102,6 +105,16 @@ class Move:
         basis = plan_reshard(*arguments, "basis")
         is_short = len(basis.steps) <= 1 and basis.totals().received <= best.totals().received
         return basis if is_short else best
+
+    @property
+    def name(self) -> str:
+        """Its name in reports and traces: the value, and the operation and the line that it is for."""
+        operation, value = self.operation, self.source.value.name
+        if operation is None:
+            return f"reshard of %{value} for {self.reason or 'the caller'}"
+        relation = "for" if self.source.value in operation.operands else "after"
+        site = f" at {operation.site}" if operation.site else ""
+        return f"reshard of %{value} {relation} {operation.name}{site}"
 
     @property
     def inputs(self) -> list[LocalValue]:
