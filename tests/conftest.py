@@ -27,7 +27,6 @@ COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, Heal
 REPEATED = 40  # one in 40 tests that passed on fewer processes runs again in a larger world
 VARIED, VARIED_FROM = 3, 4  # one in 3 parameter sets of a test that passed with others, on 4 processes and more
 FEW, COMBINED = 8, 3  # of more than 8 combinations of several parameters' values, one in 3 runs
-STARTS_PROGRAMS = {"subprocess", "run_in_time", "run_job", "needs_mpiexec", "needs_mpich"}  # names in modules that do
 
 MPI_FIXTURES = re.compile(r"\b(spmd|in_any_order)\b")  # only tests with one of these run under MPI
 
@@ -76,7 +75,6 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist asks for groups
 def pytest_collection_modifyitems(config, items):
     if config.getoption("with_mpi", default=False):
         spread = [item for item in items if "spmd" in item.fixturenames]
@@ -88,11 +86,6 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("full"):
                 item.add_marker(pytest.mark.skip(reason="an exhaustive sweep; runs with --full"))
-    for item in items:
-        if not vars(item.module).keys().isdisjoint(STARTS_PROGRAMS):
-            # Where the suite is shared among several processes, only one of them at a time starts programs, which
-            # have to end in time.
-            item.add_marker(pytest.mark.xdist_group("programs"))
 
 
 def pytest_collection_finish(session):
