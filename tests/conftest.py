@@ -89,7 +89,19 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish(session):
-    # Thousands of tests are millions of objects, which every collection would walk through: a second for each.
+    _settle()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    if nextitem is None or nextitem.path != item.path:
+        _settle()
+
+
+def _settle():
+    """What is alive now counts as there for ever: else every collection would walk through all tests, reports and
+    compiled functions, which are millions of objects and take it a second.
+    """
     gc.collect()
     gc.freeze()
 
