@@ -1,4 +1,4 @@
-"""Witnesses of fresh halos: copies of cells, by which a process finds writes that nobody marked.
+"""Witnesses of fresh halos: copies of cells, by which a process finds writes that were not marked.
 
 A program that has had a view of an array's memory may write to it at any time.  While halos count as fresh nothing is
 sent, so a process that finds them stale could not have them exchanged alone; but it can find its own writes.  It keeps

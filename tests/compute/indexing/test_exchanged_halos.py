@@ -71,7 +71,7 @@ def test_exchanges_that_leave_cells_out():
     assert sg.run_spmd(body, ranks=3) == [(1, 1)] * 3
 
 
-def test_updates_that_nobody_reads_cost_nothing_more():
+def test_updates_that_no_slice_follows_cost_nothing_more():
     """After a few, notes end: the next slice updates halos itself, and from then on updates are noted again."""
 
     def body():

@@ -1,4 +1,4 @@
-"""Writes through .core and .local that nobody marked: no slice reads the halos that they make stale."""
+"""Writes through .core and .local that were not marked: no slice reads the halos that they make stale."""
 
 from itertools import product
 
@@ -89,7 +89,7 @@ def test_all_processes_write(spmd, request, ranks):
 
 
 def test_writes_that_no_halo_shows(spmd, request):
-    """Cells in the middle of blocks and outside the domain are nobody's copies: they may be written at any time."""
+    """Cells in the middle of blocks and outside the domain are not copied anywhere: they may be written at any time."""
 
     def body(grid):
         a = line_of(grid, 16)
