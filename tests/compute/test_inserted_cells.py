@@ -67,7 +67,7 @@ def test_lines(spmd, layout):
 
 
 def test_cells_that_move():
-    """12 doubles in blocks of 4.  Without cell 1: 0 2 3 4 | 5 6 7 8 | 9 10 11; with one more: 0 1 2 3 x | 4 ... 8 | ..."""
+    """12 doubles in blocks of 4.  Without cell 1: 0 2 3 4 | 5 6 7 8 | 9 ...; with x: 0 1 2 3 x | 4 5 6 7 8 | 9 ..."""
 
     def body():
         grid = sg.init_grid((3,))
