@@ -309,9 +309,9 @@ class ShardedArray(ComputingArray):
             return out.with_fresh_halos()
         if local is None:
             return None
-        result = ShardedArray(local, Layout(target, self.shape), target_grid).with_fresh_halos()
+        result = ShardedArray(local, Layout(target, self.shape), target_grid)
         result._was_seen = out is not None
-        return result
+        return result.with_fresh_halos()
 
     def to_global(self, root: Sequence[int] | None = None) -> np.ndarray | None:
         """The global array, on every process; or on ``root`` (grid coordinates), and None elsewhere.

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 
 import spmd_grid.compute.functions.counting
 import spmd_grid.compute.functions.finding
+import spmd_grid.compute.functions.inserting
 import spmd_grid.compute.functions.joining
 import spmd_grid.compute.functions.padding
 import spmd_grid.compute.functions.writing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from traceback import extract_tb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,7 +165,9 @@ def problem(case: ArraysCase, ranks: int, found: np.ndarray) -> str:
 
 def raised(error: Exception) -> str:
     """The reason why a library is skipped in a row where it raises an error."""
-    text = (str(error).splitlines() or [""])[0]
+    text = next(iter(str(error).splitlines()), "")
+    if not text:  # as of an assertion without a message
+        text = next((f"at {frame.line}" for frame in reversed(extract_tb(error.__traceback__))), "")
     return f"it raises {type(error).__name__}: {text[:80]}"
 
 
