@@ -174,8 +174,9 @@ class ProcessGrid:
         """
         dtype = np.dtype(dtype)
         # Pointers to Python objects mean nothing to other processes, and elements without bytes need no shared memory.
-        if dtype.itemsize and not dtype.hasobject:
-            memory = self._world.process.arena.allocate(prod(shape) * dtype.itemsize, zeroed)
+        itemsize = dtype.itemsize
+        if itemsize and not dtype.hasobject:
+            memory = self.process.arena.allocate(prod(shape) * itemsize, zeroed)
             if memory is not None:
                 return np.ndarray(shape, dtype, memory)
         return np.zeros(shape, dtype) if zeroed else np.empty(shape, dtype)
