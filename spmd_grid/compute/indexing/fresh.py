@@ -72,7 +72,8 @@ def _range(selection: Selection, dim: int, first: int, behind: int) -> tuple[int
 
 def is_ready(a: ArrayOnGrid) -> bool:
     """Whether the halos of ``a`` can be read without a message: they are fresh, and are not to be verified.  Local."""
-    return a.halos_are_fresh and not _verifies(a)
+    recorder = a.grid.process.recorder
+    return a.halos_are_fresh and (recorder is None or not recorder.check)
 
 
 def refresh(a: ArrayOnGrid) -> None:
@@ -80,15 +81,11 @@ def refresh(a: ArrayOnGrid) -> None:
 
     In checking mode processes compare first whether they are, and verify halos that are taken as fresh.
     """
-    if _verifies(a):
+    recorder = a.grid.process.recorder
+    if recorder is not None and recorder.check:
         _check(a)
     if not a.halos_are_fresh:
         a.refresh_halos()
-
-
-def _verifies(a: ArrayOnGrid) -> bool:
-    recorder = a.grid.process.recorder
-    return recorder is not None and recorder.check
 
 
 def _check(a: ArrayOnGrid) -> None:
