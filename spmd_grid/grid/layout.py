@@ -110,7 +110,7 @@ class Layout:
 
     @cached_property
     def _core_keys(self) -> dict[MultiIndex, tuple[Any, ...]]:
-        """Those of the devices that asked last: every operation on an array with halos asks."""
+        """The indices that were asked for last: every operation on an array with halos asks."""
         return {}
 
     def in_domain_local(self, coords: MultiIndex) -> Box:

@@ -20,7 +20,7 @@ class KeptArrays:
     """The last arrays of each size that an allocator gave out; it gives the same ones again when they are idle.
 
     An array is idle while only this object refers to it.  Every view of an array refers to it, whether it is numpy's or
-    another library's, so an idle one is used by nobody.  Any thread may call all methods.  A child made by fork keeps
+    another library's, so an idle one is in no use.  Any thread may call all methods.  A child made by fork keeps
     none: its parent gives them out.
     """
 
