@@ -21,7 +21,6 @@ from weakref import ref
 import numpy as np
 
 from spmd_grid.compute.witness import Witness
-from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.plan.follow_ups import FreshnessNotes
@@ -82,7 +81,7 @@ class Memory:
     @property
     def stored_core(self) -> np.ndarray:
         """As ``core``, to be read within an operation: never written, kept or handed out."""
-        return view_of(self._local, self._layout.core_in_local(self._coords))
+        return self._local[self._layout.core_key(self._coords)]
 
     def stored_to_write(self) -> np.ndarray:
         """The local array, halos included, to be written within an operation.  Local."""
@@ -101,7 +100,7 @@ class Memory:
 
     def core_to_write(self) -> np.ndarray:
         """As ``core``, to be written within an operation.  Local."""
-        return view_of(self.stored_to_write(), self._layout.core_in_local(self._coords))
+        return self.stored_to_write()[self._layout.core_key(self._coords)]
 
     def _seen_by_program(self) -> np.ndarray:
         """The local array, to be handed out."""
@@ -123,8 +122,10 @@ class Memory:
             borrower._get_own_memory()
             return
         loans = lender._loans
-        if loans is None or len(loans) >= _FEW_LOANS:
-            loans = lender._loans = [loan for loan in loans or () if loan() is not None]
+        if loans is None:
+            loans = lender._loans = []
+        elif len(loans) >= _FEW_LOANS and not len(loans) & (len(loans) - 1):  # a power of two: seldom, if many are read
+            loans[:] = [loan for loan in loans if loan() is not None]
         loans.append(ref(borrower))
         borrower._lender = lender
 

@@ -72,7 +72,8 @@ def _range(selection: Selection, dim: int, first: int, behind: int) -> tuple[int
 
 def is_ready(a: ArrayOnGrid) -> bool:
     """Whether the halos of ``a`` can be read without a message: they are fresh, and are not to be verified.  Local."""
-    return a.halos_are_fresh and not _verifies(a) and a.fresh_halos_hold()
+    recorder = a.grid.process.recorder
+    return a.halos_are_fresh and (recorder is None or not recorder.check) and a.fresh_halos_hold()
 
 
 def refresh(a: ArrayOnGrid) -> None:
@@ -82,7 +83,8 @@ def refresh(a: ArrayOnGrid) -> None:
     that has written cells of fresh halos without marking it is the only one that knows: it raises MismatchError, which
     cuts off, so that every later operation is refused on all processes.
     """
-    if _verifies(a):
+    recorder = a.grid.process.recorder
+    if recorder is not None and recorder.check:
         _check(a)
     if not a.halos_are_fresh:
         a.refresh_halos()
@@ -98,11 +100,6 @@ def _unmarked(a: ArrayOnGrid) -> MismatchError:
         " were filled: the array was written through .core or .local without mark_dirty(); every process must call it"
         " after such writes"
     )
-
-
-def _verifies(a: ArrayOnGrid) -> bool:
-    recorder = a.grid.process.recorder
-    return recorder is not None and recorder.check
 
 
 def _check(a: ArrayOnGrid) -> None:

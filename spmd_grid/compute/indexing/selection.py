@@ -151,10 +151,14 @@ def _key_of(op: str, key: Any, layout: Layout) -> tuple[Any, ...] | None:
     for each in key if type(key) is tuple else (key,):
         found = type(each)
         if found is slice:
-            for bound in (each.start, each.stop, each.step):
-                if type(bound) is not int and bound is not None:
-                    return None
-            entries.append((each.start, each.stop, each.step))
+            bounds = start, stop, step = each.start, each.stop, each.step
+            if (
+                (type(start) is not int and start is not None)
+                or (type(stop) is not int and stop is not None)
+                or (type(step) is not int and step is not None)
+            ):
+                return None
+            entries.append(bounds)
         elif found is int or each is None or each is Ellipsis:
             entries.append(each)
         else:
