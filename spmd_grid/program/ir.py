@@ -194,8 +194,8 @@ class Program:
         """The program with another sharding of a value, or another cut of an operation; this one stays as it is.
 
         Plans only.  ``sharding``: a `Sharding` is required of the value (of the first result, where ``which`` is an
-        operation).  A list of grid axes per iterator, as the RFC's option on operations, fixes the cut of the operation,
-        or of the one that computes the value: those of a product ``(m, k) @ (k, n)`` are m, n and k, so
+        operation).  A list of grid axes per iterator, as the RFC's option on operations, fixes the cut of the
+        operation, or of the one that computes the value: those of a product ``(m, k) @ (k, n)`` are m, n and k, so
         ``[[], [], [0]]`` sums over axis 0.  A later mutation replaces an earlier one.
 
         Raises ShardingError, and KeyError where there is no such value.

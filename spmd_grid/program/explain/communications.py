@@ -1,4 +1,4 @@
-"""The communications of a schedule: what each moves, along which grid axes, and for which line of the user's function."""
+"""The communications of a schedule: what each moves, along which axes, and for which line of the user's function."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _of_step(step: Any) -> Iterator[Communication]:
         seconds = link.latency + received / link.bandwidth
         name = f"{step.name} at {step.operation.site}"
         values = tuple([each.value for each in step.inputs])
-        reason = f"{step.name} finds its partners as it runs: at most so many bytes"
+        reason = f"{step.name} finds its partners as it runs: the bytes are an upper bound"
         yield Communication(kind, tuple(axes), received, seconds, name, reason, values, site=step.operation.site)
 
 

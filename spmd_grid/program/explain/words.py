@@ -24,7 +24,7 @@ class Explained(Protocol):
     grid: Grid
     solution: Solution
     schedule: Schedule
-    annotations: Sequence[Annotation]
+    annotations: tuple[Annotation, ...]
 
 
 def explain_program(part: Explained) -> str:
@@ -44,7 +44,7 @@ def explain_program(part: Explained) -> str:
 
 
 def explain_value(part: Explained, value: Value) -> str:
-    """One value: its sharding and the way that it came, its annotations, and the communications that move it.  Local."""
+    """One value: its sharding, the way that it came, and the communications that move it.  Local."""
     lines = _value_lines(part, value)
     moved = [each for each in communications_of(part.schedule) if value in each.values]
     for number, each in enumerate(moved, 1):
@@ -73,8 +73,8 @@ def _value_lines(part: Explained, value: Value) -> list[str]:
     kind = f"{value.dtype}{list(value.shape)}"
     lines = [f"%{value.name}: {kind}, {origin}", f"  sharding {_cuts(sharding)}"]
     if defined is not None and defined in program.mutations:
-        axes = [list(cut.axes) if cut else [] for cut in solution.iterators[defined]]
-        lines.append(f"  its operation is cut as the program's mutation says: {axes}")
+        fixed = [list(cut.axes) if cut else [] for cut in solution.iterators[defined]]
+        lines.append(f"  its operation is cut as the program's mutation says: {fixed}")
     required = solution.annotations.get(value)
     if required is not None:
         lines.append(f"  because {_annotation(required)} requires {_cuts(required.sharding)}")

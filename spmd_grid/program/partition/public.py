@@ -196,7 +196,7 @@ class Partition:
         return explain_program(self) if value is None else explain_value(self, self.program.value(value))
 
     def cost(self) -> ProgramCost:
-        """What a run costs, for the busiest process, by models: bytes per grid axis, seconds, peak bytes.  Local."""
+        """The cost of a run, for the busiest process, by models: bytes per grid axis, seconds, peak bytes.  Local."""
         return cost_of(self.schedule)
 
     def run(self, grid: ProcessGrid, *arrays: Any) -> Any:
