@@ -18,12 +18,14 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Constant, Operation, Value
 from spmd_grid.reshard.plan import Plan, plan_reshard
-from spmd_grid.typing import MultiIndex, Shape
+from spmd_grid.typing import Shape
 
-__all__ = ["Bind", "Compute", "LocalOperand", "LocalValue", "Move", "Step"]
+__all__ = ["Bind", "Compute", "Exchange", "LocalOperand", "LocalValue", "Move", "Step"]
 
-# From the coordinates of a device, the function that computes its blocks.
-Bind = Callable[[MultiIndex], Callable[..., Any]]
+# From the coordinates of a device, the function that computes its blocks; of a step that communicates from the grid.
+Bind = Callable[[Any], Callable[..., Any]]
+# The name of a communication, the grid axes of its groups, and the bytes that a process receives at most.
+Exchange = tuple[str, tuple[int, ...], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +56,12 @@ LocalOperand = LocalValue | Constant
 
 @dataclass(frozen=True, eq=False)
 class Compute:
-    """Blocks of the results from blocks of the operands, without communication.
+    """Blocks of the results from blocks of the operands.
 
     ``key``: equal for computations that give equal blocks of equal operands; None where this is not known.  ``splits``:
     the axes that cut the iterators of the ``operation``, where the blocks are computed by its ``local``.
+    ``exchanges``: None for computations of a device by itself.  Others are collective over the grid: these are their
+    communications, and ``bind`` takes the `ProcessGrid` in place of coordinates.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Compute:
     operation: Operation
     key: Any = None
     splits: Splits | None = None
+    exchanges: tuple[Exchange, ...] | None = None
 
     @property
     def inputs(self) -> list[LocalValue]:
