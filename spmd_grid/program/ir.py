@@ -6,6 +6,7 @@ operation says by its `Interface` which dimensions of operands and results belon
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
@@ -34,6 +35,11 @@ class CallSite(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    @property
+    def short(self) -> str:
+        """The line with the name of the file alone."""
+        return f"{self.file.replace(os.sep, '/').rpartition('/')[2]}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,11 @@ class Operation:
     def title(self) -> str:
         """Its name, and the line that it comes from."""
         return f"{self.name} at {self.site}" if self.site else self.name
+
+    @property
+    def short_title(self) -> str:
+        """The title with the name of the file alone, as in reports and traces."""
+        return f"{self.name} at {self.site.short}" if self.site else self.name
 
     @property
     def values(self) -> list[Value]:
