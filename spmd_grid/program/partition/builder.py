@@ -94,7 +94,9 @@ def applied(operation: Operation, operands: Sequence[LocalOperand], splits: Spli
     results = []
     for value, by in zip(operation.results, interface.results):
         sharding = splits.sharding(by)
-        results.append(LocalValue(value, value.shape, value.dtype, with_partial(sharding, cut, kind) if cut else sharding))
+        results.append(
+            LocalValue(value, value.shape, value.dtype, with_partial(sharding, cut, kind) if cut else sharding)
+        )
     key = None if operation.key is None else (operation.key, splits)
     return Compute(operation.name, _bind(operation, splits), tuple(operands), tuple(results), operation, key, splits)
 
