@@ -22,6 +22,7 @@ import spmd_grid.functions.composed.arrangements
 import spmd_grid.functions.composed.numerics
 import spmd_grid.functions.composites
 import spmd_grid.functions.linear.linear_algebra
+import spmd_grid.functions.linear.transforms
 import spmd_grid.functions.reductions.averages
 import spmd_grid.functions.reductions.nans
 import spmd_grid.functions.reductions.positions

@@ -143,6 +143,20 @@ class OperationPlan:
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
 
+    def refuse(self, error: SpmdError) -> None:
+        """Raise ``error`` on every device of the group, in place of a run that this process cannot take part in.
+
+        Collective: the others call `run`.
+        """
+        self._gate.run(f"{self._name}.plan.run", self._refuse, self._call_of_thread("plan.run"), error)
+
+    def _refuse(self, call: PlannedCall, error: SpmdError) -> None:
+        recorder = call.comm.process.recorder
+        if recorder is not None and recorder.is_idle:
+            recorder.run(_NamedCall(call, self.name), None, self._refuse, call, error)
+            return
+        call.agree(call.refusal(call.blame(error)), None)
+
     def _call_of_thread(self, kind: str) -> PlannedCall:
         """The call of this plan as the calling thread makes it."""
         return self._find_call(kind, self._gate.thread_name())

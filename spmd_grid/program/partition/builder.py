@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from spmd_grid.compute.contractions.scheme import same_cells
+from spmd_grid.compute.course.windows import target_of
 from spmd_grid.compute.splits import Splits
-from spmd_grid.functions.interface import Iterator
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.program.ir import Constant, Operation, Value
-from spmd_grid.program.partition.steps import Bind, Compute, LocalOperand, LocalValue, Move, Step
-from spmd_grid.typing import MultiIndex, Shape
+from spmd_grid.program.ir import Operation, Value
+from spmd_grid.program.partition.binding import bind_local, reads_neighbours
+from spmd_grid.program.partition.steps import Bind, Compute, Exchange, LocalOperand, LocalValue, Move, Step
+from spmd_grid.typing import Shape
 
 __all__ = ["Builder", "applied", "is_at_rest", "with_partial"]
 
@@ -67,13 +67,31 @@ class Builder:
         self.steps.append(Compute(name, bind, tuple(operands), (result,), self._operation, key))
         return result
 
+    def call(
+        self,
+        operation: Operation,
+        bind: Bind,
+        operands: Sequence[LocalOperand],
+        results: Sequence[LocalValue],
+        key: Any,
+        exchanges: Sequence[Exchange],
+    ) -> None:
+        """A step that is collective over the grid, and moves what ``exchanges`` say."""
+        operands, results, exchanges = tuple(operands), tuple(results), tuple(exchanges)
+        self.steps.append(Compute(operation.name, bind, operands, results, operation, key, exchanges=exchanges))
+
     def whole(self, operation: Operation, operands: Sequence[LocalOperand], splits: Splits) -> list[LocalValue]:
         """An operation that is one call of its ``local``: operands are moved to what its blocks need."""
+        interface = operation.interface
         moved: list[LocalOperand] = []
         for number, x in enumerate(operands):
             if isinstance(x, LocalValue):
-                wanted = splits.sharding(operation.interface.operands[number])
-                x = self.move(x, wanted, f"{operation.name} takes it so")
+                wanted, reason = splits.sharding(interface.operands[number]), f"{operation.name} takes it so"
+                steps = interface.steps_of(number)
+                if reads_neighbours(interface, number) and 0 not in steps:
+                    wanted = target_of(x.shape, wanted, steps, interface.halos[number])
+                    reason = f"{operation.name} reads it so, with the cells beside"
+                x = self.move(x, wanted, reason)
             moved.append(x)
         step = applied(operation, moved, splits)
         self.steps.append(step)
@@ -88,7 +106,7 @@ def applied(operation: Operation, operands: Sequence[LocalOperand], splits: Spli
     interface = operation.interface
     owed = {axis for x in operands if isinstance(x, LocalValue) for axis in x.sharding.partial_axes}
     owed |= set(splits.axes_of_reductions(interface))
-    cut = [axis for axis in owed if splits.grid.shape[axis] > 1]
+    cut = [axis for axis in sorted(owed) if splits.grid.shape[axis] > 1]
     kinds = {x.sharding.partial_kind for x in operands if isinstance(x, LocalValue) and x.is_partial}
     kind = operation.kind if splits.axes_of_reductions(interface) else min(kinds, default="sum")
     results = []
@@ -98,7 +116,9 @@ def applied(operation: Operation, operands: Sequence[LocalOperand], splits: Spli
             LocalValue(value, value.shape, value.dtype, with_partial(sharding, cut, kind) if cut else sharding)
         )
     key = None if operation.key is None else (operation.key, splits)
-    return Compute(operation.name, _bind(operation, splits), tuple(operands), tuple(results), operation, key, splits)
+    return Compute(
+        operation.name, bind_local(operation, splits), tuple(operands), tuple(results), operation, key, splits
+    )
 
 
 def with_partial(sharding: Sharding, axes: Sequence[int], kind: str) -> Sharding:
@@ -111,39 +131,3 @@ def with_partial(sharding: Sharding, axes: Sequence[int], kind: str) -> Sharding
         partial_axes=axes,
         partial_kind=kind,
     )
-
-
-def _bind(operation: Operation, splits: Splits) -> Bind:
-    """The operation's ``local`` for a device: plain arrays are cut to its blocks, first steps put in."""
-    interface, local = operation.interface, operation.local
-    assert local is not None
-    plain = {
-        i: splits.sharding(interface.operands[i])
-        for i, x in enumerate(operation.operands)
-        if isinstance(x, Constant) and x.shape
-    }
-
-    def bind(coords: MultiIndex) -> Callable[..., Any]:
-        call = local
-        if operation.located:
-            every = splits.sharding(tuple(range(len(interface.iterators))))
-            starts = every.core_box(_extents(interface.iterators), coords).starts
-            call = partial(local, starts)
-        if not plain:
-            return call
-        blocks = {
-            i: np.ascontiguousarray(x.value[sharding.core_slices(x.shape, coords)])
-            for i, sharding in plain.items()
-            if isinstance(x := operation.operands[i], Constant)
-        }
-
-        def with_plain(*given: Any) -> Any:
-            return call(*[blocks.get(i, x) for i, x in enumerate(given)])
-
-        return with_plain
-
-    return bind
-
-
-def _extents(iterators: Sequence[Iterator]) -> Shape:
-    return tuple([each.extent for each in iterators])

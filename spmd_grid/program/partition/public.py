@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from threading import get_ident
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from spmd_grid.array.sharded_array import ShardedArray
-from spmd_grid.errors import DTypeError, GridError, ShapeError, ShardingError
+from spmd_grid.errors import DTypeError, GridError, ShardingError
+from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.grid.device_grid import Grid
-from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import HasGrid, Sharding
+from spmd_grid.ops.calls.bounded_cache import keep_call
+from spmd_grid.program.cut_lists import with_numbers
+from spmd_grid.program.explain.cost import ProgramCost, cost_of
+from spmd_grid.program.explain.words import explain_program, explain_value
 from spmd_grid.program.ir import Annotation, Program, Value
+from spmd_grid.program.partition.bound_program import BoundProgram
 from spmd_grid.program.partition.materialise import Schedule, materialise
-from spmd_grid.program.partition.running import bind_schedule
 from spmd_grid.program.partition.steps import LocalValue, Move
 from spmd_grid.program.passes import PASSES
 from spmd_grid.program.propagate.propagation import propagate
 from spmd_grid.program.propagate.solution import Solution
+from spmd_grid.program.text.stages import stage_text
 from spmd_grid.reshard.planner.cost import step_totals
 
 __all__ = ["Collective", "Partition", "partition"]
@@ -128,11 +131,12 @@ class Partition:
         optimise: bool,
         args: str,
         reproducible: bool,
-        mutations: Any = None,
     ):
         self.program = program
         self.grid = grid
         self.args = args
+        self.annotations = tuple(annotations)
+        mutations = {each: with_numbers(grid, cuts, each.title) for each, cuts in program.mutations.items()}
         self.solution: Solution = propagate(program, grid, annotations, mutations)
         self.materialised: Schedule = materialise(self.solution, out_shardings)
         self.stages: dict[str, Schedule] = {}
@@ -142,7 +146,6 @@ class Partition:
                 schedule = improve(schedule)
                 self.stages[name] = schedule
         self.schedule: Schedule = schedule
-        self._bound: dict[int, tuple[ProcessGrid, Callable[..., tuple[Any, ...]]]] = {}
 
     def __repr__(self) -> str:
         return f"<Partition of {self.program.name} on {self.grid}: {len(self.schedule.steps)} steps>"
@@ -168,7 +171,33 @@ class Partition:
         for step in self.schedule.steps:
             if isinstance(step, Move):
                 found += _collectives_of(step)
+            elif step.exchanges:
+                found += [Collective(*each) for each in step.exchanges]
         return found
+
+    def text(self, stage: str) -> str:
+        """The program in the dialect's text: MLIR with the operations of the ``shard`` dialect.
+
+        Local.  ``stage``: "traced", with the user's annotations; "annotated", with those that propagation found;
+        "materialised", with the communication between shardings, in global types; "partitioned", the same in the types
+        of what a device holds, ``?`` where blocks differ; "optimised", after the passes.  With ``args="global"`` the
+        arguments of the last two are whole, and sliced by the index of the process.  Raises ShardingError.
+        """
+        return stage_text(self, stage)
+
+    def explain(self, value: Value | str | int | None = None) -> str:
+        """The program in words: why each value is sharded as it is, and every communication.
+
+        Local.  Of each value: the line that computes it, its sharding, and the annotation that it came from, through
+        which operations and lines.  Of each communication: what asks for it, its bytes, and its seconds by the model;
+        by its name it is found again in the trace of a run.  ``value``: one value, by its name or its number as an
+        argument.  Raises KeyError.
+        """
+        return explain_program(self) if value is None else explain_value(self, self.program.value(value))
+
+    def cost(self) -> ProgramCost:
+        """What a run costs, for the busiest process, by models: bytes per grid axis, seconds, peak bytes.  Local."""
+        return cost_of(self.schedule)
 
     def run(self, grid: ProcessGrid, *arrays: Any) -> Any:
         """The results for ``arrays``: ShardedArrays in, ShardedArrays out, or local arrays in, local arrays out.
@@ -177,70 +206,27 @@ class Partition:
         of the results are returned.  A result without dimensions is a number.  Raises GridError, ShapeError, DTypeError
         and ShardingError, the same on every process, before anything moves.
         """
-        function = self._function(grid)
-        if len(arrays) != len(self.program.arguments):
-            n = len(self.program.arguments)
-            raise ShapeError(f"{self.program.name}: {len(arrays)} arrays are given; the program has {n} arguments")
-        gives_sharded = any(isinstance(each, ShardedArray) for each in arrays)
-        local = [self._local(number, each, grid) for number, each in enumerate(arrays)]
-        found = function(*local)
-        results = [
-            self._returned(each, array, local, grid, gives_sharded)
-            for each, array in zip(self.schedule.results, found, strict=True)
-        ]
-        return results[0] if self.program.returns_one else tuple(results)
+        return self._bound(grid).run(arrays)
 
-    def _function(self, grid: ProcessGrid) -> Callable[..., tuple[Any, ...]]:
-        known = self._bound.get(id(grid))
-        if known is not None and known[0] is grid:
-            return known[1]
+    def _bound(self, grid: ProcessGrid) -> BoundProgram:
+        """The program on this process and thread; collective where it is not kept."""
+        try:
+            key = "program", self, chosen_path(), get_ident()
+            found: BoundProgram = grid.calls[key]
+            return found
+        except (KeyError, AttributeError):
+            pass
+        name = self.program.name
         if not isinstance(grid, ProcessGrid):
-            raise GridError(f"{self.program.name}: grid is {grid!r}; it must be a ProcessGrid, as init_grid makes")
+            raise GridError(f"{name}: grid is {grid!r}; it must be a ProcessGrid, as init_grid makes")
         if not grid.grid.is_like(self.grid):
-            raise GridError(f"{self.program.name}: grid is {grid.grid}; the program is partitioned for {self.grid}")
+            raise GridError(f"{name}: grid is {grid.grid}; the program is partitioned for {self.grid}")
         if grid.coords is None:
-            raise GridError(f"{self.program.name}: this process is not on the grid")
-        function = bind_schedule("run", self.schedule, grid)
-        self._bound[id(grid)] = grid, function
-        return function
-
-    def _local(self, number: int, array: Any, grid: ProcessGrid) -> np.ndarray:
-        """The local array of an argument, checked."""
-        expected = self.schedule.arguments[number]
-        name = f"{self.program.name}: argument {number} (%{expected.value.name})"
-        if isinstance(array, ShardedArray):
-            if array.shape != expected.shape:
-                raise ShapeError(f"{name} has shape {array.shape}; the program was traced for {expected.shape}")
-            if array.sharding != expected.sharding:
-                raise ShardingError(
-                    f"{name} has sharding {array.sharding}; the program takes {expected.sharding}: reshard it"
-                )
-            local = array.local
-        else:
-            local = np.asarray(array)
-            if self.args == "global":
-                if local.shape != expected.shape:
-                    raise ShapeError(f"{name} has shape {local.shape}; the program was traced for {expected.shape}")
-                local = local[expected.sharding.core_slices(expected.shape, grid.own_coords)]
-                shape = local.shape
-            else:
-                shape = expected.layout.local_shape(grid.own_coords)
-            if local.shape != shape:
-                raise ShapeError(f"{name} has shape {local.shape} on this process; its shard has {shape}")
-        if local.dtype != expected.dtype:
-            raise DTypeError(f"{name} has dtype {local.dtype}; the program was traced for {expected.dtype}")
-        return local
-
-    def _returned(self, each: Any, array: Any, given: Sequence[np.ndarray], grid: ProcessGrid, sharded: bool) -> Any:
-        if not isinstance(each, LocalValue):
-            return array
-        array = np.asarray(array)
-        shape = each.layout.local_shape(grid.own_coords)
-        if not each.shape and not each.is_partial:
-            return array.reshape(())[()]
-        if array.shape != shape or not array.flags.c_contiguous or any(np.may_share_memory(array, x) for x in given):
-            array = np.array(array, order="C").reshape(shape)
-        return ShardedArray(array, Layout(each.sharding, each.shape), grid) if sharded else array
+            raise GridError(f"{name}: this process is not on the grid")
+        grid.check_use(name)
+        bound = BoundProgram(name, self.schedule, grid, self.args == "global", self.program.returns_one)
+        keep_call(grid, key, bound)
+        return bound
 
 
 def _collectives_of(move: Move) -> list[Collective]:

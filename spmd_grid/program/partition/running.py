@@ -7,83 +7,156 @@ after their last use.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
-
-import numpy as np
 
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.reduction.folding import quiet_context
 from spmd_grid.program.ir import Constant
+from spmd_grid.program.partition.binding import is_plain_call, local_call, plain_blocks
+from spmd_grid.program.partition.bound_moves import BoundMove, bind_move, where_of
 from spmd_grid.program.partition.materialise import Schedule
-from spmd_grid.program.partition.steps import Compute, LocalOperand, Move, Step
+from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Step
+from spmd_grid.program.partition.storage import Storage, direct_call
 
-__all__ = ["bind_schedule"]
+__all__ = ["BoundSchedule"]
 
 
-def bind_schedule(name: str, schedule: Schedule, grid: ProcessGrid) -> Callable[..., tuple[Any, ...]]:
-    """The function that runs the schedule on this process: local arrays of the arguments in, those of the results out.
+class BoundSchedule:
+    """A schedule on the processes of a grid.
 
-    Local; the function is collective over the grid.
+    Collective over the grid when made, and when ``function`` is called: local arrays of the arguments in, those of the
+    results out.  ``moves``: those that send anything, in order.  ``owned``: for each result whether its array is new, and no view of another one.
     """
-    return _Writer(schedule, grid).function(name)
 
-
-class _Writer:
-    """Writes the function, line by line."""
-
-    def __init__(self, schedule: Schedule, grid: ProcessGrid):
-        self._schedule = schedule
+    def __init__(self, name: str, schedule: Schedule, grid: ProcessGrid):
+        self.schedule = schedule
+        self._file = f"<program {name}>"
+        self._name = name
         self._grid = grid
         self._names: dict[int, str] = {}
         self._scope: dict[str, Any] = {}
         self._lines: list[str] = []
+        self._steps_by_line: list[Step | None] = []
+        self._bound: dict[int, BoundMove] = {}
+        for step in schedule.steps:
+            if isinstance(step, Move):
+                self._bound[id(step)] = bind_move(step, grid)
+        self.moves = [each for each in self._bound.values() if not each.is_local]
+        self._storage = Storage(schedule, grid, self._writes)
+        self.function = self._compiled()
+        self.owned = [isinstance(x, LocalValue) and self._storage.is_own(x) for x in schedule.results]
 
-    def function(self, name: str) -> Callable[..., tuple[Any, ...]]:
-        schedule = self._schedule
-        parameters = [self._name(each) for each in schedule.arguments]
+    # -- errors ----------------------------------------------------------------------------------------------------
+
+    def step_of(self, traceback: TracebackType | None) -> Step | None:
+        """The step that was under way when an exception left the function."""
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == self._file:
+                line = traceback.tb_lineno - 2
+                return self._steps_by_line[line] if 0 <= line < len(self._steps_by_line) else None
+            traceback = traceback.tb_next
+        return None
+
+    def where(self, step: Step) -> str:
+        """The operation, the line of the user's function, and the program, for notes on exceptions."""
+        doing = "in a move for" if isinstance(step, Move) else "in"
+        return f"{doing} {where_of(step.operation)} of program {self._name}"
+
+    def is_past_moves(self, step: Step | None) -> bool:
+        """Whether no process waits for another one after the step."""
+        if not self.moves:
+            return True
+        if step is None:
+            return False
+        number = next(i for i, each in enumerate(self.schedule.steps) if each is step)
+        later = [self._bound.get(id(each)) for each in self.schedule.steps[number:]]
+        return all(each is None or each.is_local for each in later)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def _compiled(self) -> Callable[..., tuple[Any, ...]]:
+        schedule = self.schedule
+        parameters = [self._variable(each) for each in schedule.arguments]
         last = _last_uses(schedule)
         for number, step in enumerate(schedule.steps):
-            call = self._constant("f", self._callable(step))
-            results = ", ".join(self._name(each) for each in step.results)
-            operands = step.operands if isinstance(step, Compute) else (step.source,)
-            self._lines.append(f"{results} = {call}({', '.join(map(self._name, operands))})")
+            results = ", ".join(map(self._variable, step.results))
+            self._write(f"{results} = {self._call(step)}", step)
             gone = [self._names[each] for each in last.get(number, ())]
             if gone:
-                self._lines.append(f"{' = '.join(gone)} = None")
-        returned = "".join(f"{self._name(each)}, " for each in schedule.results)
-        body = "\n    ".join([*self._lines, f"return ({returned})"])
-        source = f"def {name}({', '.join(parameters)}):\n    {body}\n"
-        exec(compile(source, f"<program {name}>", "exec"), self._scope)
-        function: Callable[..., tuple[Any, ...]] = self._scope[name]
+                self._write(f"{' = '.join(gone)} = None", step)
+        returned = "".join(f"{self._operand(each)}, " for each in schedule.results)
+        self._write(f"return ({returned})", None)
+        source = "\n    ".join([f"def run({', '.join(parameters)}):", *self._lines])
+        exec(compile(source, self._file, "exec"), self._scope)
+        function: Callable[..., tuple[Any, ...]] = self._scope["run"]
         return function
 
-    def _name(self, operand: LocalOperand) -> str:
+    def _write(self, line: str, step: Step | None) -> None:
+        self._lines.append(line)
+        self._steps_by_line.append(step)
+
+    def _writes(self, step: Step) -> bool:
+        """Whether the step can write its only result to a given array."""
+        if isinstance(step, Move):
+            return self._bound[id(step)].takes_out
+        return len(step.results) == 1 and _direct(step) is not None
+
+    def _call(self, step: Step) -> str:
+        """The call that computes the results of a step."""
+        target = self._storage.target(step)
+        if isinstance(target, LocalValue):
+            out = f"out={self._variable(target)}"
+        elif isinstance(target, str):
+            (result,) = step.results
+            allocate = self._constant("a", self._grid.allocate)
+            shape = result.layout.local_shape(self._grid.own_coords)
+            out = f"out={allocate}({shape!r}, {self._constant('d', result.dtype)})"
+        else:
+            out = "" if target is None else f"out={self._constant('b', target)}"
+        if isinstance(step, Move):
+            call, given = self._constant("m", self._bound[id(step)].run), [self._operand(step.source)]
+        else:
+            call, given = self._computation(step)
+        return f"{call}({', '.join([*given, *[out] * bool(out)])})"
+
+    def _computation(self, step: Compute) -> tuple[str, list[str]]:
+        """The function to call, and its arguments."""
+        if step.splits is None:
+            at = self._grid if step.exchanges is not None else self._grid.own_coords
+            return self._constant("f", step.bind(at)), list(map(self._operand, step.operands))
+        arguments = step.operation, step.splits, self._grid.own_coords
+        blocks = plain_blocks(*arguments)
+        operands = [
+            self._constant("p", blocks[i]) if i in blocks else self._operand(x) for i, x in enumerate(step.operands)
+        ]
+        direct = _direct(step)
+        if direct is not None:
+            return self._constant("f", direct), operands
+        call = self._constant("f", local_call(*arguments))
+        if not step.operation.kind:
+            return call, operands
+        # A reduction of blocks without cells warns of nothing.
+        return self._constant("q", quiet_context().run), [call, *operands]
+
+    def _operand(self, operand: LocalOperand) -> str:
         if isinstance(operand, Constant):
             return self._constant("c", operand.value)
-        return self._names.setdefault(id(operand), f"v{len(self._names)}")
+        return self._variable(operand)
+
+    def _variable(self, value: LocalValue) -> str:
+        return self._names.setdefault(id(value), f"v{len(self._names)}")
 
     def _constant(self, prefix: str, value: Any) -> str:
         name = f"{prefix}{len(self._scope)}"
         self._scope[name] = value
         return name
 
-    def _callable(self, step: Step) -> Callable[..., Any]:
-        if isinstance(step, Move):
-            return _move(step, self._grid)
-        call = step.bind(self._grid.own_coords)
-        if step.splits is None or not step.operation.kind:
-            return call
-        quiet = quiet_context()  # a reduction of blocks without cells warns of nothing
-        return lambda *blocks: np.asarray(quiet.run(call, *blocks))
 
-
-def _move(step: Move, grid: ProcessGrid) -> Callable[[np.ndarray], Any]:
-    plan, source = step.plan, step.source.layout.local_shape(grid.own_coords)
-
-    def move(local: Any) -> Any:
-        return plan.run(np.asarray(local).reshape(source), grid)
-
-    return move
+def _direct(step: Compute) -> Callable[..., Any] | None:
+    """The function that a step calls directly, and that takes ``out``."""
+    is_plain = step.splits is not None and is_plain_call(step.operation)
+    return direct_call(step.operation.local) if is_plain else None
 
 
 def _last_uses(schedule: Schedule) -> dict[int, list[int]]:

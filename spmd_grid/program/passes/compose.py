@@ -118,7 +118,7 @@ class _Composer:
     def _in_turn(self, root: LocalValue, order: Sequence[LocalValue]) -> Tree:
         held, tree = [root], {}
         for x in order:
-            tree[id(x)] = min(held, key=lambda source: self._cost(source, x))  # noqa: B023 - used at once
+            tree[id(x)] = min(held, key=lambda source: self._cost(source, x))
             held.append(x)
         return tree
 

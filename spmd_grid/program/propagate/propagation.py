@@ -48,6 +48,7 @@ class _Propagation:
         self.members = _members(program)
         self.laid = Laid(self.solution, self.members)
         self.changed = False
+        self.fixed = mutations
         for operation in program.operations:
             given = mutations.get(operation)
             self.solution.iterators[operation] = (
@@ -68,18 +69,20 @@ class _Propagation:
                 if not self.changed:
                     break
         for operation in self.program.operations:
-            self._free_whole(operation)
+            if operation not in self.fixed:
+                self._free_whole(operation)
         return self.solution
 
     def _visit(self, operation: Operation) -> None:
         interface, cuts = operation.interface, self.solution.iterators[operation]
         sources: dict[int, Dimension] = {}
-        self._take_partial(operation)
-        for result, by in zip(operation.results, interface.results):
-            self._read(operation, result, by, sources, is_result=True)
-        for operand, by in zip(operation.operands, interface.operands):
-            if isinstance(operand, Value):
-                self._read(operation, operand, by, sources)
+        if operation not in self.fixed:
+            self._take_partial(operation)
+            for result, by in zip(operation.results, interface.results):
+                self._read(operation, result, by, sources, is_result=True)
+            for operand, by in zip(operation.operands, interface.operands):
+                if isinstance(operand, Value):
+                    self._read(operation, operand, by, sources)
         for value, by in [*zip(operation.results, interface.results), *zip(operation.operands, interface.operands)]:
             if not isinstance(value, Value):
                 continue

@@ -1,1 +1,1 @@
-"""Layouts, and random expressions, of tests of array functions."""
+"""Support of the tests of programs."""
