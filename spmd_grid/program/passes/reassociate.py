@@ -188,7 +188,7 @@ class _Search:
             assert form is not None  # chosen so
             if not same_cells(made.sharding(interface.operands[number]), form.sharding, step.operands[number].shape):
                 return None
-        axes = {axis for cut in reduced for axis in cut.axes if splits.grid.shape[axis] > 1}
-        operands = tuple([forms[i] if i in which else x for i, x in enumerate(step.operands)])
+        summed = {axis for cut in reduced for axis in cut.axes if splits.grid.shape[axis] > 1}
+        operands = tuple([(forms[i] or x) if i in which else x for i, x in enumerate(step.operands)])
         result = made.sharding(interface.results[0])
-        return _Form(_Owed(owed.axes | axes, owed.kind), result, None, step, operands, final)  # type: ignore[arg-type]
+        return _Form(_Owed(owed.axes.union(summed), owed.kind), result, None, step, operands, final)
