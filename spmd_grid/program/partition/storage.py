@@ -28,11 +28,14 @@ _DEFAULTS = {"casting": "same_kind"}
 def direct_call(local: Callable[..., Any] | None) -> Callable[..., Any] | None:
     """The function that ``local`` calls with positional arguments, and that takes ``out``; None if it does more.
 
-    A ufunc with its default casting is called as it is.
+    A ufunc with its default casting is called as it is.  Callables that take ``out`` may say so by an attribute
+    ``takes_out``.
 
     >>> direct_call(partial(np.add, casting="same_kind"))
     <ufunc 'add'>
     """
+    if getattr(local, "takes_out", False):
+        return local
     if not isinstance(local, partial) or local.args:
         return None
     if isinstance(local.func, np.ufunc):
