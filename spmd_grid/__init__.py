@@ -51,6 +51,7 @@ from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
 from spmd_grid.program.ir import ArraySpec
 from spmd_grid.program.partition.public import partition
+from spmd_grid.program.search.autoshard import autoshard
 from spmd_grid.program.trace.public import constrain, sharding_group, trace
 from spmd_grid.reductions.extremes import max, min
 from spmd_grid.reductions.sums import dot, norm, sum
@@ -68,6 +69,7 @@ __all__ = [
     "constrain",
     "OPEN",
     "ArraySpec",
+    "autoshard",
     "AxisError",
     "DTypeError",
     "CutOffError",

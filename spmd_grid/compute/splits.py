@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
 from math import prod
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
 from spmd_grid.functions.interface import WHOLE, IndexingMap, Interface
+from spmd_grid.grid.blocks import block_starts as starts_of_blocks
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -81,9 +81,13 @@ def plain_sharding(sharding: Sharding) -> Sharding:
 
 def block_starts(sharding: Sharding, dim: int, extent: int) -> tuple[int, ...]:
     """The start of every block of a dimension, major to minor, and its end; (0, extent) where no axis cuts it."""
-    sizes = sharding.sizes_of(dim)
-    digits = product(*map(range, sizes))
-    return (*(sharding.block(dim, extent, each)[0] for each in digits), extent)
+    offsets = sharding.offsets_of(dim)
+    if offsets is not None:
+        return (*offsets[:-1], extent)
+    return _starts(extent, sharding.sizes_of(dim), sharding.blocks)
+
+
+_starts = lru_cache(256)(starts_of_blocks)
 
 
 class Splits(NamedTuple):

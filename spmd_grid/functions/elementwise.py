@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.functions.interface import Application, Interface, Iterator, broadcast_maps, shape_of
-from spmd_grid.functions.table import Operand, call, composite, no_rule, rule
+from spmd_grid.functions.table import Operand, as_bool, call, composite, no_rule, rule
 
 __all__ = ["Cast", "elementwise", "ufunc_rule"]
 
@@ -183,7 +183,7 @@ def nan_to_num(
 @composite(np.allclose)
 def allclose(a: Operand, b: Operand, rtol: Operand = 1e-05, atol: Operand = 1e-08, equal_nan: bool = False) -> bool:
     """np.allclose, by np.isclose and np.all."""
-    return bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
+    return as_bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
 
 
 @composite(np.array_equal)
@@ -194,4 +194,4 @@ def array_equal(a1: Operand, a2: Operand, equal_nan: bool = False) -> bool:
     same = a1 == a2
     if equal_nan and all(np.result_type(x).kind in "fc" for x in (a1.dtype, a2.dtype)):
         same = same | (np.isnan(a1) & np.isnan(a2))
-    return bool(np.all(same))
+    return as_bool(np.all(same))

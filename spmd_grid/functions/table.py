@@ -29,7 +29,19 @@ from typing import Any, NamedTuple, TypeVar
 
 from spmd_grid.errors import ImplicitGatherError
 
-__all__ = ["Entry", "Operand", "call", "composite", "entry_of", "kind_of", "no_rule", "rule"]
+__all__ = [
+    "Entry",
+    "Operand",
+    "as_bool",
+    "call",
+    "certainly",
+    "composite",
+    "entry_of",
+    "is_array",
+    "kind_of",
+    "no_rule",
+    "rule",
+]
 
 # An array or a number in a rule or a composite: numpy's own annotations know no arrays but numpy's.
 Operand = Any
@@ -87,9 +99,24 @@ def _registering(kind: str, functions: tuple[Function, ...]) -> Callable[[Regist
 def call(function: Function, *args: Any, **options: Any) -> Any:
     """``function(*args, **options)`` by the table where an argument is a sharded array.  Collective over its grid."""
     for x in (*args, *options.values()):
-        if hasattr(x, "__array_function__") and hasattr(x, "sharding"):
+        if is_array(x):
             return x.__array_function__(function, (type(x),), args, options)
     return function(*args, **options)
+
+
+def is_array(x: object) -> bool:
+    """Whether ``x`` computes by the table: a sharded array, or one of a function that is being traced."""
+    return hasattr(x, "__array_function__") and hasattr(x, "sharding")
+
+
+def as_bool(found: Any) -> Any:
+    """``found`` as Python's bool; as it is where it has no cells yet, in a function that is being traced."""
+    return found if is_array(found) else bool(found)
+
+
+def certainly(found: Any) -> bool:
+    """Whether ``found`` holds; not in a function that is being traced, whose cells nobody knows yet."""
+    return not is_array(found) and bool(found)
 
 
 def entry_of(function: Function) -> Entry | None:

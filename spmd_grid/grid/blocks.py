@@ -88,12 +88,16 @@ def block_starts(extent: int, sizes: Sequence[int], blocks: str = "ceil") -> tup
     """
     starts = [0, extent]
     for size in sizes:
-        starts = [
-            start + part_interval(stop - start, size, part, blocks)[0]
-            for start, stop in pairwise(starts)
-            for part in range(size)
-        ]
-        starts.append(extent)
+        parts = range(size)
+        found: list[int] = []
+        for start, stop in pairwise(starts):  # `part_interval`, of all parts at once
+            if blocks == "ceil":
+                chunk = -(-(stop - start) // size)
+                found += [min(start + part * chunk, stop) for part in parts]
+            else:
+                small, larger = divmod(stop - start, size)
+                found += [start + part * small + min(part, larger) for part in parts]
+        starts = [*found, extent]
     return tuple(starts)
 
 

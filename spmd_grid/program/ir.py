@@ -7,19 +7,22 @@ operation says by its `Interface` which dimensions of operands and results belon
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spmd_grid.errors import DTypeError, ShapeError
+from spmd_grid.errors import DTypeError, ShapeError, ShardingError
 from spmd_grid.functions.interface import Interface
 from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.program.cut_lists import CutLists, as_cut_lists
 from spmd_grid.typing import Shape
 
 __all__ = ["Annotation", "ArraySpec", "CallSite", "Constant", "Lowering", "Operand", "Operation", "Program", "Value"]
+
+MUTATION = "mutate"  # the origin of annotations that are mutations
 
 
 class CallSite(NamedTuple):
@@ -129,6 +132,11 @@ class Operation:
     lowering: Lowering | None = None
 
     @property
+    def title(self) -> str:
+        """Its name, and the line that it comes from."""
+        return f"{self.name} at {self.site}" if self.site else self.name
+
+    @property
     def values(self) -> list[Value]:
         """The operands that are values."""
         return [each for each in self.operands if isinstance(each, Value)]
@@ -164,7 +172,8 @@ class Program:
     """A traced function: ``arguments`` and ``results`` are values, ``operations`` in the order of the calls.
 
     ``groups``: values that must have one sharding, by the number of the group.  ``returns_one``: whether the function
-    returned one array, and not a tuple of them.
+    returned one array, and not a tuple of them.  ``mutations``: for operations whose cut is fixed, the grid axes that
+    cut each iterator.
     """
 
     name: str
@@ -174,11 +183,47 @@ class Program:
     annotations: tuple[Annotation, ...] = ()
     groups: dict[Any, tuple[Value, ...]] = field(default_factory=dict)
     returns_one: bool = True
+    mutations: dict[Operation, CutLists] = field(default_factory=dict)
 
     @property
     def values(self) -> list[Value]:
         """All values, arguments first."""
         return [*self.arguments, *(value for operation in self.operations for value in operation.results)]
+
+    def mutate(self, which: Value | Operation | str | int, sharding: Any) -> Program:
+        """The program with another sharding of a value, or another cut of an operation; this one stays as it is.
+
+        Plans only.  ``sharding``: a `Sharding` is required of the value (of the first result, where ``which`` is an
+        operation).  A list of grid axes per iterator, as the RFC's option on operations, fixes the cut of the operation,
+        or of the one that computes the value: those of a product ``(m, k) @ (k, n)`` are m, n and k, so
+        ``[[], [], [0]]`` sums over axis 0.  A later mutation replaces an earlier one.
+
+        Raises ShardingError, and KeyError where there is no such value.
+
+        >>> import numpy as np, spmd_grid as sg
+        >>> grid = sg.Grid((2,))
+        >>> program = sg.trace(lambda x, w: x @ w, sg.ArraySpec((4, 8)), sg.ArraySpec((8, 6)))
+        >>> part = sg.partition(program.mutate(program.operations[0], [[], [], [0]]), grid)
+        >>> part.sharding_of("x"), part.sharding_of("w")
+        (Sharding(Grid((2,)), [[],[0]]), Sharding(Grid((2,)), [[0]]))
+        """
+        if isinstance(which, Operation) and which not in self.operations:
+            raise ShardingError(f"mutate: {which!r} is not an operation of {self.name}")
+        value = which.results[0] if isinstance(which, Operation) else self.value(which)
+        if isinstance(sharding, Sharding):
+            kept = [each for each in self.annotations if each.value is not value or each.origin != MUTATION]
+            return replace(self, annotations=(*kept, Annotation(value, sharding, origin=MUTATION)))
+        operation = next((each for each in self.operations if value in each.results), None)
+        if operation is None:
+            raise ShardingError(
+                f"mutate: %{value.name} is an argument; sharding is {sharding!r}, it must be a Sharding"
+            )
+        cuts = as_cut_lists(operation.interface, sharding, operation.title)
+        return replace(self, mutations={**self.mutations, operation: cuts})
+
+    def without_mutation(self, operation: Operation) -> Program:
+        """The program with the cut of an operation left to propagation again.  Plans only."""
+        return replace(self, mutations={each: cuts for each, cuts in self.mutations.items() if each is not operation})
 
     def value(self, which: Value | str | int) -> Value:
         """The value itself, by its name, or the argument of a number.  Raises KeyError."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.compute.functions import ASSIGNMENTS, MATRIX, SCALARS, globals_of
 
 import spmd_grid as sg
 
@@ -13,89 +14,6 @@ LAYOUTS = {
     "offsets": ([[0], [1]], {"sharded_dims_offsets": [[0, 5, 7], [0, 0, 2, 5]]}),
     "replicated": ([], {}),
 }
-
-
-MATRIX = {
-    "operators": lambda a, b: (-a + 2 * b - 3.5) / (a * a + 1) ** 0.5,
-    "comparisons": lambda a, b: (a < b) | (a == 0) & ~(b >= 1),
-    "ufuncs": lambda a, b: np.hypot(np.sin(a), np.exp(b / 9)),
-    "two results": lambda a, b: np.divmod(a, 3.0)[1] + np.modf(b)[0],
-    "dtype": lambda a, b: np.add(a, b, dtype="f4"),
-    "where=": lambda a, b: np.where(a > 0, np.sqrt(np.abs(a)), b),
-    "clip": lambda a, b: np.clip(a, -1, b) + np.clip(a, None, 2) + np.clip(a, 0, None),
-    "astype": lambda a, b: a.astype("i4") + b.astype(bool),
-    "isclose": lambda a, b: np.isclose(a, b, atol=1.0),
-    "nan_to_num": lambda a, b: np.nan_to_num(a / np.where(b > 0, b, np.nan)),
-    "plain row": lambda a, b: a * np.arange(5.0),
-    "plain column": lambda a, b: a + np.arange(7)[:, None],
-    "broadcast": lambda a, b: a[:, :1] + b[2],
-    "sum": lambda a, b: np.sum(a, axis=0),
-    "sum of ints": lambda a, b: a.astype("i2").sum(axis=1, keepdims=True),
-    "sum, initial, where": lambda a, b: np.sum(a, axis=1, initial=3.0, where=b > 0),
-    "prod": lambda a, b: np.prod(a / 4, axis=1),
-    "max and min": lambda a, b: a.max(axis=0) - b.min(axis=0),
-    "max, initial": lambda a, b: np.max(a, axis=1, initial=1.5),
-    "mean": lambda a, b: a.mean(axis=1) + np.mean(b, axis=(0, 1)),
-    "mean of ints": lambda a, b: a.astype("i4").mean(axis=0),
-    "mean, where": lambda a, b: np.mean(a, axis=0, where=b > -9),
-    "var, std": lambda a, b: np.var(a, axis=0, ddof=1) + np.std(b, axis=0),
-    "any, all": lambda a, b: np.any(a > 2, axis=0) ^ np.all(b > -4, axis=0),
-    "count_nonzero": lambda a, b: np.count_nonzero(a, axis=1),
-    "argmax": lambda a, b: np.argmax(a, axis=0) + np.argmin(b, axis=0),
-    "ptp, average": lambda a, b: np.ptp(a, axis=0) + np.average(b, axis=0),
-    "weighted average": lambda a, b: np.average(a, axis=0, weights=np.abs(b) + 1),
-    "result_type": lambda a, b: np.ones_like(a, dtype=np.result_type(a.astype("f4"), np.int16)),
-    "cumsum": lambda a, b: np.cumsum(a, axis=0) + b.cumsum(axis=1),
-    "cumprod": lambda a, b: np.cumprod(a / 3, axis=0),
-    "ufunc.reduce": lambda a, b: np.add.reduce(a) + np.maximum.reduce(b, axis=0),
-    "ufunc.outer": lambda a, b: np.subtract.outer(a[0], b[:, 1]),
-    "transposes": lambda a, b: a.T + np.swapaxes(b, 0, 1) + np.moveaxis(a, 0, 1) + np.rollaxis(b, 1),
-    "new dimensions": lambda a, b: np.squeeze(np.expand_dims(a, (0, 2)) + b[None, :, None], axis=(0, 2)),
-    "broadcast_to": lambda a, b: np.broadcast_to(a[:, :1], (3, 7, 5)) + b,
-    "reshape": lambda a, b: np.reshape(a, (5, 7)) + b.reshape(-1)[::-1].reshape(5, 7),
-    "reshape, leading": lambda a, b: a.reshape(7, 5, 1).reshape(7, 1, 5),
-    "ravel": lambda a, b: np.ravel(a) - b.flatten(),
-    "concatenate": lambda a, b: np.concatenate([a, b[:, :2], np.ones((7, 1))], axis=1),
-    "stack": lambda a, b: np.stack([a, b], axis=1) + np.vstack([a, b]).reshape(2, 7, 5).transpose(1, 0, 2),
-    "hstack": lambda a, b: np.hstack([a, b]) + np.hstack([a[:, 0], b[:3, 1]])[:7, None],
-    "split": lambda a, b: np.split(a, [2, 3], axis=1)[2] + np.array_split(b, 2, axis=1)[1],
-    "tile, repeat": lambda a, b: np.tile(a, (2, 1)) + np.repeat(b, 2, axis=0),
-    "pad": lambda a, b: np.pad(a, ((1, 2), (0, 1)), constant_values=4.0),
-    "flip, roll": lambda a, b: np.flip(a) + np.fliplr(b) + np.roll(a, 2, axis=0) + np.roll(b, (1, -8), axis=(0, 1)),
-    "diff": lambda a, b: np.diff(a, axis=0)[:, 1:] + np.diff(b)[1:],
-    "tril, triu": lambda a, b: np.tril(a) + np.triu(b, 1),
-    "sort": lambda a, b: np.sort(a, axis=0) + np.sort(b),
-    "argsort": lambda a, b: np.argsort(a, axis=0, kind="stable"),
-    "take": lambda a, b: (
-        np.take(a, [3, 0, -1, 3], axis=0) + np.compress([True, False, True, True, True], b, axis=1)[:4, :1]
-    ),
-    "median": lambda a, b: np.median(a, axis=0, keepdims=True),
-    "norm": lambda a, b: np.linalg.norm(a, axis=0) + np.linalg.norm(b) + np.linalg.norm(a[0], np.inf),
-    "matmul": lambda a, b: a @ b.T + (a[None] @ b.T)[0],
-    "matmul of vectors": lambda a, b: a @ b[0] + (a[:, 0] @ b)[0] + a[1] @ b[2],
-    "dot, inner": lambda a, b: np.dot(a, b.T) + np.inner(a, b),
-    "tensordot": lambda a, b: np.tensordot(a, b, axes=([0], [0])),
-    "einsum": lambda a, b: np.einsum("ij,kj->ik", a, b) + np.einsum("ij,ij", a, b),
-    "einsum, batch": lambda a, b: np.einsum("ij,ij->j", a, b),
-    "outer": lambda a, b: np.outer(a[0], b[:, 0]) + np.vdot(a[1], b[1]),
-    "5-point stencil": lambda a, b: a[2:, 1:-1] + a[:-2, 1:-1] + a[1:-1, 2:] + a[1:-1, :-2] - 4 * a[1:-1, 1:-1],
-}
-SCALARS = {
-    "sum": lambda a, b: np.sum(a * b),
-    "max": lambda a, b: a.max(),
-    "argmax": lambda a, b: np.argmax(a),
-    "var": lambda a, b: np.var(a, ddof=1),
-    "any": lambda a, b: np.any(a > 4),
-    "trace": lambda a, b: np.trace(a, 1) + b[:5].trace(),
-    "cell": lambda a, b: a[3, -1],
-    "allclose": lambda a, b: np.allclose(a, a + 1e-12),
-    "array_equal": lambda a, b: np.array_equal(a, b),
-}
-
-
-def globals_of():
-    x = np.array([[((7 * i + 3 * j * j) % 11) - 4.5 for j in range(5)] for i in range(7)])
-    return x, np.roll(x[::-1], 1, axis=1) / 2
 
 
 def same(found, want):
@@ -135,22 +53,6 @@ def test_functions_that_give_a_number(spmd, function):
         return found
 
     assert len({repr(each) for each in spmd(6, body)}) == 1  # equal bits on every process
-
-
-ASSIGNMENTS = {
-    "number": (np.s_[1:3], lambda a, b: 7),
-    "row": (np.s_[::2], lambda a, b: np.arange(5.0)),
-    "column, backwards": (np.s_[::-1, 2], lambda a, b: np.arange(7.0)),
-    "shifted": (np.s_[1:, 1:], lambda a, b: a[:-1, :-1]),
-    "onto itself": (np.s_[1:], lambda a, b: a[:-1]),
-    "all, backwards": (np.s_[::-1, ::-1], lambda a, b: b),
-    "row of another": (np.s_[3], lambda a, b: b[2]),
-    "column of another": (np.s_[:, 1], lambda a, b: b[:, 2]),
-    "a row, repeated": (np.s_[2:6], lambda a, b: b[1]),
-    "new dimension": (np.s_[:, None, 3], lambda a, b: b[:, 4:]),
-    "ellipsis": (np.s_[..., -1], lambda a, b: 0.5),
-    "nothing": (np.s_[5:2], lambda a, b: 1),
-}
 
 
 @pytest.mark.parametrize("case", ASSIGNMENTS)

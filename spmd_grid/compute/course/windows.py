@@ -14,34 +14,35 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded
+from spmd_grid.compute.splits import block_starts, is_sharded
 from spmd_grid.functions.interface import Halos
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
-from spmd_grid.typing import Shape
+from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["Window"]
+__all__ = ["Cells", "Window", "target_of"]
 
 
-class Window:
-    """The way of one operand to its block with halos, on one process.
+class Cells:
+    """The cells that the steps of one device read, of an array of ``shape``; those outside the array are 0.
 
-    ``sharding``: of the function's steps, of extents ``steps`` per dimension of the operand (1 where none runs).
-    Cells outside the array are 0.
+    ``sharding``: of the function's steps, of extents ``steps`` per dimension of the array (1 where none runs).
+    ``target``: that in which devices hold these cells, None where the array is plain, or nothing is read.
     """
 
-    def __init__(self, operand: Any, sharding: Sharding, steps: Shape, halos: Halos, grid: ProcessGrid):
-        own, shape, coords = sharding.core_box(steps, grid.own_coords), operand.shape, grid.own_coords
-        self.moves = is_sharded(operand) and 0 not in steps
+    def __init__(
+        self, shape: Shape, is_spread: bool, sharding: Sharding, steps: Shape, halos: Halos, coords: MultiIndex
+    ):
+        own = sharding.core_box(steps, coords)
+        self.target = target_of(shape, sharding, steps, halos) if is_spread and 0 not in steps else None
         self._shape: Shape = ()
         self._cells: list[slice] = []
         self._inside: list[slice] = []
-        held = [(0, 0 if is_sharded(operand) else n) for n in shape]
-        if self.moves:
-            self._target = _target(operand, sharding, steps, halos)
-            box = Layout(self._target, shape).local_box(coords)
+        held = [(0, 0 if is_spread else n) for n in shape]
+        if self.target is not None:
+            box = Layout(self.target, shape).local_box(coords)
             held = list(zip(box.starts, box.stops))
         for d, (n, (low, high), (first, behind)) in enumerate(zip(shape, halos, held)):
             start, stop = own.starts[d] - low, own.stops[d] + high
@@ -51,27 +52,42 @@ class Window:
             self._cells.append(slice(begin - first, end - first))
             self._inside.append(slice(begin - start, end - start))
 
-    def block(self, operand: Any) -> np.ndarray:
-        """The cells that this process reads.  Collective if the operand is sharded; behind the gate."""
-        array = np.empty((0,) * len(self._shape), operand.dtype) if is_sharded(operand) else operand
-        if self.moves:
-            array = reshard_local(operand.stored, operand.sharding, self._target, operand.grid, operand.shape)
+    def block(self, array: np.ndarray) -> np.ndarray:
+        """The cells, of what the device holds in ``target``, or of the plain array.  Local."""
         cells = array[tuple(self._cells)]
         if cells.shape == self._shape:
             return cells
-        block = np.zeros(self._shape, operand.dtype)
+        block = np.zeros(self._shape, array.dtype)
         block[tuple(self._inside)] = cells
         return block
 
 
-def _target(operand: ArrayOnGrid, sharding: Sharding, steps: Shape, halos: Halos) -> Sharding:
-    """The operand's sharding whose blocks start where those of the steps do, with halos.
+class Window:
+    """The way of one operand to its block with halos, on one process."""
+
+    def __init__(self, operand: Any, sharding: Sharding, steps: Shape, halos: Halos, grid: ProcessGrid):
+        self._cells = Cells(operand.shape, is_sharded(operand), sharding, steps, halos, grid.own_coords)
+        self.moves = self._cells.target is not None
+
+    def block(self, operand: Any) -> np.ndarray:
+        """The cells that this process reads.  Collective if the operand is sharded; behind the gate."""
+        target = self._cells.target
+        if target is not None:
+            array = reshard_local(operand.stored, operand.sharding, target, operand.grid, operand.shape)
+            assert isinstance(array, np.ndarray)  # this process is on the grid
+        else:
+            array = np.empty((0,) * len(operand.shape), operand.dtype) if is_sharded(operand) else operand
+        return self._cells.block(array)
+
+
+def target_of(shape: Shape, sharding: Sharding, steps: Shape, halos: Halos) -> Sharding:
+    """The sharding of an array whose blocks start where those of the steps do, with halos.
 
     Blocks without steps at the end have no cells, so that no halo comes to them.
     """
     offsets, sizes = [], []
     for d in sharding.sharded_dims:
-        n, extent = operand.shape[d], steps[d]
+        n, extent = shape[d], steps[d]
         starts = [n if start >= extent else min(start, n) for start in block_starts(sharding, d, extent)]
         offsets.append([0, *starts[1:-1], n])
         sizes.append(halos[d])

@@ -17,7 +17,7 @@ from spmd_grid.functions.histograms import (
     searchsorted_in,
     searchsorted_of,
 )
-from spmd_grid.functions.table import Operand, call, composite
+from spmd_grid.functions.table import Operand, call, composite, is_array
 
 __all__: list[str] = []
 
@@ -81,7 +81,7 @@ def bincount(x: Operand, /, weights: Operand = None, minlength: int = 0) -> Oper
 @composite(np.digitize)
 def digitize(x: Operand, bins: Any, right: bool = False) -> Operand:
     """np.digitize by edges that every process has."""
-    if not is_sharded(x):
+    if not is_array(x):
         raise NotImplementedError("digitize of a plain array by sharded edges")
     return call(digitize_in, x, np.asarray(as_plain("digitize", bins)), right)
 
@@ -94,7 +94,7 @@ def searchsorted(a: Operand, v: Operand, side: Any = "left", sorter: Any = None)
             raise NotImplementedError("searchsorted in an array of several dimensions, or with a sorter,")
         return call(searchsorted_of, a, np.asarray(as_plain("searchsorted in a spread array", v)), side)
     plain = np.asarray(as_plain("searchsorted", a))
-    if not is_sharded(v):
+    if not is_array(v):
         return replicated(a, np.asarray(np.searchsorted(plain, v, side, sorter)))
     return call(searchsorted_in, plain, v, side, sorter)
 
@@ -104,7 +104,7 @@ def interp(
     x: Operand, xp: Any, fp: Any, left: float | None = None, right: float | None = None, period: float | None = None
 ) -> Operand:
     """np.interp in a table that every process has."""
-    if not is_sharded(x):
+    if not is_array(x):
         raise NotImplementedError("interp of a plain array in a sharded table")
     table = [np.asarray(as_plain("interp", each)) for each in (xp, fp)]
     return call(interp_in, x, *table, left, right, period)

@@ -11,19 +11,19 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.compute.course.apply import check_operands, sharded_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding, reference_of
-from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.functions.axes import cut, one_axis
-from spmd_grid.functions.interface import shape_of
+from spmd_grid.functions.composed.joins import full_shape, joined
 from spmd_grid.functions.table import Operand, composite
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import Shape
 
-__all__ = ["new_like"]
+__all__ = ["flat_sharding", "new_like"]
 
 
-def new_like(a: ArrayOnGrid, shape: Shape, dtype: np.dtype) -> Any:
+@composite()
+def new_like(a: Operand, shape: Shape, dtype: np.dtype) -> Any:
     """A new array of any cells, spread as ``a``; by even blocks where a's offsets are given explicitly.  Local."""
     sharding = plain_sharding(a.sharding)
     if sharding.sharded_dims_offsets:
@@ -46,21 +46,11 @@ def concatenate(
     check_operands("concatenate", arrays)
     if axis is None:
         arrays, axis = [np.ravel(x) for x in arrays], 0
-    shapes = [shape_of(x) for x in arrays]
-    ndim = len(shapes[0])
-    d = one_axis("concatenate", axis, ndim)
-    for shape in shapes:
-        if len(shape) != ndim or any(n != shapes[0][i] for i, n in enumerate(shape) if i != d):
-            raise ShapeError(f"concatenate: shapes are {shapes}; they must be equal but for dimension {d}")
-    found = np.result_type(*[x.dtype for x in arrays])
-    wanted = found if dtype is None else np.dtype(dtype)
-    if not np.can_cast(found, wanted, casting):
-        raise DTypeError(f"concatenate: dtype {found} cannot be cast to {wanted} by the rule {casting!r}")
-    shape = tuple([sum(each[d] for each in shapes) if i == d else n for i, n in enumerate(shapes[0])])
+    d, shape, wanted = joined(arrays, axis, dtype, casting)
     result, start = new_like(reference_of(arrays), shape, wanted), 0
-    for x, each in zip(arrays, shapes):
-        result[cut(d, start, start + each[d])] = x
-        start += each[d]
+    for x in arrays:
+        result[cut(d, start, start + x.shape[d])] = x
+        start += x.shape[d]
     return result
 
 
@@ -143,8 +133,8 @@ def reshape(
     if order not in ("C", "F", "A") or copy is False or shape is None:
         raise NotImplementedError(f"reshape with order={order!r}, or into a view,")
     if order == "F":
-        return np.transpose(np.reshape(np.transpose(a), _full_shape(a, shape)[::-1]))
-    return a.grid.process.gate.run("reshape", _reshape, a, _full_shape(a, shape))
+        return np.transpose(np.reshape(np.transpose(a), full_shape(a.shape, shape)[::-1]))
+    return a.grid.process.gate.run("reshape", _reshape, a, full_shape(a.shape, shape))
 
 
 def _reshape(a: ArrayOnGrid, shape: Shape) -> Any:
@@ -157,29 +147,19 @@ def _reshape(a: ArrayOnGrid, shape: Shape) -> Any:
     axes = [axis for cut in sharding.split_axes for axis in cut]
     rows, result_rows = (Sharding(sharding.grid, [axes] if ndim else []) for ndim in (a.ndim, len(shape)))
     local = reshard_local(a.stored, a.sharding, rows, a.grid, a.shape)
-    flat, wanted = _flat(rows, a.shape), _flat(result_rows, shape)
+    flat, wanted = flat_sharding(rows, a.shape), flat_sharding(result_rows, shape)
     local = reshard_local(np.ascontiguousarray(local).reshape(-1), flat, wanted, a.grid, (a.size,))
     layout = Layout(result_rows, shape)
     return sharded_like(a, local.reshape(layout.local_shape(a.grid.own_coords)), layout)
 
 
-def _flat(rows: Sharding, shape: Shape) -> Sharding:
+def flat_sharding(rows: Sharding, shape: Shape) -> Sharding:
     """The sharding of the row of all cells that follows from cutting along the first dimension."""
     if not rows.split_axes:
         return Sharding(rows.grid, [])
     behind = prod(shape[1:])
     starts = [start * behind for start in block_starts(rows, 0, shape[0])]
     return Sharding(rows.grid, rows.split_axes, sharded_dims_offsets=[starts])
-
-
-def _full_shape(a: ArrayOnGrid, shape: int | Sequence[int]) -> Shape:
-    wanted = [int(shape)] if isinstance(shape, int | np.integer) else [int(n) for n in shape]
-    known = prod(n for n in wanted if n != -1)
-    if wanted.count(-1) == 1 and known and a.size % known == 0:
-        wanted[wanted.index(-1)] = a.size // known
-    if min(wanted, default=0) < 0 or prod(wanted) != a.size:
-        raise ShapeError(f"reshape: an array of shape {a.shape} cannot be reshaped to {shape}")
-    return tuple(wanted)
 
 
 @composite(np.ravel)

@@ -13,7 +13,7 @@ from spmd_grid.compute.functions.joining import new_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import cut, laid_along, one_axis
-from spmd_grid.functions.table import Operand, composite
+from spmd_grid.functions.table import Operand, call, composite
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 
@@ -36,7 +36,7 @@ def pad(
     if mode in _COPYING and any(n == 0 and any(width) for n, width in zip(array.shape, widths)):
         raise ValueError(f"pad: an empty dimension cannot be extended with mode={mode!r}")
     values = np.broadcast_to(np.asarray(constant_values if mode == "constant" else end_values), (array.ndim, 2))
-    result = new_like(array, tuple([low + n + high for n, (low, high) in zip(array.shape, widths)]), array.dtype)
+    result = call(new_like, array, tuple([low + n + high for n, (low, high) in zip(array.shape, widths)]), array.dtype)
     result[tuple([slice(low, low + n) for n, (low, _) in zip(array.shape, widths)])] = array
     for d, (low, high) in enumerate(widths):
         n = array.shape[d]
@@ -106,7 +106,7 @@ def repeat(a: Operand, repeats: ArrayLike, axis: int | None = None) -> Operand:
 
 
 def _repeat_evenly(a: Operand, n: int, d: int) -> Operand:
-    result = new_like(a, tuple([extent * n if i == d else extent for i, extent in enumerate(a.shape)]), a.dtype)
+    result = call(new_like, a, tuple([extent * n if i == d else extent for i, extent in enumerate(a.shape)]), a.dtype)
     for i in range(n):
         result[cut(d, i, None, n)] = a
     return result

@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding
-from spmd_grid.errors import DTypeError
 from spmd_grid.functions.axes import cut, one_axis
+from spmd_grid.functions.composed.joins import ASSOCIATIVE, scanned_dtype
 from spmd_grid.functions.table import Operand, composite, no_rule
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -19,12 +19,6 @@ from spmd_grid.ops.all_gather import all_gather
 from spmd_grid.reshard.execute import reshard_local
 
 __all__ = ["accumulate", "scan"]
-
-# Ufuncs f with f(f(a, b), c) == f(a, f(b, c)): what blocks end with can be combined.
-_ASSOCIATIVE = {
-    *(np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp, np.logaddexp2, np.hypot),
-    *(np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.gcd, np.lcm),
-}
 
 
 def scan(
@@ -37,10 +31,7 @@ def scan(
     if axis is None:
         a, axis = np.ravel(a), 0
     d = one_axis(name, axis, a.ndim)
-    try:
-        function(np.ones(1, a.dtype), dtype=dtype)
-    except TypeError as error:
-        raise DTypeError(f"{name}: {error}") from None
+    scanned_dtype(name, function, a.dtype, dtype)  # which refuses a wrong one
     return a.grid.process.gate.run(name, _scan, function, combine, a, d, dtype)
 
 
@@ -73,7 +64,7 @@ def _index(grid: ProcessGrid, axes: tuple[int, ...]) -> int:
 def accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: DTypeLike | None = None, out: Operand = None) -> Any:
     """``ufunc.accumulate``: of any ufunc along a dimension that is not cut, else of associative ones."""
     d = one_axis(f"{ufunc.__name__}.accumulate", axis, array.ndim)
-    if ufunc not in _ASSOCIATIVE and array.sharding.axes_of(d):
+    if ufunc not in ASSOCIATIVE and array.sharding.axes_of(d):
         raise no_rule(f"{ufunc.__name__}.accumulate along a dimension that is cut")
     return scan(f"{ufunc.__name__}.accumulate", ufunc.accumulate, ufunc, array, d, dtype)
 

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import DTypeError, OutputError, ShapeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.composites import distance_from_diagonal
-from spmd_grid.functions.table import Operand, call, composite
+from spmd_grid.functions.table import Operand, call, composite, is_array
 from spmd_grid.functions.whole import put_along, take_along
 
 __all__: list[str] = []
 
 
 def _check_target(name: str, target: Any) -> None:
-    if not is_sharded(target):
+    if not is_array(target):
         raise OutputError(f"{name}: the array that is written to is {type(target).__name__}; it must be a ShardedArray")
 
 
@@ -25,7 +24,7 @@ def _check_target(name: str, target: Any) -> None:
 def copyto(dst: Operand, src: Operand, casting: Any = "same_kind", where: Operand = True) -> None:
     """np.copyto."""
     _check_target("copyto", dst)
-    source: Any = src if is_sharded(src) else np.asarray(src)
+    source: Any = src if is_array(src) else np.asarray(src)
     is_number = type(src) in (int, float, complex, bool)
     found = np.result_type(src, dst.dtype) if is_number else source.dtype
     if not np.can_cast(found, dst.dtype, casting):
@@ -62,7 +61,7 @@ def put_along_axis(arr: Operand, indices: Operand, values: Operand, axis: int | 
     """np.put_along_axis; the dimension is made whole."""
     _check_target("put_along_axis", arr)
     d = _checked_indices("put_along_axis", arr, indices, axis)
-    if not is_sharded(values):
+    if not is_array(values):
         values = np.asarray(values, arr.dtype)
     arr[...] = call(put_along, arr, indices, np.broadcast_to(values, indices.shape), d)
 

@@ -15,7 +15,7 @@ from spmd_grid.compute.sorting.sorted_cells import SortedCells
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application
-from spmd_grid.functions.table import Operand, call, composite, rule
+from spmd_grid.functions.table import Operand, call, composite, is_array, rule
 from spmd_grid.grid.layout import Layout
 
 __all__: list[str] = []
@@ -147,7 +147,7 @@ def isin(
     element: Operand, test_elements: Operand, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
 ) -> Operand:
     """np.isin; a list that is spread is sorted together with the cells."""
-    if not is_sharded(element):
+    if not is_array(element):
         raise NotImplementedError("isin of a plain array in a sharded one")
     if not is_sharded(test_elements) or not any(is_cut(test_elements, d) for d in range(test_elements.ndim)):
         return call(isin_list, element, np.asarray(as_plain("isin", test_elements)), bool(invert))

@@ -11,7 +11,7 @@ from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.functions.axes import Axis, cut, laid_along, one_axis, several_axes
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application, shape_of
-from spmd_grid.functions.table import Operand, composite, rule
+from spmd_grid.functions.table import Operand, as_bool, composite, rule
 
 __all__: list[str] = []
 
@@ -172,4 +172,4 @@ def array_equiv(a1: Operand, a2: Operand) -> bool:
         np.broadcast_shapes(shape_of(a1), shape_of(a2))
     except ValueError:
         return False
-    return bool(np.all(a1 == a2))
+    return as_bool(np.all(a1 == a2))

@@ -12,7 +12,7 @@ from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, laid_along, one_axis, reduced_axes
 from spmd_grid.functions.interface import Application, shape_of
 from spmd_grid.functions.reductions.rules import MISSING, accumulation, cast_to
-from spmd_grid.functions.table import Operand, composite, rule
+from spmd_grid.functions.table import Operand, certainly, composite, rule
 
 __all__: list[str] = []
 
@@ -117,7 +117,7 @@ def average(
         extra = ("f8",) if a.dtype.kind in "biu" else ()
         dtype = np.result_type(a.dtype, weights.dtype, *extra)
         total = np.sum(np.broadcast_to(weights, a.shape) * np.ones_like(a, dtype=dtype), axis, dtype, keepdims=keepdims)
-        if np.any(total == 0):
+        if certainly(np.any(total == 0)):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         found = np.sum(np.multiply(a, weights, dtype=dtype), axis, keepdims=keepdims) / total
     if not returned:

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid.functions.axes import Axis
 from spmd_grid.functions.reductions.rules import MISSING
-from spmd_grid.functions.table import Operand, composite
+from spmd_grid.functions.table import Operand, certainly, composite
 from spmd_grid.reduction_kind import KINDS, identity
 
 __all__: list[str] = []
@@ -79,7 +79,7 @@ def _of_position(function: Callable[..., Any], position: Callable[..., Any], kin
     def of_position(a: Operand, axis: int | None = None, out: Operand = None, *, keepdims: bool = False) -> Operand:
         if a.dtype.kind in "fc":
             numbers = _numbers(a)
-            if not np.all(np.any(numbers, axis)):
+            if certainly(np.logical_not(np.all(np.any(numbers, axis)))):
                 raise ValueError("All-NaN slice encountered")
             a = np.where(numbers, a, identity(KINDS[kind], a.dtype))
         return position(a, axis, keepdims=keepdims)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from spmd_grid.compute.functions.joining import flat_sharding
 from spmd_grid.compute.splits import Splits, block_starts
 from spmd_grid.functions.interface import PARALLEL, WHOLE, IndexingMap, Interface, Iterator
 from spmd_grid.grid.sharding import Sharding
@@ -92,7 +93,7 @@ class Reshape:
         axes = [axis for cut in x.sharding.split_axes for axis in cut]
         rows, result_rows = (Sharding(grid, [axes] if len(shape) else []) for shape in (x.shape, self.shape))
         x = build.move(x, rows, "its cells are taken in rows")
-        flat, wanted = _flat(rows, x.shape), _flat(result_rows, self.shape)
+        flat, wanted = flat_sharding(rows, x.shape), flat_sharding(result_rows, self.shape)
         row = _reshaped(build, x, (prod(x.shape),), flat, operation)
         row = build.move(row, wanted, "rows of the new shape")
         return [_reshaped(build, row, value.shape, result_rows, operation)]
@@ -122,12 +123,3 @@ def _reshaped(build: Builder, x: LocalValue, shape: Shape, sharding: Sharding, o
 
     (value,) = operation.results
     return build.compute("reshape", bind, [x], shape, x.dtype, sharding, value, ("reshape", shape, sharding, x.shape))
-
-
-def _flat(rows: Sharding, shape: Shape) -> Sharding:
-    """The sharding of the row of all cells that follows from cutting along the first dimension."""
-    if not rows.split_axes:
-        return Sharding(rows.grid, [])
-    behind = prod(shape[1:])
-    starts = [start * behind for start in block_starts(rows, 0, shape[0])]
-    return Sharding(rows.grid, rows.split_axes, sharded_dims_offsets=[starts])

@@ -16,7 +16,7 @@ from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.compute.indexing.shardings import held_sharding, kept_sharding, result_sharding
 from spmd_grid.compute.splits import Splits
 from spmd_grid.grid.layout import Layout
-from spmd_grid.program.ir import Operation
+from spmd_grid.program.ir import Constant, Operation
 from spmd_grid.program.partition.builder import Builder
 from spmd_grid.program.partition.steps import LocalOperand, LocalValue
 from spmd_grid.typing import MultiIndex
@@ -77,16 +77,18 @@ class Put:
         if isinstance(x, LocalValue):
             x = build.move(x, sharding, "its blocks are written to")
         layout = Layout(sharding, result.shape)
+        held = held_sharding(sharding, result.shape, selection)
+        is_plain = isinstance(value, Constant) and bool(value.shape)
         if isinstance(value, LocalValue):
-            held = held_sharding(sharding, result.shape, selection)
             value = build.move(value, held, "cells go to the blocks that they are written to")
 
         def bind(coords: MultiIndex) -> Callable[..., Any]:
             cells = selection.slices_in_local(layout, coords)
+            own = held.core_slices(selection.counts, coords) if is_plain else ...
 
             def put(block: np.ndarray, piece: Any) -> np.ndarray:
                 copy = np.array(block, order="C")
-                copy[cells] = piece
+                copy[cells] = piece[own] if is_plain else piece
                 return copy
 
             return put

@@ -2,5 +2,6 @@
 
 steps          computations and moves, as data
 builder        records them, operation by operation
+binding        the function of an operation, bound to a device
 materialise    a program with a sharding for every value becomes steps
 """

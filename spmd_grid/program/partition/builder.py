@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from spmd_grid.compute.contractions.scheme import same_cells
+from spmd_grid.compute.course.windows import target_of
 from spmd_grid.compute.splits import Splits
-from spmd_grid.functions.interface import Iterator
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.program.ir import Constant, Operation, Value
-from spmd_grid.program.partition.steps import Bind, Compute, LocalOperand, LocalValue, Move, Step
-from spmd_grid.typing import MultiIndex, Shape
+from spmd_grid.program.ir import Operation, Value
+from spmd_grid.program.partition.binding import bind_local, reads_neighbours
+from spmd_grid.program.partition.steps import Bind, Compute, Exchange, LocalOperand, LocalValue, Move, Step
+from spmd_grid.typing import Shape
 
-__all__ = ["Builder", "is_at_rest", "local_call", "plain_blocks", "with_partial"]
+__all__ = ["Builder", "applied", "is_at_rest", "with_partial"]
 
 
 def is_at_rest(x: LocalValue, sharding: Sharding) -> bool:
@@ -67,26 +67,58 @@ class Builder:
         self.steps.append(Compute(name, bind, tuple(operands), (result,), self._operation, key))
         return result
 
+    def call(
+        self,
+        operation: Operation,
+        bind: Bind,
+        operands: Sequence[LocalOperand],
+        results: Sequence[LocalValue],
+        key: Any,
+        exchanges: Sequence[Exchange],
+    ) -> None:
+        """A step that is collective over the grid, and moves what ``exchanges`` say."""
+        operands, results, exchanges = tuple(operands), tuple(results), tuple(exchanges)
+        self.steps.append(Compute(operation.name, bind, operands, results, operation, key, exchanges=exchanges))
+
     def whole(self, operation: Operation, operands: Sequence[LocalOperand], splits: Splits) -> list[LocalValue]:
         """An operation that is one call of its ``local``: operands are moved to what its blocks need."""
         interface = operation.interface
         moved: list[LocalOperand] = []
         for number, x in enumerate(operands):
             if isinstance(x, LocalValue):
-                wanted = splits.sharding(interface.operands[number])
-                x = self.move(x, wanted, f"{operation.name} takes it so")
+                wanted, reason = splits.sharding(interface.operands[number]), f"{operation.name} takes it so"
+                steps = interface.steps_of(number)
+                if reads_neighbours(interface, number) and 0 not in steps:
+                    wanted = target_of(x.shape, wanted, steps, interface.halos[number])
+                    reason = f"{operation.name} reads it so, with the cells beside"
+                x = self.move(x, wanted, reason)
             moved.append(x)
-        cut = [axis for axis in splits.axes_of_reductions(interface) if self.grid.shape[axis] > 1]
-        results = []
-        for value, by in zip(operation.results, interface.results):
-            sharding = splits.sharding(by)
-            if cut:
-                sharding = with_partial(sharding, cut, operation.kind)
-            results.append(LocalValue(value, value.shape, value.dtype, sharding))
-        bind = _bind(operation, splits)
-        key = None if operation.key is None else (operation.key, splits)
-        self.steps.append(Compute(operation.name, bind, tuple(moved), tuple(results), operation, key, splits))
-        return results
+        step = applied(operation, moved, splits)
+        self.steps.append(step)
+        return list(step.results)
+
+
+def applied(operation: Operation, operands: Sequence[LocalOperand], splits: Splits) -> Compute:
+    """One call of the operation's ``local`` on blocks; its operands are in the shardings that the splits need.
+
+    Where operands are partial, and the operation may be applied to contributions, so are its results.
+    """
+    interface = operation.interface
+    owed = {axis for x in operands if isinstance(x, LocalValue) for axis in x.sharding.partial_axes}
+    owed |= set(splits.axes_of_reductions(interface))
+    cut = [axis for axis in sorted(owed) if splits.grid.shape[axis] > 1]
+    kinds = {x.sharding.partial_kind for x in operands if isinstance(x, LocalValue) and x.is_partial}
+    kind = operation.kind if splits.axes_of_reductions(interface) else min(kinds, default="sum")
+    results = []
+    for value, by in zip(operation.results, interface.results):
+        sharding = splits.sharding(by)
+        results.append(
+            LocalValue(value, value.shape, value.dtype, with_partial(sharding, cut, kind) if cut else sharding)
+        )
+    key = None if operation.key is None else (operation.key, splits)
+    return Compute(
+        operation.name, bind_local(operation, splits), tuple(operands), tuple(results), operation, key, splits
+    )
 
 
 def with_partial(sharding: Sharding, axes: Sequence[int], kind: str) -> Sharding:
@@ -99,43 +131,3 @@ def with_partial(sharding: Sharding, axes: Sequence[int], kind: str) -> Sharding
         partial_axes=axes,
         partial_kind=kind,
     )
-
-
-def _bind(operation: Operation, splits: Splits) -> Bind:
-    """The operation's ``local`` for a device: plain arrays are cut to its blocks, first steps put in."""
-
-    def bind(coords: MultiIndex) -> Callable[..., Any]:
-        call = local_call(operation, splits, coords)
-        blocks = plain_blocks(operation, splits, coords)
-        if not blocks:
-            return call
-
-        def with_plain(*given: Any) -> Any:
-            return call(*[blocks.get(i, x) for i, x in enumerate(given)])
-
-        return with_plain
-
-    return bind
-
-
-def local_call(operation: Operation, splits: Splits, coords: MultiIndex) -> Callable[..., Any]:
-    """The operation's ``local`` for the device at ``coords``, its first steps put in where it takes them."""
-    assert operation.local is not None  # only operations with a lowering of their own have none
-    if not operation.located:
-        return operation.local
-    iterators = operation.interface.iterators
-    every = splits.sharding(tuple(range(len(iterators))))
-    return partial(operation.local, every.core_box(_extents(iterators), coords).starts)
-
-
-def plain_blocks(operation: Operation, splits: Splits, coords: MultiIndex) -> dict[int, np.ndarray]:
-    """The blocks of the device at ``coords`` of the operands that are plain arrays, by the operands' numbers."""
-    blocks = {}
-    for i, (x, by) in enumerate(zip(operation.operands, operation.interface.operands)):
-        if isinstance(x, Constant) and x.shape:
-            blocks[i] = np.ascontiguousarray(x.value[splits.sharding(by).core_slices(x.shape, coords)])
-    return blocks
-
-
-def _extents(iterators: Sequence[Iterator]) -> Shape:
-    return tuple([each.extent for each in iterators])

@@ -13,6 +13,9 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import HasGrid, Sharding
 from spmd_grid.ops.calls.bounded_cache import keep_call
+from spmd_grid.program.cut_lists import with_numbers
+from spmd_grid.program.explain.cost import ProgramCost, cost_of
+from spmd_grid.program.explain.words import explain_program, explain_value
 from spmd_grid.program.ir import Annotation, Program, Value
 from spmd_grid.program.partition.bound_program import BoundProgram
 from spmd_grid.program.partition.materialise import Schedule, materialise
@@ -20,6 +23,7 @@ from spmd_grid.program.partition.steps import LocalValue, Move
 from spmd_grid.program.passes import PASSES
 from spmd_grid.program.propagate.propagation import propagate
 from spmd_grid.program.propagate.solution import Solution
+from spmd_grid.program.text.stages import stage_text
 from spmd_grid.reshard.planner.cost import step_totals
 
 __all__ = ["Collective", "Partition", "partition"]
@@ -127,11 +131,12 @@ class Partition:
         optimise: bool,
         args: str,
         reproducible: bool,
-        mutations: Any = None,
     ):
         self.program = program
         self.grid = grid
         self.args = args
+        self.annotations = tuple(annotations)
+        mutations = {each: with_numbers(grid, cuts, each.title) for each, cuts in program.mutations.items()}
         self.solution: Solution = propagate(program, grid, annotations, mutations)
         self.materialised: Schedule = materialise(self.solution, out_shardings)
         self.stages: dict[str, Schedule] = {}
@@ -166,7 +171,33 @@ class Partition:
         for step in self.schedule.steps:
             if isinstance(step, Move):
                 found += _collectives_of(step)
+            elif step.exchanges:
+                found += [Collective(*each) for each in step.exchanges]
         return found
+
+    def text(self, stage: str) -> str:
+        """The program in the dialect's text: MLIR with the operations of the ``shard`` dialect.
+
+        Local.  ``stage``: "traced", with the user's annotations; "annotated", with those that propagation found;
+        "materialised", with the communication between shardings, in global types; "partitioned", the same in the types
+        of what a device holds, ``?`` where blocks differ; "optimised", after the passes.  With ``args="global"`` the
+        arguments of the last two are whole, and sliced by the index of the process.  Raises ShardingError.
+        """
+        return stage_text(self, stage)
+
+    def explain(self, value: Value | str | int | None = None) -> str:
+        """The program in words: why each value is sharded as it is, and every communication.
+
+        Local.  Of each value: the line that computes it, its sharding, and the annotation that it came from, through
+        which operations and lines.  Of each communication: what asks for it, its bytes, and its seconds by the model;
+        by its name it is found again in the trace of a run.  ``value``: one value, by its name or its number as an
+        argument.  Raises KeyError.
+        """
+        return explain_program(self) if value is None else explain_value(self, self.program.value(value))
+
+    def cost(self) -> ProgramCost:
+        """What a run costs, for the busiest process, by models: bytes per grid axis, seconds, peak bytes.  Local."""
+        return cost_of(self.schedule)
 
     def run(self, grid: ProcessGrid, *arrays: Any) -> Any:
         """The results for ``arrays``: ShardedArrays in, ShardedArrays out, or local arrays in, local arrays out.

@@ -13,8 +13,8 @@ from typing import Any
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.reduction.folding import quiet_context
 from spmd_grid.program.ir import Constant
+from spmd_grid.program.partition.binding import is_plain_call, local_call, plain_blocks
 from spmd_grid.program.partition.bound_moves import BoundMove, bind_move, where_of
-from spmd_grid.program.partition.builder import local_call, plain_blocks
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Step
 from spmd_grid.program.partition.storage import Storage, direct_call
@@ -124,7 +124,8 @@ class BoundSchedule:
     def _computation(self, step: Compute) -> tuple[str, list[str]]:
         """The function to call, and its arguments."""
         if step.splits is None:
-            return self._constant("f", step.bind(self._grid.own_coords)), list(map(self._operand, step.operands))
+            at = self._grid if step.exchanges is not None else self._grid.own_coords
+            return self._constant("f", step.bind(at)), list(map(self._operand, step.operands))
         arguments = step.operation, step.splits, self._grid.own_coords
         blocks = plain_blocks(*arguments)
         operands = [
@@ -155,7 +156,8 @@ class BoundSchedule:
 
 def _direct(step: Compute) -> Callable[..., Any] | None:
     """The function that a step calls directly, and that takes ``out``."""
-    return None if step.splits is None or step.operation.located else direct_call(step.operation.local)
+    is_plain = step.splits is not None and is_plain_call(step.operation)
+    return direct_call(step.operation.local) if is_plain else None
 
 
 def _last_uses(schedule: Schedule) -> dict[int, list[int]]:

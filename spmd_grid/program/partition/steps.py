@@ -7,7 +7,7 @@ from any local value of the same array.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +18,14 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Constant, Operation, Value
 from spmd_grid.reshard.plan import Plan, plan_reshard
-from spmd_grid.typing import MultiIndex, Shape
+from spmd_grid.typing import Shape
 
-__all__ = ["Bind", "Compute", "LocalOperand", "LocalValue", "Move", "Step"]
+__all__ = ["Bind", "Compute", "Exchange", "LocalOperand", "LocalValue", "Move", "Step"]
 
-# From the coordinates of a device, the function that computes its blocks.
-Bind = Callable[[MultiIndex], Callable[..., Any]]
+# From the coordinates of a device, the function that computes its blocks; of a step that communicates from the grid.
+Bind = Callable[[Any], Callable[..., Any]]
+# The name of a communication, the grid axes of its groups, and the bytes that a process receives at most.
+Exchange = tuple[str, tuple[int, ...], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +56,12 @@ LocalOperand = LocalValue | Constant
 
 @dataclass(frozen=True, eq=False)
 class Compute:
-    """Blocks of the results from blocks of the operands, without communication.
+    """Blocks of the results from blocks of the operands.
 
     ``key``: equal for computations that give equal blocks of equal operands; None where this is not known.  ``splits``:
     the axes that cut the iterators of the ``operation``, where the blocks are computed by its ``local``.
+    ``exchanges``: None for computations of a device by itself.  Others are collective over the grid: these are their
+    communications, and ``bind`` takes the `ProcessGrid` in place of coordinates.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Compute:
     operation: Operation
     key: Any = None
     splits: Splits | None = None
+    exchanges: tuple[Exchange, ...] | None = None
 
     @property
     def inputs(self) -> list[LocalValue]:
@@ -90,6 +95,9 @@ class Move:
     @cached_property
     def plan(self) -> Plan:
         """The cheapest plan; a chain of named collectives where that moves as little and takes no longer."""
+        return replace(self._cheapest(), name=self.name)
+
+    def _cheapest(self) -> Plan:
         arguments = self.source.sharding, self.target.sharding, self.source.shape, self.source.dtype
         best = plan_reshard(*arguments)
         if best.chosen == "basis":
@@ -97,6 +105,16 @@ class Move:
         basis = plan_reshard(*arguments, "basis")
         is_short = len(basis.steps) <= 1 and basis.totals().received <= best.totals().received
         return basis if is_short else best
+
+    @property
+    def name(self) -> str:
+        """Its name in reports and traces: the value, and the operation and the line that it is for."""
+        operation, value = self.operation, self.source.value.name
+        if operation is None:
+            return f"reshard of %{value} for {self.reason or 'the caller'}"
+        relation = "for" if self.source.value in operation.operands else "after"
+        site = f" at {operation.site}" if operation.site else ""
+        return f"reshard of %{value} {relation} {operation.name}{site}"
 
     @property
     def inputs(self) -> list[LocalValue]:

@@ -1,6 +1,11 @@
 """Passes: schedules that move fewer bytes and compute the same.
 
 PASSES lists them in order: name, function from schedule to schedule, and whether the order of sums stays.
+
+compose       moves from the sharding that costs the least
+duplicates    common subexpressions
+dead          steps that nothing needs
+rewriting     what they share
 """
 
 from __future__ import annotations
@@ -8,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spmd_grid.program.partition.materialise import Schedule
+from spmd_grid.program.passes.compose import composed, composed_in_any_order
+from spmd_grid.program.passes.dead import without_dead_steps
+from spmd_grid.program.passes.duplicates import without_duplicates
 
 __all__ = ["PASSES"]
 
-PASSES: list[tuple[str, Callable[[Schedule], Schedule], bool]] = []
+PASSES: list[tuple[str, Callable[[Schedule], Schedule], bool]] = [
+    ("common subexpressions", without_duplicates, True),
+    ("compose moves", composed, True),
+    ("fold reductions", composed_in_any_order, False),
+    ("dead code", without_dead_steps, True),
+]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from spmd_grid.errors import ShardingError
-from spmd_grid.program.ir import Annotation
+from spmd_grid.program.ir import Annotation, Value
 from spmd_grid.program.propagate.cuts import WHOLE_CUT, Cut, cut_of
 from spmd_grid.program.propagate.solution import Dimension, Reason, Solution
 
@@ -11,73 +13,89 @@ __all__ = ["Laid"]
 
 
 class Laid:
-    """The annotations on a solution.  ``closed``: dimensions whose cuts do not change."""
+    """The annotations on a solution.  ``closed``: dimensions whose cuts do not change.
 
-    def __init__(self, solution: Solution):
+    ``members``: for values of sharding groups all values of the group; what annotates one of them annotates all.
+    """
+
+    def __init__(self, solution: Solution, members: Mapping[Value, tuple[Value, ...]]):
         self._solution = solution
+        self._members = members
         self.closed: set[Dimension] = set()
-        self._barred: dict[int, set[int]] = {}
+        self._required: dict[Dimension, Cut] = {}
+        self._barred: dict[Value, frozenset[int]] = {}
 
     def taken(self, at: Dimension) -> set[int]:
         """The axes that a dimension must not take: those of others, partial ones, and explicitly replicated ones."""
         value, solution = at.value, self._solution
         others = [solution.cuts.get(Dimension(value, d), WHOLE_CUT) for d in range(value.ndim) if d != at.dim]
-        return {axis for cut in others for axis in cut.axes} | self._barred.get(id(value), set())
+        return {axis for cut in others for axis in cut.axes} | self._barred.get(value, frozenset())
 
     def lay(self, annotation: Annotation) -> None:
-        """Fix what the annotation says.  Raises ShardingError where it contradicts another requirement."""
-        solution, value, sharding = self._solution, annotation.value, annotation.sharding
-        conflict = self._conflict(annotation)
-        if conflict is not None:
+        """Fix what the annotation says.  Raises ShardingError where it contradicts another requirement.
+
+        A requirement replaces what reached its value from others; a hint gives way to what is known.
+        """
+        for value in self._members.get(annotation.value, (annotation.value,)):
             if annotation.required:
-                raise ShardingError(conflict)
-            solution.dropped.append((annotation, conflict))
-            return
-        barred = self._barred.setdefault(id(value), set())
-        barred |= {*annotation.replicated_axes, *sharding.partial_axes}
-        for dim in range(value.ndim):
-            at, cut = Dimension(value, dim), cut_of(sharding, dim)
-            known = solution.cuts.get(at)
-            if dim not in sharding.open_dims and annotation.required:
-                self.closed.add(at)
-            if cut.axes and (known is None or cut.extends(known)):
-                solution.cuts[at] = cut
-                solution.reasons[at] = Reason(annotation)
-        if annotation.required:
-            solution.annotations.setdefault(value, annotation)
+                self._require(value, annotation)
+            else:
+                self._suggest(value, annotation)
 
-    def _conflict(self, annotation: Annotation) -> str | None:
-        """Both sides of a conflict of ``annotation`` with what is known, in words."""
-        solution, value, sharding = self._solution, annotation.value, annotation.sharding
-        other = solution.annotations.get(value)
-        if other is not None:
-            before, now = other.sharding, sharding
-            if (before.partial_axes, before.halo_sizes) != (now.partial_axes, now.halo_sizes):
-                return self._both(annotation, other)
-        for dim in range(value.ndim):
-            at, cut = Dimension(value, dim), cut_of(sharding, dim)
+    def _require(self, value: Value, annotation: Annotation) -> None:
+        solution, sharding = self._solution, annotation.sharding
+        other = solution.annotations.setdefault(value, annotation)
+        barred = self._barred.get(value, frozenset()) | {*annotation.replicated_axes, *sharding.partial_axes}
+        dims = [Dimension(value, d) for d in range(value.ndim)]
+        required = [self._both_cuts(at, cut_of(sharding, at.dim), at.dim in sharding.open_dims) for at in dims]
+        used = [*barred, *[axis for cut in required if cut is not None for axis in cut.axes]]
+        same = [(each.partial_axes, each.partial_kind, each.halo_sizes) for each in (other.sharding, sharding)]
+        if None in required or len(used) > len(set(used)) or same[0] != same[1]:
+            raise ShardingError(_conflict(value, annotation, other))
+        self._barred[value] = barred
+        for at, cut in zip(dims, required):
+            assert cut is not None  # refused above
             known = solution.cuts.get(at, WHOLE_CUT)
-            is_open = dim in sharding.open_dims or not annotation.required
-            if known == cut or (at not in self.closed and cut.extends(known)) or (is_open and known.extends(cut)):
+            self._required[at] = cut
+            if at.dim not in sharding.open_dims:
+                self.closed.add(at)
+            elif known.extends(cut) and set(used).isdisjoint(known.axes[len(cut.axes) :]):
+                used += known.axes[len(cut.axes) :]
                 continue
-            if at not in self.closed and not known.axes:
+            self._set(at, cut, annotation)
+
+    def _both_cuts(self, at: Dimension, cut: Cut, is_open: bool) -> Cut | None:
+        """The cut by which ``cut`` and what is required so far hold; None where there is none."""
+        known = self._required.get(at)
+        if known is None or known == cut or (at not in self.closed and cut.extends(known)):
+            return cut
+        return known if is_open and (not cut.axes or known.extends(cut)) else None
+
+    def _set(self, at: Dimension, cut: Cut, annotation: Annotation) -> None:
+        solution = self._solution
+        known = solution.cuts.pop(at, WHOLE_CUT)
+        if cut != known:
+            solution.reasons.pop(at, None)
+        if cut.axes:
+            solution.cuts[at] = cut
+            solution.reasons.setdefault(at, Reason(annotation))
+
+    def _suggest(self, value: Value, annotation: Annotation) -> None:
+        """Lay on what fits of a hint."""
+        solution = self._solution
+        for dim in range(value.ndim):
+            at, cut = Dimension(value, dim), cut_of(annotation.sharding, dim)
+            known = solution.cuts.get(at, WHOLE_CUT)
+            if known == cut or known.extends(cut) or not cut.axes:
                 continue
-            return self._both(annotation, other) if other is not None else self._by_path(annotation, at, known)
-        taken = {axis for d in range(value.ndim) for axis in solution.cuts.get(Dimension(value, d), WHOLE_CUT).axes}
-        wrong = taken & {*annotation.replicated_axes, *sharding.partial_axes}
-        if wrong and other is not None:
-            return self._both(annotation, other)
-        return None
+            free = cut.prefix(self.taken(at))
+            if at not in self.closed and free.axes and (not known.axes or free.extends(known)):
+                self._set(at, free, annotation)
+            if solution.cuts.get(at, WHOLE_CUT) != cut:
+                solution.dropped.append((annotation, self._by_path(annotation, at)))
 
-    def _both(self, annotation: Annotation, other: Annotation) -> str:
-        return (
-            f"partition: %{annotation.value.name} is annotated twice, as {other.sharding} by {_where(other)} and as"
-            f" {annotation.sharding} by {_where(annotation)}; both are requirements and differ: drop one, or reshard by"
-            " sg.constrain(..., for_users=True)"
-        )
-
-    def _by_path(self, annotation: Annotation, at: Dimension, known: Cut) -> str:
-        path = self._solution.path(at)
+    def _by_path(self, annotation: Annotation, at: Dimension) -> str:
+        path, known = self._solution.path(at), self._solution.cuts.get(at, WHOLE_CUT)
         start = path[-1][1].annotation if path else None
         through = " <- ".join(
             f"%{step.value.name} ({reason.operation.name} at {reason.operation.site})"
@@ -85,12 +103,27 @@ class Laid:
             else f"%{step.value.name}"
             for step, reason in path
         )
-        origin = "" if start is None else f" from {_where(start)}"
+        origin = "" if start is None else f" from {_where(start)}: {through}"
         wanted = list(cut_of(annotation.sharding, at.dim).axes)
         return (
-            f"partition: dimension {at.dim} of %{at.value.name} is annotated as {wanted} by {_where(annotation)}, and"
-            f" {list(known.axes)} reached it{origin}: {through}"
+            f"partition: the hint for dimension {at.dim} of %{at.value.name} as {wanted} by {_where(annotation)} does"
+            f" not hold; it is {list(known.axes)}{origin}"
         )
+
+
+def _conflict(value: Value, annotation: Annotation, other: Annotation) -> str:
+    """Both sides of two requirements that cannot both hold, in words."""
+    names = [each.value.name for each in (other, annotation)]
+    group = f", and %{names[0]} and %{names[1]} are in one sharding group" if names[0] != names[1] else ""
+    barred = [
+        f" with replicated_axes {list(each.replicated_axes)}" if each.replicated_axes else ""
+        for each in (other, annotation)
+    ]
+    return (
+        f"partition: %{names[0]} is required as {other.sharding}{barred[0]} by {_where(other)}, and %{names[1]} as"
+        f" {annotation.sharding}{barred[1]} by {_where(annotation)}{group}; both cannot hold: drop one, or reshard by"
+        " sg.constrain(..., for_users=True)"
+    )
 
 
 def _where(annotation: Annotation) -> str:

@@ -45,11 +45,10 @@ class _Propagation:
     def __init__(self, program: Program, grid: Grid, mutations: Mapping[Operation, Sequence[Sequence[int]]]):
         self.program = program
         self.solution = Solution(program, grid)
-        self.laid = Laid(self.solution)
+        self.members = _members(program)
+        self.laid = Laid(self.solution, self.members)
         self.changed = False
-        self.members: dict[Value, tuple[Value, ...]] = {
-            value: tuple(group) for group in program.groups.values() for value in group
-        }
+        self.fixed = mutations
         for operation in program.operations:
             given = mutations.get(operation)
             self.solution.iterators[operation] = (
@@ -61,7 +60,6 @@ class _Propagation:
             for annotation in annotations:
                 if annotation.priority == priority:
                     self.laid.lay(annotation)
-                    self._to_group(annotation.value)
             for _ in range(_MOST_ROUNDS):
                 self.changed = False
                 for operation in reversed(self.program.operations):
@@ -71,18 +69,20 @@ class _Propagation:
                 if not self.changed:
                     break
         for operation in self.program.operations:
-            self._free_whole(operation)
+            if operation not in self.fixed:
+                self._free_whole(operation)
         return self.solution
 
     def _visit(self, operation: Operation) -> None:
         interface, cuts = operation.interface, self.solution.iterators[operation]
         sources: dict[int, Dimension] = {}
-        self._take_partial(operation)
-        for result, by in zip(operation.results, interface.results):
-            self._read(operation, result, by, sources, is_result=True)
-        for operand, by in zip(operation.operands, interface.operands):
-            if isinstance(operand, Value):
-                self._read(operation, operand, by, sources)
+        if operation not in self.fixed:
+            self._take_partial(operation)
+            for result, by in zip(operation.results, interface.results):
+                self._read(operation, result, by, sources, is_result=True)
+            for operand, by in zip(operation.operands, interface.operands):
+                if isinstance(operand, Value):
+                    self._read(operation, operand, by, sources)
         for value, by in [*zip(operation.results, interface.results), *zip(operation.operands, interface.operands)]:
             if not isinstance(value, Value):
                 continue
@@ -127,29 +127,24 @@ class _Propagation:
             elif cut == held:
                 sources.setdefault(i, at)
 
-    def _write(self, operation: Operation | None, at: Dimension, cut: Cut, source: Dimension | None) -> None:
-        """The cut of an iterator becomes that of a dimension, if it is open and has none or a shorter one."""
+    def _write(self, operation: Operation, at: Dimension, cut: Cut, source: Dimension | None) -> None:
+        """The cut of an iterator becomes that of a dimension, if it is open and has none or a shorter one.
+
+        All values of a sharding group get it, or none.
+        """
+        group = [Dimension(value, at.dim) for value in self.members.get(at.value, (at.value,))]
         known = self.solution.cuts.get(at)
         if at in self.laid.closed or (known is not None and not cut.extends(known)) or source == at:
             return
         if cut.offsets and cut.offsets[-1] != at.value.shape[at.dim]:
             cut = Cut(cut.axes)
-        cut = cut.prefix(self.laid.taken(at))
+        cut = cut.prefix({axis for each in group for axis in self.laid.taken(each)})
         if not cut.axes or cut == known:
             return
-        self.solution.cuts[at] = cut
-        self.solution.reasons[at] = Reason(None, operation, source)
+        for each in group:
+            self.solution.cuts[each] = cut
+            self.solution.reasons[each] = Reason(None, operation, source) if each == at else Reason(None, None, at)
         self.changed = True
-        for member in self.members.get(at.value, ()):
-            if member is not at.value:
-                self._write(None, Dimension(member, at.dim), cut, at)
-
-    def _to_group(self, value: Value) -> None:
-        for dim in range(value.ndim):
-            cut = self.solution.cuts.get(Dimension(value, dim))
-            for member in self.members.get(value, ()):
-                if cut is not None and member is not value:
-                    self._write(None, Dimension(member, dim), cut, Dimension(value, dim))
 
     def _take_partial(self, operation: Operation) -> None:
         """Axes along which a result is annotated as partial cut a reduction: that with the most steps."""
@@ -184,3 +179,12 @@ class _Propagation:
                 free = tuple([axis for axis in cut.axes if axis not in taken])
                 if free and held.offsets is None:
                     cuts[longest] = Cut((*held.axes, *free), held.blocks)
+
+
+def _members(program: Program) -> dict[Value, tuple[Value, ...]]:
+    """For every value of a sharding group all values of its group; groups with a value in common are one."""
+    found: dict[Value, tuple[Value, ...]] = {}
+    for group in program.groups.values():
+        joined = tuple(dict.fromkeys([each for value in group for each in found.get(value, (value,))]))
+        found |= dict.fromkeys(joined, joined)
+    return found

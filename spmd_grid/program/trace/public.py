@@ -12,6 +12,7 @@ from spmd_grid.errors import DTypeError, ShapeError, ShardingError
 from spmd_grid.functions.interface import Interface, Iterator
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Annotation, ArraySpec, Constant, Operation, Program
+from spmd_grid.program.trace.naming import name_by_variables
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.program.trace.tracer import Tracer, call_site, current_tracer
 
@@ -46,6 +47,7 @@ def trace(fn: Callable[..., Any], *specs: Any) -> Program:
         returned = fn(*arguments)
         returns_one = not isinstance(returned, tuple | list)
         results = tuple([tracer.operand("trace", each) for each in ((returned,) if returns_one else returned)])
+    name_by_variables(tracer.operations, [each.name for each in values])
     for each in results:
         if isinstance(each, Constant) and np.ndim(each.value):
             raise DTypeError(

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
+from spmd_grid.compute.functions import joining
 from spmd_grid.compute.indexing.index import as_selection, list_in
-from spmd_grid.errors import DTypeError, ImplicitGatherError, ShapeError
+from spmd_grid.errors import ImplicitGatherError, ShapeError
 from spmd_grid.functions.axes import one_axis
+from spmd_grid.functions.composed.joins import ASSOCIATIVE, full_shape, joined, scanned_dtype
 from spmd_grid.functions.interface import Interface, Iterator, shape_of
-from spmd_grid.functions.table import call, no_rule
-from spmd_grid.functions.whole import along_whole, argsort_along, sort_along
+from spmd_grid.functions.linear.linear_algebra import norm
+from spmd_grid.functions.table import no_rule
 from spmd_grid.program.lowerings.concatenation import Concatenate
+from spmd_grid.program.lowerings.fresh import Fresh
 from spmd_grid.program.lowerings.reshapes import Reshape, reshape_interface
 from spmd_grid.program.lowerings.scans import Scan
 from spmd_grid.program.lowerings.selections import Put, Select
+from spmd_grid.program.trace.eager import pick, put_by_list
+from spmd_grid.typing import Shape
 
 __all__ = ["TRACED", "accumulate", "get", "put"]
-
-# Associative ufuncs: what blocks end with can be combined.
-_ASSOCIATIVE = {
-    *(np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp, np.logaddexp2, np.hypot),
-    *(np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.gcd, np.lcm),
-}
 
 
 def get(a: Any, key: Any) -> Any:
@@ -36,10 +34,7 @@ def get(a: Any, key: Any) -> Any:
     if listed is not None:
         rest = a if listed.is_alone else get(a, listed.rest)
         numbers = listed.numbers
-        found = a.tracer.apply(
-            along_whole("take", rest, listed.axis, lambda block: block.take(numbers, listed.axis), len(numbers)),
-            ("take", listed.axis, numbers.tobytes()),
-        )
+        found = pick(rest, listed.axis, numbers)
         return np.moveaxis(found, listed.axis, 0) if listed.leads else found
     selection = as_selection(key, a.shape)
     dims = tuple(range(a.ndim))
@@ -48,7 +43,8 @@ def get(a: Any, key: Any) -> Any:
     for position in selection.new:
         result.insert(position, None)
     interface = Interface(tuple(map(Iterator, a.shape)), (dims,), (tuple(result),))
-    return a.tracer.structural("getitem", [a], selection.result_shape(), a.dtype, interface, Select(selection))
+    parts = [(selection.result_shape(), a.dtype)]
+    return a.tracer.structural("getitem", [a], parts, interface, Select(selection))
 
 
 def put(a: Any, key: Any, value: Any) -> Any:
@@ -61,8 +57,9 @@ def put(a: Any, key: Any, value: Any) -> Any:
                 f"setitem: an index has dtype {mask.dtype} and shape {mask.shape}; it must be a mask of shape {a.shape}"
             )
         return np.where(mask, value, a).astype(a.dtype, copy=False)
-    if list_in(key, a.shape) is not None:
-        raise ImplicitGatherError("setitem: lists of numbers are not traced; use slices, or np.where with a mask")
+    listed = list_in(key, a.shape)
+    if listed is not None:
+        return put_by_list(a, key, value, listed.numbers)
     selection = as_selection(key, a.shape)
     shape = selection.result_shape()
     found = shape_of(value)
@@ -87,7 +84,7 @@ def put(a: Any, key: Any, value: Any) -> Any:
     same: list[int | None] = [d if n == a.shape[d] else None for d, n in enumerate(selection.counts)]
     maps = (dims, tuple(same) if found else ())
     interface = Interface(tuple(map(Iterator, a.shape)), maps, (dims,))
-    return a.tracer.structural("setitem", [a, piece], a.shape, a.dtype, interface, Put(selection))
+    return a.tracer.structural("setitem", [a, piece], [(a.shape, a.dtype)], interface, Put(selection))
 
 
 def _is_traced(x: Any) -> bool:
@@ -102,60 +99,38 @@ def concatenate(
     if axis is None:
         arrays, axis = [np.ravel(x) for x in arrays], 0
     first = next(x for x in arrays if _is_traced(x))
-    shapes = [shape_of(x) for x in arrays]
-    ndim = len(shapes[0])
-    d = one_axis("concatenate", axis, ndim)
-    for shape in shapes:
-        if len(shape) != ndim or any(n != shapes[0][i] for i, n in enumerate(shape) if i != d):
-            raise ShapeError(f"concatenate: shapes are {shapes}; they must be equal but for dimension {d}")
-    found = np.result_type(*[x.dtype for x in arrays])
-    wanted = found if dtype is None else np.dtype(dtype)
-    if not np.can_cast(found, wanted, casting):
-        raise DTypeError(f"concatenate: dtype {found} cannot be cast to {wanted} by the rule {casting!r}")
-    shape = tuple([sum(each[d] for each in shapes) if i == d else n for i, n in enumerate(shapes[0])])
-    dims = tuple(range(ndim))
+    d, shape, wanted = joined(arrays, axis, dtype, casting)
+    dims = tuple(range(len(shape)))
     interface = Interface(tuple(map(Iterator, shape)), (dims,) * len(arrays), (dims,))
-    return first.tracer.structural("concatenate", arrays, shape, wanted, interface, Concatenate(d))
+    return first.tracer.structural("concatenate", arrays, [(shape, wanted)], interface, Concatenate(d))
 
 
 def reshape(a: Any, shape: Any = None, order: str = "C", *, copy: bool | None = None) -> Any:
     """np.reshape in row-major order, or in column-major order by transposes."""
     if order not in ("C", "F", "A") or shape is None:
         raise no_rule(f"reshape with order={order!r}")
-    wanted = _full_shape(a.shape, shape)
+    wanted = full_shape(a.shape, shape)
     if order == "F":
         return np.transpose(reshape(np.transpose(a), wanted[::-1]))
     if wanted == a.shape:
-        return a
-    return a.tracer.structural("reshape", [a], wanted, a.dtype, reshape_interface(a.shape, wanted), Reshape(wanted))
-
-
-def _full_shape(held: tuple[int, ...], shape: Any) -> tuple[int, ...]:
-    wanted = [int(shape)] if isinstance(shape, int | np.integer) else [int(n) for n in shape]
-    known = prod(n for n in wanted if n != -1)
-    if wanted.count(-1) == 1 and known and prod(held) % known == 0:
-        wanted[wanted.index(-1)] = prod(held) // known
-    if min(wanted, default=0) < 0 or prod(wanted) != prod(held):
-        raise ShapeError(f"reshape: an array of shape {held} cannot be reshaped to {shape}")
-    return tuple(wanted)
+        return np.copy(a)
+    interface = reshape_interface(a.shape, wanted)
+    return a.tracer.structural("reshape", [a], [(wanted, a.dtype)], interface, Reshape(wanted))
 
 
 def _scan(name: str, function: Callable[..., Any], combine: np.ufunc, a: Any, axis: int | None, dtype: Any) -> Any:
     if axis is None:
         a, axis = np.ravel(a), 0
     d = one_axis(name, axis, a.ndim)
-    try:
-        result = function(np.ones(1, a.dtype), dtype=dtype).dtype
-    except TypeError as error:
-        raise DTypeError(f"{name}: {error}") from None
+    result = scanned_dtype(name, function, a.dtype, dtype)
     dims = tuple(range(a.ndim))
     interface = Interface(tuple(map(Iterator, a.shape)), (dims,), (dims,))
-    return a.tracer.structural(name, [a], a.shape, result, interface, Scan(function, combine, d))
+    return a.tracer.structural(name, [a], [(a.shape, result)], interface, Scan(function, combine, d))
 
 
 def accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
     """``ufunc.accumulate`` of an associative ufunc."""
-    if ufunc not in _ASSOCIATIVE:
+    if ufunc not in ASSOCIATIVE:
         raise no_rule(f"{ufunc.__name__}.accumulate")
     return _scan(f"{ufunc.__name__}.accumulate", ufunc.accumulate, ufunc, array, axis, dtype)
 
@@ -170,22 +145,10 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     return _scan("cumprod", np.cumprod, np.multiply, a, axis, dtype)
 
 
-def sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None) -> Any:
-    """np.sort along a dimension that is made whole."""
-    return (
-        call(sort_along, np.ravel(a), 0, kind, stable=stable)
-        if axis is None
-        else call(sort_along, a, axis, kind, stable=stable)
-    )
-
-
-def argsort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: bool | None = None) -> Any:
-    """np.argsort along a dimension that is made whole."""
-    return (
-        call(argsort_along, np.ravel(a), 0, kind, stable=stable)
-        if axis is None
-        else call(argsort_along, a, axis, kind, stable=stable)
-    )
+def new_like(a: Any, shape: Shape, dtype: np.dtype) -> Any:
+    """A new array, which is written to before it is read."""
+    interface = Interface(tuple(map(Iterator, shape)), (), (tuple(range(len(shape))),))
+    return a.tracer.structural("new", [], [(shape, dtype)], interface, Fresh())
 
 
 # Functions that arrays compute by communication of their own, and programs by operations.
@@ -194,6 +157,6 @@ TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
     np.reshape: reshape,
     np.cumsum: cumsum,
     np.cumprod: cumprod,
-    np.sort: sort,
-    np.argsort: argsort,
+    joining.new_like: new_like,
+    np.linalg.norm: norm,
 }

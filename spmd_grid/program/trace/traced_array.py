@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from inspect import signature
+from inspect import BoundArguments, signature
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,7 +19,9 @@ from spmd_grid.functions.methods import ArrayMethods
 from spmd_grid.functions.table import Entry, entry_of, no_rule
 from spmd_grid.program.ir import Value
 from spmd_grid.program.trace import structure
+from spmd_grid.program.trace.eager import EAGER, NOT_EAGER, refuse_data_dependent
 from spmd_grid.program.trace.keys import static_key
+from spmd_grid.program.trace.lines import at_line
 from spmd_grid.program.trace.tracer import Tracer, call_site
 from spmd_grid.typing import Shape
 
@@ -69,10 +71,13 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
 
     # -- numpy's protocols -----------------------------------------------------------------------------------------
 
+    @at_line
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if method == "__call__":
-            result = self._call(ufunc, _entry_of_ufunc(ufunc), inputs, options)
+            entry = _entry_of_ufunc(ufunc)
+            masked = {"out": out} if out is not None and "where" in options else {}  # cells outside the mask stay
+            result = self._call(ufunc, entry, entry.bind(ufunc.__name__, inputs, {**options, **masked}))
         elif method == "reduce" and ufunc in _REDUCTIONS:
             options.setdefault("axis", 0)
             result = _REDUCTIONS[ufunc](*inputs, **options)
@@ -85,27 +90,29 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
             raise no_rule(f"{ufunc.__name__}.{method}")
         return result if out is None else self._into(ufunc.__name__, result, out)
 
+    @at_line
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         entry = entry_of(function)
         name = getattr(function, "__name__", str(function))
-        if function in structure.TRACED:
-            result = structure.TRACED[function](*args, **options)
-        elif entry is None:
+        refuse_data_dependent(function, args)
+        if entry is None:
             raise no_rule(name)
-        else:
-            out = options.pop("out", None) if entry.kind == "composite" else options.get("out")
-            result = self._call(function, entry, args, options)
-            if out is not None:
-                return self._into(name, result, out if isinstance(out, tuple) else (out,))
-        return result
-
-    def _call(self, function: Callable[..., Any], entry: Entry, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        name = getattr(function, "__name__", str(function))
         bound = entry.bind(name, args, options)
+        out = bound.arguments.get("out")
+        if entry.kind == "composite":
+            bound.arguments.pop("out", None)
+        result = self._call(function, entry, bound)
+        return result if out is None else self._into(name, result, out if isinstance(out, tuple) else (out,))
+
+    def _call(self, function: Callable[..., Any], entry: Entry, bound: BoundArguments) -> Any:
         try:
-            found = entry.call(*bound.args, **bound.kwargs)
+            if function in EAGER:
+                found = EAGER[function](function, bound)
+                if found is not NOT_EAGER:
+                    return found
+            found = structure.TRACED.get(function, entry.call)(*bound.args, **bound.kwargs)
         except NotImplementedError as error:
             raise no_rule(str(error)) from None
         if isinstance(found, Application):
@@ -151,12 +158,15 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
 
     # -- selections and methods ------------------------------------------------------------------------------------
 
+    @at_line
     def __getitem__(self, key: Any) -> Any:
         return structure.get(self, key)
 
+    @at_line
     def __setitem__(self, key: Any, value: Any) -> None:
         self.value = structure.put(self, key, value).value
 
+    @at_line
     def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
         """The array with another element type; itself where it has that already and ``copy`` is False."""
         dtype = np.dtype(dtype)
@@ -165,6 +175,10 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
         if dtype == self.dtype and not copy:
             return self
         return self.tracer.apply(elementwise("astype", Cast(dtype), self), ("astype", dtype))
+
+    def sort(self, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> None:
+        """Sort the cells, as np.sort: the array stands for the sorted one from now on."""
+        self[...] = np.sort(self, axis, kind, stable=stable)
 
     def fill(self, value: Any) -> None:
         """Give all cells the value."""
@@ -182,7 +196,7 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 for _function in (
     *(np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.any, np.all, np.argmax, np.argmin),
-    *(np.argsort, np.searchsorted, np.repeat, np.take, np.diagonal),
+    *(np.argsort, np.searchsorted, np.repeat, np.take, np.diagonal, np.nonzero),
 ):
     setattr(TracedArray, _method(_function).__name__, _method(_function))
 

@@ -19,6 +19,7 @@ from spmd_grid.program.ir import Annotation, CallSite, Constant, Lowering, Opera
 __all__ = ["Tracer", "call_site", "current_tracer"]
 
 _ROOTS = tuple([f"{Path(path).parent}{os.sep}" for path in (sys.modules["spmd_grid"].__file__, np.__file__) if path])
+_GENERATED = ("<__array_function__", "<frozen", "<string>", "<program ")
 _CURRENT: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
@@ -27,7 +28,7 @@ def call_site() -> CallSite | None:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_ROOTS) and not file.startswith("<"):
+        if not file.startswith(_ROOTS) and not file.startswith(_GENERATED):
             return CallSite(file, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back  # type: ignore[assignment]  # the last has none
     return None
@@ -49,6 +50,7 @@ class Tracer:
         self.operations: list[Operation] = []
         self.annotations: list[Annotation] = []
         self.groups: dict[Any, list[Value]] = {}
+        self.depth = 0  # of calls of functions inside functions that are made of others
         self._names: set[str] = set()
 
     def __enter__(self) -> Tracer:
@@ -131,18 +133,17 @@ class Tracer:
         self,
         name: str,
         operands: Sequence[Any],
-        shape: Sequence[int],
-        dtype: np.dtype,
+        parts: Sequence[tuple[Sequence[int], np.dtype]],
         interface: Interface,
         lowering: Lowering,
     ) -> Any:
-        """The result of an operation with a ``lowering`` of its own."""
-        result = self.new_value(shape, dtype)
+        """The results, of these shapes and dtypes, of an operation with a ``lowering`` of its own."""
+        results = tuple([self.new_value(shape, dtype) for shape, dtype in parts])
         self.operations.append(
             Operation(
                 name,
                 tuple([self.operand(name, x) for x in operands]),
-                (result,),
+                results,
                 interface,
                 None,
                 call_site(),
@@ -150,7 +151,8 @@ class Tracer:
                 lowering=lowering,
             )
         )
-        return self._wrap(self, result)
+        wrapped = tuple([self._wrap(self, each) for each in results])
+        return wrapped[0] if len(wrapped) == 1 else wrapped
 
 
 def _unfinished(application: Application) -> Application:

@@ -1,0 +1,96 @@
+"""The communications of a schedule: what each moves, along which grid axes, and for which line of the user's function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from spmd_grid.grid.layout import Layout
+from spmd_grid.program.ir import CallSite, Value
+from spmd_grid.program.partition.materialise import Schedule
+from spmd_grid.program.partition.steps import LocalValue, Move
+from spmd_grid.reshard.planner.cost import LinkModel, step_cost
+from spmd_grid.reshard.planner.steps import Step
+
+__all__ = ["Communication", "bytes_per_axis", "communications_of", "crossed_axes"]
+
+
+class Communication(NamedTuple):
+    """One communication.
+
+    ``grid_axes``: those of its groups, or those along which partners differ.  ``received``: bytes of the busiest
+    process; ``seconds`` by the model of the links.  ``name``: that of its plan in reports and traces.
+    """
+
+    kind: str
+    grid_axes: tuple[int, ...]
+    received: int
+    seconds: float
+    name: str
+    reason: str
+    values: tuple[Value, ...]
+    source: LocalValue | None = None
+    target: LocalValue | None = None
+    site: CallSite | None = None
+
+
+def communications_of(schedule: Schedule) -> list[Communication]:
+    """The communications in the order of the program; those that move no bytes are left out.  Local."""
+    return [each for step in schedule.steps for each in _of_step(step)]
+
+
+def _of_step(step: Any) -> Iterator[Communication]:
+    if isinstance(step, Move):
+        plan = step.plan
+        site = step.operation.site if step.operation else None
+        for each in plan.steps:
+            cost = step_cost(each, plan.itemsize, plan.links)
+            if cost.bytes:
+                yield Communication(
+                    each.kind,
+                    crossed_axes(each),
+                    cost.bytes,
+                    cost.seconds,
+                    plan.name or "",
+                    step.reason,
+                    (step.source.value,),
+                    step.source,
+                    step.target,
+                    site,
+                )
+    for kind, axes, received in getattr(step, "exchanges", None) or ():
+        links = LinkModel()
+        link = links.between(step.results[0].sharding.grid, axes)
+        seconds = link.latency + received / link.bandwidth
+        name = f"{step.name} at {step.operation.site}"
+        values = tuple([each.value for each in step.inputs])
+        reason = f"{step.name} finds its partners as it runs: at most so many bytes"
+        yield Communication(kind, tuple(axes), received, seconds, name, reason, values, site=step.operation.site)
+
+
+def crossed_axes(step: Step) -> tuple[int, ...]:
+    """The grid axes along which partners of a step differ."""
+    if step.grid_axes:
+        return step.grid_axes
+    held, wanted = step.source, step.target
+    grid = held.grid
+    if wanted.grid != grid:
+        return tuple([axis for axis, n in enumerate(grid.shape) if n > 1])
+    axes: set[int] = {*held.sharding.partial_axes} ^ {*wanted.sharding.partial_axes}
+    for dim in range(held.ndim):
+        if _cut(held, dim) != _cut(wanted, dim):
+            axes |= {*held.sharding.axes_of(dim), *wanted.sharding.axes_of(dim)}
+    return tuple(sorted([axis for axis in axes if grid.shape[axis] > 1]))
+
+
+def _cut(layout: Layout, dim: int) -> Any:
+    sharding = layout.sharding
+    return sharding.axes_of(dim), sharding.offsets_of(dim), sharding.blocks, sharding.halo_of(dim)
+
+
+def bytes_per_axis(ndim: int, communications: list[Communication]) -> tuple[int, ...]:
+    """By grid axis, the bytes that the busiest process receives from processes that differ from it along the axis.
+
+    A communication over several axes counts for each of them.
+    """
+    return tuple([sum(each.received for each in communications if axis in each.grid_axes) for axis in range(ndim)])

@@ -1,0 +1,10 @@
+"""The text of a partitioned program in the dialect's spelling, stage by stage.
+
+stages      the stages by name
+types       types of values, global and local, and the attributes of shardings
+lines       the lines of one text: names of values, constants and shardings
+annotated   the traced program with the user's annotations, and with those that propagation found
+scheduled   computations on blocks, and communication, with global or local types
+moves       communication: one operation of the dialect per step of a plan
+slicing     whole arguments cut to blocks by the index of the process
+"""

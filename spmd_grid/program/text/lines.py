@@ -1,0 +1,135 @@
+"""The lines of one text: operations of a function body, with names for values, constants and shardings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.program.ir import Constant, Operation, Program
+from spmd_grid.program.text.types import dtype_text, sharding_text, tensor_type
+
+__all__ = ["GRID", "Lines", "call_text", "operation_name", "program_text"]
+
+GRID = "@grid0"
+_NO_NAME = re.compile(r"[^\w.$]")
+_MOST_CELLS = 16  # of a constant; longer ones are elided, as the dialect's own printer does
+
+
+class Lines:
+    """Collects the body of a function.  New names are numbers that no value of the program has."""
+
+    def __init__(self, program: Program, grid: Grid):
+        self.grid = grid
+        self._lines: list[str] = []
+        used = {value.name for value in program.values}
+        self._numbers: Iterator[str] = (f"%{n}" for n in count() if str(n) not in used)
+        self._known: dict[Any, str] = {}
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def body(self) -> list[str]:
+        """The lines so far."""
+        return self._lines
+
+    def new_name(self) -> str:
+        """A name of no value."""
+        return next(self._numbers)
+
+    def add(self, text: str) -> None:
+        """Write an operation without a result."""
+        self._lines.append(text)
+
+    def define(self, text: str, name: str | None = None) -> str:
+        """Write an operation with one result; returns its name."""
+        name = name or self.new_name()
+        self._lines.append(f"{name} = {text}")
+        return name
+
+    def index(self, n: int) -> str:
+        """The name of a constant index."""
+        return self._once(("index", n), f"%c{n}", f"arith.constant {n} : index")
+
+    def sharding(self, sharding: Sharding) -> str:
+        """The name of a sharding; it is defined once."""
+        return self._once(sharding, "%sharding", sharding_text(sharding, GRID))
+
+    def constant(self, constant: Constant) -> tuple[str, str]:
+        """The name and the type of a constant; it is defined once."""
+        text, kind = _constant_text(constant.value)
+        return self._once((text, kind), "%cst", f"{text} : {kind}"), kind
+
+    def _once(self, key: Any, base: str, text: str) -> str:
+        found = self._known.get(key)
+        if found is None:
+            n = self._counts[base]
+            self._counts[base] += 1
+            found = self._known[key] = self.define(text, f"{base}_{n - 1}" if n else base)
+        return found
+
+
+def _constant_text(value: Any) -> tuple[str, str]:
+    """A constant operation, without its type, and the type."""
+    array = np.asarray(value)
+    if array.ndim:
+        flat = array.reshape(-1)
+        if array.size and (flat[0] == flat).all():
+            cells = _number(flat[0])
+        else:
+            cells = str(array.tolist()) if array.size <= _MOST_CELLS else "__elided__"
+        return f"arith.constant dense<{cells}>", tensor_type(array.shape, array.dtype)
+    if array.dtype.kind == "c":
+        number = complex(array[()])
+        return f"complex.constant [{number.real:e}, {number.imag:e}]", dtype_text(array.dtype)
+    return f"arith.constant {_number(array[()])}", dtype_text(array.dtype)
+
+
+def _number(x: Any) -> str:
+    if isinstance(x, bool | np.bool_):
+        return str(bool(x)).lower()
+    return f"{float(x):e}" if isinstance(x, float | np.floating) else str(x)
+
+
+def operation_name(operation: Operation) -> str:
+    """The name of an operation in generic form: that of numpy's function, or the engine's own."""
+    is_numpy = operation.function is not None or operation.lowering is not None or operation.key is not None
+    return f"{'numpy' if is_numpy else 'spmd_grid'}.{operation.name.replace(' ', '_')}"
+
+
+def call_text(
+    name: str, operands: Sequence[tuple[str, str]], results: Sequence[str], attributes: Sequence[str] = ()
+) -> str:
+    """An operation in generic form; operands with their types, and the types of results.
+
+    >>> call_text("numpy.abs", [("%0", "tensor<4xf32>")], ["tensor<4xf32>"])
+    '"numpy.abs"(%0) : (tensor<4xf32>) -> tensor<4xf32>'
+    """
+    names, types = ", ".join([x for x, _ in operands]), ", ".join([kind for _, kind in operands])
+    shown = f" {{{', '.join(attributes)}}}" if attributes else ""
+    returned = results[0] if len(results) == 1 else f"({', '.join(results)})"
+    return f'"{name}"({names}){shown} : ({types}) -> {returned}'
+
+
+def program_text(
+    program: Program,
+    lines: Lines,
+    arguments: Sequence[tuple[str, str]],
+    results: Sequence[tuple[str, str]],
+) -> str:
+    """The grid and the function around the lines; arguments and results with their types."""
+    grid = "x".join(map(str, lines.grid.shape))
+    parameters = ", ".join(f"{name}: {kind}" for name, kind in arguments)
+    types = ", ".join([kind for _, kind in results])
+    returned = types if len(results) == 1 else f"({types})"
+    names = ", ".join([name for name, _ in results])
+    name = _NO_NAME.sub("_", program.name)
+    head = f"func.func @{name}({parameters}) -> {returned} attributes {{grid = {GRID}}} {{"
+    tail = f"return {names} : {types}" if results else "return"
+    body = "".join(f"  {line}\n" for line in [*lines.body, tail])
+    return f"shard.grid {GRID}(shape = {grid})\n\n{head}\n{body}}}\n"

@@ -1,0 +1,122 @@
+"""A schedule in the dialect: computations on blocks in generic form, and communication."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.program.ir import Constant, Operation, Program
+from spmd_grid.program.partition.materialise import Schedule
+from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move
+from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text
+from spmd_grid.program.text.moves import step_text
+from spmd_grid.program.text.slicing import Slicing
+from spmd_grid.program.text.types import axes_text, encoded_type, local_type, tensor_type
+from spmd_grid.typing import Shape
+
+__all__ = ["schedule_text"]
+
+
+def schedule_text(program: Program, schedule: Schedule, is_local: bool, slices: bool = False) -> str:
+    """The steps of a schedule.
+
+    ``is_local``: whether types are those of what a device holds; else they are global, with shardings.  ``slices``:
+    whether arguments are whole arrays that are cut to the blocks of the process.
+    """
+    return _Writer(program, schedule, local_type if is_local else encoded_type).text(slices)
+
+
+class _Writer:
+    def __init__(self, program: Program, schedule: Schedule, type_of: Callable[[Sharding, Shape, np.dtype], str]):
+        self._program = program
+        self._schedule = schedule
+        self._type_of = type_of
+        self._lines = Lines(program, schedule.grid)
+        self._names: dict[int, str] = {}
+        self._used: set[str] = set()
+
+    def text(self, slices: bool) -> str:
+        arguments = []
+        cut = Slicing(self._lines)
+        for x in self._schedule.arguments:
+            name = self._name(x)
+            arguments.append((name, tensor_type(x.shape, x.dtype) if slices else self._type(x)))
+            if slices and x.sharding.sharded_dims:
+                self._names[id(x)] = cut.slice(x, name)
+        for step in self._schedule.steps:
+            if isinstance(step, Compute):
+                self._compute(step)
+            elif isinstance(step, Move):
+                self._move(step)
+            else:
+                self._other(step)
+        results = [self._operand(x) for x in self._schedule.results]
+        return program_text(self._program, self._lines, arguments, results)
+
+    def _name(self, x: LocalValue) -> str:
+        """The name of a local value: that of the program's value for the first that holds it, else a number."""
+        found = self._names.get(id(x))
+        if found is None:
+            found = f"%{x.value.name}"
+            if found in self._used or x.shape != x.value.shape:
+                found = self._lines.new_name()
+            self._used.add(found)
+            self._names[id(x)] = found
+        return found
+
+    def _type(self, x: LocalValue) -> str:
+        return self._type_of(x.sharding, x.shape, x.dtype)
+
+    def _operand(self, x: LocalOperand) -> tuple[str, str]:
+        if not isinstance(x, Constant):
+            return self._name(x), self._type(x)
+        name, kind = self._lines.constant(x)
+        return name, kind
+
+    def _compute(self, step: Compute) -> None:
+        operands = [self._operand(x) for x in step.operands]
+        attributes = []
+        name = _compute_name(step)
+        if step.splits is not None:
+            attributes.append(f"sharding = {axes_text(step.splits.axes)}")
+        elif step.operation is not None and name.startswith("spmd_grid."):
+            attributes.append(f'of = "{operation_name(step.operation)}"')
+        self._define(call_text(name, operands, [self._type(x) for x in step.results], attributes), step.results)
+
+    def _move(self, step: Move) -> None:
+        plan, source = step.plan, step.source
+        name, held = self._name(source), Layout(source.sharding, source.shape)
+        if not plan.steps:  # devices hold what they need; only the sharding is written otherwise
+            text = call_text("spmd_grid.same_cells", [(name, self._type(source))], [self._type(step.target)])
+            self._define(text, [step.target])
+            return
+        last = len(plan.steps) - 1
+        for number, each in enumerate(plan.steps):
+            types = [self._type_of(layout.sharding, step.source.shape, source.dtype) for layout in (held, each.target)]
+            target = self._name(step.target) if number == last else self._lines.new_name()
+            name = self._lines.define(step_text(each, name, *types), target)
+            held = each.target
+
+    def _other(self, step: Any) -> None:
+        """A step that a pass has made: several moves in one exchange, or the two halves of one."""
+        operands = [self._operand(x) for x in step.inputs]
+        name = f"spmd_grid.{type(step).__name__.lower()}"
+        self._define(call_text(name, operands, [self._type(x) for x in step.results]), step.results)
+
+    def _define(self, text: str, results: Sequence[LocalValue]) -> None:
+        if results:
+            self._lines.define(text, ", ".join([self._name(x) for x in results]))
+        else:
+            self._lines.add(text)
+
+
+def _compute_name(step: Compute) -> str:
+    """The function of a computation that is a whole operation; else the name of the part."""
+    operation: Operation = step.operation
+    if step.splits is not None or step.name == operation.name:
+        return operation_name(operation)
+    return f"spmd_grid.{step.name.replace(' ', '_')}"

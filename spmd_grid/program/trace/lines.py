@@ -1,0 +1,58 @@
+"""Errors of a function that is being traced get its line, and the values that the call was about, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+from spmd_grid.program.ir import Value
+from spmd_grid.program.trace.tracer import call_site
+
+__all__ = ["at_line"]
+
+
+def at_line(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a method of traced arrays: an error inside names the line of the user's function.
+
+    Functions made of others call such methods again; the outermost adds the line.
+    """
+
+    @wraps(method)
+    def called(self: Any, *args: Any, **options: Any) -> Any:
+        tracer = self.tracer
+        tracer.depth += 1
+        try:
+            return method(self, *args, **options)
+        except Exception as error:
+            if tracer.depth == 1:
+                _name_line(error, [self, args, options])
+            raise
+        finally:
+            tracer.depth -= 1
+
+    return called
+
+
+def _name_line(error: Exception, arguments: Any) -> None:
+    site = call_site()
+    if site is None or str(site) in str(error):
+        return
+    values = list(dict.fromkeys(repr(value) for value in _values(arguments)))
+    where = f"of {' and '.join(values[:3])}, at {site}"
+    if len(error.args) == 1 and isinstance(error.args[0], str):
+        error.args = (f"{error.args[0]} ({where})",)
+    else:
+        error.add_note(where)
+
+
+def _values(x: Any) -> Iterator[Value]:
+    """The values of the program among arguments."""
+    found = getattr(x, "value", None)
+    if isinstance(found, Value):
+        yield found
+    elif isinstance(x, tuple | list):
+        for each in x:
+            yield from _values(each)
+    elif isinstance(x, dict):
+        yield from _values(list(x.values()))

@@ -1,0 +1,103 @@
+"""Random programs on a grid: every schedule's results, and numpy's."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import spmd_grid as sg
+from spmd_grid.program.partition.steps import LocalValue, Move
+
+from .annotations import draw_sharding
+from .generator import Source, draw
+
+GRIDS = {1: [(1,)], 2: [(2,)], 3: [(3,)], 4: [(2, 2), (4,)], 6: [(2, 3), (3, 2)], 8: [(2, 2, 2), (4, 2)]}
+
+
+@dataclass
+class Case:
+    """A program with arguments, what numpy finds, and partitions of it by name."""
+
+    seed: tuple
+    text: str
+    arguments: list
+    want: tuple
+    partitions: dict[str, Any]
+    refusal: str = ""
+
+
+def make_case(ranks, number, n_operations=None, passes: list[tuple[str, Callable, bool]] = ()):
+    """The case of a number: planned once, before any process runs it."""
+    seed = ranks, number
+    source = Source(7, *seed)
+    grid = sg.Grid(source.one_of(GRIDS[ranks]))
+    fn, arguments, text = draw(seed, grid, n_operations or source.number(1, 30))
+    want = fn(*[x.copy() for x in arguments])
+    want = want if isinstance(want, tuple) else (want,)
+    program = sg.trace(fn, *arguments)
+    given = [draw_sharding(source, grid, x.shape, x.dtype) if source.chance(0.6) else None for x in arguments]
+    wished = [
+        draw_sharding(source, grid, np.shape(x), np.asarray(x).dtype) if source.chance(0.4) else None for x in want
+    ]
+    text = "\n".join([text, f"on {grid}", f"in {given}", f"out {wished}", *[f"{k}: {v}" for k, v in _constants(fn)]])
+    case = Case(seed, text, arguments, want, {})
+    try:
+        whole = sg.partition(program, grid, given, wished)
+        case.partitions["optimised"] = whole
+        case.partitions["materialised"] = with_schedule(whole, whole.materialised)
+        for name, improve, _ in passes:
+            case.partitions[name] = with_schedule(whole, improve(whole.materialised))
+        for name, schedule in list(whole.stages.items())[:-1]:
+            case.partitions[f"up to {name}"] = with_schedule(whole, schedule)
+    except sg.ShardingError as error:
+        case.refusal = str(error)
+    return case
+
+
+def _constants(fn):
+    return [(name, value) for name, value in fn.__globals__.items() if isinstance(value, sg.Sharding)]
+
+
+def with_schedule(part, schedule):
+    """The partition with another schedule of the same program."""
+    other = copy.copy(part)
+    other.schedule, other._bound = schedule, {}
+    return other
+
+
+def bytes_of(schedule):
+    """The bytes that all processes receive together."""
+    return sum(step.plan.totals().received for step in schedule.steps if isinstance(step, Move))
+
+
+def play(case, names=None):
+    """The faults of a case, on this process of the current world: per partition what differs from numpy's result."""
+    faults = []
+    for name, part in case.partitions.items():
+        if names is None or name in names:
+            grid = sg.init_grid(part.grid.shape)
+            given = [sg.from_global(x, s, grid) for x, s in zip(case.arguments, part.in_shardings)]
+            found = part.run(grid, *given)
+            found = found if isinstance(found, tuple) else (found,)
+            for number, (x, want, each) in enumerate(zip(found, case.want, part.schedule.results)):
+                fault = _differs(x, np.asarray(want), each)
+                if fault:
+                    faults.append(f"{case.seed}, {name}, result {number}: {fault}")
+    return faults
+
+
+def _differs(found, want, each):
+    if isinstance(found, sg.ShardedArray):
+        assert isinstance(each, LocalValue)
+        if found.sharding != each.sharding or found.local.shape != found.layout.local_shape(found.grid.own_coords):
+            return f"sharding {found.sharding}, local shape {found.local.shape}"
+        found = found.to_global()
+    found = np.asarray(found)
+    if found.dtype != want.dtype or found.shape != want.shape:
+        return f"{found.dtype}{found.shape}, numpy has {want.dtype}{want.shape}"
+    rtol = 1e-9 if want.dtype.itemsize >= 8 else 1e-3
+    scale = max(1.0, float(abs(want.astype("f8")).max(initial=0)))
+    far = ~np.isclose(found, want, rtol=rtol, atol=rtol * scale)
+    return f"{far.sum()} of {far.size} cells differ" if far.any() else ""
