@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from spmd_grid.functions.interface import Application, Interface, Iterator, broadcast_maps, shape_of
 from spmd_grid.functions.table import Operand, as_bool, call, composite, no_rule, rule
 
-__all__ = ["elementwise", "ufunc_rule"]
+__all__ = ["Cast", "elementwise", "ufunc_rule"]
 
 
 def elementwise(name: str, local: Callable[..., Any], *operands: Operand, n_results: int = 1) -> Application:
@@ -48,6 +48,21 @@ def ufunc_rule(
         return found
 
     return elementwise(ufunc.__name__, masked, where, *inputs, *kept, n_results=ufunc.nout)
+
+
+class Cast:
+    """The cells of a block in another dtype, in ``out`` where it is given."""
+
+    takes_out = True
+
+    def __init__(self, dtype: np.dtype):
+        self.dtype = dtype
+
+    def __call__(self, block: Any, out: np.ndarray | None = None) -> Any:
+        if out is None:
+            return block.astype(self.dtype)
+        np.copyto(out, block, casting="unsafe")
+        return out
 
 
 @rule(np.where)
