@@ -61,6 +61,9 @@ OTHERS = {
         + np.fft.hfft(a)[:, :5]
         + np.fft.ihfft(b)[:, :1].real
     ),
+    "insert, delete": lambda a, b: (
+        np.insert(a, [1, 3, 3], b[:3], axis=0)[:7] + np.delete(np.insert(b, 2, 7.0, axis=1), [0], axis=1)
+    ),
     "in place": lambda a, b: [a.__setitem__(np.s_[1:, ::2], b[:-1, :3]), a][1],
     "by a list, in place": lambda a, b: [a.__setitem__([5, 0, 1], b[:3]), a][1],
     "by a mask, in place": lambda a, b: [a.__setitem__(b > 0, 2.5), a][1],
