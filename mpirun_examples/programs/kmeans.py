@@ -3,7 +3,7 @@
     mpiexec -n 2 python mpirun_examples/programs/kmeans.py
 
 Centres are the same on all processes.  A point has a last coordinate of 1, so that the sums of the points of a cluster
-and their number are one product, and one communication.
+and their number are one product, and one communication.  No two centres are as near to a point.
 """
 
 import sys
@@ -18,20 +18,17 @@ TOLERANCE = 1e-10
 STEPS = 4
 
 
-def kmeans(points, centres, numbers):
+def kmeans(points, centres):
     for _ in range(STEPS):
         # |x - c|^2 without |x|^2, which is the same for all centres
         distances = np.sum(centres * centres, axis=1) - 2 * (points @ centres.T)
-        nearest = np.argmin(distances, axis=1)
-        members = (nearest[:, None] == numbers).astype(points.dtype)
+        members = (distances == np.min(distances, axis=1, keepdims=True)).astype(points.dtype)
         sums = members.T @ points
         centres = sums / np.maximum(sums[:, -1:], 1)
     return centres
 
 
-def by_hand(
-    grid: sg.ProcessGrid, points: np.ndarray, centres: np.ndarray, numbers: np.ndarray
-) -> Callable[[], np.ndarray]:
+def by_hand(grid: sg.ProcessGrid, points: np.ndarray, centres: np.ndarray) -> Callable[[], np.ndarray]:
     combine = sg.all_reduce.plan(grid, centres.shape, points.dtype, [0], "sum")
     distances = np.empty((len(points), len(centres)), points.dtype)
     members, partial_sums = np.empty_like(distances), grid.allocate(centres.shape, points.dtype)
@@ -42,7 +39,7 @@ def by_hand(
             np.matmul(points, found.T, out=distances)
             np.multiply(2, distances, out=distances)
             np.subtract(np.sum(found * found, axis=1), distances, out=distances)
-            members[...] = np.argmin(distances, axis=1)[:, None] == numbers
+            np.equal(distances, np.min(distances, axis=1, keepdims=True), out=members)
             sums = combine.run(np.matmul(members.T, points, out=partial_sums))
             found = sums / np.maximum(sums[:, -1:], 1)
         return found
@@ -55,9 +52,9 @@ def problem(grid: sg.ProcessGrid, n: int = 600, clusters: int = 5) -> Problem:
     middle = 10 * rng.standard_normal((clusters, 3))
     points = middle[rng.integers(0, clusters, n)] + rng.standard_normal((n, 3))
     points = np.concatenate([points, np.ones((n, 1))], axis=1)
-    arrays = [points, points[:clusters].copy(), np.arange(clusters)]
+    arrays = [points, points[:clusters].copy()]
     rows, everywhere = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [])
-    return Problem(kmeans, arrays, [rows, everywhere, everywhere], everywhere, by_hand)
+    return Problem(kmeans, arrays, [rows, everywhere], everywhere, by_hand)
 
 
 def main() -> int:

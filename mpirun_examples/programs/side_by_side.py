@@ -1,4 +1,4 @@
-"""What the programs of this folder have in common: one numpy function, traced and partitioned, beside the same by hand.
+"""One numpy function, traced and partitioned, beside the same by hand: what the programs of this folder share.
 
 Each program states a `Problem`; `check` runs both versions, compares them with numpy on the whole arrays, and prints
 the bytes that a process receives in the traced one.

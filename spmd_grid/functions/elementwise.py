@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from spmd_grid.functions.interface import Application, Interface, Iterator, broadcast_maps, shape_of
 from spmd_grid.functions.table import Operand, as_bool, call, composite, no_rule, rule
 
-__all__ = ["elementwise", "ufunc_rule"]
+__all__ = ["Cast", "elementwise", "ufunc_rule"]
 
 
 def elementwise(name: str, local: Callable[..., Any], *operands: Operand, n_results: int = 1) -> Application:
@@ -50,10 +50,29 @@ def ufunc_rule(
     return elementwise(ufunc.__name__, masked, where, *inputs, *kept, n_results=ufunc.nout)
 
 
+class Cast:
+    """The cells of a block in another dtype, in ``out`` where it is given."""
+
+    takes_out = True
+
+    def __init__(self, dtype: np.dtype):
+        self.dtype = dtype
+
+    def __call__(self, block: Any, out: np.ndarray | None = None) -> Any:
+        if out is None:
+            return block.astype(self.dtype)
+        np.copyto(out, block, casting="unsafe")
+        return out
+
+
 @rule(np.where)
-def where(condition: Operand, x: Operand, y: Operand) -> Application:
-    """np.where with three arguments; with one its result would have a shape that depends on values."""
-    return elementwise("where", np.where, condition, x, y)
+def where(condition: Operand, *choices: Operand) -> Application:
+    """np.where; with one argument it is np.nonzero."""
+    if not choices:
+        return np.nonzero(condition)  # type: ignore[return-value]  # made of another function
+    if len(choices) != 2:
+        raise ValueError("where: x is given without y; it must be both or none")
+    return elementwise("where", np.where, condition, *choices)
 
 
 @rule(np.clip)

@@ -17,6 +17,7 @@ __all__ = [
     "OURS",
     "Figure",
     "NamedCase",
+    "PROGRAM_LIBRARIES",
     "RESHARD_LIBRARIES",
     "Row",
     "figures_of",
@@ -28,6 +29,7 @@ OURS = "spmd_grid"  # our default variant; the names of our other variants begin
 LIMIT = "numpy.copyto"  # a copy of the same number of bytes: the limit that memory sets
 RESHARD_LIBRARIES = "mpi4py-fft", "heat", "DTensor", "JAX"
 ARRAY_LIBRARIES = "heat", "DTensor", "dask"
+PROGRAM_LIBRARIES = "DTensor", "JAX"
 LIBRARIES = *RESHARD_LIBRARIES, "dask"  # the names of other libraries' variants begin with these
 _DISTURBED = 1.3  # ratio of the upper quartile to the lower one, for half of the contenders
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from spmd_grid.bench.common.launch import inside_a_job, on_ranks
 from spmd_grid.bench.common.plot import SUFFIXES
 from spmd_grid.bench.common.report import Outputs, Subject, read_again
-from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, RESHARD_LIBRARIES, matching_cases
+from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, PROGRAM_LIBRARIES, RESHARD_LIBRARIES, matching_cases
 from spmd_grid.bench.halo import cases as halo_cases
 from spmd_grid.bench.ops import cases as ops_cases
 from spmd_grid.bench.plan import cases as plan_cases
@@ -52,6 +52,7 @@ def add_parser(commands: _SubParsersAction[ArgumentParser]) -> None:
         (parsers.halo_parser, _bench_halo),
         (parsers.reshard_parser, _bench_reshard),
         (parsers.arrays_parser, _bench_arrays),
+        (parsers.programs_parser, _bench_programs),
         (parsers.plan_parser, _bench_plan),
         (parsers.watch_parser, _bench_watch),
         (parsers.kernels_parser, _bench_kernels),
@@ -114,6 +115,25 @@ def _bench_arrays(options: Namespace) -> int:
     from spmd_grid.bench.arrays.measure import run_bench
 
     run_bench(cases, _rounds(options), _peers(options, ARRAY_LIBRARIES), _outputs(options))
+    return 0
+
+
+def _bench_programs(options: Namespace) -> int:
+    from spmd_grid.bench.programs import cases as programs_cases
+
+    cases = _cases(options, programs_cases)
+    if options.figures:
+        from spmd_grid.bench.programs.measure import SUBJECT
+
+        return _from_figures(SUBJECT, options)
+    missing = programs_cases.missing_examples()
+    if missing:
+        raise _RefusedError(missing)
+    if _is_elsewhere(options):
+        return _on_ranks("programs", options)
+    from spmd_grid.bench.programs.measure import run_bench
+
+    run_bench(cases, _rounds(options), _peers(options, PROGRAM_LIBRARIES), _outputs(options))
     return 0
 
 

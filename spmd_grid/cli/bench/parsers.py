@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from spmd_grid.bench.common.plot import SUFFIXES
-from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, RESHARD_LIBRARIES
+from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, PROGRAM_LIBRARIES, RESHARD_LIBRARIES
 from spmd_grid.cli.option_types import MOST_PROCESSES, MOST_ROUNDS, given, whole
 from spmd_grid.numerals import shown
 
@@ -21,6 +21,7 @@ __all__ = [
     "kernels_parser",
     "ops_parser",
     "plan_parser",
+    "programs_parser",
     "reshard_parser",
     "start_parser",
     "watch_parser",
@@ -92,6 +93,22 @@ def arrays_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> Argument
     _add_plot(parser)
     _add_ranks(parser)
     _add_peers(parser, ARRAY_LIBRARIES)
+    return parser
+
+
+def programs_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "programs",
+        help="traced programs against the same by hand, and other libraries; and the time of planning",
+        description="Time per run of five traced programs (a perceptron, attention, conjugate gradients, k-means and a"
+        " pencil FFT), of the same by hand, numpy on blocks with our operations, and by torch's DTensor and JAX, if"
+        " they are installed; of 50 operations on small arrays, traced and by hand; and the time in which a program of"
+        " 50 operations is planned. Interleaved in one run; JAX is measured row by row in a separate process.",
+    )
+    _add_options(parser, "'mlp'", "the small programs, few rounds")
+    _add_plot(parser)
+    _add_ranks(parser)
+    _add_peers(parser, PROGRAM_LIBRARIES)
     return parser
 
 

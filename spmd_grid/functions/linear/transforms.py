@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from spmd_grid.functions.whole import along_whole
 
 __all__: list[str] = []
 
+Norm = Literal["backward", "ortho", "forward"] | None
+
 
 def _transform(function: Callable[..., Any], extent_of: Callable[[int], int], default: Callable[[int], int]) -> None:
     """Register a transform along one dimension.
@@ -26,7 +28,7 @@ def _transform(function: Callable[..., Any], extent_of: Callable[[int], int], de
 
     @rule(function)
     def transform(
-        a: Operand, n: int | None = None, axis: int = -1, norm: str | None = None, out: Operand = None
+        a: Operand, n: int | None = None, axis: int = -1, norm: Norm = None, out: Operand = None
     ) -> Application:
         name = function.__name__
         d = one_axis(name, axis, len(a.shape))
@@ -74,7 +76,9 @@ def _lengths(name: str, a: Operand, s: Axes, axes: Axes) -> list[tuple[int, int 
     return list(zip(found, lengths))
 
 
-def _along_each(function: Callable[..., Any], a: Operand, dims: Sequence[tuple[int, int | None]], norm: Any) -> Operand:
+def _along_each(
+    function: Callable[..., Any], a: Operand, dims: Sequence[tuple[int, int | None]], norm: Norm
+) -> Operand:
     for d, n in dims:
         a = function(a, n, d, norm)
     return a
@@ -82,7 +86,7 @@ def _along_each(function: Callable[..., Any], a: Operand, dims: Sequence[tuple[i
 
 def _of_complex(function: Callable[..., Any], single: Callable[..., Any], default: Axes) -> None:
     @composite(function)
-    def transform(a: Operand, s: Axes = None, axes: Axes = default, norm: str | None = None) -> Operand:
+    def transform(a: Operand, s: Axes = None, axes: Axes = default, norm: Norm = None) -> Operand:
         return _along_each(single, a, _lengths(function.__name__, a, s, axes)[::-1], norm)
 
 
@@ -93,26 +97,26 @@ for _several, _single in ((np.fft.fft2, np.fft.fft), (np.fft.ifft2, np.fft.ifft)
 
 
 @composite(np.fft.rfftn)
-def rfftn(a: Operand, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Operand:
+def rfftn(a: Operand, s: Axes = None, axes: Axes = None, norm: Norm = None) -> Operand:
     """np.fft.rfftn."""
     *others, (last, n) = _lengths("rfftn", a, s, axes)
     return _along_each(np.fft.fft, np.fft.rfft(a, n, last, norm), others[::-1], norm)
 
 
 @composite(np.fft.irfftn)
-def irfftn(a: Operand, s: Axes = None, axes: Axes = None, norm: str | None = None) -> Operand:
+def irfftn(a: Operand, s: Axes = None, axes: Axes = None, norm: Norm = None) -> Operand:
     """np.fft.irfftn."""
     *others, (last, n) = _lengths("irfftn", a, s, axes)
     return np.fft.irfft(_along_each(np.fft.ifft, a, others, norm), n, last, norm)
 
 
 @composite(np.fft.rfft2)
-def rfft2(a: Operand, s: Axes = None, axes: Axes = (-2, -1), norm: str | None = None) -> Operand:
+def rfft2(a: Operand, s: Axes = None, axes: Axes = (-2, -1), norm: Norm = None) -> Operand:
     """np.fft.rfft2."""
     return np.fft.rfftn(a, s, axes, norm)
 
 
 @composite(np.fft.irfft2)
-def irfft2(a: Operand, s: Axes = None, axes: Axes = (-2, -1), norm: str | None = None) -> Operand:
+def irfft2(a: Operand, s: Axes = None, axes: Axes = (-2, -1), norm: Norm = None) -> Operand:
     """np.fft.irfft2."""
     return np.fft.irfftn(a, s, axes, norm)

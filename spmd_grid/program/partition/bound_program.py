@@ -185,7 +185,7 @@ def _as_array(title: str, array: Any) -> np.ndarray:
 class _Result:
     """The way of one result to the caller.
 
-    ``is_plain``: whether its array is new and in nobody else's hands, or no array at all.
+    ``is_plain``: whether its array is new and in no other hands, or no array at all.
     """
 
     __slots__ = ("_grid", "_is_array", "_is_number", "_layout", "is_plain", "shape")

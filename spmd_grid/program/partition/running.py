@@ -26,7 +26,8 @@ class BoundSchedule:
     """A schedule on the processes of a grid.
 
     Collective over the grid when made, and when ``function`` is called: local arrays of the arguments in, those of the
-    results out.  ``moves``: those that send anything, in order.  ``owned``: for each result whether its array is new, and no view of another one.
+    results out.  ``moves``: those that send anything, in order.  ``owned``: for each result whether its array is new,
+    and no view of another one.
     """
 
     def __init__(self, name: str, schedule: Schedule, grid: ProcessGrid):

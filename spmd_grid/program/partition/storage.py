@@ -1,7 +1,7 @@
 """The memory of a schedule's values on one process: results written over operands, and arrays kept from run to run.
 
 Values that are computed by numpy's ufuncs and Fourier transforms, or moved, can be written to an array that is given.
-A ufunc writes over an operand that nobody reads afterwards.  Larger values that do not leave the program lie in a few
+A ufunc writes over an operand that is not read afterwards.  Larger values that do not leave the program lie in a few
 arrays that are kept, in memory that other processes can read; one that is no longer read gives its array to another.
 """
 
@@ -28,11 +28,14 @@ _DEFAULTS = {"casting": "same_kind"}
 def direct_call(local: Callable[..., Any] | None) -> Callable[..., Any] | None:
     """The function that ``local`` calls with positional arguments, and that takes ``out``; None if it does more.
 
-    A ufunc with its default casting is called as it is.
+    A ufunc with its default casting is called as it is.  Callables that take ``out`` may say so by an attribute
+    ``takes_out``.
 
     >>> direct_call(partial(np.add, casting="same_kind"))
     <ufunc 'add'>
     """
+    if getattr(local, "takes_out", False):
+        return local
     if not isinstance(local, partial) or local.args:
         return None
     if isinstance(local.func, np.ufunc):
@@ -41,7 +44,7 @@ def direct_call(local: Callable[..., Any] | None) -> Callable[..., Any] | None:
 
 
 class Storage:
-    """Which array each value of a schedule is written to.
+    """The array that each value of a schedule is written to.
 
     ``target(step)``: the operand that the step's result is written over; "new" for a new array in memory that other
     processes can read; an array that is kept; or None where numpy makes one.
@@ -62,7 +65,7 @@ class Storage:
         self._assign(schedule.steps, leaving, writes)
 
     def target(self, step: Step) -> LocalValue | np.ndarray | str | None:
-        """Where the only result of the step is written."""
+        """The place that the only result of the step is written to."""
         over = self._over.get(id(step))
         return over if over is not None else self._kept.get(id(step))
 

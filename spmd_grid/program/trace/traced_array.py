@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 import spmd_grid.compute.protocol  # noqa: F401 - its imports fill the table of rules
 from spmd_grid.errors import DTypeError, ImplicitGatherError
-from spmd_grid.functions.elementwise import elementwise, ufunc_rule
+from spmd_grid.functions.elementwise import Cast, elementwise, ufunc_rule
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.methods import ArrayMethods
 from spmd_grid.functions.table import Entry, entry_of, no_rule
@@ -174,7 +174,7 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
             raise DTypeError(f"astype: dtype {self.dtype} cannot be cast to {dtype} by the rule {casting!r}")
         if dtype == self.dtype and not copy:
             return self
-        return self.tracer.apply(elementwise("astype", lambda block: block.astype(dtype), self), ("astype", dtype))
+        return self.tracer.apply(elementwise("astype", Cast(dtype), self), ("astype", dtype))
 
     def sort(self, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> None:
         """Sort the cells, as np.sort: the array stands for the sorted one from now on."""

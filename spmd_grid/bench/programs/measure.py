@@ -1,0 +1,179 @@
+"""The programs benchmark, row by row: traced and by hand, by other libraries, and the time of planning.
+
+A program's versions are checked against numpy on the whole arrays, and then take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spmd_grid.array import from_global
+from spmd_grid.bench.common.contenders import refuse_wrong_cells
+from spmd_grid.bench.common.machine import free_bytes
+from spmd_grid.bench.common.report import Outputs, Subject, write
+from spmd_grid.bench.common.rows import OURS, figures_of, is_disturbed
+from spmd_grid.bench.common.session import Session
+from spmd_grid.bench.common.timing import Batch, Ranks, Times, measure
+from spmd_grid.bench.programs.cases import (
+    OPERATIONS,
+    PLANNING,
+    ProgramsCase,
+    function_of_operations,
+    grid_shape,
+    problem_of,
+    shapes_of_operations,
+)
+from spmd_grid.bench.programs.libraries import PROGRAM_LIBRARY_TYPES
+from spmd_grid.bench.programs.report import BY_HAND, RowFigures, summary, table
+from spmd_grid.bench.reshard.libraries.installed import Libraries
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.process_grid import ProcessGrid, init_grid
+from spmd_grid.grid.sharding import HasGrid, Sharding
+from spmd_grid.ops.all_reduce import all_reduce
+from spmd_grid.program.ir import ArraySpec
+from spmd_grid.program.partition.public import Partition, partition
+from spmd_grid.program.trace.public import trace
+
+if TYPE_CHECKING:
+    from spmd_grid.bench.common.mpi import Intracomm
+
+__all__ = ["SUBJECT", "check_program", "measure_operations", "measure_row", "plan_operations", "run_bench"]
+
+SUBJECT = Subject("programs", "Time per run", "most bytes of the arrays", ProgramsCase, RowFigures, table, summary)
+_LOOP = "an empty loop"
+_ROW_SECONDS = 6.0
+_COPIES = 12  # of the global arrays, over all ranks
+_TOLERANCE = 1e-4  # of float32
+
+Call = Callable[[], Any]
+
+
+def run_bench(cases: Sequence[ProgramsCase], rounds: int, requested: Sequence[str], outputs: Outputs) -> None:
+    """Measure and print the rows of ``cases``, with the ``requested`` libraries.  Collective over all MPI processes."""
+    session = Session()
+    comm, say = session.comm, session.say
+    with Libraries(comm, requested, PROGRAM_LIBRARY_TYPES) as libraries:
+        printed = table(list(libraries.versions))
+        say(
+            *(f"skipped: {reason}" for reason in libraries.skipped.values()),
+            f"medians over {rounds} interleaved rounds",
+            "by hand: numpy on blocks and our operations, with everything prepared; planning: tracing and partitioning",
+            "",
+            printed.head(),
+        )
+        rows = []
+        for case in cases:
+            if _COPIES * case.n_bytes > comm.bcast(free_bytes()):
+                say(f"{case.name}: skipped, it needs {_COPIES * case.n_bytes >> 20} MiB of memory")
+                continue
+            rows.append(measure_row(case, comm, rounds, libraries))
+            say(printed.line(rows[-1]))
+        say("", *summary(rows))
+        setting = session.setting | {"rounds": rounds, "peers": libraries.versions, "skipped": libraries.skipped}
+    if comm.rank == 0:
+        write(SUBJECT, rows, setting, outputs)
+
+
+def measure_row(case: ProgramsCase, comm: Intracomm, rounds: int, libraries: Libraries) -> RowFigures:
+    """Measure one row: a program, the cost of operations, or planning.  Collective over all processes."""
+    if case.program == PLANNING:
+        return _measure_planning(case, comm, rounds)
+    if case.program == OPERATIONS:
+        grid = init_grid((-1,))
+        return _row(case, measure_operations(grid, comm, rounds))
+    grid = init_grid(grid_shape(case.program, comm.size))
+    check_program(case, grid, comm)
+    problem = problem_of(case, grid)
+    skipped: dict[str, str] = {}
+    with ExitStack() as stack:
+        calls = dict(zip((OURS, BY_HAND), _calls(problem, grid)))
+        nothing = np.empty(0)
+        of_libraries = libraries.contenders(case, nothing, nothing, stack, skipped)
+        calls |= {name: contender.call for name, contender in of_libraries.items()}
+        times = _times(calls, comm, rounds)
+    row = _row(case, times)
+    row.by_contender |= libraries.own_figures(case, rounds, _ROW_SECONDS, skipped)
+    row.skipped = skipped
+    return row
+
+
+def check_program(case: ProgramsCase, grid: ProcessGrid, comm: Any) -> None:
+    """Check that both versions give numpy's result; RuntimeError on all ranks if not.  Collective."""
+    problem = problem_of(ProgramsCase(case.program), grid)
+    expected = problem.function(*problem.arrays)
+    cells = problem.out_sharding.core_slices(expected.shape, grid.own_coords)
+    for name, call in zip((OURS, BY_HAND), _calls(problem, grid)):
+        found = call()
+        found = np.asarray(getattr(found, "local", found))
+        wanted = expected[cells]
+        bound = _TOLERANCE * np.abs(expected).max()
+        wrong = int((np.abs(found - wanted) > bound).sum()) if found.shape == wanted.shape else max(wanted.size, 1)
+        refuse_wrong_cells(name, case.name, wrong, comm)
+
+
+def _calls(problem: Any, grid: ProcessGrid) -> tuple[Call, Call]:
+    """The traced program, and that by hand.  Collective."""
+    part = problem.partition(grid)
+    arrays = [from_global(x, s, grid) for x, s in zip(problem.arrays, part.in_shardings)]
+    return lambda: part.run(grid, *arrays), problem.by_hand(grid, *[x.local for x in arrays])
+
+
+def _times(calls: dict[str, Call], comm: Ranks, rounds: int) -> Times[str]:
+    batches = {_LOOP: _batch(None)} | {name: _batch(call) for name, call in calls.items()}
+    return measure(comm, batches, rounds, at_most_seconds=_ROW_SECONDS)
+
+
+def _row(case: ProgramsCase, times: Times[str]) -> RowFigures:
+    names = [name for name in times.seconds if name != _LOOP]
+    figures = figures_of(times, dict.fromkeys(names, _LOOP))
+    return RowFigures(case, figures, {}, times.rounds, disturbed=is_disturbed(times))
+
+
+def _batch(call: Call | None) -> Batch:
+    def batch(n: int) -> None:
+        for _ in range(n):
+            if call is not None:
+                call()
+
+    return batch
+
+
+# -- operations and planning ---------------------------------------------------------------------------------------
+
+
+def plan_operations(grid: HasGrid, pure: Grid) -> Partition:
+    """The program of 50 operations on a grid, of which the first axis cuts rows.  Plans only."""
+    program = trace(function_of_operations, *map(ArraySpec, shapes_of_operations(pure)))
+    rows = Sharding(grid, [tuple(range(pure.ndim))])
+    return partition(program, grid, [rows, None, rows])
+
+
+def measure_operations(grid: ProcessGrid, comm: Ranks, rounds: int) -> Times[str]:
+    """Times of 50 operations, traced and as the same calls of numpy and of the engine.  Collective."""
+    part = plan_operations(grid, grid.grid)
+    rng = np.random.default_rng(6)
+    wholes = [rng.standard_normal(shape) for shape in shapes_of_operations(grid.grid)]
+    arrays = [from_global(x, s, grid) for x, s in zip(wholes, part.in_shardings)]
+    first, w, y = (x.local for x in arrays)
+
+    def by_hand() -> np.ndarray:
+        x = first
+        for _ in range(10):
+            x = x @ w
+            x = np.tanh(x)
+            x = x + y
+            x = x - all_reduce(np.max(x, axis=0), grid, (0,), "max")
+        return x
+
+    return _times({OURS: lambda: part.run(grid, *arrays), BY_HAND: by_hand}, comm, rounds)
+
+
+def _measure_planning(case: ProgramsCase, comm: Intracomm, rounds: int) -> RowFigures:
+    """Time in which one process traces and partitions; all do it at once, the slowest of each round counts."""
+    pure = Grid(case.devices)
+    times = measure(comm, {_LOOP: _batch(None), OURS: _batch(lambda: plan_operations(pure, pure))}, min(rounds, 15))
+    return _row(case, times)
