@@ -66,7 +66,11 @@ def _slice_of(step: Compute, links: Links) -> _Slice | None:
         return None
     (source,), selection = step.inputs, lowering.selection
     sharding = source.sharding
-    if source.is_partial or sharding.halo_sizes or set(sharding.sharded_dims) & {*selection.dropped, *selection.flipped}:
+    if (
+        source.is_partial
+        or sharding.halo_sizes
+        or set(sharding.sharded_dims) & {*selection.dropped, *selection.flipped}
+    ):
         return None
     (result,) = step.results
     users = links.users(result)
