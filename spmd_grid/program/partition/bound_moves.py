@@ -7,7 +7,6 @@ exchange of boxes; what is none runs by the resharding plan.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -46,11 +45,10 @@ class BoundMove(NamedTuple):
 
 def bind_move(move: Move, grid: ProcessGrid) -> BoundMove:
     """The move on the processes of ``grid``.  Collective over the grid."""
-    name = where_of(move.operation)
     site = None if move.operation is None else move.operation.site
     steps = move.plan.steps
     if not steps or not all(_is_collective(step) for step in steps):
-        plan = replace(move.plan, name=name)
+        plan = move.plan
         shape = move.source.layout.local_shape(grid.own_coords)
 
         def by_plan(x: Any, out: np.ndarray | None = None) -> Any:
@@ -64,7 +62,7 @@ def bind_move(move: Move, grid: ProcessGrid) -> BoundMove:
         if step.kind == SLICE:
             stages.append(_slicing(step, grid))
             continue
-        plan_of_step = _planned(step, move.source.dtype, grid, name)
+        plan_of_step = _planned(step, move.source.dtype, grid, move.name)
         if first is None:
             first, axes = plan_of_step, step.grid_axes
         stages.append(plan_of_step.run)
