@@ -104,10 +104,15 @@ class BoundProgram:
     def _tell(self, error: SpmdError | None) -> None:
         """Let all processes know of ``error``: in the first collective, where all take part in it, else before it."""
         if self._first is None:
-            axes = tuple(range(self._grid.ndim))
-            self._gate.run(f"program {self._name}", _agreement.agree, self._grid, axes, self._name, error)
+            self._gate.run(f"program {self._name}", self._agree, error)
         elif error is not None:
             self._first.refuse(error)
+
+    def _agree(self, error: SpmdError | None) -> None:
+        axes = tuple(range(self._grid.ndim))
+        if error is not None:
+            error = _agreement.find_call(self._grid, axes, (self._name,)).blame(error)
+        _agreement.agree(self._grid, axes, self._name, error)
 
     def _with_views(self, found: Sequence[Any], local: Sequence[np.ndarray], is_sharded: bool) -> list[Any]:
         """The results, where arrays may be views of arguments or of each other, which are copied."""

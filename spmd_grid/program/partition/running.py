@@ -26,8 +26,8 @@ class BoundSchedule:
     """A schedule on the processes of a grid.
 
     Collective over the grid when made, and when ``function`` is called: local arrays of the arguments in, those of the
-    results out.  ``moves``: what sends anything, in order; None for steps that are collective by themselves.  ``owned``:
-    for each result whether its array is new, and no view of another one.
+    results out.  ``moves``: what sends anything, in order; None for steps that are collective by themselves.
+    ``owned``: for each result whether its array is new, and no view of another one.
     """
 
     def __init__(self, name: str, schedule: Schedule, grid: ProcessGrid):
