@@ -39,7 +39,7 @@ def parsed(arguments):
     )
     parser.add_argument("--expected", type=Path, default=EXPECTED, help="the list of expected failures")
     parser.add_argument("--report", type=argparse.FileType("w"), help="file for the names of tests that fail")
-    return parser.parse_known_args(arguments)
+    return parser.parse_known_intermixed_args(arguments)
 
 
 def expected_names(file):

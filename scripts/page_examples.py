@@ -31,6 +31,7 @@ _COMMAND = re.compile(r"```console\n\$ (?P<command>.*?)\n(?P<shown>.*?)```", re.
 _PROGRAM = re.compile(r"```python\n# (?P<path>mpirun_examples/\S+\.py)\n(?P<shown>.*?)```", re.DOTALL)
 _SECONDS = 300  # far longer than any example takes, also beside other work
 _LAUNCHER_VARIABLES = "PMI", "MPI", "OMPI", "PRTE", "HYDI", "HYDRA", "SPMD_GRID"
+_PIECES = "PYTHONUNBUFFERED"  # print writes a line in pieces then, and those of several processes mix
 
 # Messages of MPI libraries and their launchers when a job ends.
 _LAUNCHERS = re.compile(r"^(Abort\(|\[mpiexec@|application called MPI_Abort|===|=   |prterun|MPI_ABORT)")
@@ -41,7 +42,7 @@ _LAUNCHERS = re.compile(r"^(Abort\(|\[mpiexec@|application called MPI_Abort|===|
 
 def run(command: str) -> str:
     """The output of a command, and its exit code unless that is 0."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHER_VARIABLES)}
+    env = {name: value for name, value in os.environ.items() if not name.startswith((*_LAUNCHER_VARIABLES, _PIECES))}
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", "")])
     env["PYTHONPATH"] = str(ROOT)
     done = subprocess.run(

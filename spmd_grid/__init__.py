@@ -50,6 +50,7 @@ from spmd_grid.ops.scatter import scatter
 from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
 from spmd_grid.program.ir import ArraySpec
+from spmd_grid.program.manual.public import manual
 from spmd_grid.program.partition.public import partition
 from spmd_grid.program.search.autoshard import autoshard
 from spmd_grid.program.trace.public import constrain, sharding_group, trace
@@ -113,6 +114,7 @@ __all__ = [
     "gather",
     "init_grid",
     "is_simulated",
+    "manual",
     "map_overlap",
     "matmul",
     "max",

@@ -2,8 +2,8 @@
 
 Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
 those that have passed, so that runs on more and more processes repeat only one in forty; and on four and more, of a
-test that has passed with other parameters, only one parameter set in three runs.  With ``--full`` all do.  Tests that
-take what there is (``most_ranks``) always run.
+test that has passed with other parameters, only one parameter set in three runs, on six one in five.  With ``--full``
+all do.  Tests that take what there is (``most_ranks``) always run.
 """
 
 import faulthandler
@@ -25,9 +25,8 @@ pytest_plugins = ["spmd_grid.testing.plugin", "support.drills.drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 REPEATED = 40  # one in 40 tests that passed on fewer processes runs again in a larger world
-VARIED, VARIED_FROM = 3, 4  # one in 3 parameter sets of a test that passed with others, on 4 processes and more
+VARIED_FROM = 4  # on n processes, 4 or more, one in n - 1 parameter sets of a test that passed with others
 FEW, COMBINED = 8, 3  # of more than 8 combinations of several parameters' values, one in 3 runs
-STARTS_PROGRAMS = {"subprocess", "run_in_time", "run_job", "needs_mpiexec", "needs_mpich"}  # names in modules that do
 
 MPI_FIXTURES = re.compile(r"\b(spmd|in_any_order)\b")  # only tests with one of these run under MPI
 
@@ -76,7 +75,6 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist asks for groups
 def pytest_collection_modifyitems(config, items):
     if config.getoption("with_mpi", default=False):
         spread = [item for item in items if "spmd" in item.fixturenames]
@@ -88,15 +86,22 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("full"):
                 item.add_marker(pytest.mark.skip(reason="an exhaustive sweep; runs with --full"))
-    for item in items:
-        if not vars(item.module).keys().isdisjoint(STARTS_PROGRAMS):
-            # Where the suite is shared among several processes, only one of them at a time starts programs, which
-            # have to end in time.
-            item.add_marker(pytest.mark.xdist_group("programs"))
 
 
 def pytest_collection_finish(session):
-    # Thousands of tests are millions of objects, which every collection would walk through: a second for each.
+    _settle()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    if nextitem is None or nextitem.path != item.path:
+        _settle()
+
+
+def _settle():
+    """What is alive now counts as there for ever: else every collection would walk through all tests, reports and
+    compiled functions, which are millions of objects and take it a second.
+    """
     gc.collect()
     gc.freeze()
 
@@ -157,10 +162,11 @@ def _leave_out_what_has_passed(config, items):
     file = config.getoption("passed")
     if file and file.exists() and not config.getoption("full"):
         names = set(file.read_text().splitlines())
-        tests = {_test_of(name) for name in names} if current_world().size >= VARIED_FROM else set()
+        size = current_world().size
+        tests = {_test_of(name) for name in names} if size >= VARIED_FROM else set()
 
         def one_in(item):
-            return REPEATED if item.nodeid in names else VARIED if _test_of(item.nodeid) in tests else 1
+            return REPEATED if item.nodeid in names else size - 1 if _test_of(item.nodeid) in tests else 1
 
         runs = [crc32(item.nodeid.encode()) % one_in(item) == 0 for item in items]
         config.hook.pytest_deselected(items=[item for item, does in zip(items, runs) if not does])

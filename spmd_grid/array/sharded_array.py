@@ -18,6 +18,7 @@ from spmd_grid.grid import indexing
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.halo import kept_updates
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.ops.all_reduce import all_reduce
 from spmd_grid.ops.calls.arguments import gate_of, hashable
@@ -121,7 +122,7 @@ class ShardedArray(ComputingArray):
 
         A program that writes to it calls `mark_dirty` afterwards, on every process.
         """
-        return view_of(self._seen_by_program(), self._layout.core_in_local(self._coords))
+        return self._seen_by_program()[self._layout.core_key(self._coords)]
 
     @property
     def shape(self) -> Shape:
@@ -235,7 +236,11 @@ class ShardedArray(ComputingArray):
 
     def refresh_halos(self) -> None:
         """As `update_halo`, as a part of an operation that has gone through the gate.  Collective."""
-        self._update_halo(False)
+        if self._grid.process.recorder is None:
+            kept_updates.refresh(self.stored_to_write(), self._grid, self._layout)
+            self.with_fresh_halos()
+        else:
+            self._update_halo(False)
 
     def _update_halo(self, periodic: bool | Sequence[bool]) -> ShardedArray:
         recorder = self._grid.process.recorder
@@ -309,9 +314,9 @@ class ShardedArray(ComputingArray):
             return out.with_fresh_halos()
         if local is None:
             return None
-        result = ShardedArray(local, Layout(target, self.shape), target_grid).with_fresh_halos()
+        result = ShardedArray(local, Layout(target, self.shape), target_grid)
         result._was_seen = out is not None
-        return result
+        return result.with_fresh_halos()
 
     def to_global(self, root: Sequence[int] | None = None) -> np.ndarray | None:
         """The global array, on every process; or on ``root`` (grid coordinates), and None elsewhere.

@@ -21,7 +21,11 @@ class Info:
     """Answers to the questions that the standard's inspection asks.  Its methods are Local."""
 
     def capabilities(self) -> dict[str, bool | int]:
-        """Whether selections by masks and results of data-dependent shapes exist, and the most dimensions.  Local."""
+        """Whether selections by masks and results of data-dependent shapes exist, and the most dimensions.  Local.
+
+        False where a part of what the standard asks for is refused: masks of another sharding or of fewer dimensions
+        than the array, and numbers of repeats in an array that is cut.
+        """
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": _MOST_DIMENSIONS}
 
     def default_device(self) -> str:

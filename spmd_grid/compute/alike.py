@@ -56,7 +56,7 @@ def on_equal_layouts(ufunc: np.ufunc, array: Any, inputs: tuple[Any, ...], out: 
     if out is not None:
         return _into(out, ufunc, blocks, array, dtype)
     if sharding.halo_sizes is not None:
-        core = layout.core_in_local(grid.own_coords).slices()
+        core = layout.core_key(grid.own_coords)
         blocks = [block[core] if type(block) is np.ndarray else block for block in blocks]
         shape = next(block.shape for block in blocks if type(block) is np.ndarray)
         layout = _without_halos(layout)
@@ -74,7 +74,7 @@ def _into(out: Any, ufunc: np.ufunc, blocks: list[Any], array: Any, dtype: np.dt
         return None
     target = out.memory_to_overwrite()
     if layout.sharding.halo_sizes is not None:
-        core = layout.core_in_local(grid.own_coords).slices()
+        core = layout.core_key(grid.own_coords)
         target = target[core]
         blocks = [block[core] if type(block) is np.ndarray else block for block in blocks]
     ufunc(*blocks, out=target)

@@ -51,8 +51,12 @@ class _KeptCall:
 
 def call_alone(function: Callable[..., Any], array: ArrayOnGrid) -> Any:
     """``function(array)``, at once where it was called before.  Collective over the array's grid."""
-    found = array.grid.functions.get((function, (array.layout, array.dtype)))  # the key of a call with one argument
-    return function(array) if found is None else found.run_alone(array)
+    grid = array.grid
+    if grid.process.recorder is None:  # else arguments may have to be compared
+        found = grid.functions.get((function, (array.layout, array.dtype), ()))  # as `_key_of` has one argument
+        if found is not None:
+            return found.run_alone(array)
+    return function(array)
 
 
 def call_rule(

@@ -8,6 +8,9 @@ view lends nothing from then on.  All of this is local: nothing is sent.
     b = a[1:]      b reads a's memory
     a += 1         b gets a copy first
     b.core         b gets a copy first, and lends nothing from then on
+
+Halos count as fresh from an exchange until the next write that is marked.  Of an array of which the program has had a
+view, a `Witness` finds writes that are not.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ from weakref import ref
 
 import numpy as np
 
-from spmd_grid.exchange.transfer.flat_bytes import view_of
+from spmd_grid.compute.witness import Witness
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.halo.plan.follow_ups import FreshnessNotes
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["Memory"]
@@ -38,9 +42,11 @@ class Memory:
         "_lender",
         "_loans",
         "_local",
+        "_notes",
         "_refreshed",
         "_version",
         "_was_seen",
+        "_witness",
     )
 
     _coords: MultiIndex
@@ -49,9 +55,11 @@ class Memory:
     _lender: Memory | None  # whose memory it is, if it is not its own
     _loans: list[ref[Memory]] | None  # slices that read this memory
     _local: np.ndarray
+    _notes: tuple[FreshnessNotes, ...]  # of the halo exchanges that update it
     _refreshed: int  # the version of which the halos are copies
     _version: int  # the number of calls of `mark_dirty`, plus 1
     _was_seen: bool  # whether the program may have a view of it
+    _witness: Witness | None  # of the last refresh, if the program may have a view
 
     def _hold(self, local: np.ndarray, layout: Layout, grid: ProcessGrid) -> None:
         self._local = local
@@ -62,6 +70,8 @@ class Memory:
         self._refreshed = 0
         self._lender = self._loans = None
         self._was_seen = False
+        self._witness = None
+        self._notes = ()
 
     @property
     def stored(self) -> np.ndarray:
@@ -71,7 +81,7 @@ class Memory:
     @property
     def stored_core(self) -> np.ndarray:
         """As ``core``, to be read within an operation: never written, kept or handed out."""
-        return view_of(self._local, self._layout.core_in_local(self._coords))
+        return self._local[self._layout.core_key(self._coords)]
 
     def stored_to_write(self) -> np.ndarray:
         """The local array, halos included, to be written within an operation.  Local."""
@@ -90,12 +100,15 @@ class Memory:
 
     def core_to_write(self) -> np.ndarray:
         """As ``core``, to be written within an operation.  Local."""
-        return view_of(self.stored_to_write(), self._layout.core_in_local(self._coords))
+        return self.stored_to_write()[self._layout.core_key(self._coords)]
 
     def _seen_by_program(self) -> np.ndarray:
         """The local array, to be handed out."""
         local = self.stored_to_write()
-        self._was_seen = True
+        if not self._was_seen:
+            self._was_seen = True
+            if self._refreshed == self._version:
+                self._keep_witness()
         return local
 
     def lend(self, borrower: Memory) -> None:
@@ -109,8 +122,10 @@ class Memory:
             borrower._get_own_memory()
             return
         loans = lender._loans
-        if loans is None or len(loans) >= _FEW_LOANS:
-            loans = lender._loans = [loan for loan in loans or () if loan() is not None]
+        if loans is None:
+            loans = lender._loans = []
+        elif len(loans) >= _FEW_LOANS and not len(loans) & (len(loans) - 1):  # a power of two: seldom, if many are read
+            loans[:] = [loan for loan in loans if loan() is not None]
         loans.append(ref(borrower))
         borrower._lender = lender
 
@@ -134,7 +149,8 @@ class Memory:
 
         Local, called by every process after such writes.  What this package writes itself, by ``a[...] = b``,
         ``a += b`` or ``out=a``, it marks itself.  Shifted slices such as ``a[1:]`` read fresh halos as they are, and
-        update others first.  A `HaloExchange` called with ``only_dirty=True`` skips arrays that have not been marked
+        update others first; they raise MismatchError where they would read halos that unmarked writes of this process
+        have made stale.  A `HaloExchange` called with ``only_dirty=True`` skips arrays that have not been marked
         since; for it alone, a process need mark its own writes only.
         """
         if self._loans:
@@ -146,11 +162,37 @@ class Memory:
         """Whether halo cells in the domain are known to equal the cells that they are copies of.
 
         Alike on every process.  They are after `update_halo` and `reshard`, and in arrays of `spmd_grid.from_global`,
-        `spmd_grid.from_function` and `spmd_grid.random`, until the next write or call of `mark_dirty`.
+        `spmd_grid.from_function` and `spmd_grid.random`, until the next write or call of `mark_dirty`.  After
+        `HaloExchange.update` they are while slices read them: see `FreshnessNotes`.
         """
         return self._refreshed == self._version
 
     def with_fresh_halos(self) -> Self:
         """The array itself, of which all cells in the domain have just been set, those of halos included.  Local."""
         self._refreshed = self._version
+        if self._was_seen:
+            self._keep_witness()
+        for notes in self._notes:
+            notes.begin()
         return self
+
+    def _keep_witness(self) -> None:
+        if self._layout.sharding.halo_sizes is not None:
+            self._witness = Witness(self._local, self._layout, self._coords)
+
+    def fresh_halos_hold(self) -> bool:
+        """Whether this process has written no shared cell since halos, which count as fresh, were filled.
+
+        Local, called before a slice reads halos.  Only this process knows the answer.
+        """
+        for notes in self._notes:
+            notes.are_read()
+        return self._witness is None or self._witness.agrees(self._local)
+
+    def follow_exchange(self, notes: FreshnessNotes) -> None:
+        """Take part in the ``notes`` of a halo exchange, which updates this array from now on.  Local."""
+        self._notes = (*[each for each in self._notes if each is not notes and not each.is_over], notes)
+
+    def forget_freshness(self) -> None:
+        """Let halos no longer count as fresh.  Local, called alike by every process."""
+        self._refreshed = 0

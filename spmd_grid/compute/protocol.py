@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike
 
 import spmd_grid.compute.functions.counting
 import spmd_grid.compute.functions.finding
+import spmd_grid.compute.functions.inserting
 import spmd_grid.compute.functions.joining
 import spmd_grid.compute.functions.padding
 import spmd_grid.compute.functions.writing
@@ -36,8 +36,9 @@ from spmd_grid.compute.course.apply import apply
 from spmd_grid.compute.functions import scans
 from spmd_grid.compute.indexing import selection
 from spmd_grid.compute.memory import Memory
+from spmd_grid.compute.operators import Operators
 from spmd_grid.compute.plain_operands import compared, is_checking
-from spmd_grid.compute.splits import ArrayOnGrid, is_sharded
+from spmd_grid.compute.splits import is_sharded
 from spmd_grid.compute.standard import StandardArray
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise, ufunc_rule
@@ -57,16 +58,7 @@ _REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
 }
 
 
-if TYPE_CHECKING:
-
-    class _Operators(NDArrayOperatorsMixin, ArrayOnGrid):
-        """The operators of an array that has all that functions need."""
-
-else:
-    _Operators = NDArrayOperatorsMixin
-
-
-class ComputingArray(ArrayMethods, StandardArray, Memory, _Operators):
+class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
     """The part of an array that computes by itself: operators, ufuncs, functions, slices and methods as numpy's.
 
     All of them are collective over the array's grid; results are new arrays.  A function without a sharding rule raises

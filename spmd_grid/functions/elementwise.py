@@ -66,9 +66,13 @@ class Cast:
 
 
 @rule(np.where)
-def where(condition: Operand, x: Operand, y: Operand) -> Application:
-    """np.where with three arguments; with one its result would have a shape that depends on values."""
-    return elementwise("where", np.where, condition, x, y)
+def where(condition: Operand, *choices: Operand) -> Application:
+    """np.where; with one argument it is np.nonzero."""
+    if not choices:
+        return np.nonzero(condition)  # type: ignore[return-value]  # made of another function
+    if len(choices) != 2:
+        raise ValueError("where: x is given without y; it must be both or none")
+    return elementwise("where", np.where, condition, *choices)
 
 
 @rule(np.clip)

@@ -47,7 +47,9 @@ def argsort_along(a: Operand, axis: int = -1, kind: Any = None, *, stable: bool 
 
 @composite(np.take)
 def take(a: Operand, indices: ArrayLike, axis: int | None = None, out: Operand = None) -> Operand:
-    """np.take along a dimension, by a plain list of numbers."""
+    """np.take along a dimension, by a plain list of numbers or a sharded array of them."""
+    if hasattr(indices, "sharding"):
+        return _take_by_array(a, indices, axis)
     numbers = np.asarray(indices)
     if not numbers.size and isinstance(indices, list | tuple):  # of no dtype
         numbers = numbers.astype(np.int64)
@@ -58,6 +60,16 @@ def take(a: Operand, indices: ArrayLike, axis: int | None = None, out: Operand =
     if axis is None:
         return np.ravel(a)[numbers]
     return a[(*[slice(None)] * one_axis("take", axis, a.ndim), numbers)]
+
+
+def _take_by_array(a: Operand, indices: Operand, axis: int | None) -> Operand:
+    if axis is None or a.ndim == 1:
+        one_axis("take", axis or 0, a.ndim)
+        return np.ravel(a)[indices]
+    if indices.ndim != 1:
+        raise NotImplementedError(f"take along a dimension, by an array of {indices.ndim} dimensions,")
+    d = one_axis("take", axis, a.ndim)
+    return np.take_along_axis(a, np.reshape(indices, [-1 if i == d else 1 for i in range(a.ndim)]), d)
 
 
 @rule()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import Any
 
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.box import Box, multi_index
@@ -96,6 +97,21 @@ class Layout:
     def core_in_local(self, coords: MultiIndex) -> Box:
         """The cells of the core, in coordinates of the local array.  Local."""
         return Box.from_shape(self.core_box(coords).shape).shift(self._halo(0))
+
+    def core_key(self, coords: MultiIndex) -> tuple[Any, ...]:
+        """The index of the core in a local array; its views stay arrays where they have no dimensions.  Local."""
+        known = self._core_keys
+        found = known.get(coords)
+        if found is None:
+            if len(known) >= _MOST_CORES:
+                known.clear()
+            found = known[coords] = (..., *self.core_in_local(coords).slices())
+        return found
+
+    @cached_property
+    def _core_keys(self) -> dict[MultiIndex, tuple[Any, ...]]:
+        """The indices that were asked for last: every operation on an array with halos asks."""
+        return {}
 
     def in_domain_local(self, coords: MultiIndex) -> Box:
         """The cells of the local array that lie in the domain, in coordinates of the local array.  Local."""

@@ -46,6 +46,7 @@ class ProcessGrid:
         "plans",
         "process",
         "rank",
+        "updates",
     )
 
     def __init__(self, grid: Grid, world: Communicator):
@@ -56,6 +57,7 @@ class ProcessGrid:
         self.calls: dict[tuple[object, ...], Any] = {}  # operations keep their prepared calls here
         self.functions: dict[tuple[Any, ...], Any] = {}  # functions of sharded arrays their courses
         self.plans: Any = None  # and `map_overlap` its plans
+        self.updates: Any = None  # and slices those of halos
         self.process = world.process  # the calling process
         self._world = world
         self._groups: dict[tuple[int, ...], Communicator] = {}
@@ -174,8 +176,9 @@ class ProcessGrid:
         """
         dtype = np.dtype(dtype)
         # Pointers to Python objects mean nothing to other processes, and elements without bytes need no shared memory.
-        if dtype.itemsize and not dtype.hasobject:
-            memory = self._world.process.arena.allocate(prod(shape) * dtype.itemsize, zeroed)
+        itemsize = dtype.itemsize
+        if itemsize and not dtype.hasobject:
+            memory = self.process.arena.allocate(prod(shape) * itemsize, zeroed)
             if memory is not None:
                 return np.ndarray(shape, dtype, memory)
         return np.zeros(shape, dtype) if zeroed else np.empty(shape, dtype)
@@ -196,7 +199,7 @@ class ProcessGrid:
         self._closed = True
         self.calls.clear()
         self.functions.clear()
-        self.plans = None
+        self.plans = self.updates = None
         self._groups.clear()
         self._peers.clear()
 

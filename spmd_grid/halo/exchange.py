@@ -78,7 +78,7 @@ class HaloExchange:
 
     def _make(self, grid: ProcessGrid, axes: tuple[int, ...], asked: Specification) -> None:
         self._plan = plan = make_plan(grid, axes, asked, self.name)
-        self._update, self._edges = plan.update, plan.edges  # here as well: an update looks them up every time
+        self._update, self._follow_ups = plan.update, plan.follow_ups  # here as well: looked up in every update
         self._state = plan.state  # what compiled code gets of this object
         self._loops = LoopEntry(plan, type(self))
         self.pattern, self.layout, self.dtypes, self.trial = plan.pattern, plan.layout, plan.dtypes, plan.trial
@@ -86,7 +86,8 @@ class HaloExchange:
     def update(self, *fields: Field, only_dirty: bool = False) -> None:
         """Refreshes the halos of ``fields``: ``n_fields`` of them, each a `ShardedArray` or a local array.
 
-        Collective over the axes that split.  Returns when the arrays may be written again.
+        Collective over the axes that split.  Returns when the arrays may be written again.  The halos of sharded arrays
+        are then fresh for shifted slices, if corners are filled and ``only_dirty`` is not set.
 
         ``only_dirty``: leaves out fields that neighbours have received in an earlier update with ``only_dirty`` of
         this plan, and acknowledged, since the last call of `ShardedArray.mark_dirty`.  They acknowledge an update when
@@ -103,8 +104,8 @@ class HaloExchange:
             gate, token = self._gate, None
             token = gate.idle.pop()
             self._update(fields, only_dirty)
-            if self._edges:
-                self._plan.call_functions(fields)
+            if self._follow_ups:
+                self._plan.follow_up(fields, only_dirty)
             gate.idle.append(token)
         except BaseException as error:
             self._gate.fail("HaloExchange.update", locals().get("token"), error)

@@ -126,18 +126,19 @@ def fill_permutation(out: np.ndarray, first: np.uint64, n: np.uint64, bits: np.u
     a, b, at = np.empty(_PLACES, np.uint64), np.empty(_PLACES, np.uint64), np.empty(_PLACES, np.int64)
     right = bits - bits // _TWO
     right_mask = (_ONE << right) - _ONE
-    for start in range(0, len(out), _PLACES):
-        outside = min(_PLACES, len(out) - start)
-        for i in range(outside):
-            place = first + np.uint64(start + i)
-            a[i], b[i], at[i] = place >> right, place & right_mask, start + i
-        while outside:
-            _permute(a, b, outside, bits, keys)
-            still = 0
-            for i in range(outside):
-                place = a[i] << right | b[i]
-                out[at[i]] = np.int64(place)  # the last one written is the one in range
-                a[still], b[still], at[still] = a[i], b[i], at[i]
-                if place >= n:
-                    still += 1
-            outside = still
+    n_begun = outside = 0
+    while n_begun < len(out) or outside:
+        # Those whose image was out of range go on together with the next ones, so that vectors stay long.
+        n_new = min(_PLACES - outside, len(out) - n_begun)
+        for i in range(n_new):
+            place = first + np.uint64(n_begun + i)
+            a[outside + i], b[outside + i], at[outside + i] = place >> right, place & right_mask, n_begun + i
+        n_begun += n_new
+        n_taken, outside = outside + n_new, 0
+        _permute(a, b, n_taken, bits, keys)
+        for i in range(n_taken):
+            place = a[i] << right | b[i]
+            out[at[i]] = np.int64(place)  # the last one written is the one in range
+            a[outside], b[outside], at[outside] = a[i], b[i], at[i]
+            if place >= n:
+                outside += 1

@@ -10,6 +10,7 @@ from spmd_grid.errors import OutputError
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.blocks import block_interval
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.abstract import answer_of
 from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, as_tensor_axis, check_grid, check_output
 from spmd_grid.ops.calls.plan import CallPlan
 from spmd_grid.ops.calls.shape_rules import check_axis
@@ -46,6 +47,10 @@ class AllSlice:
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
+        answer = answer_of(x, grid)
+        if answer is not None:  # a function is being traced
+            sliced: np.ndarray = answer(self.name, x, grid_axes, (slice_axis,), out)
+            return sliced
         check_grid(self.name, grid)
         axes = as_grid_axes(self.name, grid, grid_axes)
         axis = as_tensor_axis(self.name, "slice_axis", slice_axis)

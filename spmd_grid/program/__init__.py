@@ -2,6 +2,7 @@
 
 ir           values, operations and annotations of a traced program
 trace        a function becomes a program, by the protocols by which arrays compute
+manual       local code inside a program
 propagate    annotations reach the values that have none
 partition    a program on a grid: local computations, and the moves between shardings
 

@@ -40,7 +40,7 @@ def with_numbers(grid: Grid, cuts: CutLists, operation: str) -> tuple[tuple[int,
     twice = sorted({axis for axis in used if used.count(axis) > 1})
     if twice:
         raise AxisError(
-            f"partition: the mutation of {operation} is {list(map(list, cuts))}; it uses grid axes {twice} twice, and an"
-            " axis cuts one iterator"
+            f"partition: the mutation of {operation} is {list(map(list, cuts))}; it uses grid axes {twice} twice, and"
+            " an axis cuts one iterator"
         )
     return found

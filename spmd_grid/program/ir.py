@@ -6,6 +6,7 @@ operation says by its `Interface` which dimensions of operands and results belon
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
@@ -34,6 +35,11 @@ class CallSite(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    @property
+    def short(self) -> str:
+        """The line with the name of the file alone."""
+        return f"{self.file.replace(os.sep, '/').rpartition('/')[2]}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -137,6 +143,11 @@ class Operation:
         return f"{self.name} at {self.site}" if self.site else self.name
 
     @property
+    def short_title(self) -> str:
+        """The title with the name of the file alone, as in reports and traces."""
+        return f"{self.name} at {self.site.short}" if self.site else self.name
+
+    @property
     def values(self) -> list[Value]:
         """The operands that are values."""
         return [each for each in self.operands if isinstance(each, Value)]
@@ -194,8 +205,8 @@ class Program:
         """The program with another sharding of a value, or another cut of an operation; this one stays as it is.
 
         Plans only.  ``sharding``: a `Sharding` is required of the value (of the first result, where ``which`` is an
-        operation).  A list of grid axes per iterator, as the RFC's option on operations, fixes the cut of the operation,
-        or of the one that computes the value: those of a product ``(m, k) @ (k, n)`` are m, n and k, so
+        operation).  A list of grid axes per iterator, as the RFC's option on operations, fixes the cut of the
+        operation, or of the one that computes the value: those of a product ``(m, k) @ (k, n)`` are m, n and k, so
         ``[[], [], [0]]`` sums over axis 0.  A later mutation replaces an earlier one.
 
         Raises ShardingError, and KeyError where there is no such value.

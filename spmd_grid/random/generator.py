@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -12,11 +13,15 @@ from numpy.typing import DTypeLike
 from spmd_grid.array import ShardedArray, empty
 from spmd_grid.errors import DTypeError, ShapeError, ShardingError
 from spmd_grid.grid.box import Box
+from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.typing import Shape
+from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["Generator"]
+
+_MOST_KEPT = 1024
+_INT64 = np.dtype(np.int64)
 
 # Writes the numbers of rows of cells into an array of two dimensions: called with the array, the global index of each
 # row's first cell, the stream and the two words of the key.
@@ -115,14 +120,12 @@ class Generator:
         result = np.dtype(dtype)
         if result.kind != "f":
             raise DTypeError(f"{kind.lower()} numbers: dtype is {result}; it must be of floating-point numbers")
-        name = "float64" if result.itemsize >= 8 else "float32"
-        bits = min(np.finfo(result).nmant + 1, 53)  # more of them could round a uniform number up to 1
+        kernel, number, bits, name = _float_kernel(kind, result)
 
         def fill(cells: np.ndarray, *where: Any) -> None:
-            kernels = _kernels("floats")
-            getattr(kernels, f"fill_{name}")(cells, *where, getattr(kernels, kind), bits, float(offset), float(scale))
+            kernel(cells, *where, number, bits, float(offset), float(scale))
 
-        return self._filled(empty(shape, sharding, grid, result), np.dtype(name), fill)
+        return self._filled(shape, sharding, grid, result, name, fill)
 
     # -- integers --------------------------------------------------------------------------------------------------
 
@@ -154,7 +157,7 @@ class Generator:
         def fill(cells: np.ndarray, *where: Any) -> None:
             getattr(_kernels("integers"), f"fill_{name}")(cells, *where, *bounds)
 
-        return self._filled(empty(shape, sharding, grid, result), np.dtype(name), fill)
+        return self._filled(shape, sharding, grid, result, np.dtype(name), fill)
 
     def permutation(self, n: int, sharding: Sharding, grid: ProcessGrid) -> ShardedArray:
         """The numbers of ``range(n)`` in random order, as an array of ``n`` 64-bit integers.
@@ -186,30 +189,86 @@ class Generator:
             for row, first in zip(cells, firsts):
                 kernels.fill_permutation(row, first, np.uint64(n), bits, keys)
 
-        return self._filled(empty((n,), sharding, grid, "int64"), np.dtype(np.int64), fill)
+        return self._filled((n,), sharding, grid, _INT64, _INT64, fill)
 
     # -- cells -----------------------------------------------------------------------------------------------------
 
-    def _filled(self, result: ShardedArray, dtype: np.dtype, fill: Fill) -> ShardedArray:
-        """``result`` with the numbers that ``fill`` gives its cells, which writes arrays of ``dtype``."""
-        if result.sharding.partial_axes:
-            raise ShardingError("random: the sharding has partial_axes; random numbers are whole values")
+    def _filled(
+        self,
+        shape: Sequence[int],
+        sharding: Sharding,
+        grid: ProcessGrid,
+        dtype: np.dtype,
+        written: np.dtype,
+        fill: Fill,
+    ) -> ShardedArray:
+        """An array of ``dtype`` with the numbers that ``fill`` gives its cells, which writes ``written`` ones."""
+        result, place = _new_array(shape, sharding, grid, dtype)
         stream, self._draws = np.uint64(self._draws), self._draws + 1
-        layout, local, coords = result.layout, result.stored, result.grid.own_coords
-        box = layout.local_box(coords).intersect(layout.domain_box)
-        inside = layout.in_domain_local(coords).slices()
-        if local.size != box.size:
+        local = target = result.stored
+        if not place.is_full:
             local[...] = 0
-        if not box.size:
-            return result.with_fresh_halos()
-        target = local[inside]
-        firsts = _first_cells(box, layout.global_shape)
-        is_direct = target.flags.c_contiguous and target.dtype.isnative and target.dtype.itemsize == dtype.itemsize
-        cells = target.view(dtype) if is_direct else np.empty(target.shape, dtype)
-        fill(cells.reshape(len(firsts), -1), firsts, stream, *self._key)
-        if not is_direct:
-            target[...] = cells  # integers modulo the size of theirs
+            target = local[place.inside]
+        firsts = place.firsts
+        if len(firsts):
+            is_direct = dtype.isnative and dtype.itemsize == written.itemsize and target.flags.c_contiguous
+            cells = target.view(written) if is_direct else np.empty(target.shape, written)
+            fill(cells.reshape(len(firsts), -1), firsts, stream, *self._key)
+            if not is_direct:
+                target[...] = cells  # integers modulo the size of theirs
         return result.with_fresh_halos()
+
+
+class _Place:
+    """This process's cells of the arrays of one layout: found once.
+
+    ``inside``: those of the local array that lie in the domain, all of them if ``is_full``.  ``firsts``: see
+    `_first_cells`.
+    """
+
+    __slots__ = ("firsts", "inside", "is_full", "layout", "shape")
+
+    def __init__(self, layout: Layout, coords: MultiIndex):
+        box = layout.local_box(coords).intersect(layout.domain_box)
+        self.layout = layout
+        self.shape = layout.local_shape(coords)
+        self.inside = layout.in_domain_local(coords).slices()
+        self.is_full = self.shape == box.shape
+        self.firsts = _first_cells(box, layout.global_shape) if box.size else np.empty(0, np.uint64)
+
+
+def _new_array(
+    shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype: np.dtype
+) -> tuple[ShardedArray, _Place]:
+    """A new array whose cells are not initialised, and the place of this process's cells in it.  Local."""
+    key = None
+    if type(shape) is tuple and type(sharding) is Sharding and type(grid) is ProcessGrid:
+        key = "random", shape, *map(type, shape), sharding, dtype
+        place = grid.functions.get(key)
+        if place is not None:
+            grid.check_use("empty")
+            return ShardedArray(grid.allocate(place.shape, dtype), place.layout, grid), place
+    result = empty(shape, sharding, grid, dtype)
+    if result.sharding.partial_axes:
+        raise ShardingError("random: the sharding has partial_axes; random numbers are whole values")
+    place = _Place(result.layout, grid.own_coords)
+    if key is not None:
+        if len(grid.functions) >= _MOST_KEPT:
+            grid.functions.clear()
+        grid.functions[key] = place
+    return result, place
+
+
+@lru_cache(64)
+def _float_kernel(kind: str, dtype: np.dtype) -> tuple[Callable[..., None], int, int, np.dtype]:
+    """The kernel that draws numbers for arrays of ``dtype``, the number of their ``kind``, the bits of uniform ones.
+
+    And the dtype that the kernel writes.
+    """
+    name = "float64" if dtype.itemsize >= 8 else "float32"
+    bits = min(np.finfo(dtype).nmant + 1, 53)  # more of them could round a uniform number up to 1
+    kernels = _kernels("floats")
+    return getattr(kernels, f"fill_{name}"), getattr(kernels, kind), bits, np.dtype(name)
 
 
 def _first_cells(box: Box, shape: Shape) -> np.ndarray:

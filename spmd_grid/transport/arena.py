@@ -19,31 +19,17 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from spmd_grid.transport.free_blocks import FreeBlocks
+from spmd_grid.transport.kept_arrays import KeptArrays
+from spmd_grid.transport.segment import LARGE, PAGE, Segment, extent_of
 
 __all__ = ["Arena", "NodeArena", "OneProcessArena", "share_memory"]
-
-# Arrays begin on cache lines of their own, large ones on pages of their own.
-_LINE = 64
-_PAGE = mmap.PAGESIZE
-_LARGE = 1 << 16
-
-# Freed memory stays in its segment, since touching fresh pages costs far more than the bytes that pass through them;
-# at most this part of the segment stays.
-_KEPT_PART = 1 / 4
-
-# Blocks of small arrays wait for the next array of their size, which then need not look for one: temporaries come and
-# go thousands of times.  The most blocks of a size, and the most sizes.
-_MOST_WAITING, _MOST_SIZES = 8, 32
 
 
 class Arena:
@@ -79,7 +65,7 @@ class OneProcessArena(Arena):
     __slots__ = ()
 
     def allocate(self, nbytes: int, zeroed: bool = False) -> np.ndarray:
-        _, alignment = _extent(nbytes)
+        _, alignment = extent_of(nbytes)
         memory = (np.zeros if zeroed else np.empty)(nbytes + alignment, np.uint8)
         start = -memory.ctypes.data % alignment
         return memory[start : start + nbytes]
@@ -100,59 +86,27 @@ class NodeArena(Arena):
     ``segments``: the index of each process's segment in the mapping, by process of the world.
     """
 
-    __slots__ = (
-        "_address",
-        "_bases",
-        "_first",
-        "_free",
-        "_lock",
-        "_mapping",
-        "_memory",
-        "_owner",
-        "_returned",
-        "_size",
-        "_waiting",
-    )
+    __slots__ = ("_address", "_bases", "_kept", "_segment", "_size")
 
     def __init__(self, mapping: mmap.mmap, size: int, segments: Mapping[int, int], process: int):
-        self._mapping = mapping  # lasts as long as the arena, which lasts as long as any array in it
-        self._memory = np.frombuffer(mapping, np.uint8)
-        start = self._memory.ctypes.data
-        self._bases = {other: start + segment * size for other, segment in segments.items()}
-        self._address = self._bases[process]
-        self._first = segments[process] * size
+        self._segment = segment = Segment(mapping, segments[process] * size, size)
+        self._address = own = segment.address
+        self._bases = {other: own + (index - segments[process]) * size for other, index in segments.items()}
         self._size = size
-        self._free = FreeBlocks(size)
-        self._lock = threading.RLock()  # reentrant: an exception may have cut off a thread that holds it
-        self._returned: deque[tuple[int, int]] = deque()
-        self._waiting: dict[int, list[int]] = {}  # by extent, the starts of free blocks
-        self._owner = os.getpid()
+        self._kept = KeptArrays()  # refer to the segment, which does not refer to them
 
     def allocate(self, nbytes: int, zeroed: bool = False) -> np.ndarray | None:
-        if os.getpid() != self._owner:  # a forked child: its parent allocates from the same segment
-            return None
-        extent, alignment = _extent(nbytes)
-        waiting = self._waiting.get(extent)
-        if waiting:
-            with suppress(IndexError):  # another thread was faster
-                return self._array(waiting.pop(), extent, nbytes, nbytes if zeroed else 0)
-        with self._lock:
-            self._put_back()
-            found = self._free.take(extent, alignment)
-            if found is None and self._waiting:
-                self._end_waiting()
-                found = self._free.take(extent, alignment)
-            if waiting is None and alignment == _LINE and len(self._waiting) < _MOST_SIZES:
-                self._waiting[extent] = []
-        if found is None:
-            return None
-        start, n_dirty = found
-        return self._array(start, extent, nbytes, n_dirty if zeroed else 0)
-
-    def _array(self, start: int, extent: int, nbytes: int, n_cleared: int) -> np.ndarray:
-        array = np.asarray(_Block(self, start, extent, nbytes))
-        if n_cleared:
-            array[:n_cleared] = 0
+        array = self._kept.idle(nbytes)
+        if array is not None:
+            if zeroed:
+                array[:] = 0
+            return array
+        array = self._segment.allocate(nbytes, zeroed)
+        if array is None:
+            self._kept.clear()
+            array = self._segment.allocate(nbytes, zeroed)
+        elif nbytes < LARGE:
+            self._kept.keep(array)
         return array
 
     def offset_of(self, address: int, nbytes: int) -> int:
@@ -164,71 +118,6 @@ class NodeArena(Arena):
 
     def own_segment(self) -> tuple[int, int]:
         return self._address, self._size
-
-    def release(self, start: int, stop: int) -> None:
-        """Takes back the block of an array that is gone; called by the garbage collector, in the middle of anything."""
-        waiting = self._waiting.get(stop - start)
-        if waiting is not None and len(waiting) < _MOST_WAITING:
-            waiting.append(start)
-            return
-        self._returned.append((start, stop))
-        if self._lock.acquire(blocking=False):
-            try:
-                self._put_back()
-            finally:
-                self._lock.release()
-        # Else a thread, perhaps this one, is allocating: the next allocation puts the block back.
-
-    def _end_waiting(self) -> None:
-        """Returns the blocks that wait for arrays of their size, so that any array may have them."""
-        for extent, waiting in list(self._waiting.items()):
-            while waiting:
-                self._free.put(start := waiting.pop(), start + extent)
-
-    def _put_back(self) -> None:
-        if os.getpid() != self._owner:
-            return
-        while self._returned:
-            block = self._free.put(*self._returned.popleft())
-            if self._free.n_dirty() > self._size * _KEPT_PART:
-                self._give_back(block)
-
-    def _give_back(self, block: list[int]) -> None:
-        """Returns the pages of a free block to the system, which makes them fresh again."""
-        start, dirty, _ = block
-        first, last = -(-start // _PAGE) * _PAGE, dirty // _PAGE * _PAGE
-        if last - first < _LARGE:
-            return
-        here = self._first
-        with suppress(OSError):  # not supported: they stay as they are
-            self._mapping.madvise(mmap.MADV_REMOVE, here + first, last - first)
-            self._memory[here + start : here + first] = 0
-            self._memory[here + last : here + dirty] = 0
-            block[1] = start
-
-
-class _Block:
-    """The owner of one array's memory; numpy keeps it as long as the array or a view of it exists."""
-
-    __slots__ = ("__array_interface__", "_arena", "_start", "_stop")
-
-    def __init__(self, arena: NodeArena, start: int, extent: int, nbytes: int):
-        self.__array_interface__ = {
-            "data": (arena._address + start, False), "shape": (nbytes,), "typestr": "|u1", "version": 3,
-        }  # fmt: skip
-        self._arena = arena
-        self._start = start
-        self._stop = start + extent
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # the end of the program frees all memory
-            self._arena.release(self._start, self._stop)
-
-
-def _extent(nbytes: int) -> tuple[int, int]:
-    """Number of bytes to take for an array of ``nbytes``, and their alignment.  Empty arrays have an address too."""
-    alignment = _PAGE if nbytes >= _LARGE else _LINE
-    return max(1, -(-nbytes // alignment)) * alignment, alignment
 
 
 # -- making an arena -------------------------------------------------------------------------------------------
@@ -254,7 +143,7 @@ def share_memory(node: _NodeCommunicator, members: Sequence[int], size: int) -> 
     Collective over ``node``, an mpi4py communicator of just these processes, on one machine, with equal arguments.
     If any of them cannot share memory, all get an arena without memory.
     """
-    size = -(-size // _PAGE) * _PAGE
+    size = -(-size // PAGE) * PAGE
     if size == 0 or node.size == 1:
         return Arena()
     with _shared_file(size * node.size if node.rank == 0 else None) as link:

@@ -11,7 +11,7 @@ from support.patience import run_in_time
 
 import spmd_grid as sg
 from spmd_grid.bench.arrays.by_hand import ByHand
-from spmd_grid.bench.arrays.cases import OPS, RANDOM, ArraysCase, Limit, all_cases, block_of, quick_cases
+from spmd_grid.bench.arrays.cases import OPS, RANDOM, ArraysCase, Limit, all_cases, block_of, quick_cases, raised
 from spmd_grid.bench.arrays.dask_process import answer
 from spmd_grid.bench.arrays.libraries import ARRAY_LIBRARY_TYPES
 from spmd_grid.bench.arrays.measure import check_ours_and_by_hand
@@ -161,3 +161,21 @@ def test_rows_on_mpi(tmp_path):
     dask = {name for each in written["rows"] for name in each["contenders"] if name.startswith("dask")}
     assert (written["skipped"] == {}) == bool(dask) == (find_spec("dask") is not None)
     assert "`python -m spmd_grid bench arrays`" in markdown.read_text() and "a + b: at most 8 us" in done.stdout
+
+
+def test_reasons_of_errors():
+    """An error without a message is told by the line that raised it."""
+
+    def reason(function):
+        try:
+            function()
+        except Exception as error:
+            return raised(error)
+
+    def fail():
+        raise AssertionError
+
+    assert reason(lambda: np.zeros(2).reshape(3)) == (
+        "it raises ValueError: cannot reshape array of size 2 into shape (3,)"
+    )
+    assert reason(fail) == "it raises AssertionError: at raise AssertionError"

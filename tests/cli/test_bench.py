@@ -307,9 +307,12 @@ def test_overlap():
         "mpi4py, Testall between tiles",
     ]
     for line in lines[-4:]:
-        exchange, compute, both, visible, hidden, _ = line.rsplit(maxsplit=6)[1:]
-        assert float(visible) == pytest.approx(float(both) - float(compute), abs=0.02)
-        assert float(hidden) == pytest.approx(100 * (1 - float(visible) / float(exchange)), abs=2)
+        *times, hidden, _ = line.rsplit(maxsplit=6)[1:]
+        exchange, compute, both, visible = map(float, times)
+        assert visible == pytest.approx(both - compute, abs=0.02)
+        # What rounding to 0.01 may change, which is much where little is exchanged beside other work.
+        rounding = 100 * 0.01 * (1 + abs(visible) / exchange) / exchange
+        assert float(hidden) == pytest.approx(100 * (1 - visible / exchange), abs=1 + rounding)
 
 
 @needs_mpiexec

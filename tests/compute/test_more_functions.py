@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from support.compute.functions import COMPOSED, IN_PLACE, globals_of, windows
 from support.compute.layouts import LINES, gathered, line, same
+from support.compute.moving import bytes_received
 from test_functions import sharded
-from test_what_moves import bytes_received
 
 import spmd_grid as sg
 

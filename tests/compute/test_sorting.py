@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.compute.layouts import gathered, line, lines_for, same
-from test_what_moves import bytes_received
+from support.compute.moving import bytes_received
 
 import spmd_grid as sg
 from spmd_grid.compute.sorting.splitting import find_cuts

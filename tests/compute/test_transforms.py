@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.compute.contractions import LAYOUTS, same, sharded, values
-from test_what_moves import bytes_received
+from support.compute.moving import bytes_received
 
 import spmd_grid as sg
 

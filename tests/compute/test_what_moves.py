@@ -2,24 +2,9 @@
 
 import numpy as np
 import pytest
+from support.compute.moving import bytes_received
 
 import spmd_grid as sg
-
-
-def bytes_received(function, *arrays):
-    """Bytes that this process sends to others while ``function`` runs, by the recorder's notes.  Collective."""
-    recorder, sent = arrays[0].grid.process.recorder, [0]
-
-    def note(record, moved):
-        for movement in moved:
-            sent[0] += sum(movement.traffic().sent.values())
-
-    before, recorder.on_end = recorder.on_end, note
-    try:
-        function(*arrays)
-    finally:
-        recorder.on_end = before
-    return sent[0]
 
 
 def rows_of(grid, n=12, m=5, axes=((0,),)):

@@ -118,7 +118,11 @@ def test_heat_in_slices_is_the_numpy_program_but_for_two_lines():
 
 @pytest.mark.parametrize(
     ("launch", "ranks"),
-    [(simulated, 1), (simulated, 4), pytest.param(under_mpi, 3, marks=needs_mpiexec)],
+    [
+        pytest.param(simulated, 1, marks=pytest.mark.full),
+        (simulated, 4),
+        pytest.param(under_mpi, 3, marks=needs_mpiexec),
+    ],
 )
 def test_heat_in_slices_prints_what_the_numpy_program_prints(launch, ranks, tmp_path):
     serial = run([sys.executable, EXAMPLES / "heat_numpy.py"], tmp_path)
@@ -137,8 +141,8 @@ def test_heat_in_slices_prints_what_the_numpy_program_prints(launch, ranks, tmp_
     [
         (simulated, 6, "python"),
         pytest.param(under_mpi, 4, "compiled", marks=needs_mpiexec),
-        pytest.param(under_mpi, 4, "overlap", marks=needs_mpiexec),
-        pytest.param(under_mpi, 4, "python", marks=[needs_mpiexec, pytest.mark.full]),
+        pytest.param(under_mpi, 2, "overlap", marks=needs_mpiexec),
+        *[pytest.param(under_mpi, 4, loop, marks=[needs_mpiexec, pytest.mark.full]) for loop in ("python", "overlap")],
         *[pytest.param(simulated, 6, loop, marks=pytest.mark.full) for loop in ("compiled", "overlap")],
     ],
 )
@@ -165,7 +169,7 @@ def test_hillslope_picture(tmp_path):
 
 
 @needs_terrain
-@pytest.mark.parametrize("launch", [simulated, pytest.param(under_mpi, marks=needs_mpiexec)])
+@pytest.mark.parametrize("launch", [simulated, pytest.param(under_mpi, marks=[needs_mpiexec, pytest.mark.full])])
 def test_hillslope_notices_one_wrong_bit(launch, tmp_path):
     program = tmp_path / "wrong_reference.py"
     program.write_text(WRONG_REFERENCE)

@@ -173,11 +173,12 @@ def partitioned_program(grid):
     rows = sg.Sharding(grid, [[0]])
     program = sg.trace(lambda a: (a - np.max(a)) @ a.T, sg.ArraySpec((7, 5)))
     part = sg.partition(program, grid, rows, rows)
+    own, of_result = (rows.shard_slices((7, n), grid.coords) for n in (5, 7))
 
     def run(k):
         whole = np.add.outer(100.0 * np.arange(7), np.arange(5)) + k
-        found = persist(part.run, grid, whole[rows.shard_slices((7, 5), grid.coords)])
-        return found.tolist(), ((whole - whole.max()) @ whole.T)[rows.shard_slices((7, 7), grid.coords)].tolist()
+        found = persist(part.run, grid, whole[own])
+        return found.tolist(), ((whole - whole.max()) @ whole.T)[of_result].tolist()
 
     return run
 

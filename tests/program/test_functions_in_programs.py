@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.compute.functions import ASSIGNMENTS, COMPOSED, COUNTS, IN_PLACE, MATRIX, SCALARS, WITHOUT_NANS, globals_of
+from support.compute.moving import bytes_received
 from support.program.running import SHARDINGS, check, sharding_of
 
 import spmd_grid as sg
@@ -128,3 +129,31 @@ def test_shapes_that_depend_on_cells_are_refused(function):
 def test_shardings_differ():
     grid = sg.Grid((2, 3))
     assert len({sharding_of(grid, n, (7, 5)) for n in range(len(SHARDINGS))}) == len(SHARDINGS)
+
+
+AGREEING = {
+    "sort": np.sort,
+    "argsort": np.argsort,
+    "median": np.median,
+    "quantile": lambda a: np.quantile(a, [0.1, 0.2, 0.7]),
+    "take": lambda a: a[[3, 1, 5, 5]],
+    "isin": lambda a: np.isin(a, a[:3]),
+}
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 6])
+def test_bytes_of_functions_that_agree_are_bounded(ranks):
+    def body():
+        grid = sg.init_grid((ranks,))
+        sharding, found = sg.Sharding(grid, [[0]]), []
+        for extent in (12, 300):
+            a = sg.from_function(lambda i: (i * 7) % 11 * 1.0, (extent,), sharding, grid)
+            for name, function in AGREEING.items():
+                part = sg.partition(sg.trace(function, sg.ArraySpec((extent,))), grid, [sharding])
+                bound = sum(each.bytes for each in part.collectives())
+                moved = bytes_received(lambda a, part=part: part.run(grid, a), a)
+                found.append((name, moved, bound))
+        return found
+
+    for name, moved, bound in [each for found in sg.run_spmd(body, ranks=ranks) for each in found]:
+        assert moved <= bound, name

@@ -200,3 +200,21 @@ def test_permutations_of_what_is_no_length(n):
     grid = sg.init_grid((1,))
     with pytest.raises(sg.ShapeError, match="permutation: n is"):
         sg.random.Generator().permutation(n, sg.Sharding(grid, [[0]]), grid)
+
+
+def test_known_places_of_cells_are_checked_as_unknown_ones(spmd):
+    def body():
+        grid = sg.init_grid((3,))
+        rows, halos = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[0]], halo_sizes=[1, 2])
+        draws = [sg.random.Generator(3).random((7, 2), sharding, grid) for sharding in (rows, halos, rows, halos)]
+        for found in draws[2:]:  # of known places
+            np.testing.assert_array_equal(found.to_global(), draws[0].to_global())
+        np.testing.assert_array_equal(draws[1].local, draws[3].local)
+        assert draws[0].halos_are_fresh and not np.shares_memory(draws[0].local, draws[2].local)
+        with pytest.raises(sg.ShardingError):
+            sg.random.Generator(3).random((7.0, 2), rows, grid)
+        grid.close()
+        with pytest.raises(sg.GridError):
+            sg.random.Generator(3).random((7, 2), rows, grid)
+
+    spmd(3, body)

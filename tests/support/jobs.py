@@ -21,6 +21,7 @@ _FOLDERS = [str(_TESTS.parent), str(_TESTS)]  # where programs find ``spmd_grid`
 
 def clean_environment(**more):
     env = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHER_PREFIXES)}
+    env.pop("PYTHONUNBUFFERED", None)  # else print writes a line in pieces, and those of several processes mix
     paths = [*_FOLDERS, *filter(None, [env.get("PYTHONPATH")])]
     return {**env, "PYTHONPATH": os.pathsep.join(paths), **more}
 

@@ -28,7 +28,7 @@ halo = sg.HaloExchange(grid, sharding, (4 * n, 6), float, name="u")
 """
 MADE_AT = f"made at app.py:{HEAD.count(chr(10))}, in a compiled loop"
 
-UPDATES = 2000
+UPDATES = 500
 MIXED = f"""
 ring = sg.HaloExchange(grid, sharding, (4 * n, 6), float, periodic=True)
 halo.update(u)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from traceback import extract_tb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,13 +53,14 @@ class Op(NamedTuple):
 
     ``a`` is cut along its first dimension on a line of all ranks, ``b`` as ``b_cut`` says: "as a", "columns" (the shape
     of ``a``, cut along the last dimension) or "square" (as many rows as ``a`` has columns).  ``is_view``: libraries
-    that give views copy them, as we do.
+    that give views copy them, as we do.  ``has_halos``: our ``a`` is declared with halos, stale in every call.
     """
 
     call: Callable[[Any, Any, Any], Any]
     ndim: int = 2
     b_cut: str = "as a"
     is_view: bool = False
+    has_halos: bool = False
 
 
 def _add_to(xp: Any, a: Any, b: Any) -> Any:
@@ -74,7 +76,7 @@ OPS = {
     "a + b": Op(lambda xp, a, b: a + b),
     "a += b": Op(_add_to),
     "np.exp(a)": Op(lambda xp, a, b: xp.exp(a)),
-    "5-point stencil in slices": Op(_stencil),
+    "5-point stencil in slices": Op(_stencil, has_halos=True),
     "a.sum()": Op(lambda xp, a, b: a.sum()),
     "a.sum(axis=0)": Op(lambda xp, a, b: a.sum(axis=0)),
     "a @ b": Op(lambda xp, a, b: a @ b, b_cut="square"),
@@ -164,7 +166,9 @@ def problem(case: ArraysCase, ranks: int, found: np.ndarray) -> str:
 
 def raised(error: Exception) -> str:
     """The reason why a library is skipped in a row where it raises an error."""
-    text = (str(error).splitlines() or [""])[0]
+    text = next(iter(str(error).splitlines()), "")
+    if not text:  # as of an assertion without a message
+        text = next((f"at {frame.line}" for frame in reversed(extract_tb(error.__traceback__))), "")
     return f"it raises {type(error).__name__}: {text[:80]}"
 
 

@@ -27,6 +27,7 @@ from spmd_grid.bench.common.timing import Batch, measure
 from spmd_grid.bench.reshard.libraries.installed import Libraries
 from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
+from spmd_grid.grid.sharding import Sharding
 from spmd_grid.random.generator import Generator
 
 if TYPE_CHECKING:
@@ -136,7 +137,22 @@ def _ours(case: ArraysCase, a: ShardedArray, b: ShardedArray) -> Call:
     if case.op == RANDOM:
         draw, shape, sharding, grid = Generator(1).standard_normal, a.shape, a.sharding, a.grid
         return lambda: draw(shape, sharding, grid)
+    if OPS[case.op].has_halos:
+        return _on_stale_halos(call, a, b)
     return lambda: call(np, a, b)
+
+
+def _on_stale_halos(call: Callable[..., Any], a: ShardedArray, b: ShardedArray) -> Call:
+    """The call on ``a`` with halos, which are updated once per call, as after every step of a program."""
+    with_halos = Sharding(a.grid, a.sharding.split_axes, halo_sizes=[1, 1])
+    u = a.reshard(with_halos)
+    assert u is not None  # all processes are on the grid
+
+    def call_once() -> Any:
+        u.mark_dirty()
+        return call(np, u, b)
+
+    return call_once
 
 
 def _numpy(case: ArraysCase, a: ShardedArray, b: ShardedArray) -> Call:

@@ -138,5 +138,5 @@ class _UngatedPlan(OperationPlan):
 class _UngatedExchange(HaloExchange):
     def update(self, *fields: Field, only_dirty: bool = False) -> None:
         self._update(fields, only_dirty)
-        if self._edges:
-            self._plan.call_functions(fields)
+        if self._follow_ups:
+            self._plan.follow_up(fields, only_dirty)

@@ -51,8 +51,10 @@ def fill_diagonal(a: Operand, val: Any, wrap: bool = False) -> None:
 
 @composite(np.take_along_axis)
 def take_along_axis(arr: Operand, indices: Operand, axis: int | None = -1) -> Operand:
-    """np.take_along_axis; the dimension is made whole."""
+    """np.take_along_axis; the dimension is made whole, but for that of a row, of which cells are looked up."""
     d = _checked_indices("take_along_axis", arr, indices, axis)
+    if arr.ndim == 1:
+        return arr[indices]
     return call(take_along, arr, indices, d)
 
 

@@ -72,23 +72,34 @@ def _range(selection: Selection, dim: int, first: int, behind: int) -> tuple[int
 
 def is_ready(a: ArrayOnGrid) -> bool:
     """Whether the halos of ``a`` can be read without a message: they are fresh, and are not to be verified.  Local."""
-    return a.halos_are_fresh and not _verifies(a)
+    recorder = a.grid.process.recorder
+    return a.halos_are_fresh and (recorder is None or not recorder.check) and a.fresh_halos_hold()
 
 
 def refresh(a: ArrayOnGrid) -> None:
     """Update the halos of ``a`` if they are not fresh.  Collective, within an operation.
 
-    In checking mode processes compare first whether they are, and verify halos that are taken as fresh.
+    In checking mode processes compare first whether they are, and verify halos that are taken as fresh.  Else a process
+    that has written cells of fresh halos without marking it is the only one that knows: it raises MismatchError, which
+    cuts off, so that every later operation is refused on all processes.
     """
-    if _verifies(a):
+    recorder = a.grid.process.recorder
+    if recorder is not None and recorder.check:
         _check(a)
     if not a.halos_are_fresh:
         a.refresh_halos()
+    elif not a.fresh_halos_hold():
+        error = _unmarked(a)
+        error.cuts_off = True
+        raise error
 
 
-def _verifies(a: ArrayOnGrid) -> bool:
-    recorder = a.grid.process.recorder
-    return recorder is not None and recorder.check
+def _unmarked(a: ArrayOnGrid) -> MismatchError:
+    return MismatchError(
+        f"getitem: on process {a.grid.rank} cells of halos, or cells that halos are copies of, have changed since halos"
+        " were filled: the array was written through .core or .local without mark_dirty(); every process must call it"
+        " after such writes"
+    )
 
 
 def _check(a: ArrayOnGrid) -> None:
@@ -100,10 +111,5 @@ def _check(a: ArrayOnGrid) -> None:
     sharding, cells = a.sharding, np.array(a.stored)
     options = sharding.blocks, sharding.sharded_dims_offsets
     update_halo.refresh(cells, grid, sharding.split_axes, sharding.halo_sizes, False, a.shape, *options)
-    error = None
-    if cells.tobytes() != a.stored.tobytes():
-        error = MismatchError(
-            f"getitem: on process {grid.rank} halo cells differ from the cells that they are copies of: the array was"
-            " written through .core or .local without mark_dirty(); every process must call it after such writes"
-        )
-    _agree.agree(grid, axes, "of an array whose halos were compared", error)
+    holds = cells.tobytes() == a.stored.tobytes() and a.fresh_halos_hold()
+    _agree.agree(grid, axes, "of an array whose halos were compared", None if holds else _unmarked(a))

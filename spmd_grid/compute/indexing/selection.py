@@ -20,6 +20,7 @@ import numpy as np
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.indexing.fresh import cells_in_local, is_ready, refresh
 from spmd_grid.compute.indexing.index import Listed, Selection, as_selection, list_in
+from spmd_grid.compute.indexing.lookups import cells_named, look_up
 from spmd_grid.compute.indexing.masks import as_mask, get_masked, put_masked
 from spmd_grid.compute.indexing.picks import layout_of_picks, pick, put_picks
 from spmd_grid.compute.indexing.puts import PutCourse
@@ -96,6 +97,9 @@ def get(a: ArrayOnGrid, key: Any) -> Any:
     kept = a.grid.functions
     course = None if known is None else kept.get(known)
     if course is None:
+        cells = cells_named(key, a.shape) if known is None else None
+        if cells is not None:
+            return look_up(a, cells)
         mask = _mask_in("getitem", key, a) if known is None else None
         listed = list_in(key, a.shape) if known is None and mask is None else None
         selection = as_selection(... if mask is not None else key if listed is None else listed.rest, a.shape)
@@ -147,10 +151,14 @@ def _key_of(op: str, key: Any, layout: Layout) -> tuple[Any, ...] | None:
     for each in key if type(key) is tuple else (key,):
         found = type(each)
         if found is slice:
-            for bound in (each.start, each.stop, each.step):
-                if type(bound) is not int and bound is not None:
-                    return None
-            entries.append((each.start, each.stop, each.step))
+            bounds = start, stop, step = each.start, each.stop, each.step
+            if (
+                (type(start) is not int and start is not None)
+                or (type(stop) is not int and stop is not None)
+                or (type(step) is not int and step is not None)
+            ):
+                return None
+            entries.append(bounds)
         elif found is int or each is None or each is Ellipsis:
             entries.append(each)
         else:

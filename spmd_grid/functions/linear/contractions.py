@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spmd_grid.errors import AxisError, ShapeError
+from spmd_grid.errors import AxisError, DTypeError, ShapeError
 from spmd_grid.functions.axes import one_axis, several_axes
 from spmd_grid.functions.interface import PARALLEL, Application, Interface, Iterator, shape_of
 from spmd_grid.functions.linear.products import block_product
@@ -160,9 +160,20 @@ def diagonal_rule(a: Operand, rows: np.ndarray, columns: np.ndarray, first: int,
 
 
 @composite(np.einsum)
-def einsum(*operands: Operand, out: Operand = None, optimize: object = False) -> Operand:
+def einsum(
+    *operands: Operand,
+    out: Operand = None,
+    optimize: object = False,
+    dtype: DTypeLike | None = None,
+    casting: Any = "safe",
+) -> Operand:
     """np.einsum: several operands by pairs, in the order with the fewest multiplications."""
-    return einsum_by_pairs(operands)
+    if dtype is None:
+        return einsum_by_pairs(operands)
+    for each in operands:
+        if hasattr(each, "dtype") and not np.can_cast(each.dtype, dtype, casting):
+            raise DTypeError(f"einsum: dtype {each.dtype} cannot be cast to {np.dtype(dtype)} by the rule {casting!r}")
+    return einsum_by_pairs([each.astype(dtype) if hasattr(each, "dtype") else each for each in operands])
 
 
 def einsum_by_pairs(arguments: Sequence[Operand], **options: Any) -> Operand:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,12 @@ class LaidOut(Protocol):
     def local(self) -> np.ndarray: ...
 
     def mark_dirty(self) -> None: ...
+
+    def with_fresh_halos(self) -> LaidOut: ...
+
+    def forget_freshness(self) -> None: ...
+
+    def follow_exchange(self, notes: Any) -> None: ...
 
 
 Field: TypeAlias = np.ndarray | LaidOut

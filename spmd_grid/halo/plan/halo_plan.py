@@ -19,6 +19,7 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.plan.accumulate import Reverse, check_addable
 from spmd_grid.halo.plan.channels import PlanChannels
 from spmd_grid.halo.plan.field_checks import Field, FieldChecks
+from spmd_grid.halo.plan.follow_ups import BoundaryFunctions, FollowUp, FreshnessNotes, fills_all
 from spmd_grid.halo.plan.kept_calls import KeptCalls, key_of
 from spmd_grid.halo.plan.specification import Specification, agree
 from spmd_grid.halo.plan.trial import try_ways
@@ -53,6 +54,8 @@ class HaloPlan:
         self.channel = self.channels.forward()
         self.trial = self._choose(path)
         self.edges = [(edge.function, edge.box.slices()) for edge in self.pattern.edges(self.channels.coords)]
+        self.follow_ups: list[FollowUp] = [BoundaryFunctions(self.gate, self.edges)] if self.edges else []
+        self._notes = FreshnessNotes(self.follow_ups) if fills_all(self.pattern) else None
         self.reverse: Reverse | None = None
         self.flight: UnderWay | None = None
         self.is_closed = self._is_broken = False
@@ -87,7 +90,7 @@ class HaloPlan:
     # -- operations ----------------------------------------------------------------------------------------------
 
     def update(self, fields: tuple[Field, ...], only_dirty: bool) -> None:
-        """As `HaloExchange.update`, but for boundary functions."""
+        """As `HaloExchange.update`, but for follow-ups."""
         key = id(fields[0]) if len(fields) == 1 else tuple(map(id, fields))
         call = self._addresses.get(key) or self._prepare("HaloExchange.update", key, fields)
         if only_dirty:
@@ -124,7 +127,7 @@ class HaloPlan:
         self.channel.comm.process.progress()
 
     def wait(self) -> tuple[Field, ...]:
-        """As `HaloExchange.wait`, but for boundary functions; the fields that were updated."""
+        """As `HaloExchange.wait`, but for follow-ups; the fields that were updated."""
         flight = self._check_under_way("HaloExchange.wait")
         self.flight = None
         code = flight.finish()
@@ -135,8 +138,8 @@ class HaloPlan:
     def end_update(self) -> None:
         """As `HaloExchange.wait`."""
         fields = self.wait()
-        if self.edges:
-            self.call_functions(fields)
+        if self.follow_ups:
+            self.follow_up(fields, False)
 
     def poke(self) -> bool:
         """As `HaloExchange.poke`."""
@@ -166,12 +169,10 @@ class HaloPlan:
             if not isinstance(field, np.ndarray):
                 field.mark_dirty()
 
-    def call_functions(self, fields: tuple[Field, ...]) -> None:
-        """Lets boundary functions set their cells, which no neighbour waits for.  Local."""
-        for field in fields:
-            local = field if isinstance(field, np.ndarray) else field.local
-            for function, outside in self.edges:
-                self.gate.call_user(function, local, outside)
+    def follow_up(self, fields: tuple[Field, ...], only_dirty: bool) -> None:
+        """Do what is left to do after an update of ``fields``, for which no neighbour waits.  Local."""
+        for each in tuple(self.follow_ups):
+            each.run(fields, only_dirty)
 
     def close(self) -> None:
         """As `HaloExchange.close`."""
@@ -185,6 +186,8 @@ class HaloPlan:
 
     def _retire(self) -> None:
         self.channel.retire()
+        if self._notes is not None:
+            self._notes.is_over = True
         if self.reverse is not None:
             self.reverse.channel.retire()
 
@@ -204,9 +207,12 @@ class HaloPlan:
         self.check_idle(operation)
         try:
             call = self.channel.call(self._checks.local_arrays(fields))
-            return self._calls.keep(key, fields, call)
+            address = self._calls.keep(key, fields, call)
         except (SpmdError, MemoryError) as error:
             raise self.refuse(operation, error, self.channel) from None
+        if self._notes is not None:
+            self._notes.add(fields)
+        return address
 
     def refuse(self, operation: str, error: Exception, channel: Channel) -> SpmdError:
         """Takes part in an exchange by sending all neighbours ``error``, which is returned as they raise it."""

@@ -28,6 +28,7 @@ from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, checked_path, chosen
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.groups import group_members, in_group_device
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.abstract import answer_of
 from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, check_output, gate_of
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
 from spmd_grid.ops.calls.opening import Opening, opening_key
@@ -259,8 +260,13 @@ class Operation(ABC):
             gate.idle.append(token)
             return result
         except BaseException as error:
-            gate_of(self.name, grid).fail(self.name, locals().get("token"), error)
-            raise
+            answer = answer_of(x, grid)
+            if answer is None:
+                gate_of(self.name, grid).fail(self.name, locals().get("token"), error)
+                raise
+            if locals().get("token"):
+                gate.idle.append(True)
+        return answer(self.name, x, grid_axes, args, out)  # a function is being traced: nothing is sent
 
     def run_in_gate(
         self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None

@@ -1,4 +1,4 @@
-"""The communications of a schedule: what each moves, along which grid axes, and for which line of the user's function."""
+"""The communications of a schedule: what each moves, along which axes, and for which line of the user's function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spmd_grid.program.partition.steps import LocalValue, Move
 from spmd_grid.reshard.planner.cost import LinkModel, step_cost
 from spmd_grid.reshard.planner.steps import Step
 
-__all__ = ["Communication", "bytes_per_axis", "communications_of", "crossed_axes"]
+__all__ = ["Communication", "bytes_per_axis", "communications_of", "communications_of_step", "crossed_axes"]
 
 
 class Communication(NamedTuple):
@@ -36,10 +36,11 @@ class Communication(NamedTuple):
 
 def communications_of(schedule: Schedule) -> list[Communication]:
     """The communications in the order of the program; those that move no bytes are left out.  Local."""
-    return [each for step in schedule.steps for each in _of_step(step)]
+    return [each for step in schedule.steps for each in communications_of_step(step)]
 
 
-def _of_step(step: Any) -> Iterator[Communication]:
+def communications_of_step(step: Any) -> Iterator[Communication]:
+    """The communications of one step.  Local."""
     if isinstance(step, Move):
         plan = step.plan
         site = step.operation.site if step.operation else None
@@ -62,9 +63,9 @@ def _of_step(step: Any) -> Iterator[Communication]:
         links = LinkModel()
         link = links.between(step.results[0].sharding.grid, axes)
         seconds = link.latency + received / link.bandwidth
-        name = f"{step.name} at {step.operation.site}"
+        name = step.operation.short_title
         values = tuple([each.value for each in step.inputs])
-        reason = f"{step.name} finds its partners as it runs: at most so many bytes"
+        reason = f"{step.name} finds its partners as it runs: the bytes are an upper bound"
         yield Communication(kind, tuple(axes), received, seconds, name, reason, values, site=step.operation.site)
 
 

@@ -25,7 +25,7 @@ _FLOPS = 2e10  # per second and process: what one core of a server does in matri
 
 
 class ProgramCost(NamedTuple):
-    """What a run costs, for the busiest process, by models.
+    """The cost of a run, for the busiest process, by models.
 
     ``received``: bytes from other processes; ``bytes_per_axis``: the same by grid axis, where a communication over
     several axes counts for each.  ``flops``: floating-point operations of the process; ``redundant_flops``: those of

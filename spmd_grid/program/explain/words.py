@@ -14,7 +14,7 @@ from spmd_grid.program.ir import Annotation, CallSite, Constant, Operation, Prog
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.propagate.solution import Dimension, Reason, Solution
 
-__all__ = ["Explained", "explain_program", "explain_value", "short_site"]
+__all__ = ["Explained", "explain_program", "explain_value", "value_lines"]
 
 
 class Explained(Protocol):
@@ -24,7 +24,7 @@ class Explained(Protocol):
     grid: Grid
     solution: Solution
     schedule: Schedule
-    annotations: Sequence[Annotation]
+    annotations: tuple[Annotation, ...]
 
 
 def explain_program(part: Explained) -> str:
@@ -32,7 +32,7 @@ def explain_program(part: Explained) -> str:
     program, communications = part.program, communications_of(part.schedule)
     lines = [f"{program.name} on {part.grid}: {count_text(len(program.operations), 'operation')}"]
     for value in program.values:
-        lines += ["", *_value_lines(part, value)]
+        lines += ["", *value_lines(part, value)]
     lines += ["", f"{count_text(len(communications), 'communication')}:"]
     for number, each in enumerate(communications, 1):
         lines += _communication_lines(number, each)
@@ -44,8 +44,8 @@ def explain_program(part: Explained) -> str:
 
 
 def explain_value(part: Explained, value: Value) -> str:
-    """One value: its sharding and the way that it came, its annotations, and the communications that move it.  Local."""
-    lines = _value_lines(part, value)
+    """One value: its sharding, the way that it came, and the communications that move it.  Local."""
+    lines = value_lines(part, value)
     moved = [each for each in communications_of(part.schedule) if value in each.values]
     for number, each in enumerate(moved, 1):
         lines += _communication_lines(number, each)
@@ -57,15 +57,11 @@ def explain_value(part: Explained, value: Value) -> str:
     return "\n".join(lines)
 
 
-def short_site(site: CallSite | None) -> str:
-    """The line of the user's function, by the name of its file."""
-    return "" if site is None else f"{site.file.rsplit('/', 1)[-1]}:{site.line}"
-
-
 # -- values --------------------------------------------------------------------------------------------------------
 
 
-def _value_lines(part: Explained, value: Value) -> list[str]:
+def value_lines(part: Explained, value: Value) -> list[str]:
+    """The sharding of a value, and the way that it came.  Local."""
     program, solution = part.program, part.solution
     sharding = solution.sharding(value)
     defined = next((each for each in program.operations if value in each.results), None)
@@ -73,8 +69,8 @@ def _value_lines(part: Explained, value: Value) -> list[str]:
     kind = f"{value.dtype}{list(value.shape)}"
     lines = [f"%{value.name}: {kind}, {origin}", f"  sharding {_cuts(sharding)}"]
     if defined is not None and defined in program.mutations:
-        axes = [list(cut.axes) if cut else [] for cut in solution.iterators[defined]]
-        lines.append(f"  its operation is cut as the program's mutation says: {axes}")
+        fixed = [list(cut.axes) if cut else [] for cut in solution.iterators[defined]]
+        lines.append(f"  its operation is cut as the program's mutation says: {fixed}")
     required = solution.annotations.get(value)
     if required is not None:
         lines.append(f"  because {_annotation(required)} requires {_cuts(required.sharding)}")
@@ -169,7 +165,7 @@ def _constant(x: Constant) -> str:
 
 
 def _at(site: CallSite | None) -> str:
-    return f" at {short_site(site)}" if site else ""
+    return f" at {site.short}" if site else ""
 
 
 def _annotation(annotation: Annotation) -> str:

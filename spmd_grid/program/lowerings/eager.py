@@ -19,7 +19,9 @@ from spmd_grid.program.partition.steps import LocalOperand, LocalValue
 
 __all__ = ["Eager"]
 
-_AGREEMENT = 2048  # bytes, per process and array: counts and samples by which sorts and lists find their partners
+# Bytes that a process receives from each other one, while they find by halves the value between two blocks of a sorted
+# array, or at a place in the order: 64 times a number, or a number with those of less and equal cells.
+_PER_BLOCK, _PER_PLACE = 512, 1280
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +29,12 @@ class Eager:
     """``function`` of sharded arrays, which gives one array, or a tuple of them.
 
     Its results are brought to the shardings that were planned.  ``key``: equal for functions that do the same.
+    ``places``: how many places of the order it asks for.
     """
 
     function: Callable[..., Any]
     key: Any = None
+    places: int = 0
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Eager) and self.key is not None and self.key == other.key)
@@ -66,17 +70,22 @@ class Eager:
 
             return run
 
-        axes = tuple([axis for axis, n in enumerate(build.grid.shape) if n > 1])
         key = None if self.key is None else (self.key, splits)
-        received = _most_received(build.grid.size, moved, results)
-        build.call(operation, bind, moved, results, key, [(operation.name, axes, received)] if axes else [])
+        build.call(operation, bind, moved, results, key, self._exchanges(operation.name, moved, results))
         return results
 
-
-def _most_received(n_devices: int, operands: Sequence[LocalOperand], results: Sequence[LocalValue]) -> int:
-    """An upper bound: every cell of every array once, and what processes agree by."""
-    arrays = [x for x in (*operands, *results) if isinstance(x, LocalValue)]
-    return sum(prod(x.shape) * x.dtype.itemsize + _AGREEMENT * n_devices for x in arrays)
+    def _exchanges(
+        self, name: str, operands: Sequence[LocalOperand], results: Sequence[LocalValue]
+    ) -> list[tuple[str, tuple[int, ...], int]]:
+        """An upper bound: every cell of every array once, and what processes agree by."""
+        arrays = [x for x in (*operands, *results) if isinstance(x, LocalValue)]
+        grid = arrays[0].sharding.grid
+        cut = {axis for x in arrays for axes in x.sharding.split_axes for axis in axes if grid.shape[axis] > 1}
+        if not cut:
+            return []
+        n = prod(grid.shape[axis] for axis in cut)
+        agreement = (n - 1) * (_PER_BLOCK * n + _PER_PLACE * (self.places + 1))
+        return [(name, tuple(sorted(cut)), agreement + sum(prod(x.shape) * x.dtype.itemsize for x in arrays))]
 
 
 def _as_sharded(block: Any, layout: Layout | None, grid: ProcessGrid) -> Any:

@@ -23,7 +23,8 @@ __all__ = ["Builder", "applied", "is_at_rest", "with_partial"]
 def is_at_rest(x: LocalValue, sharding: Sharding) -> bool:
     """Whether devices hold in ``x`` what ``sharding`` gives them."""
     owed = [{axis for axis in each.partial_axes if each.grid.shape[axis] > 1} for each in (x.sharding, sharding)]
-    return owed[0] == owed[1] and same_cells(x.sharding, sharding, x.shape)
+    is_owed_alike = owed[0] == owed[1] and (not owed[0] or x.sharding.partial_kind == sharding.partial_kind)
+    return is_owed_alike and same_cells(x.sharding, sharding, x.shape)
 
 
 class Builder:

@@ -15,6 +15,7 @@ from spmd_grid.grid.sharding import HasGrid, Sharding
 from spmd_grid.ops.calls.bounded_cache import keep_call
 from spmd_grid.program.cut_lists import with_numbers
 from spmd_grid.program.explain.cost import ProgramCost, cost_of
+from spmd_grid.program.explain.picture import picture_of
 from spmd_grid.program.explain.words import explain_program, explain_value
 from spmd_grid.program.ir import Annotation, Program, Value
 from spmd_grid.program.partition.bound_program import BoundProgram
@@ -195,8 +196,14 @@ class Partition:
         """
         return explain_program(self) if value is None else explain_value(self, self.program.value(value))
 
+    def picture(self) -> str:
+        """The program as HTML: every step with its line, the blocks of its results, and the bytes that move.  Local."""
+        return picture_of(self)
+
+    _repr_html_ = picture
+
     def cost(self) -> ProgramCost:
-        """What a run costs, for the busiest process, by models: bytes per grid axis, seconds, peak bytes.  Local."""
+        """The cost of a run, for the busiest process, by models: bytes per grid axis, seconds, peak bytes.  Local."""
         return cost_of(self.schedule)
 
     def run(self, grid: ProcessGrid, *arrays: Any) -> Any:

@@ -113,8 +113,7 @@ class Move:
         if operation is None:
             return f"reshard of %{value} for {self.reason or 'the caller'}"
         relation = "for" if self.source.value in operation.operands else "after"
-        site = f" at {operation.site}" if operation.site else ""
-        return f"reshard of %{value} {relation} {operation.name}{site}"
+        return f"reshard of %{value} {relation} {operation.short_title}"
 
     @property
     def inputs(self) -> list[LocalValue]:

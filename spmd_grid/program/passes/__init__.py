@@ -4,6 +4,9 @@ PASSES lists them in order: name, function from schedule to schedule, and whethe
 
 compose       moves from the sharding that costs the least
 duplicates    common subexpressions
+reassociate   contributions combined behind the operations that may be applied to them
+linear        which operations those are
+gathers       cells gathered behind the operations that may work on blocks
 dead          steps that nothing needs
 rewriting     what they share
 """
@@ -16,6 +19,8 @@ from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.passes.compose import composed, composed_in_any_order
 from spmd_grid.program.passes.dead import without_dead_steps
 from spmd_grid.program.passes.duplicates import without_duplicates
+from spmd_grid.program.passes.gathers import gathered_late
+from spmd_grid.program.passes.reassociate import reassociated
 
 __all__ = ["PASSES"]
 
@@ -23,5 +28,7 @@ PASSES: list[tuple[str, Callable[[Schedule], Schedule], bool]] = [
     ("common subexpressions", without_duplicates, True),
     ("compose moves", composed, True),
     ("fold reductions", composed_in_any_order, False),
+    ("reassociate reductions", reassociated, False),
+    ("gather late", gathered_late, True),
     ("dead code", without_dead_steps, True),
 ]

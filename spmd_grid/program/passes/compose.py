@@ -20,7 +20,7 @@ from itertools import permutations
 from spmd_grid.program.partition.builder import is_at_rest
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move
-from spmd_grid.program.passes.rewriting import Links, computes_of, in_order, moves_of, substituted
+from spmd_grid.program.passes.rewriting import Links, computes_of, in_order, moves_of, price, substituted
 
 __all__ = ["composed", "composed_in_any_order"]
 
@@ -149,8 +149,7 @@ class _Composer:
             if is_at_rest(source, target.sharding):
                 self._costs[key] = 0, 0.0, 0
             else:
-                plan = Move(source, target, None).plan
-                self._costs[key] = plan.totals().received, plan.seconds, 1
+                self._costs[key] = *price(source, target), 1
         return self._costs[key]
 
     def _sums(self, tree: Tree, x: LocalValue) -> list[frozenset[int]]:

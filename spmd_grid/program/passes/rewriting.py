@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 
+import numpy as np
+
 from spmd_grid.functions.interface import WHOLE
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.program.ir import Value
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Step
+from spmd_grid.typing import Shape
 
-__all__ = ["Links", "better", "bytes_received", "computes_of", "in_order", "substituted", "work_of"]
+__all__ = [
+    "Links",
+    "better",
+    "bytes_received",
+    "computes_of",
+    "in_order",
+    "moves_of",
+    "price",
+    "substituted",
+    "work_of",
+]
 
 
 class Links:
@@ -60,9 +76,21 @@ def moves_of(schedule: Schedule) -> list[Move]:
     return [step for step in schedule.steps if isinstance(step, Move)]
 
 
+def price(source: LocalValue, target: LocalValue) -> tuple[int, float]:
+    """The bytes that all processes receive together in a move, and its seconds by the model."""
+    return _price(source.sharding, target.sharding, source.shape, source.dtype)
+
+
+@lru_cache(4096)
+def _price(source: Sharding, target: Sharding, shape: Shape, dtype: np.dtype) -> tuple[int, float]:
+    held, wanted = (LocalValue(Value("", shape, dtype), shape, dtype, each) for each in (source, target))
+    plan = Move(held, wanted, None).plan
+    return plan.totals().received, plan.seconds
+
+
 def bytes_received(steps: Iterable[Step]) -> int:
     """The bytes that all processes receive together in the moves among ``steps``."""
-    return sum(step.plan.totals().received for step in steps if isinstance(step, Move))
+    return sum(price(step.source, step.target)[0] for step in steps if isinstance(step, Move))
 
 
 def work_of(steps: Iterable[Step]) -> int:

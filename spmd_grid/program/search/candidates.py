@@ -7,6 +7,7 @@ from random import Random
 
 from spmd_grid.functions.interface import WHOLE
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.program.cut_lists import with_numbers
 from spmd_grid.program.ir import Operation, Program, Value
 from spmd_grid.program.partition.public import Partition
 
@@ -44,8 +45,11 @@ class Candidates:
     def _operation(self, program: Program, part: Partition, operations: Sequence[Operation]) -> Program:
         """Another cut of the iterators of an operation."""
         operation = self._random.choice(operations)
-        known = program.mutations.get(operation)
-        axes = [list(each) for each in (known or part.solution.splits(operation).axes)]
+        given = program.mutations.get(operation)
+        known = (
+            part.solution.splits(operation).axes if given is None else with_numbers(part.grid, given, operation.title)
+        )
+        axes = [list(each) for each in known]
         for number, iterator in enumerate(operation.interface.iterators):
             if iterator.kind == WHOLE:
                 axes[number] = []
@@ -58,7 +62,7 @@ class Candidates:
             return program
         sharding = part.solution.sharding(value)
         axes = [list(sharding.axes_of(dim)) for dim in range(value.ndim)]
-        moved = self._moved(axes, list(range(value.ndim)), part.grid.ndim)  # type: ignore[arg-type]  # all are numbers
+        moved = self._moved(axes, list(range(value.ndim)), part.grid.ndim)
         return program.mutate(value, Sharding(part.grid, moved))
 
     def _along_one(self, program: Program, part: Partition) -> Program:

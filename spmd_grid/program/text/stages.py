@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from spmd_grid.errors import ShardingError
@@ -24,7 +23,7 @@ class _Stages(Protocol):
     solution: Solution
     materialised: Schedule
     schedule: Schedule
-    annotations: Sequence[Annotation]
+    annotations: tuple[Annotation, ...]
     args: str
 
 

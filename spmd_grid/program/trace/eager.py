@@ -53,10 +53,13 @@ class Part(NamedTuple):
     alike: tuple[int | None, ...] = ()
 
 
-def eagerly(name: str, function: Callable[..., Any], first: Any, others: Sequence[Any], parts: Sequence[Part]) -> Any:
+def eagerly(
+    name: str, function: Callable[..., Any], first: Any, others: Sequence[Any], parts: Sequence[Part], places: int = 0
+) -> Any:
     """The results of ``function(first, *others)``, called with ShardedArrays at run time.
 
     What the devices hold of ``first`` may be cut along any dimension; other arrays are whole on every device.
+    ``places``: how many places of the order are asked for.
     """
     operands = [first, *others]
     iterators: list[Iterator] = []
@@ -76,7 +79,7 @@ def eagerly(name: str, function: Callable[..., Any], first: Any, others: Sequenc
     interface = Interface(tuple(iterators), tuple(maps), tuple(results))
     made = [(part.shape, part.dtype) for part in parts]
     tracer = next(x for x in operands if is_array(x)).tracer
-    return tracer.structural(name, operands, made, interface, Eager(function, getattr(function, "key", None)))
+    return tracer.structural(name, operands, made, interface, Eager(function, getattr(function, "key", None), places))
 
 
 class _Bound:
@@ -93,11 +96,13 @@ class _Bound:
         return self._function(*bound.args, **bound.kwargs)
 
 
-def _called(function: Callable[..., Any], bound: BoundArguments, first: str, parts: Sequence[Part]) -> Any:
+def _called(
+    function: Callable[..., Any], bound: BoundArguments, first: str, parts: Sequence[Part], places: int = 0
+) -> Any:
     """The call at run time, of which all arrays of the program are operands."""
     names = [first, *[name for name, x in bound.arguments.items() if is_array(x) and name != first]]
     operands = [bound.arguments[name] for name in names]
-    return eagerly(function.__name__, _Bound(function, bound, names), operands[0], operands[1:], parts)
+    return eagerly(function.__name__, _Bound(function, bound, names), operands[0], operands[1:], parts, places)
 
 
 def _same_dims(x: Any) -> tuple[int, ...]:
@@ -128,7 +133,7 @@ def _place_in_order(function: Callable[..., Any], bound: BoundArguments) -> Any:
     trial = BoundArguments(bound.signature, {**bound.arguments, "a": np.ones(1, a.dtype)})
     found = np.asarray(function(*trial.args, **trial.kwargs))
     shape = found.shape[:-1] + (1,) * a.ndim if bound.arguments.get("keepdims") else found.shape
-    return _called(function, bound, "a", [Part(shape, found.dtype)])
+    return _called(function, bound, "a", [Part(shape, found.dtype)], 2 * int(found.size))
 
 
 def _histogram(function: Callable[..., Any], bound: BoundArguments) -> Any:

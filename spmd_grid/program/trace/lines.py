@@ -9,7 +9,7 @@ from typing import Any
 from spmd_grid.program.ir import Value
 from spmd_grid.program.trace.tracer import call_site
 
-__all__ = ["at_line"]
+__all__ = ["at_line", "name_line"]
 
 
 def at_line(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,7 +26,7 @@ def at_line(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **options)
         except Exception as error:
             if tracer.depth == 1:
-                _name_line(error, [self, args, options])
+                name_line(error, [self, args, options])
             raise
         finally:
             tracer.depth -= 1
@@ -34,12 +34,15 @@ def at_line(method: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _name_line(error: Exception, arguments: Any) -> None:
-    site = call_site()
-    if site is None or str(site) in str(error):
-        return
+def name_line(error: Exception, arguments: Any) -> None:
+    """Add the line of the user's function to an error, and the values among the ``arguments`` of the call."""
+    site, said = call_site(), str(error)
     values = list(dict.fromkeys(repr(value) for value in _values(arguments)))
-    where = f"of {' and '.join(values[:3])}, at {site}"
+    parts = [f"of {' and '.join(values[:3])}"] if values and not any(value in said for value in values) else []
+    parts += [f"at {site}"] if site is not None and str(site) not in said else []
+    where = ", ".join(parts)
+    if not where:
+        return
     if len(error.args) == 1 and isinstance(error.args[0], str):
         error.args = (f"{error.args[0]} ({where})",)
     else:

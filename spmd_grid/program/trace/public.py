@@ -14,7 +14,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Annotation, ArraySpec, Constant, Operation, Program
 from spmd_grid.program.trace.naming import name_by_variables
 from spmd_grid.program.trace.traced_array import TracedArray
-from spmd_grid.program.trace.tracer import Tracer, call_site, current_tracer
+from spmd_grid.program.trace.tracer import Tracer, call_site, current_tracer, tracing
 
 __all__ = ["constrain", "sharding_group", "trace"]
 
@@ -114,6 +114,7 @@ def constrain(
     """
     if not isinstance(sharding, Sharding):
         raise ShardingError(f"constrain: sharding is {sharding!r}; it must be a Sharding")
+    x = _of_program("constrain", x)
     if not isinstance(x, TracedArray):
         return _constrain_now(x, sharding)
     barred = sharding.grid.axes(tuple(replicated_axes), "replicated_axes")
@@ -128,6 +129,15 @@ def constrain(
         x = TracedArray(x.tracer, result)
     x.tracer.annotations.append(Annotation(x.value, sharding, bool(required), int(priority), barred, call_site()))
     return x
+
+
+def _of_program(op: str, x: Any) -> Any:
+    """``x``; a plain array in a traced function becomes a value of the program, so that it can be annotated."""
+    tracer = tracing()
+    if tracer is not None and not tracer.takes_annotations:
+        raise ShardingError(f"{op}: x is a block of a manual computation, which has no sharding (at {call_site()})")
+    is_plain = isinstance(x, np.ndarray) and x.ndim > 0
+    return tracer.constant(x) if tracer is not None and is_plain else x
 
 
 def _same(block: np.ndarray) -> np.ndarray:
@@ -167,6 +177,7 @@ def sharding_group(x: Any, id: int | str) -> Any:
 
     Plans only; outside of a traced function it does nothing.  Raises ShapeError.
     """
+    x = _of_program("sharding_group", x)
     if isinstance(x, TracedArray):
         members = current_tracer("sharding_group").groups.setdefault(id, [])
         if members and members[0].shape != x.shape:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.errors import DTypeError, ImplicitGatherError
+from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application, Interface, Iterator
 from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.program.ir import Annotation, CallSite, Constant, Lowering, Operand, Operation, Value
 
-__all__ = ["Tracer", "call_site", "current_tracer"]
+__all__ = ["Tracer", "call_site", "current_tracer", "tracing"]
 
 _ROOTS = tuple([f"{Path(path).parent}{os.sep}" for path in (sys.modules["spmd_grid"].__file__, np.__file__) if path])
 _GENERATED = ("<__array_function__", "<frozen", "<string>", "<program ")
@@ -34,6 +35,11 @@ def call_site() -> CallSite | None:
     return None
 
 
+def tracing() -> Tracer | None:
+    """The tracer of the function that is being traced; None outside of one."""
+    return _CURRENT.get()
+
+
 def current_tracer(op: str) -> Tracer:
     """The tracer of the function that is being traced.  Raises ImplicitGatherError outside of one."""
     tracer = _CURRENT.get()
@@ -44,6 +50,8 @@ def current_tracer(op: str) -> Tracer:
 
 class Tracer:
     """Collects the operations and annotations of one program.  ``wrap`` makes the array that stands for a value."""
+
+    takes_annotations = True
 
     def __init__(self, wrap: Callable[[Tracer, Value], Any]):
         self._wrap = wrap
@@ -70,6 +78,14 @@ class Tracer:
             name = f"{base}{number}"
         self._names.add(name)
         return Value(name, tuple(shape), np.dtype(dtype), call_site())
+
+    def wrapped(self, shape: Sequence[int], dtype: np.dtype) -> Any:
+        """An array that stands for a new value."""
+        return self._wrap(self, self.new_value(shape, dtype))
+
+    def constant(self, x: Any) -> Any:
+        """The array that stands for a plain one, which is the same on all devices."""
+        return self.apply(elementwise("constant", np.copy, np.asarray(x)))
 
     def argument(self, shape: Sequence[int], dtype: np.dtype, name: str) -> Any:
         """The array that stands for an argument."""

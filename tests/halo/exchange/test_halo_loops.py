@@ -60,7 +60,7 @@ def n_ranks(case) -> int:
 # -- sweeps ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, pytest.param(6, marks=pytest.mark.full)])
 def test_lines(spmd, n, path):
     count = max(2, settings().max_examples // 12)
     spmd(n, check_loops, [case_1d(*parts) for parts in sampled(choices_1d(n), count)], path)

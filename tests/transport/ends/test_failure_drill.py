@@ -72,8 +72,8 @@ SAMPLE = [
     ("simulated", 4, "all_reduce", "raises"),
     ("simulated", 4, "send.start", "exits"),
     ("mpiexec", 4, "all_reduce of 1 MiB", "raises"),
-    ("mpiexec", 4, "recv.start", "exits"),
-    ("mpiexec", 4, "send", "returns"),
+    ("mpiexec", 2, "recv", "exits"),
+    ("mpiexec", 2, "send", "returns"),
     ("mpiexec", 4, "first use of a group", "returns"),
 ]
 WAYS = ["raises", "exits", "returns"]
@@ -120,7 +120,7 @@ if grid.rank == 0:
 def test_a_rank_that_ends_late_is_no_error(tmp_path, transport):
     program = tmp_path / "quiet.py"
     program.write_text(QUIET)
-    job = run_job(transport, 4, program, "3", python=["-W", "error", "-X", "dev"])
+    job = run_job(transport, 3, program, "3", python=["-W", "error", "-X", "dev"])
     assert (job.code, job.out, job.err) == (0, "", ""), job
 
 
@@ -145,10 +145,14 @@ if grid.rank == 1 or sys.argv[1] == "all":
 @pytest.mark.parametrize(
     ("transport", "who", "code"),
     [
-        *[(transport, who, 3) for transport in ("simulated", "mpiexec") for who in ("one", "all")],
+        ("simulated", "one", 3),
+        ("mpiexec", "all", 3),
         ("mpiexec", "one", 0),
-        *[pytest.param(*case, marks=pytest.mark.full) for case in product(["simulated"], ["one", "all"], [0])],
-        pytest.param("mpiexec", "all", 0, marks=pytest.mark.full),
+        *[
+            pytest.param(*case, marks=pytest.mark.full)
+            for case in [("mpiexec", "one", 3), ("mpiexec", "all", 0), ("simulated", "all", 3)]
+        ],
+        *[pytest.param("simulated", who, 0, marks=pytest.mark.full) for who in ("one", "all")],
     ],
 )
 def test_exit_codes(tmp_path, transport, who, code):
@@ -203,7 +207,7 @@ time.sleep(own.random() * 0.4)
 
 @pytest.mark.parametrize(
     ("n", "seed"),
-    [(6, 0), *(pytest.param(n, i, marks=pytest.mark.full) for n in (2, 6) for i in range(20) if (n, i) != (6, 0))],
+    [(4, 0), *(pytest.param(n, i, marks=pytest.mark.full) for n in (2, 6) for i in range(20))],
 )
 def test_no_false_alarm(tmp_path, n, seed):
     """Ranks that end at all sorts of moments, some long after others have sent to them for the last time."""

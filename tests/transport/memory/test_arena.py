@@ -93,7 +93,7 @@ def test_small_blocks_wait_for_arrays_of_their_size():
     del again
     assert arena.allocate(64 * KIB) is not None  # where there is no room otherwise, they are given up
     assert all(arena.allocate(64 * n) is not None for n in range(1, 100))
-    assert len(arena._waiting) <= 32
+    assert len(arena._segment._waiting) <= 32
 
 
 VIEWS = {
@@ -182,7 +182,7 @@ def test_released_in_the_midst_of_an_allocation():
     """The garbage collector may run anywhere, also where this thread holds the lock."""
     arena = lone_arena(64 * KIB)
     array = arena.allocate(64 * KIB)
-    with arena._lock:
+    with arena._segment._lock:
         del array
     assert arena.allocate(64 * KIB) is not None
 

@@ -1,0 +1,92 @@
+"""Functions that put cells into an array, or leave cells out, at plain numbers along one dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.compute.functions.joining import new_like
+from spmd_grid.compute.splits import is_sharded
+from spmd_grid.errors import ShapeError
+from spmd_grid.functions.axes import one_axis
+from spmd_grid.functions.interface import shape_of
+from spmd_grid.functions.table import Operand, composite
+
+__all__: list[str] = []
+
+
+@composite(np.delete)
+def delete(arr: Operand, obj: Any, axis: int | None = None) -> Operand:
+    """np.delete by an integer, a slice, a list of integers or of bools; each cell that is kept moves at most once."""
+    arr, d = _in_one_dimension("delete", arr, axis)
+    n = arr.shape[d]
+    left_out = np.unique(_numbers("delete", obj, n, n))
+    return np.take(arr, np.setdiff1d(np.arange(n), left_out, assume_unique=True), d)
+
+
+@composite(np.insert)
+def insert(arr: Operand, obj: Any, values: Operand, axis: int | None = None) -> Operand:
+    """np.insert before an integer, or before each cell of a slice or a list of integers or bools."""
+    arr, d = _in_one_dimension("insert", arr, axis)
+    n, is_one = arr.shape[d], isinstance(obj, int | np.integer)
+    before = _numbers("insert", obj, n, n + 1)
+    values = _cast(values, arr.dtype)
+    if is_one or len(before) == 1:
+        values = np.reshape(values, (1,) * max(arr.ndim - values.ndim, 0) + values.shape)
+        values = np.moveaxis(values, 0, d) if is_one else values
+        before = np.repeat(before, shape_of(values)[d])
+    places = before[np.argsort(before, kind="stable")] + np.arange(len(before))
+    kept = np.setdiff1d(np.arange(n + len(before)), places, assume_unique=True)
+    shape = (*arr.shape[:d], n + len(before), *arr.shape[d + 1 :])
+    room = (*arr.shape[:d], len(before), *arr.shape[d + 1 :])
+    _check_fits(shape_of(values), room)
+    result = new_like(arr, shape, arr.dtype)
+    result[_at(d, kept)] = arr
+    by_cell = np.empty(len(before), np.int64)
+    by_cell[np.argsort(before, kind="stable")] = places
+    result[_at(d, by_cell)] = values
+    return result
+
+
+def _in_one_dimension(name: str, arr: Operand, axis: int | None) -> tuple[Operand, int]:
+    if isinstance(arr, np.ndarray):
+        raise NotImplementedError(f"{name} in a plain array by sharded arguments")
+    return (np.ravel(arr), 0) if axis is None else (arr, one_axis(name, axis, arr.ndim))
+
+
+def _cast(values: Operand, dtype: np.dtype) -> Operand:
+    return values.astype(dtype) if hasattr(values, "astype") else np.asarray(values).astype(dtype)
+
+
+def _numbers(name: str, obj: Any, extent: int, behind: int) -> np.ndarray:
+    """The numbers that ``obj`` names, none negative, all below ``behind``.  Raises IndexError and ShapeError."""
+    if is_sharded(obj):
+        raise NotImplementedError(f"{name} by a list that is spread over processes")
+    if isinstance(obj, slice):
+        return np.arange(*obj.indices(extent))
+    found = np.asarray(obj)
+    if found.dtype == np.dtype(bool) and found.shape == (extent,):
+        return np.flatnonzero(found)
+    if found.ndim > 1 or (found.dtype.kind not in "iu" and found.size):
+        raise ShapeError(
+            f"{name}: obj has shape {found.shape} and dtype {found.dtype}; it must be an integer, a slice, a list of"
+            f" integers, or {extent} bools"
+        )
+    numbers = np.atleast_1d(found).astype(np.int64)
+    for wrong in numbers[(numbers < -extent) | (numbers >= behind)]:
+        raise IndexError(f"{name}: index {wrong} is out of bounds for a dimension of extent {extent}")
+    return np.where(numbers < 0, numbers + extent, numbers)
+
+
+def _check_fits(found: tuple[int, ...], room: tuple[int, ...]) -> None:
+    try:
+        fits = np.broadcast_shapes(found, room) == room
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"insert: values have shape {found}; they must broadcast to {room}")
+
+
+def _at(dim: int, numbers: np.ndarray) -> tuple[Any, ...]:
+    return (*[slice(None)] * dim, numbers)

@@ -1,0 +1,208 @@
+"""The body of a manual computation on blocks without cells: shapes of results, and the communications on the way.
+
+The body is called once with arrays that have a shape and a dtype.  numpy's functions on them find shapes by the rules
+of the table, and the engine's operations by the rules below; nothing is sent, and no device is special: coordinates
+are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any, NoReturn
+
+import numpy as np
+
+from spmd_grid.errors import AxisError, ImplicitGatherError, ShapeError
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.ops.calls.abstract import NoCells
+from spmd_grid.ops.calls.arguments import as_scatter_axis, as_tensor_axis
+from spmd_grid.program.ir import Constant
+from spmd_grid.program.manual.terms import Terms
+from spmd_grid.program.partition.steps import Exchange
+from spmd_grid.program.trace.traced_array import TracedArray
+from spmd_grid.program.trace.tracer import Tracer, call_site
+from spmd_grid.reduction_kind import as_reduction, result_dtype
+from spmd_grid.typing import MultiIndex, Shape
+
+__all__ = ["AbstractGrid", "BodyTracer", "call_body", "evaluate", "takes_grid"]
+
+
+class Block(TracedArray):
+    """Stands for a block of a manual computation."""
+
+    __slots__ = ()
+
+    @property
+    def answers_operations(self) -> Callable[..., Any]:
+        """The function that answers for the engine's operations on it."""
+        tracer = self.tracer
+        assert isinstance(tracer, BodyTracer)  # which has made it
+        return tracer.answer
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise NoCells
+
+
+class BodyTracer(Tracer):
+    """Follows the body of a manual computation.  ``exchanges``: the communications that its devices take part in."""
+
+    takes_annotations = False
+
+    def __init__(self, grid: Grid, manual_axes: tuple[int, ...]):
+        super().__init__(Block)
+        self.grid = grid
+        self.manual_axes = manual_axes
+        self.exchanges: list[Exchange] = []
+
+    def answer(self, name: str, x: Any, grid_axes: Any, args: tuple[Any, ...], out: Any) -> Any:
+        """The result of one of the engine's operations.  Raises as the operation does."""
+        found = _OPERATIONS.get(name)
+        if found is None or out is not None:
+            what = f"{name} with out=" if found is not None else name
+            raise _not_followed(f"{what} gives other results on other devices, or writes into arrays")
+        axes = tuple(range(self.grid.ndim)) if grid_axes is None else self.grid.axes(grid_axes, f"{name}: grid_axes")
+        free = [axis for axis in axes if axis not in self.manual_axes]
+        if free:
+            raise AxisError(
+                f"{name}: grid_axes is {list(axes)}, and the body is local along {list(self.manual_axes)} alone; it is"
+                f" global along {free} (at {call_site()})"
+            )
+        x = x if isinstance(x, TracedArray) else np.asarray(x)
+        size = self.grid.grid_shape(axes) if axes else ()
+        n = int(np.prod(size, dtype=np.int64))
+        shape, dtype, received = found(name, x.shape, x.dtype, n, args)
+        if received and n > 1:
+            self.exchanges.append((name, axes, received))
+        return self.wrapped(shape, dtype)
+
+
+class AbstractGrid:
+    """Stands for the ProcessGrid of a body that takes one, while it has no processes."""
+
+    def __init__(self, tracer: BodyTracer):
+        self._tracer = tracer
+        self.grid = tracer.grid
+        self.shape, self.ndim, self.size = self.grid.shape, self.grid.ndim, self.grid.size
+        self.coords: MultiIndex = (0,) * self.ndim
+        self.own_coords, self.rank = self.coords, 0
+
+    @property
+    def answers_operations(self) -> Callable[..., Any]:
+        """The function that answers for the engine's operations on it."""
+        return self._tracer.answer
+
+
+def _not_followed(reason: str) -> ImplicitGatherError:
+    return ImplicitGatherError(
+        f"manual: the body cannot be followed without cells: {reason} (at {call_site()}); give out_specs="
+    )
+
+
+def takes_grid(body: Callable[..., Any]) -> bool:
+    """Whether a body has a parameter ``grid``."""
+    try:
+        return "grid" in signature(body).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def call_body(terms: Terms, blocks: Sequence[Any], grid: Any) -> tuple[Any, ...]:
+    """The results of the body; with the grid, if it takes one.  Raises ShapeError if there are not as many."""
+    options = {"grid": grid} if takes_grid(terms.body) else {}
+    found = terms.body(*blocks, **options)
+    results = (found,) if terms.returns_one else tuple(found) if isinstance(found, tuple | list) else (found,)
+    if len(results) != len(terms.outs):
+        n = len(terms.outs)
+        raise ShapeError(f"manual: {terms.name} returns {len(results)} arrays; there are {n} out_shardings")
+    return results
+
+
+def evaluate(
+    terms: Terms, blocks: Sequence[tuple[Shape, np.dtype]], axes: tuple[int, ...]
+) -> tuple[list[tuple[Shape, np.dtype]], list[Exchange]]:
+    """Shapes and dtypes of the blocks that the body returns, and its communications.  ``axes``: all that are manual."""
+    tracer = BodyTracer(terms.grid, axes)
+    with tracer:
+        given = [tracer.argument(shape, dtype, f"block{i}") for i, (shape, dtype) in enumerate(blocks)]
+        try:
+            found = call_body(terms, given, AbstractGrid(tracer))
+            operands = [tracer.operand("manual", each) for each in found]
+        except NoCells:
+            raise _not_followed("it asks for cells") from None
+    made = []
+    for each in operands:
+        value = np.asarray(each.value) if isinstance(each, Constant) else each
+        made.append((value.shape, value.dtype))
+    return made, tracer.exchanges
+
+
+# -- results of operations: shape, dtype, and bytes that a device receives at most ----------------------------------
+
+_Answer = tuple[Shape, np.dtype, int]
+
+
+def _bytes(shape: Shape, dtype: np.dtype) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
+def _scaled(shape: Shape, axis: int, up: int, down: int, name: str, what: str) -> Shape:
+    """``shape`` with the extent of a dimension multiplied and divided."""
+    if axis >= len(shape):
+        raise AxisError(f"{name}: {what}={axis}; the array has {len(shape)} dimensions (at {call_site()})")
+    if shape[axis] % down:
+        raise ShapeError(
+            f"{name}: {what}={axis} has extent {shape[axis]}, which {down} devices do not divide evenly: in a manual"
+            f" computation blocks are even (at {call_site()})"
+        )
+    return tuple([n * up // down if d == axis else n for d, n in enumerate(shape)])
+
+
+def _all_gather(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
+    axis, extents = args
+    axis = as_tensor_axis(name, "gather_axis", axis)
+    gathered = _scaled(shape, axis, n, 1, name, "gather_axis")
+    if extents is not None:
+        gathered = tuple([sum(extents) if d == axis else size for d, size in enumerate(shape)])
+    return gathered, dtype, _bytes(gathered, dtype) - _bytes(shape, dtype)
+
+
+def _all_slice(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
+    return _scaled(shape, as_tensor_axis(name, "slice_axis", args[0]), 1, n, name, "slice_axis"), dtype, 0
+
+
+def _all_to_all(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
+    split, concat = (as_tensor_axis(name, what, axis) for what, axis in zip(("split_axis", "concat_axis"), args))
+    found = _scaled(_scaled(shape, split, 1, n, name, "split_axis"), concat, n, 1, name, "concat_axis")
+    return found, dtype, _bytes(shape, dtype) * (n - 1) // n
+
+
+def _reduced(reduction: Any, dtype: np.dtype, requested: Any) -> np.dtype:
+    return result_dtype(as_reduction(reduction), dtype, None if requested is None else np.dtype(requested))
+
+
+def _all_reduce(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
+    dtype = _reduced(args[0], dtype, args[1])
+    return shape, dtype, 2 * _bytes(shape, dtype) * (n - 1) // n
+
+
+def _reduce_scatter(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
+    reduction, axis, other, requested = args
+    dtype = _reduced(reduction, dtype, requested)
+    axis = as_scatter_axis(name, axis, other)
+    return _scaled(shape, axis, 1, n, name, "scatter_axis"), dtype, _bytes(shape, dtype) * (n - 1) // n
+
+
+def _same(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
+    return shape, dtype, _bytes(shape, dtype)
+
+
+_OPERATIONS: dict[str, Callable[..., _Answer]] = {
+    "all_gather": _all_gather,
+    "all_slice": _all_slice,
+    "all_to_all": _all_to_all,
+    "all_reduce": _all_reduce,
+    "reduce_scatter": _reduce_scatter,
+    "broadcast": _same,
+    "shift": _same,
+}
