@@ -45,10 +45,6 @@ class BoundMove(NamedTuple):
 
 def bind_move(move: Move, grid: ProcessGrid) -> BoundMove:
     """The move on the processes of ``grid``.  Collective over the grid."""
-<<<<<<< HEAD
-=======
-    name = move.name
->>>>>>> program
     site = None if move.operation is None else move.operation.site
     steps = move.plan.steps
     if not steps or not all(_is_collective(step) for step in steps):
