@@ -28,6 +28,9 @@ OTHERS = {
     "quantiles of rows": lambda a, b: np.quantile(a, 0.3, axis=1) + np.percentile(b, [5.0], axis=1)[0],
     "argpartition": lambda a, b: a[:, 1][np.array([0, 1])] + np.argpartition(b[:, 1], 6)[6] * 0,
     "lists": lambda a, b: a[[0, 3, -1]] + b[1:, [2, 0, 4]][:3, :1] + np.take(a, [1, 1, 6], axis=0),
+    "by arrays of numbers": lambda a, b: (
+        a[np.argsort(b[:, 0]), 1] + np.ravel(a)[np.argmax(b, axis=1)] + a[:, 2][np.argsort(b[:, 3])]
+    ),
     "isin": lambda a, b: np.isin(a, [1.5, -0.5]) | np.isin(a, b[2] * 2, invert=True),
     "tables of the program": lambda a, b: (
         np.digitize(a, np.sort(b[:, 0])) + np.searchsorted(np.sort(b[0]), a) + np.interp(a, np.sort(b[1]), a[0])

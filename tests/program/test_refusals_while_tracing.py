@@ -26,7 +26,11 @@ CASES = {
     "a shape that depends on cells": (lambda a: np.nonzero(a), sg.ImplicitGatherError, "shape of its result depends"),
     "by a method": (lambda a: a.nonzero(), sg.ImplicitGatherError, "shape of its result depends"),
     "by a mask": (lambda a: a[a > 0], sg.ImplicitGatherError, r"shape of a\[mask\] depends on cells"),
-    "by an array of numbers": (lambda a: a[a.astype(int)[0]], sg.ImplicitGatherError, "depends on cells"),
+    "by an array of numbers": (
+        lambda a: a[a.astype(int)[0]],
+        sg.ImplicitGatherError,
+        "a list of integers of the program",
+    ),
     "a decision": (lambda a: 1 if a.sum() > 0 else 2, sg.ImplicitGatherError, "a decision depends on its cells"),
     "a loop": (lambda a: [1 for _ in range(a.max())], sg.ImplicitGatherError, "turned into a number"),
     "float()": (lambda a: float(a[0, 0]), sg.ImplicitGatherError, "turned into a number"),

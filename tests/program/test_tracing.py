@@ -172,3 +172,35 @@ def test_a_function_of_ones_own(spmd):
     assert moved[0].name == "all_to_all"  # rows that are cut are made whole
     rows = sg.partition(part.program, part.grid, [sg.Sharding(part.grid, [[0]])]).collectives()
     assert [(each.name, each.bytes) for each in rows] == [("exchange", 2 * 5 * 8)]  # the cells beside alone
+
+
+def test_compiled_functions(spmd):
+    """A kernel compiled by numba, called by a rule on blocks, and in the body of a manual computation."""
+    numba = pytest.importorskip("numba")
+    from spmd_grid.functions.elementwise import elementwise
+    from spmd_grid.functions.table import call, rule
+
+    @numba.njit(nogil=True)
+    def halved(x):
+        found = np.empty_like(x)
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                found[i, j] = x[i, j] / 2 if x[i, j] > 0 else 0
+        return found
+
+    rule(halved)(lambda x: elementwise("halved", halved, x))
+    rows = sg.Sharding(sg.Grid((2,)), [[0]])
+
+    def program(a):
+        tripled = sg.manual(lambda block: halved(block) * 6, [rows], rows, [0], out_specs=sg.ArraySpec((6, 5)))
+        return call(halved, a), tripled(a[:6])
+
+    part = sg.partition(sg.trace(program, sg.ArraySpec(X.shape)), rows.grid, [rows])
+
+    def body():
+        grid = sg.init_grid((2,))
+        first, second = part.run(grid, sg.from_global(X, rows, grid))
+        np.testing.assert_array_equal(first.to_global(), halved(X))
+        np.testing.assert_array_equal(second.to_global(), np.maximum(X[:6], 0) * 3)
+
+    spmd(2, body)

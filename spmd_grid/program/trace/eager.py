@@ -20,7 +20,17 @@ from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.trace.keys import static_key
 from spmd_grid.typing import Shape
 
-__all__ = ["DATA_DEPENDENT", "EAGER", "NOT_EAGER", "Part", "eagerly", "pick", "put_by_list", "refuse_data_dependent"]
+__all__ = [
+    "DATA_DEPENDENT",
+    "EAGER",
+    "NOT_EAGER",
+    "Part",
+    "eagerly",
+    "pick",
+    "pick_by_arrays",
+    "put_by_list",
+    "refuse_data_dependent",
+]
 
 NOT_EAGER = object()  # what a function of `EAGER` gives for calls that a rule or a composite describes
 
@@ -278,6 +288,19 @@ def pick(a: Any, axis: int, numbers: np.ndarray) -> Any:
     shape = tuple([len(numbers) if d == axis else n for d, n in enumerate(a.shape)])
     part = Part(shape, a.dtype, _same_dims(a))
     return eagerly("take", _At("take", lambda array, index: array[index], key, numbers), a, [], [part])
+
+
+def pick_by_arrays(a: Any, keys: Sequence[Any]) -> Any:
+    """``a[keys]`` of integers and arrays of the program, one for every dimension."""
+    arrays = [each for each in keys if is_array(each)]
+    places = [None if is_array(each) else each for each in keys]
+
+    def picked(array: Any, *numbers: Any) -> Any:
+        given = iter(numbers)
+        return array[tuple([next(given) if each is None else each for each in places])]
+
+    part = Part(np.broadcast_shapes(*[each.shape for each in arrays]), a.dtype)
+    return eagerly("take", picked, a, arrays, [part])
 
 
 def put_by_list(a: Any, key: Any, value: Any, numbers: np.ndarray) -> Any:

@@ -20,7 +20,7 @@ from spmd_grid.program.lowerings.fresh import Fresh
 from spmd_grid.program.lowerings.reshapes import Reshape, reshape_interface
 from spmd_grid.program.lowerings.scans import Scan
 from spmd_grid.program.lowerings.selections import Put, Select
-from spmd_grid.program.trace.eager import pick, put_by_list
+from spmd_grid.program.trace.eager import pick, pick_by_arrays, put_by_list
 from spmd_grid.typing import Shape
 
 __all__ = ["TRACED", "accumulate", "get", "put"]
@@ -28,7 +28,12 @@ __all__ = ["TRACED", "accumulate", "get", "put"]
 
 def get(a: Any, key: Any) -> Any:
     """``a[key]`` for integers, slices, ..., None and one plain list of integers."""
-    if any(_is_traced(each) for each in (key if isinstance(key, tuple) else (key,))):
+    keys = key if isinstance(key, tuple) else (key,)
+    if any(_is_traced(each) for each in keys):
+        if len(keys) == a.ndim and all(isinstance(each, int | np.integer) or _is_numbers(each) for each in keys):
+            return pick_by_arrays(a, keys)
+        if any(_is_numbers(each) for each in keys):
+            raise ImplicitGatherError("getitem: by a list of integers of the program all dimensions must be indexed")
         raise ImplicitGatherError("getitem: the shape of a[mask] depends on cells; use np.where(mask, a, other)")
     listed = list_in(key, a.shape)
     if listed is not None:
@@ -89,6 +94,10 @@ def put(a: Any, key: Any, value: Any) -> Any:
 
 def _is_traced(x: Any) -> bool:
     return hasattr(x, "tracer")
+
+
+def _is_numbers(x: Any) -> bool:
+    return _is_traced(x) and x.dtype.kind in "iu"
 
 
 def concatenate(
