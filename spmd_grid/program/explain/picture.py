@@ -89,7 +89,8 @@ def _drawing(x: LocalValue) -> str:
     size = f"{width + 2:g} {height + 2:g}".split()
     return (
         f'<svg width="{size[0]}" height="{size[1]}" viewBox="-1 -1 {size[0]} {size[1]}"'
-        f' stroke="currentColor" fill="{fill}"><rect width="{width:g}" height="{height:g}"/><path d="M0 0{seams}"/></svg>'
+        f' stroke="currentColor" fill="{fill}"><rect width="{width:g}" height="{height:g}"/><path d="M0 0{seams}"/>'
+        "</svg>"
     )
 
 
