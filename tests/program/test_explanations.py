@@ -133,7 +133,7 @@ def test_a_million_devices_are_planned_at_once(n):
         part = profile.runcall(lambda: sg.partition(program, grid, [cut, cut]))  # noqa: B023
         profile.runcall(part.cost)
         counts.append(Stats(profile).total_calls)
-    assert counts[1] < 2 * counts[0] + 10_000
+    assert counts[1] < 5 * counts[0]
 
 
 def test_pictures_show_every_step_and_what_moves(part):
