@@ -2,7 +2,8 @@
 
     mpiexec -n 2 python mpirun_examples/programs/attention.py
 
-Activations are gathered, every process computes its heads, and the sums over heads are combined and cut in one step.
+Every process computes its heads; activations are the same on all.  The only communication combines the sums over
+heads.
 """
 
 import sys
@@ -29,10 +30,9 @@ def attention(x, w_query, w_key, w_value, w_out):
 
 def by_hand(grid: sg.ProcessGrid, x: np.ndarray, *weights: np.ndarray) -> Callable[[], np.ndarray]:
     w_query, w_key, w_value, w_out = weights
-    tokens, width, heads = x.shape[0], w_query.shape[0], w_query.shape[1] // DEPTH
-    gather = sg.all_gather.plan(grid, x.shape, x.dtype, [0], 1)
-    combine = sg.reduce_scatter.plan(grid, (tokens, width), x.dtype, [0], "sum", 1)
-    whole, partial_sums = (grid.allocate((tokens, width), x.dtype) for _ in range(2))
+    tokens, heads = x.shape[0], w_query.shape[1] // DEPTH
+    combine = sg.all_reduce.plan(grid, (tokens, w_out.shape[1]), x.dtype, [0], "sum")
+    partial_sums = grid.allocate((tokens, w_out.shape[1]), x.dtype)
     scale = np.float32(DEPTH**0.5)
     # Arrays of this process's heads, made once.
     q, k, v = (np.empty((tokens, heads * DEPTH), x.dtype) for _ in range(3))
@@ -41,9 +41,8 @@ def by_hand(grid: sg.ProcessGrid, x: np.ndarray, *weights: np.ndarray) -> Callab
     scores = np.empty((heads, tokens, tokens), x.dtype)
 
     def call() -> np.ndarray:
-        gathered = gather.run(x, whole)
         for projected, w in ((q, w_query), (k, w_key), (v, w_value)):
-            np.matmul(gathered, w, out=projected)
+            np.matmul(x, w, out=projected)
         np.matmul(queries, keys, out=scores)
         np.divide(scores, scale, out=scores)
         np.subtract(scores, np.max(scores, axis=-1, keepdims=True), out=scores)
@@ -60,8 +59,8 @@ def problem(grid: sg.ProcessGrid, tokens: int = 24, heads_each: int = 2) -> Prob
     width = heads_each * grid.size * DEPTH
     arrays = [rng.standard_normal((tokens, width), np.float32)]
     arrays += [rng.standard_normal((width, width), np.float32) / np.float32(width**0.5) for _ in range(4)]
-    columns, rows = sg.Sharding(grid, [[], [0]]), sg.Sharding(grid, [[0], []])
-    return Problem(attention, arrays, [columns, columns, columns, columns, rows], columns, by_hand)
+    everywhere, columns, rows = (sg.Sharding(grid, axes) for axes in ([], [[], [0]], [[0]]))
+    return Problem(attention, arrays, [everywhere, columns, columns, columns, rows], everywhere, by_hand)
 
 
 def main() -> int:

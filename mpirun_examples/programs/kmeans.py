@@ -47,7 +47,7 @@ def by_hand(grid: sg.ProcessGrid, points: np.ndarray, centres: np.ndarray) -> Ca
     return call
 
 
-def problem(grid: sg.ProcessGrid, n: int = 600, clusters: int = 5) -> Problem:
+def problem(grid: sg.ProcessGrid, n: int = 600, clusters: int = 8) -> Problem:
     rng = np.random.default_rng(4)
     middle = 10 * rng.standard_normal((clusters, 3))
     points = middle[rng.integers(0, clusters, n)] + rng.standard_normal((n, 3))

@@ -43,7 +43,7 @@ def by_hand(grid: sg.ProcessGrid, x: np.ndarray, transfer: np.ndarray) -> Callab
 
 def problem(grid: sg.ProcessGrid, n: int = 12) -> Problem:
     rng = np.random.default_rng(5)
-    shape = n, n + 2, n - 3
+    shape = n, n + 2, n - 4
     x = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
     transfer = rng.standard_normal(shape)
     lines, found = sg.Sharding(grid, [[0], [1], []]), sg.Sharding(grid, [[], [0], [1]])

@@ -31,6 +31,7 @@ OPERATIONS = [
     rounds.update_halo,
     rounds.overlap,
     rounds.resharding,
+    rounds.partitioned_program,
     rounds.cell_sums,
     rounds.new_groups_and_plans,
 ]

@@ -41,7 +41,7 @@ PROGRAMS: dict[str, dict[str, tuple[int, ...]]] = {
     "mlp": {"small": (32, 64), "large": (512, 512)},
     "attention": {"small": (24, 2), "large": (256, 4)},
     "cg": {"small": (96,), "large": (1024,)},
-    "kmeans": {"small": (600, 5), "large": (200_000, 8)},
+    "kmeans": {"small": (600, 8), "large": (200_000, 8)},
     "pencil_fft": {"small": (12,), "large": (64,)},
 }
 _MOST_BYTES = {"small": 1 << 20, "large": 1 << 26}

@@ -45,7 +45,6 @@ class BoundMove(NamedTuple):
 
 def bind_move(move: Move, grid: ProcessGrid) -> BoundMove:
     """The move on the processes of ``grid``.  Collective over the grid."""
-    name = move.name
     site = None if move.operation is None else move.operation.site
     steps = move.plan.steps
     if not steps or not all(_is_collective(step) for step in steps):
@@ -63,7 +62,7 @@ def bind_move(move: Move, grid: ProcessGrid) -> BoundMove:
         if step.kind == SLICE:
             stages.append(_slicing(step, grid))
             continue
-        plan_of_step = _planned(step, move.source.dtype, grid, name)
+        plan_of_step = _planned(step, move.source.dtype, grid, move.name)
         if first is None:
             first, axes = plan_of_step, step.grid_axes
         stages.append(plan_of_step.run)

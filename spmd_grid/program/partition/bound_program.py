@@ -18,6 +18,7 @@ from spmd_grid.program.partition.bound_moves import BoundMove
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.running import BoundSchedule
 from spmd_grid.program.partition.steps import LocalValue
+from spmd_grid.transport.gate import Gate
 
 __all__ = ["BoundProgram"]
 
@@ -34,6 +35,7 @@ class BoundProgram:
     def __init__(self, name: str, schedule: Schedule, grid: ProcessGrid, takes_whole: bool, returns_one: bool):
         self._name = name
         self._grid = grid
+        self._gate = grid.process.gate
         self._bound = BoundSchedule(name, schedule, grid)
         self._function = self._bound.function
         self._returns_one = returns_one
@@ -51,27 +53,30 @@ class BoundProgram:
     def run(self, arrays: Sequence[Any]) -> Any:
         """The results for ``arrays``.  Collective."""
         if not self._idle:
+            self._gate.check()
             raise GridError(f"{self._name}: this process is in the middle of another run of the program")
-        token = self._idle.pop()
+        gate, token, found = self._gate, None, None
         try:
+            token = self._idle.pop()
             local, is_sharded = self._checked(arrays)
-            try:
-                found = self._function(*local)
-            except BaseException as error:
-                self._ended_early(error)
-                raise
+            found = self._function(*local)
             if self._has_views:
                 returned = self._with_views(found, local, is_sharded)
             else:
                 returned = [each.of(array, is_sharded) for each, array in zip(self._results, found)]
+        except BaseException as error:
+            self._ended_early(gate, error, found is not None)
+            raise
         finally:
-            self._idle.append(token)
+            if token:
+                self._idle.append(token)
         return returned[0] if self._returns_one else tuple(returned)
 
-    def _first_of_all(self, moves: Sequence[BoundMove]) -> OperationPlan | None:
+    def _first_of_all(self, moves: Sequence[BoundMove | None]) -> OperationPlan | None:
         """The collective that the program begins its communication with, if all processes take part in it."""
         wide = {axis for axis, n in enumerate(self._grid.shape) if n > 1}
-        return moves[0].first if moves and wide <= set(moves[0].axes) else None
+        first = moves[0] if moves else None
+        return first.first if first is not None and wide <= set(first.axes) else None
 
     def _checked(self, arrays: Sequence[Any]) -> tuple[list[np.ndarray], bool]:
         """The local arrays, and whether ShardedArrays were given.  Where one process alone refuses, all learn of it."""
@@ -99,10 +104,15 @@ class BoundProgram:
     def _tell(self, error: SpmdError | None) -> None:
         """Let all processes know of ``error``: in the first collective, where all take part in it, else before it."""
         if self._first is None:
-            axes, gate = tuple(range(self._grid.ndim)), self._grid.process.gate
-            gate.run(f"program {self._name}", _agreement.agree, self._grid, axes, self._name, error)
+            self._gate.run(f"program {self._name}", self._agree, error)
         elif error is not None:
             self._first.refuse(error)
+
+    def _agree(self, error: SpmdError | None) -> None:
+        axes = tuple(range(self._grid.ndim))
+        if error is not None:
+            error = _agreement.find_call(self._grid, axes, (self._name,)).blame(error)
+        _agreement.agree(self._grid, axes, self._name, error)
 
     def _with_views(self, found: Sequence[Any], local: Sequence[np.ndarray], is_sharded: bool) -> list[Any]:
         """The results, where arrays may be views of arguments or of each other, which are copied."""
@@ -115,14 +125,18 @@ class BoundProgram:
             returned.append(each.of(array, is_sharded))
         return returned
 
-    def _ended_early(self, error: BaseException) -> None:
-        """Note on ``error`` where it arose, and refuse later operations where others would wait for this process."""
+    def _ended_early(self, gate: Gate, error: BaseException, is_over: bool) -> None:
+        """Note on ``error`` where it arose, and refuse later operations where others would wait for this process.
+
+        Errors that all processes raise alike come from steps that send, and from checks of arguments.
+        """
         step = self._bound.step_of(error.__traceback__)
         where = f"program {self._name}" if step is None else self._bound.where(step)
-        error.add_note(where)
-        is_agreed = isinstance(error, SpmdError) and not error.cuts_off
-        if self._grid.size > 1 and not is_agreed and not self._bound.is_past_moves(step):
-            self._grid.process.gate.cut_off(where, error)
+        if step is not None:
+            error.add_note(where)
+        is_alike = isinstance(error, SpmdError) and not error.cuts_off and (step is None or self._bound.sends(step))
+        if self._tells and not is_alike and not is_over and not self._bound.is_past_moves(step):
+            gate.cut_off(where, error)
 
 
 class _Argument:

@@ -213,9 +213,9 @@ class Partition:
         of the results are returned.  A result without dimensions is a number.  Raises GridError, ShapeError, DTypeError
         and ShardingError, the same on every process, before anything moves.
         """
-        return self._bound(grid).run(arrays)
+        return self._on(grid).run(arrays)
 
-    def _bound(self, grid: ProcessGrid) -> BoundProgram:
+    def _on(self, grid: ProcessGrid) -> BoundProgram:
         """The program on this process and thread; collective where it is not kept."""
         try:
             key = "program", self, chosen_path(), get_ident()

@@ -26,8 +26,8 @@ class BoundSchedule:
     """A schedule on the processes of a grid.
 
     Collective over the grid when made, and when ``function`` is called: local arrays of the arguments in, those of the
-    results out.  ``moves``: those that send anything, in order.  ``owned``: for each result whether its array is new,
-    and no view of another one.
+    results out.  ``moves``: what sends anything, in order; None for steps that are collective by themselves.
+    ``owned``: for each result whether its array is new, and no view of another one.
     """
 
     def __init__(self, name: str, schedule: Schedule, grid: ProcessGrid):
@@ -43,7 +43,7 @@ class BoundSchedule:
         for step in schedule.steps:
             if isinstance(step, Move):
                 self._bound[id(step)] = bind_move(step, grid)
-        self.moves = [each for each in self._bound.values() if not each.is_local]
+        self.moves = [self._bound.get(id(step)) for step in schedule.steps if self.sends(step)]
         self._storage = Storage(schedule, grid, self._writes)
         self.function = self._compiled()
         self.owned = [isinstance(x, LocalValue) and self._storage.is_own(x) for x in schedule.results]
@@ -65,14 +65,16 @@ class BoundSchedule:
         return f"{doing} {where_of(step.operation)} of program {self._name}"
 
     def is_past_moves(self, step: Step | None) -> bool:
-        """Whether no process waits for another one after the step."""
-        if not self.moves:
-            return True
-        if step is None:
-            return False
-        number = next(i for i, each in enumerate(self.schedule.steps) if each is step)
-        later = [self._bound.get(id(each)) for each in self.schedule.steps[number:]]
-        return all(each is None or each.is_local for each in later)
+        """Whether no process waits for another one in the step or after it; before the first step for None."""
+        steps = self.schedule.steps
+        number = 0 if step is None else next(i for i, each in enumerate(steps) if each is step)
+        return not any(map(self.sends, steps[number:]))
+
+    def sends(self, step: Step) -> bool:
+        """Whether the step is collective."""
+        if isinstance(step, Move):
+            return not self._bound[id(step)].is_local
+        return step.exchanges is not None
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
