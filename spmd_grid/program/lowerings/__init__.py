@@ -4,4 +4,6 @@ selections      slices, and assignments to slices
 concatenation   arrays put one behind the other
 reshapes        the cells in row-major order, in another shape
 scans           running sums and their like
+fresh           new arrays, which are written to before they are read
+eager           functions that arrays compute by communication of their own
 """
