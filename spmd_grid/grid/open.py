@@ -8,7 +8,7 @@ __all__ = ["OPEN"]
 
 
 class _Open:
-    """The type of `OPEN`, of which there is one."""
+    """The type of `OPEN`, of which there is one.  Local."""
 
     def __repr__(self) -> str:
         return "OPEN"
