@@ -190,6 +190,13 @@ def test_compiled_code_says_what_it_gives(spmd):
     spmd(4, body)
 
 
+def test_a_body_may_return_its_block(spmd):
+    cut = sharding(["data"])
+    part = traced(lambda x: [(y := sg.manual(lambda b: b[::-1], [cut], cut, ["data"])(x + 1)) + 1, y * 2][1] + y, X)
+    flipped = np.concatenate([X[:8][::-1], X[8:][::-1]]) + 1
+    spmd(4, lambda: np.testing.assert_array_equal(gathered(run(part, X)), 3 * flipped))
+
+
 OTHER = sg.Sharding(sg.Grid((4,)), [[0]])
 DATA, MODEL = sharding(["data"]), sharding(["model"])
 

@@ -17,7 +17,7 @@ from spmd_grid.program.ir import Operation
 from spmd_grid.program.partition.builder import Builder
 from spmd_grid.program.partition.steps import LocalOperand, LocalValue
 
-__all__ = ["Eager"]
+__all__ = ["Eager", "apart"]
 
 # Bytes that a process receives from each other one, while they find by halves the value between two blocks of a sorted
 # array, or at a place in the order: 64 times a number, or a number with those of less and equal cells.
@@ -65,7 +65,8 @@ class Eager:
                 arrays = [_as_sharded(block, layout, grid) for block, layout in zip(blocks, given)]
                 found = function(*arrays)
                 found = found if isinstance(found, tuple) else (found,)
-                local = tuple([_as_local(each, layout, grid) for each, layout in zip(found, wanted, strict=True)])
+                parts = [_as_local(each, layout, grid) for each, layout in zip(found, wanted, strict=True)]
+                local = tuple([apart(each, blocks) for each in parts])
                 return local if len(local) > 1 else local[0]
 
             return run
@@ -94,6 +95,12 @@ def _as_sharded(block: Any, layout: Layout | None, grid: ProcessGrid) -> Any:
         return block
     local = np.ascontiguousarray(block).reshape(layout.local_shape(grid.own_coords))
     return ShardedArray(local, layout, grid)
+
+
+def apart(found: np.ndarray, blocks: Sequence[Any]) -> np.ndarray:
+    """``found``, or a copy of it if it shares memory with a block, which may be overwritten while it is needed."""
+    shared = any(isinstance(each, np.ndarray) and np.may_share_memory(found, each) for each in blocks)
+    return found.copy() if shared else found
 
 
 def _as_local(found: Any, layout: Layout, grid: ProcessGrid) -> np.ndarray:

@@ -14,6 +14,7 @@ from spmd_grid.compute.splits import Splits
 from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.program.ir import Operation
+from spmd_grid.program.lowerings.eager import apart
 from spmd_grid.program.manual.abstract import call_body
 from spmd_grid.program.manual.terms import Terms
 from spmd_grid.program.partition.builder import Builder
@@ -91,6 +92,7 @@ class Manual:
             def run(*blocks: Any) -> Any:
                 found = run_body(terms, blocks, grid)
                 _check(terms, found, expected)
+                found = [apart(each, blocks) for each in found]
                 return tuple(found) if len(found) > 1 else found[0]
 
             return run
