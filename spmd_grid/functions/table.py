@@ -115,7 +115,7 @@ def as_bool(found: Any) -> Any:
 
 
 def certainly(found: Any) -> bool:
-    """Whether ``found`` holds; not in a function that is being traced, whose cells nobody knows yet."""
+    """Whether ``found`` holds; not in a function that is being traced, whose cells are not known yet."""
     return not is_array(found) and bool(found)
 
 

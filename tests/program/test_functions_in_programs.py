@@ -51,6 +51,16 @@ OTHERS = {
     "flips": lambda a, b: np.flipud(a) + np.fliplr(b),
     "dsplit": lambda a, b: np.dsplit(a[:, :, None] * b[:, None, :], [2])[0],
     "facts": lambda a, b: a * np.size(b, 0) + np.ndim(a) + np.shape(b)[1] + np.array_equiv(a, b),
+    "transforms": lambda a, b: (
+        np.fft.irfft(np.fft.rfft(a, axis=0), 7, axis=0)
+        + np.fft.ifft(np.fft.fft(b)).real
+        + np.fft.ifftn(np.fft.fftn(a)).real
+        + np.fft.ifft2(np.fft.fft2(b)).real
+        + np.fft.irfftn(np.fft.rfftn(a), (7, 5), axes=(0, 1))
+        + np.fft.irfft2(np.fft.rfft2(b), (7, 5))
+        + np.fft.hfft(a)[:, :5]
+        + np.fft.ihfft(b)[:, :1].real
+    ),
     "in place": lambda a, b: [a.__setitem__(np.s_[1:, ::2], b[:-1, :3]), a][1],
     "by a list, in place": lambda a, b: [a.__setitem__([5, 0, 1], b[:3]), a][1],
     "by a mask, in place": lambda a, b: [a.__setitem__(b > 0, 2.5), a][1],

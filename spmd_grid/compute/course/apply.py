@@ -26,6 +26,7 @@ from spmd_grid.compute.splits import (
 )
 from spmd_grid.errors import DTypeError, ImplicitGatherError, OutputError
 from spmd_grid.functions.interface import WHOLE, Application, Interface
+from spmd_grid.functions.table import is_array
 from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -253,9 +254,12 @@ def plan_course(
 def check_operands(name: str, operands: Sequence[Any]) -> None:
     """Refuses operands that are neither sharded arrays nor plain arrays or numbers.  Raises DTypeError."""
     for each in operands:
-        if not hasattr(each, "sharding") and not isinstance(
-            each, np.ndarray | np.generic | bool | int | float | complex
-        ):
+        if is_array(each) and not is_sharded(each) and any(map(is_sharded, operands)):
+            raise DTypeError(
+                f"{name}: an operand is a ShardedArray, and another {each!r}, of a function that is being traced; such"
+                " a function must take all sharded arrays as arguments"
+            )
+        if not is_array(each) and not isinstance(each, np.ndarray | np.generic | bool | int | float | complex):
             raise DTypeError(
                 f"{name}: an operand is {type(each).__name__}; it must be a ShardedArray, or a number or numpy array"
                 " that is equal on all processes"

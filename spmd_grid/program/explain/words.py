@@ -35,7 +35,7 @@ def explain_program(part: Explained) -> str:
         lines += ["", *value_lines(part, value)]
     lines += ["", f"{count_text(len(communications), 'communication')}:"]
     for number, each in enumerate(communications, 1):
-        lines += _communication_lines(number, each)
+        lines += _communication_lines(part.grid, number, each)
     if part.solution.dropped:
         lines += ["", "hints that do not hold:"]
         lines += [f"  {_annotation(each)}: {reason}" for each, reason in part.solution.dropped]
@@ -48,7 +48,7 @@ def explain_value(part: Explained, value: Value) -> str:
     lines = value_lines(part, value)
     moved = [each for each in communications_of(part.schedule) if value in each.values]
     for number, each in enumerate(moved, 1):
-        lines += _communication_lines(number, each)
+        lines += _communication_lines(part.grid, number, each)
     if not moved:
         lines.append("  it is never moved")
     for annotation, reason in part.solution.dropped:
@@ -69,17 +69,18 @@ def value_lines(part: Explained, value: Value) -> list[str]:
     kind = f"{value.dtype}{list(value.shape)}"
     lines = [f"%{value.name}: {kind}, {origin}", f"  sharding {_cuts(sharding)}"]
     if defined is not None and defined in program.mutations:
-        fixed = [list(cut.axes) if cut else [] for cut in solution.iterators[defined]]
-        lines.append(f"  its operation is cut as the program's mutation says: {fixed}")
+        fixed = ", ".join(_axes(part.grid, cut.axes if cut else ()) for cut in solution.iterators[defined])
+        lines.append(f"  its operation is cut as the program's mutation says: [{fixed}]")
     required = solution.annotations.get(value)
     if required is not None:
         lines.append(f"  because {_annotation(required)} requires {_cuts(required.sharding)}")
     cut = [dim for dim in range(value.ndim) if solution.cuts.get(Dimension(value, dim), None)]
     for dim in cut:
         path = solution.path(Dimension(value, dim))
-        axes = list(solution.cuts[Dimension(value, dim)].axes)
+        axes = solution.cuts[Dimension(value, dim)].axes
         if axes and not (required and len(path) == 1 and path[0][1].annotation is required):
-            lines.append(f"  dimension {dim} by {axes}: {_path_text(part, path)}")
+            lines.append(f"  dimension {dim} by {_axes(part.grid, axes)}:")
+            lines += [f"    {hop}" for hop in _path_words(part, path)]
     natural = _natural(part, value)
     if natural is not None and natural != sharding:
         lines.append(f"  {defined.name if defined else 'it'} leaves it as {_cuts(natural)}")
@@ -97,7 +98,7 @@ def _natural(part: Explained, value: Value) -> Sharding | None:
     return None
 
 
-def _path_text(part: Explained, path: Sequence[tuple[Dimension, Reason]]) -> str:
+def _path_words(part: Explained, path: Sequence[tuple[Dimension, Reason]]) -> list[str]:
     """The way of a cut from its annotation, told backwards."""
     words = []
     for (_, reason), follows in zip(path, [*path[1:], (None, None)]):
@@ -106,12 +107,12 @@ def _path_text(part: Explained, path: Sequence[tuple[Dimension, Reason]]) -> str
         elif reason.operation is not None:
             source = follows[0] or reason.source
             given = (
-                f" from dimension {source.dim} of %{source.value.name}" if source is not None else _fixed(part, reason)
+                f", from dimension {source.dim} of %{source.value.name}" if source is not None else _fixed(part, reason)
             )
             words.append(f"through {reason.operation.name}{_at(reason.operation.site)}{given}")
         else:
             words.append("by its sharding group")
-    return ", ".join(words)
+    return words
 
 
 def _fixed(part: Explained, reason: Reason) -> str:
@@ -129,9 +130,9 @@ def _fixed(part: Explained, reason: Reason) -> str:
 # -- communications and cost ---------------------------------------------------------------------------------------
 
 
-def _communication_lines(number: int, each: Communication) -> list[str]:
+def _communication_lines(grid: Grid, number: int, each: Communication) -> list[str]:
     lines = [
-        f"  {number}. {each.kind} over {list(each.grid_axes)}: {each.name}",
+        f"  {number}. {each.kind} over {_axes(grid, each.grid_axes)}: {each.name}",
         f"     a process receives up to {bytes_text(each.received)}, {seconds_text(each.seconds)} by the model",
     ]
     if each.source is not None and each.target is not None:
@@ -142,7 +143,8 @@ def _communication_lines(number: int, each: Communication) -> list[str]:
 
 
 def _cost_lines(grid: Grid, cost: ProgramCost) -> list[str]:
-    by_axis = ", ".join(f"axis {axis}: {bytes_text(n)}" for axis, n in enumerate(cost.bytes_per_axis))
+    names = grid.axis_names or range(grid.ndim)
+    by_axis = ", ".join(f"axis {name}: {bytes_text(n)}" for name, n in zip(names, cost.bytes_per_axis))
     return [
         f"in all a process receives up to {bytes_text(cost.received)} ({by_axis})",
         f"{seconds_text(cost.seconds)} by the model; {cost.flops:,} floating-point operations, of which"
@@ -151,6 +153,11 @@ def _cost_lines(grid: Grid, cost: ProgramCost) -> list[str]:
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
+
+
+def _axes(grid: Grid, axes: Sequence[int]) -> str:
+    """Grid axes by their names, where they have any."""
+    return f"[{', '.join(str(grid.axis_names[axis] if grid.axis_names else axis) for axis in axes)}]"
 
 
 def _call(operation: Operation) -> str:

@@ -7,6 +7,7 @@ duplicates    common subexpressions
 reassociate   contributions combined behind the operations that may be applied to them
 linear        which operations those are
 gathers       cells gathered behind the operations that may work on blocks
+halos         borders for several slices in one exchange
 dead          steps that nothing needs
 rewriting     what they share
 """
@@ -20,6 +21,7 @@ from spmd_grid.program.passes.compose import composed, composed_in_any_order
 from spmd_grid.program.passes.dead import without_dead_steps
 from spmd_grid.program.passes.duplicates import without_duplicates
 from spmd_grid.program.passes.gathers import gathered_late
+from spmd_grid.program.passes.halos import with_shared_halos
 from spmd_grid.program.passes.reassociate import reassociated
 
 __all__ = ["PASSES"]
@@ -30,5 +32,6 @@ PASSES: list[tuple[str, Callable[[Schedule], Schedule], bool]] = [
     ("fold reductions", composed_in_any_order, False),
     ("reassociate reductions", reassociated, False),
     ("gather late", gathered_late, True),
+    ("share halos", with_shared_halos, True),
     ("dead code", without_dead_steps, True),
 ]

@@ -28,7 +28,7 @@ __all__ = ["composed", "composed_in_any_order"]
 _MOST_TRIED = 4
 
 Tree = dict[int, LocalValue]  # by the identity of a move's target, the source
-Cost = tuple[int, float, int]  # bytes, seconds, moves
+Cost = tuple[int, int, float]  # bytes, collectives, seconds
 
 
 def composed(schedule: Schedule) -> Schedule:
@@ -140,16 +140,17 @@ class _Composer:
 
     def _sum(self, tree: Tree, known: dict[int, LocalValue]) -> Cost:
         costs = [self._cost(source, known[x]) for x, source in tree.items()]
-        received, seconds, moves = zip(*costs) if costs else ((), (), ())
-        return sum(received), sum(seconds), sum(moves)
+        received, collectives, seconds = zip(*costs) if costs else ((), (), ())
+        return sum(received), sum(collectives), sum(seconds)
 
     def _cost(self, source: LocalValue, target: LocalValue) -> Cost:
         key = id(source), id(target)
         if key not in self._costs:
             if is_at_rest(source, target.sharding):
-                self._costs[key] = 0, 0.0, 0
+                self._costs[key] = 0, 0, 0.0
             else:
-                self._costs[key] = *price(source, target), 1
+                received, seconds = price(source, target)
+                self._costs[key] = received, int(received > 0), seconds
         return self._costs[key]
 
     def _sums(self, tree: Tree, x: LocalValue) -> list[frozenset[int]]:

@@ -1,4 +1,7 @@
-"""Common subexpressions: computations of one function on the same blocks, and moves of one value to one sharding."""
+"""Common subexpressions: computations of one function on the same blocks, and moves of one value to one sharding.
+
+Marks on the users of a value (`constrain`) have been heeded when values were placed, and go too.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,9 @@ def without_duplicates(schedule: Schedule) -> Schedule:
     kept: list[Step] = []
     for step in schedule.steps:
         (step,) = substituted([step], same)
+        if _is_identity(step):
+            same[id(step.results[0])] = step.inputs[0]
+            continue
         key = _key(step)
         first = found.setdefault(key, step) if key is not None else step
         if first is step:
@@ -31,6 +37,11 @@ def without_duplicates(schedule: Schedule) -> Schedule:
             same |= {id(ours): theirs for ours, theirs in zip(step.results, first.results)}
     results = tuple([same.get(id(each), each) for each in schedule.results])
     return replace(schedule, steps=tuple(kept), results=results)
+
+
+def _is_identity(step: Step) -> bool:
+    """Whether a step is a mark on its operand's users, and computes nothing."""
+    return isinstance(step, Compute) and step.operation.key == "constrain" and len(step.inputs) == 1
 
 
 def _key(step: Step) -> Hashable:

@@ -18,6 +18,7 @@ __all__ = ["autoshard"]
 # Seconds that a trial is taken to last, per operation of the program.  The budget is turned into a number of trials by
 # this rate, and not by a clock: processes that look at their own clocks would stop at different partitions.
 _SECONDS_PER_OPERATION = 2e-3
+_RESTART = 3  # the number of trials after which changes are made to the start again
 
 
 def autoshard(
@@ -55,14 +56,14 @@ def autoshard(
     def tried(changed: Program) -> Partition:
         return partition(changed, grid, in_shardings, out_shardings, optimise, args, reproducible=reproducible)
 
-    best = tried(program)
+    start = best = tried(program)
     lowest = _rank(best.cost(), memory_limit)
     annotated = {each.value for each in best.annotations if each.required}
     candidates = Candidates([value for value in program.arguments if value not in annotated], seed)
     n_trials = int(seconds / (_SECONDS_PER_OPERATION * max(len(program.operations), 1)))
-    for _ in range(n_trials):
+    for trial in range(n_trials):
         try:
-            found = tried(candidates.draw(best))
+            found = tried(candidates.draw(start if trial % _RESTART == 0 else best))
             rank = _rank(found.cost(), memory_limit)
         except SpmdError:  # a change that another annotation excludes
             continue

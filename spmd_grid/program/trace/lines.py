@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
+from traceback import walk_tb
 from typing import Any
 
-from spmd_grid.program.ir import Value
-from spmd_grid.program.trace.tracer import call_site
+from spmd_grid.program.ir import CallSite, Value
+from spmd_grid.program.trace.tracer import call_site, is_users
 
 __all__ = ["at_line", "name_line"]
 
@@ -34,10 +36,30 @@ def at_line(method: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+@contextmanager
+def named_lines() -> Iterator[None]:
+    """Add the line of the user's function to errors that come from functions of numpy, or of this package.
+
+    Errors of the user's own statements stay as they are.
+    """
+    try:
+        yield
+    except Exception as error:
+        trail = list(walk_tb(error.__traceback__))
+        if not is_users(trail[-1][0]):
+            frame, line = next((each for each in reversed(trail) if is_users(each[0])), (None, 0))
+            if frame is not None:
+                _add(error, [], CallSite(frame.f_code.co_filename, line, frame.f_code.co_name))
+        raise
+
+
 def name_line(error: Exception, arguments: Any) -> None:
     """Add the line of the user's function to an error, and the values among the ``arguments`` of the call."""
-    site, said = call_site(), str(error)
-    values = list(dict.fromkeys(repr(value) for value in _values(arguments)))
+    _add(error, list(dict.fromkeys(repr(value) for value in _values(arguments))), call_site())
+
+
+def _add(error: Exception, values: Sequence[str], site: CallSite | None) -> None:
+    said = str(error)
     parts = [f"of {' and '.join(values[:3])}"] if values and not any(value in said for value in values) else []
     parts += [f"at {site}"] if site is not None and str(site) not in said else []
     where = ", ".join(parts)

@@ -6,6 +6,7 @@ import ast
 import linecache
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from threading import Lock
 from typing import NamedTuple
 
 from spmd_grid.program.ir import CallSite, Operation
@@ -50,10 +51,15 @@ def _assignments(file: str) -> list[_Assignment]:
     return _parsed("".join(linecache.getlines(file)))
 
 
+# Python 3.11 counts the depth of a tree for all threads together, and ranks may be threads: one parses at a time.
+_PARSING = Lock()
+
+
 @lru_cache(16)
 def _parsed(source: str) -> list[_Assignment]:
     try:
-        tree = ast.parse(source)
+        with _PARSING:
+            tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return []
     found = []

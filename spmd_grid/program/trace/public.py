@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 from spmd_grid.errors import DTypeError, ShapeError, ShardingError
 from spmd_grid.functions.interface import Interface, Iterator
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.program.ir import Annotation, ArraySpec, Constant, Operation, Program
+from spmd_grid.program.ir import Annotation, ArraySpec, Operand, Operation, Program
+from spmd_grid.program.trace.lines import named_lines
 from spmd_grid.program.trace.naming import name_by_variables
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.program.trace.tracer import Tracer, call_site, current_tracer, tracing
@@ -24,8 +25,12 @@ def trace(fn: Callable[..., Any], *specs: Any) -> Program:
 
     Plans only.  ``fn`` is called once, with arrays that have a shape and a dtype and no cells.  ``specs``: one
     `ArraySpec` per argument, or anything with a shape and a dtype.  The function returns an array, or a tuple or list
-    of them; assignments to slices of arrays are written down as new values.  Decisions that depend on cells, and
-    results whose shape does, are refused with the line of the function.
+    of them, and numbers.  Other arguments are bound before, as by functools.partial.
+
+    As for ShardedArrays, slices and transposes are copies: ``v = a[1:]; v += 1`` leaves ``a`` as it is, which numpy's
+    views do not.  ``a[...] = b``, ``a += b`` and ``out=a`` give ``a`` new cells from there on; the arrays with which
+    the program runs are never written to.  Plain arrays count with the cells that they have while the function uses
+    them.  Decisions that depend on cells, and results whose shape does, are refused with the line of the function.
 
     Raises ImplicitGatherError, ShapeError and DTypeError.
 
@@ -41,19 +46,14 @@ def trace(fn: Callable[..., Any], *specs: Any) -> Program:
     with Tracer(TracedArray) as tracer:
         arguments = [
             tracer.argument(spec.shape, spec.dtype, spec.name or name)
-            for spec, name in zip(_specs(specs), _parameters(fn, len(specs)))
+            for spec, name in zip(_specs(specs), _parameters(fn, specs))
         ]
         values = tuple([each.value for each in arguments])
-        returned = fn(*arguments)
+        with named_lines():
+            returned = fn(*arguments)
         returns_one = not isinstance(returned, tuple | list)
-        results = tuple([tracer.operand("trace", each) for each in ((returned,) if returns_one else returned)])
+        results = tuple([_result(tracer, fn, each) for each in ((returned,) if returns_one else returned)])
     name_by_variables(tracer.operations, [each.name for each in values])
-    for each in results:
-        if isinstance(each, Constant) and np.ndim(each.value):
-            raise DTypeError(
-                f"trace: {_name_of(fn)} returns a numpy array of shape {each.shape}, which does not depend on its"
-                " arguments"
-            )
     return Program(
         _name_of(fn),
         values,
@@ -82,13 +82,35 @@ def _specs(specs: Iterable[Any]) -> list[ArraySpec]:
     return found
 
 
-def _parameters(fn: Callable[..., Any], n: int) -> list[str]:
+def _parameters(fn: Callable[..., Any], specs: Sequence[Any]) -> list[str]:
+    """The names of the parameters that the specs are for.  Raises ShapeError where the function does not take them."""
+    n = len(specs)
     try:
-        parameters = signature(fn).parameters.values()
-        names = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    except (TypeError, ValueError):
-        names = []
+        found = signature(fn)
+    except (TypeError, ValueError):  # of some compiled functions nobody knows
+        return [f"arg{i}" for i in range(n)]
+    try:
+        found.bind(*specs)
+    except TypeError as error:
+        raise ShapeError(
+            f"trace: {n} specs are given for {_name_of(fn)}{found}: {error}; there must be one for each array, and"
+            " other arguments must be bound before, as by functools.partial"
+        ) from None
+    in_order = [each for each in found.parameters.values() if each.kind != each.KEYWORD_ONLY]
+    names = [each.name for each in in_order if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     return [*names[:n], *[f"arg{i}" for i in range(len(names), n)]]
+
+
+def _result(tracer: Tracer, fn: Callable[..., Any], found: Any) -> Operand:
+    """What the function returned, as a result of the program."""
+    if isinstance(found, np.ndarray) and found.ndim:
+        found = tracer.constant(found)
+    if not isinstance(found, TracedArray | np.ndarray | np.generic | bool | int | float | complex):
+        raise DTypeError(
+            f"trace: {_name_of(fn)} returns {type(found).__name__}; it must return an array, or a tuple or list of"
+            " arrays and numbers"
+        )
+    return tracer.operand("trace", found)
 
 
 def constrain(
@@ -161,8 +183,8 @@ def _check(x: TracedArray, sharding: Sharding, barred: tuple[int, ...]) -> None:
     used = {axis for axes in sharding.split_axes for axis in axes} | set(sharding.partial_axes)
     if used & set(barred):
         raise ShardingError(
-            f"constrain: replicated_axes is {list(barred)}, and sharding {sharding} uses {sorted(used & set(barred))}"
-            f" (at {call_site()})"
+            f"constrain: replicated_axes of %{x.value.name} is {list(barred)}, and sharding {sharding} uses"
+            f" {sorted(used & set(barred))} (at {call_site()})"
         )
 
 

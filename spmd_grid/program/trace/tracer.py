@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -17,20 +18,24 @@ from spmd_grid.functions.interface import Application, Interface, Iterator
 from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.program.ir import Annotation, CallSite, Constant, Lowering, Operand, Operation, Value
 
-__all__ = ["Tracer", "call_site", "current_tracer", "tracing"]
+__all__ = ["Tracer", "call_site", "current_tracer", "is_users", "tracing"]
 
 _ROOTS = tuple([f"{Path(path).parent}{os.sep}" for path in (sys.modules["spmd_grid"].__file__, np.__file__) if path])
 _GENERATED = ("<__array_function__", "<frozen", "<string>", "<program ")
 _CURRENT: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame runs code that is neither numpy's nor the engine's."""
+    return not frame.f_code.co_filename.startswith(_ROOTS + _GENERATED)
+
+
 def call_site() -> CallSite | None:
     """The innermost line that is neither numpy's nor the engine's."""
     frame = sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_ROOTS) and not file.startswith(_GENERATED):
-            return CallSite(file, frame.f_lineno, frame.f_code.co_name)
+        if is_users(frame):
+            return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back  # type: ignore[assignment]  # the last has none
     return None
 
@@ -60,6 +65,7 @@ class Tracer:
         self.groups: dict[Any, list[Value]] = {}
         self.depth = 0  # of calls of functions inside functions that are made of others
         self._names: set[str] = set()
+        self._constants: list[tuple[np.ndarray, np.ndarray]] = []
 
     def __enter__(self) -> Tracer:
         self._token = _CURRENT.set(self)
@@ -107,7 +113,17 @@ class Tracer:
                 f"{op}: an operand is {type(x).__name__}; it must be an array of the traced function, or a number or"
                 " numpy array that is equal on all processes"
             )
-        return Constant(x)
+        return Constant(self._kept(x) if isinstance(x, np.ndarray) else x)
+
+    def _kept(self, x: np.ndarray) -> np.ndarray:
+        """A copy of a plain array, which the function may write to later; one for uses with the same cells."""
+        for given, copy in self._constants:
+            if given is x and bool(np.all(copy == x)):
+                return copy
+        copy = x.copy()
+        copy.flags.writeable = False
+        self._constants.append((x, copy))
+        return copy
 
     def apply(self, application: Application, key: Any = None, function: Callable[..., Any] | None = None) -> Any:
         """The results of a call by its rule; what is finished after combining becomes an operation of its own."""
