@@ -1,4 +1,4 @@
-"""Refusals while tracing name the value, the line of the user's function, and both sides of a conflict."""
+"""Refusals while tracing: the value, the line of the user's function, and both sides of a conflict."""
 
 import math
 import warnings

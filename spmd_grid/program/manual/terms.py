@@ -59,7 +59,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Terms:
-    """The arguments of a manual computation.  ``manual_axes``: numbers, in the order of the grid."""
+    """The terms of a manual computation.  ``manual_axes``: numbers, in the order of the grid."""
 
     body: Callable[..., Any]
     grid: Grid
