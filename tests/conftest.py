@@ -99,7 +99,7 @@ def pytest_runtest_teardown(item, nextitem):
 
 
 def _settle():
-    """What is alive now counts as there for ever: else every collection would walk through all tests, reports and
+    """All that is alive now counts as there for ever: else every collection would walk through all tests, reports and
     compiled functions, which are millions of objects and take it a second.
     """
     gc.collect()

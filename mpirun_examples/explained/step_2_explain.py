@@ -1,4 +1,4 @@
-"""Why each value is sharded as it is, and every communication."""
+"""Explanations of two values, and the text of the program."""
 
 from step_1_trace import part
 
