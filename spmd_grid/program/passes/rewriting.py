@@ -1,4 +1,4 @@
-"""Tools of all passes: the steps that compute and use a value, the bytes that a schedule moves, and steps put in order."""
+"""Tools of all passes: the steps that use a value, the bytes that a schedule moves, and steps put in order."""
 
 from __future__ import annotations
 
