@@ -1,4 +1,4 @@
-"""Explanations of two values, and the text of the program."""
+"""The reason for the sharding of each value, and every communication."""
 
 from step_1_trace import part
 
