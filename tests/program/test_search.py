@@ -83,7 +83,7 @@ def attention(x, wq, wk, wv):
 
 @pytest.mark.parametrize("shape", [(3,), (2, 2)])
 def test_what_is_found_is_cheaper_and_right(spmd, shape):
-    grid, shapes = sg.Grid(shape), ((24, 8), (8, 8), (8, 8), (8, 8))
+    grid, shapes = sg.Grid(shape), ((240, 64), (64, 64), (64, 64), (64, 64))
     program = sg.trace(attention, *[sg.ArraySpec(each) for each in shapes])
     given = [sg.Sharding(grid, [[], [0]]), None, None, None]
     start, found = sg.partition(program, grid, given), sg.autoshard(program, grid, 0.6, given)

@@ -33,11 +33,35 @@ class Communication(NamedTuple):
     source: LocalValue | None = None
     target: LocalValue | None = None
     site: CallSite | None = None
+    messages: int = 0
 
 
 def communications_of(schedule: Schedule) -> list[Communication]:
-    """The communications in the order of the program; those that move no bytes are left out.  Local."""
-    return [each for step in schedule.steps for each in communications_of_step(step)]
+    """The communications in the order of the program; those that move no bytes are left out.  Local.
+
+    Moves that run together are one communication, of the time of all without the latency of the later ones.
+    """
+    found: list[Communication] = []
+    before = 0
+    for step in schedule.steps:
+        together = getattr(step, "together", 0)
+        for each in communications_of_step(step):
+            if together and together == before:
+                each = _joined(found.pop(), each)
+            found.append(each)
+            before = together
+    return found
+
+
+def _joined(one: Communication, other: Communication) -> Communication:
+    links = LinkModel()
+    seconds = max(other.seconds - other.messages * links.network_latency, 0.0)
+    return one._replace(
+        received=one.received + other.received,
+        seconds=one.seconds + seconds,
+        name=f"{one.name} and {other.name}",
+        values=(*one.values, *other.values),
+    )
 
 
 def communications_of_step(step: Any) -> Iterator[Communication]:
@@ -59,6 +83,7 @@ def communications_of_step(step: Any) -> Iterator[Communication]:
                     step.source,
                     step.target,
                     site,
+                    cost.messages,
                 )
     for kind, axes, received in getattr(step, "exchanges", None) or ():
         links = LinkModel()

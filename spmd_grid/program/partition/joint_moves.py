@@ -11,7 +11,7 @@ import numpy as np
 
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.all_reduce import all_reduce
-from spmd_grid.program.partition.bound_moves import BoundMove, where_of
+from spmd_grid.program.partition.bound_moves import BoundMove
 from spmd_grid.program.partition.steps import Move, Step
 from spmd_grid.reshard.plan import plan_reshard
 from spmd_grid.reshard.planner.steps import ALL_REDUCE
@@ -28,7 +28,7 @@ def in_company(steps: Sequence[Step]) -> list[list[Move]]:
 
 def bind_joint(moves: Sequence[Move], grid: ProcessGrid) -> BoundMove:
     """Moves that run together on the processes of ``grid``: ``run(*arrays)`` gives a list.  Collective."""
-    first, name = moves[0], " and ".join(dict.fromkeys(where_of(each.operation) for each in moves))
+    first, name = moves[0], " and ".join([each.name for each in moves])
     shapes = [each.source.layout.local_shape(grid.own_coords) for each in moves]
     (*others, last) = first.plan.steps
     if not others and last.kind == ALL_REDUCE:
