@@ -75,7 +75,7 @@ def test_a_transformer_block_in_one_dimension(spmd, n):
 
 @pytest.mark.parametrize(("x", "yz"), [(2, 4), (1, 2), (2, 1)])
 def test_a_transformer_block_in_two_dimensions(spmd, x, yz):
-    """The MLP moves 2 BL (E / X (YZ - 1) / YZ + F / YZ (X - 1) / X) cells; attention as much and two reduce_scatters."""
+    """The MLP moves 2 BL (E / X (YZ - 1) / YZ + F / YZ (X - 1) / X) cells; attention two reduce_scatters more."""
     part = two_dimensional(x, yz)
     embedding = B * L * E // x * (yz - 1) // yz * ITEM
     hidden, heads = (B * L * n // yz * (x - 1) // x * ITEM for n in (F, H * D))
