@@ -25,13 +25,22 @@ sys.path.insert(0, str(ROOT))
 
 from spmd_grid.bench.arrays import report as arrays_report  # noqa: E402
 from spmd_grid.bench.arrays.cases import ArraysCase  # noqa: E402
-from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, LIMIT, OURS, RESHARD_LIBRARIES, Row  # noqa: E402
+from spmd_grid.bench.common.rows import (  # noqa: E402
+    ARRAY_LIBRARIES,
+    LIMIT,
+    OURS,
+    PROGRAM_LIBRARIES,
+    RESHARD_LIBRARIES,
+    Row,
+)
 from spmd_grid.bench.common.table import Column, markdown_table, ratio, time_of  # noqa: E402
 from spmd_grid.bench.common.verdicts import slower_rows  # noqa: E402
 from spmd_grid.bench.halo import report as halo_report  # noqa: E402
 from spmd_grid.bench.halo.cases import HaloCase  # noqa: E402
 from spmd_grid.bench.ops import report as ops_report  # noqa: E402
 from spmd_grid.bench.ops.cases import OpsCase  # noqa: E402
+from spmd_grid.bench.programs import report as programs_report  # noqa: E402
+from spmd_grid.bench.programs.cases import OPERATIONS, PLANNING, ProgramsCase  # noqa: E402
 from spmd_grid.bench.reshard import report as reshard_report  # noqa: E402
 from spmd_grid.bench.reshard.cases import ReshardCase  # noqa: E402
 from spmd_grid.bench.watch import modes as watch_modes  # noqa: E402
@@ -194,13 +203,31 @@ def _limits(rows: Sequence[arrays_report.RowFigures]) -> str:
     return met + (f" (not {'; '.join(missed)})" if missed else "")
 
 
-def _slower_than_libraries(rows: Sequence[arrays_report.RowFigures]) -> str:
+def _slower_than_libraries(rows: Sequence[arrays_report.RowFigures | programs_report.RowFigures]) -> str:
     compared = [row for row in rows if row.over_library() is not None]
     slower = [row.case.name for row in compared if (row.over_library() or 0) < 1]
     if not compared:
         return "no other library was measured"
     text = f"another library is faster in {len(slower)} of the {len(compared)} rows that one has"
     return text + (f" ({'; '.join(slower)})" if slower else "")
+
+
+def _by_hand(rows: Sequence[programs_report.RowFigures]) -> str:
+    """The ratios of programs by hand to traced ones, and how many keep the limit."""
+    programs = [row for row in rows if row.case.is_program]
+    met = sum(row.is_met for row in programs)
+    return f"{_range([row.over_best for row in programs], 2)} ({met} of {len(programs)} at least 0.95)"
+
+
+def _per_operation(rows: Sequence[programs_report.RowFigures]) -> str:
+    """Microseconds that an operation takes longer than by hand."""
+    (row,) = (row for row in rows if row.case.program == OPERATIONS)
+    return f"{row.us_per_operation:+.2f}"
+
+
+def _planning(rows: Sequence[programs_report.RowFigures]) -> str:
+    """Milliseconds of planning, on few devices and on very many."""
+    return _range([row.planning_ms for row in rows if row.case.program == PLANNING], 0)
 
 
 BENCHES: dict[str, Figures] = {
@@ -262,6 +289,23 @@ BENCHES: dict[str, Figures] = {
             Column("processors", 0, lambda row: f"{row.hop_ns:.0f} ns"),
         ],
         {"rows far apart": _rows_far_apart, "small calls": _small_calls, "large calls": _large_calls},
+    ),
+    "programs": Figures(
+        partial(programs_report.RowFigures.from_dict, ProgramsCase),
+        "program, arrays",
+        [
+            time_of("traced", OURS),
+            time_of("by hand", programs_report.BY_HAND),
+            ratio("by hand / traced", lambda row: row.over_best),
+            *(time_of(name, partial(_best_of, name)) for name in PROGRAM_LIBRARIES),
+        ],
+        {
+            "by hand": _by_hand,
+            "per operation": _per_operation,
+            "planning": _planning,
+            "libraries": _slower_than_libraries,
+            "rows disturbed": _rows_disturbed,
+        },
     ),
     "plan": Figures(lambda figures: figures, "", [], {"swaps": _swaps}),
     "start": Figures(

@@ -40,7 +40,7 @@ def test_values_are_numpys(spmd, dtype):
     spmd(6, body)
 
 
-def test_only_a_cut_dimension_moves(spmd):
+def test_only_a_cut_dimension_moves():
     a = values(8, 6)
 
     def body():
@@ -48,7 +48,7 @@ def test_only_a_cut_dimension_moves(spmd):
         rows = sg.from_global(a, sg.Sharding(grid, [[0]]), grid)
         return [bytes_received(lambda x, axis=axis: np.fft.fft(x, axis=axis), rows) for axis in (1, 0)]
 
-    assert all(stays == 0 and 0 < moved <= a.nbytes // 4 for stays, moved in spmd(2, body))
+    assert all(stays == 0 and 0 < moved <= a.nbytes // 4 for stays, moved in sg.run_spmd(body, ranks=2))
 
 
 def test_refusals(spmd):

@@ -67,7 +67,7 @@ def test_axes_of_mutations_are_checked_with_the_grid(axes, message):
 
 
 def test_whole_iterators_are_not_cut():
-    program = sg.trace(lambda x: np.fft.fft(x, axis=0), sg.ArraySpec((8, 4)))
+    program = sg.trace(lambda x: np.sort(x, axis=0), sg.ArraySpec((8, 4)))
     kinds = [each.kind for each in program.operations[0].interface.iterators]
     axes = [[0] if kind == "whole" else [] for kind in kinds]
     assert axes.count([0]) == 1

@@ -27,7 +27,7 @@ def in_company(steps: Sequence[Step]) -> list[list[Move]]:
 
 
 def bind_joint(moves: Sequence[Move], grid: ProcessGrid) -> BoundMove:
-    """Moves that run together on the processes of ``grid``: ``run(*arrays)`` gives a list.  Collective over the grid."""
+    """Moves that run together on the processes of ``grid``: ``run(*arrays)`` gives a list.  Collective."""
     first, name = moves[0], " and ".join(dict.fromkeys(where_of(each.operation) for each in moves))
     shapes = [each.source.layout.local_shape(grid.own_coords) for each in moves]
     (*others, last) = first.plan.steps

@@ -1,8 +1,9 @@
 """The memory of a schedule's values on one process: results written over operands, and arrays kept from run to run.
 
-Values that are computed by numpy's ufuncs and Fourier transforms, or moved, can be written to an array that is given.
-A ufunc writes over an operand that is not read afterwards.  Larger values that do not leave the program lie in a few
-arrays that are kept, in memory that other processes can read; one that is no longer read gives its array to another.
+Values that are computed by numpy's ufuncs and Fourier transforms, or moved, can be written to an array that is given:
+those that are computed to that of an operand which is not read afterwards.  Larger values that do not leave the program
+lie in a few arrays that are kept, in memory that other processes can read; one that is no longer read gives its array
+to another.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class Storage:
     def _dying(self, number: int, step: Compute, result: LocalValue) -> LocalValue | None:
         function = direct_call(step.operation.local)
         function = function.func if isinstance(function, partial) else function
-        if not isinstance(function, np.ufunc) or function.signature is not None or not result.shape:
+        is_by_cells = isinstance(function, np.ufunc) and function.signature is None
+        if not result.shape or not (is_by_cells or function in _TAKE_OUT):
             return None
         for x in step.inputs:
             is_alike = x.dtype == result.dtype and self._shape(x) == self._shape(result)

@@ -1,4 +1,4 @@
-"""Tools of all passes: producers and users of values, the bytes that a schedule moves, and steps put in order."""
+"""Shared by passes: makers and users of a value, the bytes that a schedule moves, and steps put in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Links:
-    """Producers and users of the values of a schedule.  Values are known by identity."""
+    """The makers and users of the values of a schedule, which are known by identity."""
 
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
