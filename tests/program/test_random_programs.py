@@ -7,7 +7,7 @@ from support.program.runner import bytes_of, make_case, play, with_schedule
 import spmd_grid as sg
 from spmd_grid.program.passes import PASSES
 
-PROGRAMS = {1: 3, 2: 10, 3: 10, 4: 10, 6: 6, 8: 4}
+PROGRAMS = {1: 2, 2: 9, 3: 9, 4: 6, 6: 4, 8: 3}
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,8 @@ def cases():
 
     def of(ranks, factor=1):
         if ranks not in found:
-            found[ranks] = [make_case(ranks, i, passes=PASSES) for i in range(PROGRAMS[ranks] * factor)]
+            numbers = range(PROGRAMS[ranks] * factor)
+            found[ranks] = [make_case(ranks, i, passes=PASSES, every=factor > 1) for i in numbers]
         return found[ranks]
 
     return of
@@ -68,10 +69,10 @@ def test_reproducible_programs_have_the_bits_of_materialised_ones(cases):
             found.append([np.asarray(x.to_global() if isinstance(x, sg.ShardedArray) else x) for x in results])
         return [np.array_equal(a, b) for a, b in zip(*found)]
 
-    for case in cases(4):
+    for case in cases(3):
         if case.partitions:
             arguments, whole = case.arguments, case.partitions["materialised"]
             schedule = whole.schedule
             for _, improve, keeps_order in PASSES:
                 schedule = improve(schedule) if keeps_order else schedule
-            assert all(sg.run_spmd(body, (whole, with_schedule(whole, schedule)), ranks=4)[0]), case.text
+            assert all(sg.run_spmd(body, (whole, with_schedule(whole, schedule)), ranks=3)[0]), case.text

@@ -10,7 +10,7 @@ gathers       cells gathered behind the operations that may work on blocks
 halos         borders for several slices in one exchange
 fuse          small collectives that run as one
 dead          steps that nothing needs
-rewriting     what they share
+rewriting     tools of all of them
 """
 
 from __future__ import annotations

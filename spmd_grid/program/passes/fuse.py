@@ -17,9 +17,9 @@ from spmd_grid.reshard.planner.steps import ALL_REDUCE, EXCHANGE
 
 __all__ = ["fused"]
 
-# The most bytes that a process contributes to what is fused: longer messages gain nothing.
+# The most bytes that a process receives, or combines, in what is fused: longer messages gain nothing.
 _MOST_BYTES = 1 << 16
-# What peak memory may grow by, as a factor.
+# What peak memory may grow by, as a factor, besides the messages.
 _MOST_MEMORY = 1.05
 
 
@@ -32,7 +32,7 @@ def fused(schedule: Schedule) -> Schedule:
         together = [] if key is None else _companions(schedule.steps, at, key)
         if together:
             new, first = _gathered(schedule, at, together, number + 1)
-            if peak_bytes(new) <= _MOST_MEMORY * peak_bytes(schedule):
+            if peak_bytes(new) <= _MOST_MEMORY * peak_bytes(schedule) + 2 * _MOST_BYTES:
                 schedule, number, at = new, number + 1, first + len(together)
         at += 1
     return schedule
@@ -40,9 +40,7 @@ def fused(schedule: Schedule) -> Schedule:
 
 def _key(step: Step) -> Hashable:
     """Equal for moves that may run together; None for others."""
-    if not isinstance(step, Move) or step.together or local_bytes(step.source) > _MOST_BYTES:
-        return None
-    if not price(step.source, step.target)[0]:
+    if not isinstance(step, Move) or step.together or not price(step.source, step.target)[0]:
         return None
     sharding, (*others, last) = step.source.sharding, step.plan.steps
     if last.kind == ALL_REDUCE and not others and not sharding.halo_sizes and not step.target.sharding.halo_sizes:
@@ -57,18 +55,26 @@ def _companions(steps: Sequence[Step], at: int, key: Hashable) -> list[int]:
     first = steps[at]
     assert isinstance(first, Move)  # it has a key
     behind = {id(first.target)}
-    total, found = local_bytes(first.source), []
+    total, found = _size(first), []
+    if total > _MOST_BYTES:
+        return []
     for number in range(at + 1, len(steps)):
         step = steps[number]
         if any(id(x) in behind for x in step.inputs):
             behind |= {id(x) for x in step.results}
-        elif isinstance(step, Move) and _key(step) == key and total + local_bytes(step.source) <= _MOST_BYTES:
-            total += local_bytes(step.source)
+        elif isinstance(step, Move) and _key(step) == key and total + _size(step) <= _MOST_BYTES:
+            total += _size(step)
             found.append(number)
             behind.add(id(step.target))
         elif isinstance(step, Compute) and step.exchanges is not None:
             break  # a communication that finds its partners as it runs keeps its place
     return found
+
+
+def _size(move: Move) -> int:
+    """The bytes that a process receives at most; of an all_reduce those that it combines."""
+    is_exchange = move.plan.steps[-1].kind == EXCHANGE
+    return move.plan.totals().most_received if is_exchange else local_bytes(move.source)
 
 
 def _gathered(schedule: Schedule, at: int, together: list[int], number: int) -> tuple[Schedule, int]:

@@ -1,7 +1,7 @@
 """Random programs on a grid: every schedule's results, and numpy's."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,11 @@ class Case:
     refusal: str = ""
 
 
-def make_case(ranks, number, n_operations=None, passes: list[tuple[str, Callable, bool]] = ()):
-    """The case of a number: planned once, before any process runs it."""
+def make_case(ranks, number, n_operations=None, passes: Sequence[tuple[str, Callable, bool]] = (), every=False):
+    """The case of a number: planned once, before any process runs it.
+
+    ``passes``: one of them, or with ``every`` each, is tried alone, and all up to it.
+    """
     seed = ranks, number
     source = Source(7, *seed)
     grid = sg.Grid(source.one_of(GRIDS[ranks]))
@@ -47,10 +50,10 @@ def make_case(ranks, number, n_operations=None, passes: list[tuple[str, Callable
         whole = sg.partition(program, grid, given, wished)
         case.partitions["optimised"] = whole
         case.partitions["materialised"] = with_schedule(whole, whole.materialised)
-        for name, improve, _ in passes:
-            case.partitions[name] = with_schedule(whole, improve(whole.materialised))
-        for name, schedule in list(whole.stages.items())[:-1]:
-            case.partitions[f"up to {name}"] = with_schedule(whole, schedule)
+        for i, (name, improve, _) in enumerate(passes):
+            if every or i == number % len(passes):
+                case.partitions[name] = with_schedule(whole, improve(whole.materialised))
+                case.partitions[f"up to {name}"] = with_schedule(whole, whole.stages[name])
     except sg.ShardingError as error:
         case.refusal = str(error)
     return case
