@@ -99,8 +99,9 @@ def pytest_runtest_teardown(item, nextitem):
 
 
 def _settle():
-    """What is alive now counts as there for ever: else every collection would walk through all tests, reports and
-    compiled functions, which are millions of objects and take it a second.
+    """Takes what is alive from the collector, which would walk through it each time.
+
+    Tests, reports and compiled functions are millions of objects, and a walk takes a second.
     """
     gc.collect()
     gc.freeze()

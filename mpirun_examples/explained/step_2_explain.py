@@ -1,4 +1,4 @@
-"""Why each value is sharded as it is, and every communication."""
+"""The reason for the sharding of each value, and every communication."""
 
 from step_1_trace import part
 

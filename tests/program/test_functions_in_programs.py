@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from support.compute.functions import ASSIGNMENTS, COMPOSED, COUNTS, IN_PLACE, MATRIX, SCALARS, WITHOUT_NANS, globals_of
 from support.compute.moving import bytes_received
-from support.program.running import SHARDINGS, check, sharding_of
+from support.program.running import SHARDINGS, Case, check, sharding_of
 
 import spmd_grid as sg
 from spmd_grid.functions.table import _TABLE
 from spmd_grid.program.trace import traced_array
 from spmd_grid.program.trace.eager import DATA_DEPENDENT
 
-PER_TEST = 8
+PER_TEST = 20
 RANDOM = np.random.default_rng(8)
 ROWS = np.round(RANDOM.normal(size=40), 1), RANDOM.integers(0, 9, 40), RANDOM.random(40)
 
@@ -61,6 +61,9 @@ OTHERS = {
         + np.fft.hfft(a)[:, :5]
         + np.fft.ihfft(b)[:, :1].real
     ),
+    "insert, delete": lambda a, b: (
+        np.insert(a, [1, 3, 3], b[:3], axis=0)[:7] + np.delete(np.insert(b, 2, 7.0, axis=1), [0], axis=1)
+    ),
     "in place": lambda a, b: [a.__setitem__(np.s_[1:, ::2], b[:-1, :3]), a][1],
     "by a list, in place": lambda a, b: [a.__setitem__([5, 0, 1], b[:3]), a][1],
     "by a mask, in place": lambda a, b: [a.__setitem__(b > 0, 2.5), a][1],
@@ -92,17 +95,20 @@ NAMES = list(CASES)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("first", range(0, len(NAMES), PER_TEST))
 def test_functions(spmd, first):
-    arrays = globals_of()
-    spmd(6, lambda: [check(sg.init_grid((2, 3)), CASES[name], arrays, n, name) for n, name in _chosen(first)])
+    chosen = range(first, min(first + PER_TEST, len(NAMES)))
+    cases = [Case(sg.Grid((2, 3)), CASES[NAMES[n]], globals_of(), n, NAMES[n]) for n in chosen]
 
+    def body():
+        grid = sg.init_grid((2, 3))
+        for case in cases:
+            case.check(grid)
 
-def _chosen(first):
-    return [(n, NAMES[n]) for n in range(first, min(first + PER_TEST, len(NAMES)))]
+    spmd(6, body)
 
 
 @pytest.mark.parametrize("name", [name for name in COUNTS if name != "bincount"])
 def test_counts_and_searches(spmd, name):
-    spmd(3, lambda: check(sg.init_grid((3,)), COUNTS[name], ROWS, 0, name))
+    check(spmd, (3,), COUNTS[name], ROWS, 0, name)
 
 
 def test_the_table_is_covered(monkeypatch):

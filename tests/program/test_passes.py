@@ -7,6 +7,7 @@ import spmd_grid as sg
 from spmd_grid.program.partition.steps import Compute, Move
 from spmd_grid.program.passes import PASSES
 
+LOCAL = "all_slice", "mark_partial"
 GRID = sg.Grid((2, 3))
 A = sg.ArraySpec((12, 6))
 NAMES = {name: improve for name, improve, _ in PASSES}
@@ -21,7 +22,9 @@ def planned(function, specs, ins=None, outs=None, **options):
 
 
 def moved(part):
-    return [(each.name, each.grid_axes) for each in part.collectives()]
+    """Every communication, also of those that run as one."""
+    steps = [each for step in part.schedule.steps if isinstance(step, Move) for each in step.plan.steps]
+    return [(each.kind, each.grid_axes) for each in steps if each.kind not in LOCAL]
 
 
 def both(function, specs, ins=None, outs=None):
@@ -270,3 +273,54 @@ def test_passes_are_pure_functions():
         improve(part.schedule)
     assert part.schedule.steps is steps
     assert moved(part) == [("all_reduce", (0,))]
+
+
+def sums(a, b):
+    first = a.sum()
+    scaled = a * first
+    return scaled, b.sum(axis=0), (a * b).sum()
+
+
+def test_small_all_reduces_run_as_one(spmd):
+    part = sg.partition(sg.trace(sums, A, A), sg.Grid((3,)), sg.Sharding(sg.Grid((3,)), [[0]]))
+    apart = sg.partition(part.program, part.grid, part.in_shardings, optimise=False)
+    assert len(apart.collectives()) == 3
+    assert part.collectives() == [("all_reduce", (0,), sum(each.bytes for each in apart.collectives()))]
+    a, b = np.arange(144.0).reshape(2, 12, 6)
+
+    def body():
+        grid = sg.init_grid((3,))
+        given = [sg.from_global(x, s, grid) for x, s in zip((a, b), part.in_shardings)]
+        results = [part.run(grid, *given), part.run(grid, *given)]
+        found = [[np.asarray(x.to_global() if isinstance(x, sg.ShardedArray) else x) for x in each] for each in results]
+        return [np.allclose(x, want) for each in found for x, want in zip(each, sums(a, b))]
+
+    assert spmd(3, body) == [[True] * 6] * 3
+
+
+def test_sums_that_need_each_other_run_one_after_the_other():
+    def after(a):
+        first = a.sum()
+        return (a * first).sum()
+
+    part = sg.partition(sg.trace(after, A), sg.Grid((3,)), sg.Sharding(sg.Grid((3,)), [[0]]))
+    assert len(part.collectives()) == 2
+
+
+def test_halos_of_several_fields_run_as_one(spmd):
+    def differences(u, v):
+        return (u[2:] - u[1:-1]) * (v[2:] + v[1:-1]) + u[:-2] * v[:-2]
+
+    grid = sg.Grid((3,))
+    spec = sg.ArraySpec((12, 5)), sg.ArraySpec((12, 5), "f4")
+    part = sg.partition(sg.trace(differences, *spec), grid, sg.Sharding(grid, [[0]]))
+    assert [step.together for step in part.schedule.steps if isinstance(step, Move)] == [1, 1]
+    assert len(part.collectives()) == 1
+    u, v = np.arange(60.0).reshape(12, 5), np.arange(60, dtype="f4").reshape(5, 12).T.copy()
+
+    def body():
+        devices = sg.init_grid((3,))
+        given = [sg.from_global(x, s, devices) for x, s in zip((u, v), part.in_shardings)]
+        return np.array_equal(part.run(devices, *given).to_global(), differences(u, v))
+
+    assert spmd(3, body) == [True] * 3

@@ -1,4 +1,4 @@
-"""What cannot be traced is refused with the value, the line of the user's function, and both sides of a conflict."""
+"""Refusals while tracing: the value, the line of the user's function, and both sides of a conflict."""
 
 import math
 import warnings

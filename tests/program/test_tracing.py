@@ -78,7 +78,7 @@ def test_forms(spmd, form):
     if form == "the same shape":  # numpy gives a view
         spmd(2, lambda: same_as(FORMS[form], lambda a: a))
     else:
-        spmd(2, lambda: check(sg.init_grid((2,)), FORMS[form], [X], list(FORMS).index(form)))
+        check(spmd, (2,), FORMS[form], [X], list(FORMS).index(form))
 
 
 def same_as(traced, function):
@@ -102,7 +102,7 @@ def in_place(a):
 
 
 def test_names_of_one_array_see_what_is_written(spmd):
-    spmd(3, lambda: check(sg.init_grid((3,)), in_place, [X], 1))
+    check(spmd, (3,), in_place, [X], 1)
 
 
 COPIES = {
@@ -166,7 +166,7 @@ def test_a_function_of_ones_own(spmd):
         return call(softplus, a), call(ranked, a), call(smooth, call(softplus, a)) * 2
 
     for number in range(4):
-        part = spmd(3, lambda number=number: check(sg.init_grid((3,)), program, [X], number))[0]
+        part = check(spmd, (3,), program, [X], number)
     columns = sg.Sharding(part.grid, [[], [0]])
     moved = sg.partition(part.program, part.grid, [columns]).collectives()
     assert moved[0].name == "all_to_all"  # rows that are cut are made whole

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-import spmd_grid
 from spmd_grid.grid.device_grid import Grid
 
 __all__ = [
@@ -33,7 +32,7 @@ __all__ = [
     "shapes_of_operations",
 ]
 
-EXAMPLES = Path(spmd_grid.__file__).resolve().parent.parent / "mpirun_examples" / "programs"
+EXAMPLES = Path(__file__).resolve().parents[3] / "mpirun_examples" / "programs"
 OPERATIONS, PLANNING = "operations", "planning"
 N_OPERATIONS = 50  # of `function_of_operations`
 # By program, the arguments that give its sizes.

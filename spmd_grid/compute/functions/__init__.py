@@ -6,6 +6,5 @@ padding      pad and repeat
 finding      cells that are found: nonzero, and compress by masks
 counting     histograms, counts, and searches in lists
 inserting    np.insert and np.delete
-inserting    np.insert and np.delete
 writing      functions that write into an array that they are given
 """

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.compute.functions.joining import new_like
-from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.interface import shape_of
-from spmd_grid.functions.table import Operand, composite
+from spmd_grid.functions.table import Operand, call, composite, is_array
 
 __all__: list[str] = []
 
@@ -41,7 +40,7 @@ def insert(arr: Operand, obj: Any, values: Operand, axis: int | None = None) -> 
     shape = (*arr.shape[:d], n + len(before), *arr.shape[d + 1 :])
     room = (*arr.shape[:d], len(before), *arr.shape[d + 1 :])
     _check_fits(shape_of(values), room)
-    result = new_like(arr, shape, arr.dtype)
+    result = call(new_like, arr, shape, arr.dtype)
     result[_at(d, kept)] = arr
     by_cell = np.empty(len(before), np.int64)
     by_cell[np.argsort(before, kind="stable")] = places
@@ -61,7 +60,7 @@ def _cast(values: Operand, dtype: np.dtype) -> Operand:
 
 def _numbers(name: str, obj: Any, extent: int, behind: int) -> np.ndarray:
     """The numbers that ``obj`` names, none negative, all below ``behind``.  Raises IndexError and ShapeError."""
-    if is_sharded(obj):
+    if is_array(obj):
         raise NotImplementedError(f"{name} by a list that is spread over processes")
     if isinstance(obj, slice):
         return np.arange(*obj.indices(extent))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from spmd_grid.compute.splits import block_starts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.program.ir import CallSite, Value
 from spmd_grid.program.partition.materialise import Schedule
@@ -79,14 +80,17 @@ def crossed_axes(step: Step) -> tuple[int, ...]:
         return tuple([axis for axis, n in enumerate(grid.shape) if n > 1])
     axes: set[int] = {*held.sharding.partial_axes} ^ {*wanted.sharding.partial_axes}
     for dim in range(held.ndim):
-        if _cut(held, dim) != _cut(wanted, dim):
+        if not _is_cut_alike(held, wanted, dim):
             axes |= {*held.sharding.axes_of(dim), *wanted.sharding.axes_of(dim)}
     return tuple(sorted([axis for axis in axes if grid.shape[axis] > 1]))
 
 
-def _cut(layout: Layout, dim: int) -> Any:
-    sharding = layout.sharding
-    return sharding.axes_of(dim), sharding.offsets_of(dim), sharding.blocks, sharding.halo_of(dim)
+def _is_cut_alike(held: Layout, wanted: Layout, dim: int) -> bool:
+    ours, theirs = held.sharding, wanted.sharding
+    if ours.axes_of(dim) != theirs.axes_of(dim) or ours.halo_of(dim) != theirs.halo_of(dim):
+        return False
+    extent = held.global_shape[dim]
+    return block_starts(ours, dim, extent) == block_starts(theirs, dim, extent)
 
 
 def bytes_per_axis(ndim: int, communications: list[Communication]) -> tuple[int, ...]:

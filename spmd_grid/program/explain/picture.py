@@ -86,9 +86,11 @@ def _drawing(x: LocalValue) -> str:
     width, height = _SIDE, _SIDE if len(x.shape) > 1 else _SIDE / 3
     fill = "rgba(240,140,0,.45)" if x.is_partial else "rgba(128,128,128,.15)"
     seams = "".join(_seams(x.sharding, x.shape, width, height))
+    size = f"{width + 2:g} {height + 2:g}".split()
     return (
-        f'<svg width="{width + 2:g}" height="{height + 2:g}" viewBox="-1 -1 {width + 2:g} {height + 2:g}"'
-        f' stroke="currentColor" fill="{fill}"><rect width="{width:g}" height="{height:g}"/><path d="M0 0{seams}"/></svg>'
+        f'<svg width="{size[0]}" height="{size[1]}" viewBox="-1 -1 {size[0]} {size[1]}"'
+        f' stroke="currentColor" fill="{fill}"><rect width="{width:g}" height="{height:g}"/><path d="M0 0{seams}"/>'
+        "</svg>"
     )
 
 

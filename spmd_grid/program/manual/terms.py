@@ -59,7 +59,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a manual computation was given.  ``manual_axes``: numbers, in the order of the grid."""
+    """The terms of a manual computation.  ``manual_axes``: numbers, in the order of the grid."""
 
     body: Callable[..., Any]
     grid: Grid

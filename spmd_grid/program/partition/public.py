@@ -168,10 +168,16 @@ class Partition:
 
     def collectives(self) -> list[Collective]:
         """The communications in the order of the program: (name, grid_axes, bytes received per process).  Local."""
-        found = []
+        found: list[Collective] = []
+        before = 0
         for step in self.schedule.steps:
             if isinstance(step, Move):
-                found += _collectives_of(step)
+                moved = _collectives_of(step)
+                if step.together and step.together == before:  # they run as one
+                    one = found.pop()
+                    moved = [one._replace(bytes=one.bytes + sum(each.bytes for each in moved))]
+                found += moved
+                before = step.together
             elif step.exchanges:
                 found += [Collective(*each) for each in step.exchanges]
         return found

@@ -15,6 +15,7 @@ from spmd_grid.ops.reduction.folding import quiet_context
 from spmd_grid.program.ir import Constant
 from spmd_grid.program.partition.binding import is_plain_call, local_call, plain_blocks
 from spmd_grid.program.partition.bound_moves import BoundMove, bind_move, where_of
+from spmd_grid.program.partition.joint_moves import bind_joint, in_company
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Step
 from spmd_grid.program.partition.storage import Storage, direct_call
@@ -40,9 +41,14 @@ class BoundSchedule:
         self._lines: list[str] = []
         self._steps_by_line: list[Step | None] = []
         self._bound: dict[int, BoundMove] = {}
+        self._joint = {id(moves[0]): moves for moves in in_company(schedule.steps)}
+        self._followers = {id(each): moves[0] for moves in self._joint.values() for each in moves[1:]}
         for step in schedule.steps:
-            if isinstance(step, Move):
-                self._bound[id(step)] = bind_move(step, grid)
+            if id(step) in self._followers:
+                self._bound[id(step)] = self._bound[id(self._followers[id(step)])]
+            elif isinstance(step, Move):
+                moves = self._joint.get(id(step))
+                self._bound[id(step)] = bind_move(step, grid) if moves is None else bind_joint(moves, grid)
         self.moves = [self._bound.get(id(step)) for step in schedule.steps if self.sends(step)]
         self._storage = Storage(schedule, grid, self._writes)
         self.function = self._compiled()
@@ -83,8 +89,13 @@ class BoundSchedule:
         parameters = [self._variable(each) for each in schedule.arguments]
         last = _last_uses(schedule)
         for number, step in enumerate(schedule.steps):
-            results = ", ".join(map(self._variable, step.results))
-            self._write(f"{results} = {self._call(step)}", step)
+            if id(step) in self._followers:
+                pass  # it runs with the first
+            elif id(step) in self._joint:
+                self._write_joint(self._joint[id(step)])
+            else:
+                results = ", ".join(map(self._variable, step.results))
+                self._write(f"{results} = {self._call(step)}", step)
             gone = [self._names[each] for each in last.get(number, ())]
             if gone:
                 self._write(f"{' = '.join(gone)} = None", step)
@@ -98,6 +109,11 @@ class BoundSchedule:
     def _write(self, line: str, step: Step | None) -> None:
         self._lines.append(line)
         self._steps_by_line.append(step)
+
+    def _write_joint(self, moves: list[Move]) -> None:
+        results = ", ".join(self._variable(each.target) for each in moves)
+        given = ", ".join(self._operand(each.source) for each in moves)
+        self._write(f"{results} = {self._constant('m', self._bound[id(moves[0])].run)}({given})", moves[0])
 
     def _writes(self, step: Step) -> bool:
         """Whether the step can write its only result to a given array."""

@@ -85,12 +85,17 @@ class Compute:
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """The same array in another sharding.  ``reason``: the requirement that asks for it, in words."""
+    """The same array in another sharding.
+
+    ``reason``: the requirement that asks for it, in words.  ``together``: moves side by side of one number, other than
+    0, run as one communication.
+    """
 
     source: LocalValue
     target: LocalValue
     operation: Operation | None
     reason: str = field(default="", compare=False)
+    together: int = 0
 
     @cached_property
     def plan(self) -> Plan:

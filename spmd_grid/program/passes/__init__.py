@@ -8,6 +8,7 @@ reassociate   contributions combined behind the operations that may be applied t
 linear        which operations those are
 gathers       cells gathered behind the operations that may work on blocks
 halos         borders for several slices in one exchange
+fuse          small collectives that run as one
 dead          steps that nothing needs
 rewriting     what they share
 """
@@ -20,6 +21,7 @@ from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.passes.compose import composed, composed_in_any_order
 from spmd_grid.program.passes.dead import without_dead_steps
 from spmd_grid.program.passes.duplicates import without_duplicates
+from spmd_grid.program.passes.fuse import fused
 from spmd_grid.program.passes.gathers import gathered_late
 from spmd_grid.program.passes.halos import with_shared_halos
 from spmd_grid.program.passes.reassociate import reassociated
@@ -34,4 +36,5 @@ PASSES: list[tuple[str, Callable[[Schedule], Schedule], bool]] = [
     ("gather late", gathered_late, True),
     ("share halos", with_shared_halos, True),
     ("dead code", without_dead_steps, True),
+    ("fuse collectives", fused, True),
 ]

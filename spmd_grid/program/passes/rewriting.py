@@ -1,4 +1,4 @@
-"""What passes share: who computes and who uses a value, the bytes that a schedule moves, and steps put in order."""
+"""Shared by passes: makers and users of a value, the bytes that a schedule moves, and steps put in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Links:
-    """Who computes and who uses each value of a schedule.  Values are known by identity."""
+    """The makers and users of the values of a schedule, which are known by identity."""
 
     def __init__(self, schedule: Schedule):
         self.schedule = schedule

@@ -74,11 +74,13 @@ class Laid:
     def _set(self, at: Dimension, cut: Cut, annotation: Annotation) -> None:
         solution = self._solution
         known = solution.cuts.pop(at, WHOLE_CUT)
-        if cut != known:
-            solution.reasons.pop(at, None)
+        before = solution.reasons.pop(at, None) if cut != known else None
         if cut.axes:
             solution.cuts[at] = cut
             solution.reasons.setdefault(at, Reason(annotation))
+        hint = None if before is None else before.annotation
+        if hint is not None and not hint.required and hint is not annotation:
+            solution.dropped.append((hint, self._by_path(hint, at)))
 
     def _suggest(self, value: Value, annotation: Annotation) -> None:
         """Lay on what fits of a hint."""

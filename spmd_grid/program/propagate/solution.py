@@ -34,7 +34,7 @@ class Reason(NamedTuple):
 
 @dataclass
 class Solution:
-    """The outcome of propagation.  Dimensions that are not in ``cuts`` are whole; ``dropped``: hints that do not hold."""
+    """The outcome of propagation.  Dimensions not in ``cuts`` are whole; ``dropped``: hints that do not hold."""
 
     program: Program
     grid: Grid

@@ -15,6 +15,7 @@ __all__ = ["Candidates"]
 
 _Axes = list[list[int]]
 _MOST_CHANGES = 3  # at a time
+_FIXED = "constrain", "manual"  # operations that are cut as their annotations say
 
 
 class Candidates:
@@ -32,7 +33,7 @@ class Candidates:
         return program
 
     def _changed(self, program: Program, part: Partition) -> Program:
-        operations = [each for each in program.operations if len(_cuttable(each)) > 0 and each.key != "constrain"]
+        operations = [each for each in program.operations if _cuttable(each) and each.name not in _FIXED]
         kinds: list[Callable[[], Program]] = []
         if operations:
             kinds += [lambda: self._operation(program, part, operations)] * 2

@@ -3,6 +3,7 @@
 stages      the stages by name
 types       types of values, global and local, and the attributes of shardings
 lines       the lines of one text: names of values, constants and shardings
+attributes  plain arguments of calls, slices, and cuts
 annotated   the traced program with the user's annotations, and with those that propagation found
 scheduled   computations on blocks, and communication, with global or local types
 moves       communication: one operation of the dialect per step of a plan

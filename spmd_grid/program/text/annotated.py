@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Annotation, Constant, Operation, Value
 from spmd_grid.program.propagate.solution import Solution
+from spmd_grid.program.text.attributes import call_attributes, cut_attribute
 from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text
-from spmd_grid.program.text.types import axes_text, tensor_type
+from spmd_grid.program.text.types import tensor_type
 
-__all__ = ["annotated_text", "cut_attribute", "traced_text"]
+__all__ = ["annotated_text", "traced_text"]
 
 
 def traced_text(solution: Solution, annotations: Sequence[Annotation]) -> str:
@@ -56,7 +57,7 @@ class _Writer:
         return self.lines.constant(x) if isinstance(x, Constant) else (self._names[x], _type(x))
 
     def _attributes(self, operation: Operation) -> list[str]:
-        return []
+        return call_attributes(operation)
 
     def _annotate(self, value: Value) -> None:
         raise NotImplementedError
@@ -92,7 +93,10 @@ class _Traced(_Writer):
                 self._names[value] = self._shard(value, each.sharding, _attributes(each))
 
     def _attributes(self, operation: Operation) -> list[str]:
-        return [cut_attribute(self.solution, operation)] if operation in self.solution.program.mutations else []
+        found = call_attributes(operation)
+        if operation in self.solution.program.mutations:
+            found.append(cut_attribute(self.solution.splits(operation).axes))
+        return found
 
 
 class _Annotated(_Writer):
@@ -114,12 +118,7 @@ class _Annotated(_Writer):
         return self._shard(x, taken, (), self._names[x]), _type(x)
 
     def _attributes(self, operation: Operation) -> list[str]:
-        return [cut_attribute(self.solution, operation)]
-
-
-def cut_attribute(solution: Solution, operation: Operation) -> str:
-    """The axes that cut the iterators of an operation, as the RFC's sharding option."""
-    return f"sharding = {axes_text(solution.splits(operation).axes)}"
+        return [*call_attributes(operation), cut_attribute(self.solution.splits(operation).axes)]
 
 
 def _attributes(annotation: Annotation) -> list[str]:

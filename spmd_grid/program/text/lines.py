@@ -19,6 +19,7 @@ __all__ = ["GRID", "Lines", "call_text", "operation_name", "program_text"]
 
 GRID = "@grid0"
 _NO_NAME = re.compile(r"[^\w.$]")
+_OWN = "constrain", "manual", "new"  # the operations that are no function of numpy
 _MOST_CELLS = 16  # of a constant; longer ones are elided, as the dialect's own printer does
 
 
@@ -98,8 +99,8 @@ def _number(x: Any) -> str:
 
 def operation_name(operation: Operation) -> str:
     """The name of an operation in generic form: that of numpy's function, or the engine's own."""
-    is_numpy = operation.function is not None or operation.lowering is not None or operation.key is not None
-    return f"{'numpy' if is_numpy else 'spmd_grid'}.{operation.name.replace(' ', '_')}"
+    is_own = operation.name in _OWN or (operation.function is None and operation.name.endswith("_finish"))
+    return f"{'spmd_grid' if is_own else 'numpy'}.{operation.name.replace(' ', '_')}"
 
 
 def call_text(

@@ -12,10 +12,11 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Constant, Operation, Program
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move
+from spmd_grid.program.text.attributes import call_attributes, cut_attribute
 from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text
 from spmd_grid.program.text.moves import step_text
 from spmd_grid.program.text.slicing import Slicing
-from spmd_grid.program.text.types import axes_text, encoded_type, local_type, tensor_type
+from spmd_grid.program.text.types import encoded_type, local_type, tensor_type
 from spmd_grid.typing import Shape
 
 __all__ = ["schedule_text"]
@@ -82,9 +83,9 @@ class _Writer:
         attributes = []
         name = _compute_name(step)
         if step.splits is not None:
-            attributes.append(f"sharding = {axes_text(step.splits.axes)}")
+            attributes += [*call_attributes(step.operation), cut_attribute(step.splits.axes)]
         elif step.operation is not None and name.startswith("spmd_grid."):
-            attributes.append(f'of = "{operation_name(step.operation)}"')
+            attributes += [f'of = "{operation_name(step.operation)}"', *call_attributes(step.operation)]
         self._define(call_text(name, operands, [self._type(x) for x in step.results], attributes), step.results)
 
     def _move(self, step: Move) -> None:

@@ -54,19 +54,25 @@ class Part(NamedTuple):
 
 
 def eagerly(
-    name: str, function: Callable[..., Any], first: Any, others: Sequence[Any], parts: Sequence[Part], places: int = 0
+    name: str,
+    function: Callable[..., Any],
+    first: Any,
+    others: Sequence[Any],
+    parts: Sequence[Part],
+    places: int = 0,
+    whole: Sequence[Any] = (),
 ) -> Any:
     """The results of ``function(first, *others)``, called with ShardedArrays at run time.
 
-    What the devices hold of ``first`` may be cut along any dimension; other arrays are whole on every device.
-    ``places``: how many places of the order are asked for.
+    The devices may hold any blocks of the operands, but those of ``whole`` as they are.  ``places``: how many places of
+    the order are asked for.
     """
     operands = [first, *others]
     iterators: list[Iterator] = []
     maps: list[IndexingMap] = []
     for x in operands:
         begin = len(iterators)
-        iterators += [Iterator(n, PARALLEL if x is first else WHOLE) for n in shape_of(x)]
+        iterators += [Iterator(n, WHOLE if any(x is each for each in whole) else PARALLEL) for n in shape_of(x)]
         maps.append(tuple(range(begin, len(iterators))))
     results: list[IndexingMap] = []
     for part in parts:
@@ -80,6 +86,16 @@ def eagerly(
     made = [(part.shape, part.dtype) for part in parts]
     tracer = next(x for x in operands if is_array(x)).tracer
     return tracer.structural(name, operands, made, interface, Eager(function, getattr(function, "key", None), places))
+
+
+# Arguments that every process needs whole: edges, and tables that are searched.
+_TABLES: dict[Callable[..., Any], tuple[str, ...]] = {
+    np.histogram: ("bins",),
+    np.histogram_bin_edges: ("bins",),
+    np.digitize: ("bins",),
+    np.searchsorted: ("a", "sorter"),
+    np.interp: ("xp", "fp"),
+}
 
 
 class _Bound:
@@ -102,7 +118,9 @@ def _called(
     """The call at run time, of which all arrays of the program are operands."""
     names = [first, *[name for name, x in bound.arguments.items() if is_array(x) and name != first]]
     operands = [bound.arguments[name] for name in names]
-    return eagerly(function.__name__, _Bound(function, bound, names), operands[0], operands[1:], parts, places)
+    whole = [bound.arguments[name] for name in _TABLES.get(function, ()) if name in bound.arguments and name != first]
+    call = _Bound(function, bound, names)
+    return eagerly(function.__name__, call, operands[0], operands[1:], parts, places, whole)
 
 
 def _same_dims(x: Any) -> tuple[int, ...]:

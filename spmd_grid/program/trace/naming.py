@@ -41,7 +41,7 @@ def name_by_variables(operations: Sequence[Operation], used: Iterable[str]) -> N
 
 def _variable(site: CallSite | None) -> _Assignment | None:
     """The assignment to one variable that a line belongs to."""
-    if site is None:
+    if site is None or site.function == "<lambda>":  # a statement around it assigns something else
         return None
     found = [each for each in _assignments(site.file) if each.first <= site.line <= each.last]
     return min(found, key=lambda each: each.last - each.first, default=None)

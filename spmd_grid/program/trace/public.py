@@ -87,7 +87,7 @@ def _parameters(fn: Callable[..., Any], specs: Sequence[Any]) -> list[str]:
     n = len(specs)
     try:
         found = signature(fn)
-    except (TypeError, ValueError):  # of some compiled functions nobody knows
+    except (TypeError, ValueError):  # some compiled functions do not say
         return [f"arg{i}" for i in range(n)]
     try:
         found.bind(*specs)
@@ -102,7 +102,7 @@ def _parameters(fn: Callable[..., Any], specs: Sequence[Any]) -> list[str]:
 
 
 def _result(tracer: Tracer, fn: Callable[..., Any], found: Any) -> Operand:
-    """What the function returned, as a result of the program."""
+    """A value that the function returned, as a result of the program."""
     if isinstance(found, np.ndarray) and found.ndim:
         found = tracer.constant(found)
     if not isinstance(found, TracedArray | np.ndarray | np.generic | bool | int | float | complex):

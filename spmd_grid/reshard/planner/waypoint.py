@@ -13,8 +13,7 @@ from functools import cached_property
 from itertools import takewhile
 from math import prod
 
-from spmd_grid.grid.blocks import POLICIES, block_interval
-from spmd_grid.grid.box import multi_index
+from spmd_grid.grid.blocks import POLICIES, block_starts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.planner.steps import (
@@ -254,10 +253,7 @@ def is_cut_by(layout: Layout, blocks: str) -> bool:
         if offsets is None:
             if sharding.blocks != blocks and extent % prod(sizes):
                 return False
-        elif any(
-            (start, stop) != block_interval(extent, sizes, multi_index(position, sizes), blocks)
-            for position, (start, stop) in enumerate(zip(offsets, offsets[1:]))
-        ):
+        elif offsets != block_starts(extent, sizes, blocks):
             return False
     return True
 
