@@ -48,7 +48,7 @@ def test_a_wrong_result_is_noticed(monkeypatch):
     right = cases.problem_of
 
     def wrong(case, grid):
-        return right(case, grid)._replace(by_hand=lambda grid, *local: lambda: np.zeros((32, 64), "f4"))
+        return right(case, grid)._replace(by_hand=lambda grid, *local: lambda: np.zeros((64, 128), "f4"))
 
     monkeypatch.setattr(measure, "problem_of", wrong)
 

@@ -37,8 +37,8 @@ OPERATIONS, PLANNING = "operations", "planning"
 N_OPERATIONS = 50  # of `function_of_operations`
 # By program, the arguments that give its sizes.
 PROGRAMS: dict[str, dict[str, tuple[int, ...]]] = {
-    "mlp": {"small": (32, 64), "large": (512, 512)},
-    "attention": {"small": (24, 2), "large": (256, 4)},
+    "mlp": {"small": (64, 128), "large": (512, 512)},
+    "attention": {"small": (48, 4), "large": (256, 4)},
     "cg": {"small": (96,), "large": (1024,)},
     "kmeans": {"small": (600, 8), "large": (200_000, 8)},
     "pencil_fft": {"small": (12,), "large": (64,)},

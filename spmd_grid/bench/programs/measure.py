@@ -107,8 +107,7 @@ def check_program(case: ProgramsCase, grid: ProcessGrid, comm: Any) -> None:
     expected = problem.function(*problem.arrays)
     cells = problem.out_sharding.core_slices(expected.shape, grid.own_coords)
     for name, call in zip((OURS, BY_HAND), _calls(problem, grid)):
-        found = call()
-        found = np.asarray(getattr(found, "local", found))
+        found = np.asarray(call())
         wanted = expected[cells]
         bound = _TOLERANCE * np.abs(expected).max()
         wrong = int((np.abs(found - wanted) > bound).sum()) if found.shape == wanted.shape else max(wanted.size, 1)
@@ -119,7 +118,8 @@ def _calls(problem: Any, grid: ProcessGrid) -> tuple[Call, Call]:
     """The traced program, and that by hand.  Collective."""
     part = problem.partition(grid)
     arrays = [from_global(x, s, grid) for x, s in zip(problem.arrays, part.in_shardings)]
-    return lambda: part.run(grid, *arrays), problem.by_hand(grid, *[x.local for x in arrays])
+    local = [x.local for x in arrays]
+    return lambda: part.run(grid, *local), problem.by_hand(grid, *local)
 
 
 def _times(calls: dict[str, Call], comm: Ranks, rounds: int) -> Times[str]:
@@ -158,7 +158,7 @@ def measure_operations(grid: ProcessGrid, comm: Ranks, rounds: int) -> Times[str
     rng = np.random.default_rng(6)
     wholes = [rng.standard_normal(shape) for shape in shapes_of_operations(grid.grid)]
     arrays = [from_global(x, s, grid) for x, s in zip(wholes, part.in_shardings)]
-    first, w, y = (x.local for x in arrays)
+    local = first, w, y = [x.local for x in arrays]
 
     def by_hand() -> np.ndarray:
         x = first
@@ -169,7 +169,7 @@ def measure_operations(grid: ProcessGrid, comm: Ranks, rounds: int) -> Times[str
             x = x - all_reduce(np.max(x, axis=0), grid, (0,), "max")
         return x
 
-    return _times({OURS: lambda: part.run(grid, *arrays), BY_HAND: by_hand}, comm, rounds)
+    return _times({OURS: lambda: part.run(grid, *local), BY_HAND: by_hand}, comm, rounds)
 
 
 def _measure_planning(case: ProgramsCase, comm: Intracomm, rounds: int) -> RowFigures:

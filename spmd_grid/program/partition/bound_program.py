@@ -48,6 +48,7 @@ class BoundProgram:
         self._has_views = not all(each.is_plain for each in self._results)
         self._tells = bool(self._bound.moves) and grid.size > 1
         self._first = self._first_of_all(self._bound.moves)
+        self._agrees = self._tells and self._first is None  # on local arrays, before each run
         self._idle = [True]
 
     def run(self, arrays: Sequence[Any]) -> Any:
@@ -58,7 +59,7 @@ class BoundProgram:
         gate, token, found = self._gate, None, None
         try:
             token = self._idle.pop()
-            local, is_sharded = self._checked(arrays)
+            local, is_sharded = self._known(arrays) or self._checked(arrays)
             found = self._function(*local)
             if self._has_views:
                 returned = self._with_views(found, local, is_sharded)
@@ -77,6 +78,24 @@ class BoundProgram:
         wide = {axis for axis, n in enumerate(self._grid.shape) if n > 1}
         first = moves[0] if moves else None
         return first.first if first is not None and wide <= set(first.axes) else None
+
+    def _known(self, arrays: Sequence[Any]) -> tuple[list[np.ndarray], bool] | None:
+        """As `_checked`, at once for local arrays as they must be and for layouts accepted before; None for others."""
+        grid, local, is_sharded = self._grid, [], False
+        if len(arrays) != len(self._arguments):
+            return None
+        for array, argument in zip(arrays, self._arguments):
+            if type(array) is np.ndarray and not self._agrees:
+                if array.shape != argument.shape or argument.slices is not None:
+                    return None
+            elif type(array) is ShardedArray and array.layout is argument.accepted and array.grid is grid:
+                is_sharded, array = True, array.stored
+            else:
+                return None
+            if array.dtype is not argument.dtype:
+                return None
+            local.append(array)
+        return local, is_sharded
 
     def _checked(self, arrays: Sequence[Any]) -> tuple[list[np.ndarray], bool]:
         """The local arrays, and whether ShardedArrays were given.  Where one process alone refuses, all learn of it."""
@@ -142,38 +161,38 @@ class BoundProgram:
 class _Argument:
     """The check of one argument; the layout that was accepted last is known by its identity."""
 
-    __slots__ = ("_accepted", "_dtype", "_expected", "_grid", "_shape", "_slices", "_title")
+    __slots__ = ("_expected", "_grid", "_title", "accepted", "dtype", "shape", "slices")
 
     def __init__(self, name: str, number: int, expected: LocalValue, grid: ProcessGrid, takes_whole: bool):
         self._title = f"{name}: argument {number} (%{expected.value.name})"
         self._expected = expected
         self._grid = grid
-        self._dtype = expected.dtype
-        self._slices = expected.sharding.core_slices(expected.shape, grid.own_coords) if takes_whole else None
-        self._shape = expected.shape if takes_whole else expected.layout.local_shape(grid.own_coords)
-        self._accepted: Layout | None = None
+        self.dtype = expected.dtype
+        self.slices = expected.sharding.core_slices(expected.shape, grid.own_coords) if takes_whole else None
+        self.shape = expected.shape if takes_whole else expected.layout.local_shape(grid.own_coords)
+        self.accepted: Layout | None = None
 
     def local(self, array: Any) -> np.ndarray:
         """The local array of the argument.  Raises ShapeError, DTypeError, ShardingError and GridError."""
         if isinstance(array, ShardedArray):
-            if array.layout is not self._accepted or array.grid is not self._grid:
+            if array.layout is not self.accepted or array.grid is not self._grid:
                 self._check_layout(array)
-                self._accepted = array.layout
+                self.accepted = array.layout
             found = array.stored
         else:
             found = _as_array(self._title, array)
-            if found.shape != self._shape:
+            if found.shape != self.shape:
                 raise ShapeError(f"{self._title} has shape {found.shape}{self._due()}")
-            if self._slices is not None:
-                found = found[self._slices]
-        if found.dtype != self._dtype:
-            raise DTypeError(f"{self._title} has dtype {found.dtype}; the program was traced for {self._dtype}")
+            if self.slices is not None:
+                found = found[self.slices]
+        if found.dtype != self.dtype:
+            raise DTypeError(f"{self._title} has dtype {found.dtype}; the program was traced for {self.dtype}")
         return found
 
     def _due(self) -> str:
-        if self._slices is not None:
-            return f"; the program was traced for {self._shape}"
-        return f" on this process; its shard has {self._shape}"
+        if self.slices is not None:
+            return f"; the program was traced for {self.shape}"
+        return f" on this process; its shard has {self.shape}"
 
     def _check_layout(self, array: ShardedArray) -> None:
         expected = self._expected

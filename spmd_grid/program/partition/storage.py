@@ -130,7 +130,8 @@ class Storage:
                 n_bytes = int(np.prod(shape, dtype=np.int64)) * result.dtype.itemsize
                 if n_bytes >= _SMALL and shape:
                     if root in leaving or root in held:
-                        self._kept[id(step)] = "new"
+                        if isinstance(step, Compute):  # moves make such arrays themselves
+                            self._kept[id(step)] = "new"
                     else:
                         found = free.get(n_bytes)
                         memory = found.pop() if found else self._grid.allocate((n_bytes,), np.uint8)
