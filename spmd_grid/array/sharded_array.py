@@ -248,16 +248,9 @@ class ShardedArray(ComputingArray):
             return recorder.run(_MethodCall(f"update_halo(periodic={periodic})"), self, self._update_halo, periodic)
         sharding = self.sharding
         if sharding.halo_sizes is not None:
-            update_halo.refresh(
-                self.stored_to_write(),
-                self._grid,
-                sharding.split_axes,
-                sharding.halo_sizes,
-                periodic,
-                self.shape,
-                sharding.blocks,
-                sharding.sharded_dims_offsets,
-            )
+            cuts = sharding.split_axes, sharding.halo_sizes
+            blocks = sharding.blocks, sharding.sharded_dims_offsets
+            update_halo.refresh(self.stored_to_write(), self._grid, *cuts, periodic, self.shape, *blocks)
         return self.with_fresh_halos()
 
     def reshard(

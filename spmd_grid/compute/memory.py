@@ -20,10 +20,10 @@ from weakref import ref
 
 import numpy as np
 
-from spmd_grid.compute.witness import Witness
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.plan.follow_ups import FreshnessNotes
+from spmd_grid.halo.witness import Witness
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["Memory"]

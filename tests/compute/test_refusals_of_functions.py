@@ -6,7 +6,7 @@ import pytest
 import spmd_grid as sg
 
 CASES = {
-    "no rule": (lambda a, g: np.fft.fft(a), sg.ImplicitGatherError, "fft has no sharding rule"),
+    "no rule": (lambda a, g: np.linalg.inv(a), sg.ImplicitGatherError, "inv has no sharding rule"),
     "as a plain array": (lambda a, g: np.asarray(a), sg.ImplicitGatherError, "to_global"),
     "truth": (lambda a, g: bool(a), sg.ImplicitGatherError, "np.all or np.any"),
     "iteration": (lambda a, g: list(a), sg.ImplicitGatherError, "one row at a time"),

@@ -9,7 +9,7 @@ import numpy as np
 from spmd_grid.compute.cores import as_plain, is_cut, replicated
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import DTypeError, ShapeError
-from spmd_grid.functions.histograms import (
+from spmd_grid.functions.reductions.histograms import (
     bincount_of,
     digitize_in,
     histogram_of,

@@ -5,4 +5,5 @@ totals     the sum of a block, as all of this package's sums take it
 averages   mean, variance and their relatives
 positions  argmax and argmin
 nans       reductions that leave out NaNs
+histograms counts of cells by bins and by values
 """

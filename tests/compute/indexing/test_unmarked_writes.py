@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
-from spmd_grid.compute.witness import Witness
 from spmd_grid.grid.layout import Layout
+from spmd_grid.halo.witness import Witness
 
 RANKS = 3
 

@@ -337,7 +337,7 @@ def test_mlp_1d():
 
 def test_control_flow_by_cells_is_refused():
     """A function of more than one block does not arise: decisions on cells are refused with their line."""
-    with pytest.raises(sg.ImplicitGatherError, match=r"test_dialect_cases\.py:\d+"):
+    with pytest.raises(sg.ImplicitGatherError, match=r"test_cases_of_programs\.py:\d+"):
         sg.trace(lambda a: a if a[0] > 0 else -a, sg.ArraySpec((4,)))
 
 
