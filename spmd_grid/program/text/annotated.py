@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from spmd_grid.grid.sharding import Sharding
@@ -24,7 +25,7 @@ def annotated_text(solution: Solution) -> str:
     return _Annotated(solution).text()
 
 
-class _Writer:
+class _Writer(ABC):
     """Writes the operations with global types.  ``_names``: the name by which a value is read from now on."""
 
     def __init__(self, solution: Solution):
@@ -59,8 +60,9 @@ class _Writer:
     def _attributes(self, operation: Operation) -> list[str]:
         return call_attributes(operation)
 
+    @abstractmethod
     def _annotate(self, value: Value) -> None:
-        raise NotImplementedError
+        """Write the annotations of a value."""
 
     def _shard(self, value: Value, sharding: Sharding, attributes: Sequence[str] = (), name: str | None = None) -> str:
         """Annotate what stands for the value; returns the name of the annotated array."""
