@@ -116,13 +116,17 @@ def test_counts_and_searches(spmd, name):
 
 def test_the_table_is_covered(monkeypatch):
     """Each function of the table occurs in a program above, or is on the list of those that are refused."""
-    seen, entry_of = set(), traced_array.entry_of
+    seen = set()
 
-    def noticing(function):
-        seen.add(function)
-        return entry_of(function)
+    def noticing(find):
+        def found(function):
+            seen.add(function)
+            return find(function)
 
-    monkeypatch.setattr(traced_array, "entry_of", noticing)
+        return found
+
+    for find in "entry_of", "entry_of_ufunc":
+        monkeypatch.setattr(traced_array, find, noticing(getattr(traced_array, find)))
     with np.errstate(all="ignore"):
         for function in CASES.values():
             sg.trace(function, *[sg.ArraySpec(x.shape, x.dtype) for x in globals_of()])
