@@ -7,7 +7,7 @@ is used, when it is used.
 
 from importlib import import_module as _import_module
 
-from spmd_grid import reshard
+from spmd_grid import errors, reshard
 
 __version__ = "0.1.0"
 
@@ -18,27 +18,7 @@ _PUBLIC = {
     "spmd_grid.array": ("ShardedArray", "empty", "from_function", "from_global", "from_local", "full", "zeros"),
     "spmd_grid.array_api.defaults": ("use_sharding_defaults",),
     "spmd_grid.compute.contractions.public": ("einsum", "matmul", "tensordot"),
-    "spmd_grid.errors": (
-        "AxisError",
-        "CutOffError",
-        "DeadlockError",
-        "DeviceError",
-        "DTypeError",
-        "GridError",
-        "HangError",
-        "ImplicitGatherError",
-        "MismatchError",
-        "OutputError",
-        "PlanError",
-        "RankEndedError",
-        "ReductionError",
-        "RequestError",
-        "ShapeError",
-        "ShardingError",
-        "SimulationError",
-        "SpmdError",
-        "TransportError",
-    ),
+    "spmd_grid.errors": errors.__all__,
     "spmd_grid.exchange.paths": ("forced_path",),
     "spmd_grid.exchange.requests": ("Request",),
     "spmd_grid.grid.device_grid": ("Grid",),

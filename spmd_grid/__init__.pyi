@@ -1,95 +1,23 @@
 """The public names, for type checkers; at run time each is loaded at its first use."""
 
-from spmd_grid import array_api as array_api
-from spmd_grid import random as random
+from spmd_grid import array_api as array_api, random as random
 from spmd_grid.array import (
     ShardedArray as ShardedArray,
-)
-from spmd_grid.array import (
     empty as empty,
-)
-from spmd_grid.array import (
     from_function as from_function,
-)
-from spmd_grid.array import (
     from_global as from_global,
-)
-from spmd_grid.array import (
     from_local as from_local,
-)
-from spmd_grid.array import (
     full as full,
-)
-from spmd_grid.array import (
     zeros as zeros,
 )
 from spmd_grid.array_api.defaults import use_sharding_defaults as use_sharding_defaults
-from spmd_grid.compute.contractions.public import einsum as einsum
-from spmd_grid.compute.contractions.public import matmul as matmul
-from spmd_grid.compute.contractions.public import tensordot as tensordot
-from spmd_grid.errors import (
-    AxisError as AxisError,
-)
-from spmd_grid.errors import (
-    CutOffError as CutOffError,
-)
-from spmd_grid.errors import (
-    DeadlockError as DeadlockError,
-)
-from spmd_grid.errors import (
-    DeviceError as DeviceError,
-)
-from spmd_grid.errors import (
-    DTypeError as DTypeError,
-)
-from spmd_grid.errors import (
-    GridError as GridError,
-)
-from spmd_grid.errors import (
-    HangError as HangError,
-)
-from spmd_grid.errors import (
-    ImplicitGatherError as ImplicitGatherError,
-)
-from spmd_grid.errors import (
-    MismatchError as MismatchError,
-)
-from spmd_grid.errors import (
-    OutputError as OutputError,
-)
-from spmd_grid.errors import (
-    PlanError as PlanError,
-)
-from spmd_grid.errors import (
-    RankEndedError as RankEndedError,
-)
-from spmd_grid.errors import (
-    ReductionError as ReductionError,
-)
-from spmd_grid.errors import (
-    RequestError as RequestError,
-)
-from spmd_grid.errors import (
-    ShapeError as ShapeError,
-)
-from spmd_grid.errors import (
-    ShardingError as ShardingError,
-)
-from spmd_grid.errors import (
-    SimulationError as SimulationError,
-)
-from spmd_grid.errors import (
-    SpmdError as SpmdError,
-)
-from spmd_grid.errors import (
-    TransportError as TransportError,
-)
+from spmd_grid.compute.contractions.public import einsum as einsum, matmul as matmul, tensordot as tensordot
+from spmd_grid.errors import *
 from spmd_grid.exchange.paths import forced_path as forced_path
 from spmd_grid.exchange.requests import Request as Request
 from spmd_grid.grid.device_grid import Grid as Grid
 from spmd_grid.grid.open import OPEN as OPEN
-from spmd_grid.grid.process_grid import ProcessGrid as ProcessGrid
-from spmd_grid.grid.process_grid import init_grid as init_grid
+from spmd_grid.grid.process_grid import ProcessGrid as ProcessGrid, init_grid as init_grid
 from spmd_grid.grid.sharding import Sharding as Sharding
 from spmd_grid.halo.exchange import HaloExchange as HaloExchange
 from spmd_grid.halo.overlap import map_overlap as map_overlap
@@ -103,27 +31,18 @@ from spmd_grid.ops.gather import gather as gather
 from spmd_grid.ops.reduce import reduce as reduce
 from spmd_grid.ops.reduce_scatter import reduce_scatter as reduce_scatter
 from spmd_grid.ops.scatter import scatter as scatter
-from spmd_grid.ops.send_recv import recv as recv
-from spmd_grid.ops.send_recv import send as send
+from spmd_grid.ops.send_recv import recv as recv, send as send
 from spmd_grid.ops.shift import shift as shift
 from spmd_grid.program.ir import ArraySpec as ArraySpec
 from spmd_grid.program.manual.public import manual as manual
 from spmd_grid.program.partition.public import partition as partition
 from spmd_grid.program.search.autoshard import autoshard as autoshard
-from spmd_grid.program.trace.public import constrain as constrain
-from spmd_grid.program.trace.public import sharding_group as sharding_group
-from spmd_grid.program.trace.public import trace as trace
-from spmd_grid.reductions.extremes import max as max
-from spmd_grid.reductions.extremes import min as min
-from spmd_grid.reductions.sums import dot as dot
-from spmd_grid.reductions.sums import norm as norm
-from spmd_grid.reductions.sums import sum as sum
-from spmd_grid.reshard.execute import reshard as reshard
-from spmd_grid.reshard.execute import run_plan as run_plan
-from spmd_grid.reshard.plan import Plan as Plan
-from spmd_grid.reshard.plan import plan_reshard as plan_reshard
+from spmd_grid.program.trace.public import constrain as constrain, sharding_group as sharding_group, trace as trace
+from spmd_grid.reductions.extremes import max as max, min as min
+from spmd_grid.reductions.sums import dot as dot, norm as norm, sum as sum
+from spmd_grid.reshard.execute import reshard as reshard, run_plan as run_plan
+from spmd_grid.reshard.plan import Plan as Plan, plan_reshard as plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel as LinkModel
-from spmd_grid.transport.launch import is_simulated as is_simulated
-from spmd_grid.transport.launch import run_spmd as run_spmd
+from spmd_grid.transport.launch import is_simulated as is_simulated, run_spmd as run_spmd
 
 __version__: str
