@@ -4,7 +4,7 @@ Every process runs the same program on its shard of each array; data moves only 
 tensor dimensions and grid axes.  ``import spmd_grid`` loads neither MPI nor numba.
 """
 
-from spmd_grid import array_api, random  # noqa: F401 - namespaces of their own
+from spmd_grid import array_api, fft, random  # noqa: F401 - namespaces of their own
 from spmd_grid.array import ShardedArray, empty, from_function, from_global, from_local, full, zeros
 from spmd_grid.array_api.defaults import use_sharding_defaults
 from spmd_grid.compute.contractions.public import einsum, matmul, tensordot
