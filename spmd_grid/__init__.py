@@ -72,4 +72,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "array_api", "random"})
+    return sorted({*globals(), *__all__, "array_api", "fft", "random"})

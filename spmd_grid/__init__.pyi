@@ -1,6 +1,6 @@
 """The public names, for type checkers; at run time each is loaded at its first use."""
 
-from spmd_grid import array_api as array_api, random as random
+from spmd_grid import array_api as array_api, fft as fft, random as random
 from spmd_grid.array import (
     ShardedArray as ShardedArray,
     empty as empty,

@@ -27,6 +27,7 @@ LAYERS = [
     ["compute"],
     ["array"],
     ["array_api"],
+    ["fft"],
     ["reductions"],
     ["random"],
     ["program"],

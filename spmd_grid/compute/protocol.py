@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike
 
+import spmd_grid.compute.fourier.functions
 import spmd_grid.compute.functions.counting
 import spmd_grid.compute.functions.finding
 import spmd_grid.compute.functions.inserting
@@ -22,7 +23,6 @@ import spmd_grid.functions.composed.arrangements
 import spmd_grid.functions.composed.numerics
 import spmd_grid.functions.composites
 import spmd_grid.functions.linear.linear_algebra
-import spmd_grid.functions.linear.transforms
 import spmd_grid.functions.reductions.averages
 import spmd_grid.functions.reductions.nans
 import spmd_grid.functions.reductions.positions
