@@ -1,7 +1,7 @@
 """Requests: every process asks the members of its group about cells that they hold, and gets answers in its order.
 
 Members first exchange the numbers of requests.  Requests go in rounds, so that a member of which all others ask holds
-no more of them at a time than it has cells; there is one round where no process is asked much more than others.
+no more of them at a time than it has cells; there is one round where no member is asked much more than others.
 """
 
 from __future__ import annotations
