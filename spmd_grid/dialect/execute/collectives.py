@@ -14,7 +14,17 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.grids import axis_lists
-from spmd_grid.dialect.execute.reading import attribute, dtype_of, has, integer, integers, mixed, name_of, symbol, text_of
+from spmd_grid.dialect.execute.reading import (
+    attribute,
+    dtype_of,
+    has,
+    integer,
+    integers,
+    mixed,
+    name_of,
+    symbol,
+    text_of,
+)
 from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
 from spmd_grid.dialect.execute.values import Undefined
 

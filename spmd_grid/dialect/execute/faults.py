@@ -5,7 +5,7 @@ from __future__ import annotations
 from spmd_grid.dialect.execute.reading import Place
 from spmd_grid.errors import SpmdError
 
-__all__ = ["ExecutionError"]
+__all__ = ["CheckError", "ExecutionError"]
 
 
 class ExecutionError(SpmdError, ValueError):
@@ -17,3 +17,7 @@ class ExecutionError(SpmdError, ValueError):
     def __init__(self, reason: str, place: Place | None = None):
         super().__init__(f"{place}: {reason}" if place is not None else reason)
         self.place = place
+
+
+class CheckError(SpmdError, ValueError):
+    """A result differs from that of the serial run: a defect of this package, or of the program's shardings."""

@@ -17,7 +17,7 @@ from spmd_grid.dialect.execute.reading import place_of
 __all__ = ["calling_at"]
 
 
-def _call(handler: Any, machine: Any, op: Any, operands: Any) -> Any: return handler(machine, op, operands)  # noqa: E704  # fmt: skip
+def _call(handler: Any, machine: Any, op: Any, operands: Any) -> Any: return handler(machine, op, operands)  # fmt: skip
 
 
 def calling_at(op: Operation, function: str) -> Callable[..., Any]:

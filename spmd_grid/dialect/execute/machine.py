@@ -10,7 +10,6 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute import (  # noqa: F401 - their imports fill the table of handlers
     buffers,
     collectives,
@@ -23,6 +22,7 @@ from spmd_grid.dialect.execute import (  # noqa: F401 - their imports fill the t
     tensors,
     tosa,
 )
+from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.lines import calling_at
 from spmd_grid.dialect.execute.reading import name_of, place_of, symbol, value_name
 from spmd_grid.dialect.execute.table import HANDLERS, Communication
@@ -111,7 +111,7 @@ class FunctionRunner:
         frame = self._frames[-1]
         frame.update(zip(block.args, arguments, strict=True))
         for op in block.ops:
-            if op is until or op is block.last_op and name_of(op).rpartition(".")[2] in _TERMINATORS:
+            if op is until or (op is block.last_op and name_of(op).rpartition(".")[2] in _TERMINATORS):
                 return [frame[x] for x in op.operands]
             found = self._executed(op, [frame[x] for x in op.operands])
             frame.update(zip(op.results, found))

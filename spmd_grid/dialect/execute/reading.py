@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from linecache import getline
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +29,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from spmd_grid.errors import DTypeError, ShapeError
 
@@ -52,6 +54,8 @@ __all__ = [
 ]
 
 DYNAMIC = -(2**63)  # stands in a list of numbers for one that is an operand
+_RESULT = re.compile(r"%([\w$.-]+)(?::(\d+))?")
+_RESULTS = re.compile(r"%[\w$.:-]+(\s*,\s*%[\w$.:-]+)*\s*=\s*$")
 _FLOATS: dict[type, str] = {Float16Type: "f2", Float32Type: "f4", Float64Type: "f8"}
 
 
@@ -83,8 +87,20 @@ def name_of(op: Operation) -> str:
 
 
 def value_name(value: SSAValue) -> str:
-    """The name of a value as the text has it, without the percent sign; "" where it is a number only."""
-    return value.name_hint or ""
+    """The name of a value as the text has it, without the percent sign; "" where it has none.
+
+    The parser forgets names that are numbers; they are found again in the text, where it is a file.
+    """
+    if value.name_hint or not isinstance(value, OpResult):
+        return value.name_hint or ""
+    place = place_of(value.op)
+    found = _RESULTS.search(getline(place.file, place.line)[: place.column - 1])
+    names = [
+        f"{name}#{i}" if count else name
+        for name, count in (_RESULT.findall(found[0]) if found else ())
+        for i in range(int(count or 1))
+    ]
+    return names[value.index] if len(names) == len(value.op.results) else ""
 
 
 def attribute(op: Operation, *names: str) -> Attribute | None:
@@ -202,15 +218,13 @@ def cells_of(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
     """A constant array; where all cells are one number, an array that repeats it without memory."""
     kind = dense.type
     dtype, shape = dtype_of(kind), tuple(kind.get_shape())
-    values = list(dense.get_values())
-    if len(values) == 1:
-        return np.broadcast_to(np.asarray(values[0]).astype(dtype), shape)
-    if len(values) != int(np.prod(shape)):
-        raise ShapeError(f"a constant of type {kind} has {len(values)} cells; it must have {int(np.prod(shape))}")
-    first = values[0]
-    if isinstance(first, tuple):
-        values = [complex(*each) for each in values]
-    return np.array(values).astype(dtype).reshape(shape)
+    data, n = dense.data.data, int(np.prod(shape))
+    cells = np.frombuffer(data, dtype) if len(data) % dtype.itemsize == 0 else np.empty(0, dtype)
+    if len(cells) not in (1, n):
+        raise ShapeError(f"a constant of type {kind} has {len(cells)} cells; it must have {n}")
+    if n and (cells == cells[0]).all():
+        return np.broadcast_to(cells[0], shape)
+    return cells.reshape(shape)
 
 
 def scalar_of(found: Attribute) -> Any:

@@ -95,7 +95,9 @@ _RULES: dict[str, Callable[..., list[Any]]] = {
 }
 
 
-def _filled(arrays: dict[tuple[int, ...], Any], lists: Sequence[Sequence[int]], halos: Sequence[int], shape: Any) -> Any:
+def _filled(
+    arrays: dict[tuple[int, ...], Any], lists: Sequence[Sequence[int]], halos: Sequence[int], shape: Any
+) -> Any:
     """Every array after its halos are filled, from the whole array that the cores make up."""
     pairs = list(zip(halos[::2], halos[1::2]))
     cut = [dim for dim, axes in enumerate(lists) if axes]

@@ -153,7 +153,12 @@ cell_by_cell(
 )
 
 _INTEGER = {
-    **{0: np.equal, 1: np.not_equal, 2: np.less, 3: np.less_equal, 4: np.greater, 5: np.greater_equal},
+    0: np.equal,
+    1: np.not_equal,
+    2: np.less,
+    3: np.less_equal,
+    4: np.greater,
+    5: np.greater_equal,
     6: _as_unsigned(np.less),
     7: _as_unsigned(np.less_equal),
     8: _as_unsigned(np.greater),

@@ -17,6 +17,7 @@ from spmd_grid.dialect.execute.tosa import sigmoid
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.table import call
 
+
 def _divide(a: Any, b: Any) -> Any:
     return np.divide(a, b) if a.dtype.kind in "fc" else divided(a, b)
 
@@ -162,7 +163,12 @@ def _dot_general(machine: Machine, op: Operation, operands: Sequence[Any]) -> An
             if d not in dims:
                 dims[d] = next(letters)
     texts = ["".join(dims[d] for d in range(len(x.shape))) for dims, x in ((first, a), (second, b))]
-    rest = [text[d] for text, taken in zip(texts, ((*batch_a, *sums_a), (*batch_b, *sums_b))) for d in range(len(text)) if d not in taken]
+    rest = [
+        text[d]
+        for text, taken in zip(texts, ((*batch_a, *sums_a), (*batch_b, *sums_b)))
+        for d in range(len(text))
+        if d not in taken
+    ]
     dtype = dtype_of(op.results[0].type)
     subscripts = f"{','.join(texts)}->{''.join([first[d] for d in batch_a])}{''.join(rest)}"
     return cast(np.einsum(subscripts, cast(a, dtype), cast(b, dtype)), dtype)

@@ -176,7 +176,11 @@ def _multiplied(subscripts: str, a: Any, b: Any) -> Any:
     operands, _, result = subscripts.partition("->")
     first, _, second = operands.partition(",")
     batch = first[:-2]
-    if len(first) >= 2 and second == f"{batch}{first[-1]}{second[-1:]}" and result == f"{batch}{first[-2]}{second[-1:]}":
+    if (
+        len(first) >= 2
+        and second == f"{batch}{first[-1]}{second[-1:]}"
+        and result == f"{batch}{first[-2]}{second[-1:]}"
+    ):
         return np.matmul(a, b)
     return np.einsum(subscripts, a, b)
 
@@ -263,9 +267,7 @@ def _generic_of(
         old = [_along(x, dims, len(shape)) for x, dims in zip(outputs, maps[len(inputs) :])]
         with _looping(machine, shape):
             found = machine.run_block(block, machine.thin([*laid, *old])[: len(block.args)])
-        results = [
-            _gathered(each, dims, shape, x.dtype) for each, dims, x in zip(found, maps[len(inputs) :], outputs)
-        ]
+        results = [_gathered(each, dims, shape, x.dtype) for each, dims, x in zip(found, maps[len(inputs) :], outputs)]
         return _given(op, outputs, results)
     combiners = [_combiner(block, len(inputs) + number, number) for number in range(len(outputs))]
     if None in combiners:
@@ -277,7 +279,9 @@ def _generic_of(
         subscripts = _contraction(block, combiner, inputs, maps, number)
         if subscripts is not None:
             first, second = (cast(each, x.dtype) for each in inputs)
-            results.append(combined_with(name_of(combiner), cast(_multiplied(subscripts, first, second), x.dtype), (), x))
+            results.append(
+                combined_with(name_of(combiner), cast(_multiplied(subscripts, first, second), x.dtype), (), x)
+            )
             continue
         with _looping(machine, shape):
             term = _term(machine, block, combiner, laid)
@@ -404,7 +408,9 @@ def _in_order(
     if machine.is_tracing:
         raise ShapeError("the body of a reduction that is partitioned must combine by add, mul, max or min")
     kept = [d for d in range(len(shape)) if d not in reduced]
-    old = [np.broadcast_to(_along(x, dims, len(shape)), _shape_of_step(shape, reduced)) for x, dims in zip(outputs, maps)]
+    old = [
+        np.broadcast_to(_along(x, dims, len(shape)), _shape_of_step(shape, reduced)) for x, dims in zip(outputs, maps)
+    ]
     for step in product(*[range(shape[d]) for d in sorted(reduced)]):
         at = dict(zip(sorted(reduced), step))
         cells = tuple([slice(at[d], at[d] + 1) if d in at else slice(None) for d in range(len(shape))])
@@ -412,9 +418,7 @@ def _in_order(
         with _looping(machine, shape, at):
             found = machine.run_block(block, [*blocks, *old])
         old = [np.broadcast_to(each, _shape_of_step(shape, reduced)) for each in found]
-    return [
-        _transposed(np.reshape(each, tuple([shape[d] for d in kept])), kept, dims) for each, dims in zip(old, maps)
-    ]
+    return [_transposed(np.reshape(each, tuple([shape[d] for d in kept])), kept, dims) for each, dims in zip(old, maps)]
 
 
 def _shape_of_step(shape: tuple[int, ...], reduced: set[int]) -> tuple[int, ...]:

@@ -154,7 +154,9 @@ def _cells(coords: tuple[int, ...], lists: Lists, sizes: Sequence[int], shape: S
     return tuple(cells)
 
 
-def _after(step: Step, coords: tuple[int, ...], held: dict[tuple[int, ...], np.ndarray], sizes: Sequence[int]) -> np.ndarray:
+def _after(
+    step: Step, coords: tuple[int, ...], held: dict[tuple[int, ...], np.ndarray], sizes: Sequence[int]
+) -> np.ndarray:
     """What a device holds after a step."""
     group = [_with(coords, step.axes, place) for place in product(*[range(sizes[a]) for a in step.axes])]
     n, own = len(group), group.index(coords)
