@@ -30,6 +30,7 @@ LAYERS = [
     ["reductions"],
     ["random"],
     ["program"],
+    ["dialect"],
     ["bench", "testing"],
     ["cli"],
     ["__main__"],
@@ -40,6 +41,7 @@ HEAVY = {
     "mpi4py": ["transport.mpi", "bench.common.mpi"],
     "numba": ["kernels", "halo.jit", "bench.halo.kernels"],
     "llvmlite": ["kernels", "halo.jit"],
+    "xdsl": ["dialect"],
 }
 
 
