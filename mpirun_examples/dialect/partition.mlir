@@ -8,8 +8,8 @@ shard.grid @grid_1d(shape = 2)
 func.func @elementwise(%arg0: tensor<6x5xf32>) -> tensor<6x5xf32> {
   %s = shard.sharding @grid_1d split_axes = [[0]] : !shard.sharding
   %x = shard.shard %arg0 to %s : tensor<6x5xf32>
-  %y = tosa.abs %x : (tensor<6x5xf32>) -> tensor<6x5xf32>
-  %z = tosa.exp %y : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %y = math.absf %x : tensor<6x5xf32>
+  %z = math.exp %y : tensor<6x5xf32>
   return %z : tensor<6x5xf32>
 }
 
@@ -17,7 +17,7 @@ func.func @elementwise(%arg0: tensor<6x5xf32>) -> tensor<6x5xf32> {
 func.func @uneven(%arg0: tensor<7x5xf32>) -> tensor<7x5xf32> {
   %s = shard.sharding @grid_1d split_axes = [[0]] : !shard.sharding
   %x = shard.shard %arg0 to %s : tensor<7x5xf32>
-  %y = tosa.negate %x : (tensor<7x5xf32>) -> tensor<7x5xf32>
+  %y = arith.negf %x : tensor<7x5xf32>
   return %y : tensor<7x5xf32>
 }
 

@@ -1,4 +1,4 @@
-"""``python -m spmd_grid run program.mlir``: a module of the shard dialect, on simulated ranks or under MPI's launcher."""
+"""``python -m spmd_grid run program.mlir``: a module, on simulated ranks or under MPI."""
 
 from __future__ import annotations
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from spmd_grid.dialect.execute.reading import Place
-from spmd_grid.errors import SpmdError
+from spmd_grid.errors import DialectError, SpmdError
 
 __all__ = ["CheckError", "ExecutionError"]
 
 
-class ExecutionError(SpmdError, ValueError):
+class ExecutionError(DialectError):
     """An operation of a module cannot be executed with the values at hand, or is not among those that are executed.
 
     The message begins with the place of the operation, as compilers have it.

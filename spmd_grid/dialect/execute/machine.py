@@ -10,9 +10,12 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from spmd_grid.dialect.execute import (  # noqa: F401 - their imports fill the table of handlers
+from spmd_grid.dialect.execute.faults import ExecutionError
+from spmd_grid.dialect.execute.lines import calling_at
+from spmd_grid.dialect.execute.operations import (  # noqa: F401 - their imports fill the table of handlers
     buffers,
     collectives,
+    generic,
     grids,
     loops,
     numpy_calls,
@@ -22,14 +25,12 @@ from spmd_grid.dialect.execute import (  # noqa: F401 - their imports fill the t
     tensors,
     tosa,
 )
-from spmd_grid.dialect.execute.faults import ExecutionError
-from spmd_grid.dialect.execute.lines import calling_at
 from spmd_grid.dialect.execute.reading import name_of, place_of, symbol, value_name
 from spmd_grid.dialect.execute.table import HANDLERS, Communication
 from spmd_grid.dialect.execute.values import Undefined, misfit, one_number
 from spmd_grid.errors import SpmdError
 
-__all__ = ["FunctionRunner", "function_of"]
+__all__ = ["FunctionRunner", "check_arguments", "function_of"]
 
 Observer = Callable[[Operation, Sequence[Any]], None]
 
@@ -54,6 +55,19 @@ def function_of(module: ModuleOp, name: str | None) -> Operation:
     if not found[name].regions or not found[name].regions[0].blocks:
         raise ExecutionError(f"function @{name} is only declared; it must have a body", place_of(found[name]))
     return found[name]
+
+
+def check_arguments(function: Operation, arguments: Sequence[Any]) -> None:
+    """Refuse arguments that are not of a function's types.  Raises ExecutionError."""
+    title, due = symbol(function, "sym_name"), function.regions[0].block.args
+    if len(arguments) != len(due):
+        raise ExecutionError(
+            f"@{title}: {len(arguments)} arguments are given; it takes {len(due)}", place_of(function)
+        )
+    for number, (argument, given) in enumerate(zip(due, arguments)):
+        wrong = misfit(given, argument.type)
+        if wrong:
+            raise ExecutionError(f"@{title}: argument {number} {wrong}; it must be {argument.type}", place_of(function))
 
 
 class FunctionRunner:
@@ -85,16 +99,7 @@ class FunctionRunner:
         function = function_of(self._module, name)
         block = _only_block(function, function.regions[0])
         title = symbol(function, "sym_name")
-        if len(arguments) != len(block.args):
-            raise ExecutionError(
-                f"@{title}: {len(arguments)} arguments are given; it takes {len(block.args)}", place_of(function)
-            )
-        for number, (argument, given) in enumerate(zip(block.args, arguments)):
-            wrong = misfit(given, argument.type)
-            if wrong:
-                raise ExecutionError(
-                    f"@{title}: argument {number} {wrong}; it must be {argument.type}", place_of(function)
-                )
+        check_arguments(function, arguments)
         if len(self._frames) >= _DEEPEST:
             raise ExecutionError(f"@{title}: more than {_DEEPEST} calls are inside one another", place_of(function))
         self._frames.append({})
@@ -111,7 +116,8 @@ class FunctionRunner:
         frame = self._frames[-1]
         frame.update(zip(block.args, arguments, strict=True))
         for op in block.ops:
-            if op is until or (op is block.last_op and name_of(op).rpartition(".")[2] in _TERMINATORS):
+            is_over = op is block.last_op and name_of(op).rpartition(".")[2] in _TERMINATORS
+            if is_over or until is op:
                 return [frame[x] for x in op.operands]
             found = self._executed(op, [frame[x] for x in op.operands])
             frame.update(zip(op.results, found))

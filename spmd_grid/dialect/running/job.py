@@ -16,7 +16,7 @@ from spmd_grid.array.constructors import from_global
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
 from spmd_grid.dialect.execute.faults import CheckError, ExecutionError
-from spmd_grid.dialect.execute.machine import FunctionRunner, function_of
+from spmd_grid.dialect.execute.machine import FunctionRunner, check_arguments, function_of
 from spmd_grid.dialect.execute.reading import (
     is_shaped,
     place_of,
@@ -162,6 +162,7 @@ def _partitioned(module: ModuleOp, function: Operation, job: Job, size: int) -> 
     grid = grids[grid_of(function, grids)]
     types = [x.type for x in function.regions[0].block.args]
     whole = [as_value(x, kind) for x, kind in zip(whole_arguments(job.inputs, types, None), types)]
+    check_arguments(function, whole)
     numbers = {i: x for i, (x, kind) in enumerate(zip(whole, types)) if not is_shaped(kind)}
     shapes = [np.shape(x) for x in whole]
     program = program_of(module, symbol(function, "sym_name"), grids, shapes, numbers)
@@ -228,9 +229,7 @@ def _show_all(part: Partition, grid: Any, arrays: Sequence[Any]) -> None:
         cells = _whole(x)
         if current_world().rank == 0:
             place = f"{value.site}: " if value.site else ""
-            _say(
-                f"{place}%{value.name}: {value.dtype}{list(value.shape)} as {part.sharding_of(value)} = {in_one_line(cells)}"
-            )
+            _say(f"{place}{value!r} as {part.sharding_of(value)} = {in_one_line(cells)}")
 
 
 def upstream_notes(part: Partition) -> list[str]:

@@ -45,14 +45,18 @@ def saved(path: str, results: Sequence[Any] | Any, grid: tuple[int, ...] | None)
             return
         devices = list(np.ndindex(*grid))
         if path.endswith(".npz"):
-            defined = [(at, x) for at, x in zip(devices, results) if not isinstance(x, Undefined)]
-            np.savez(path, **{",".join(map(str, at)): np.asarray(x) for at, x in defined})
+            named = {",".join(map(str, at)): np.asarray(x) for at, x in zip(devices, results) if not _is_missing(x)}
+            np.savez(path, allow_pickle=False, **named)
             return
-        arrays = [None if isinstance(x, Undefined) else np.asarray(x) for x in results]
-        if any(x is None or arrays[0] is None or x.shape != arrays[0].shape for x in arrays):
+        arrays = [np.asarray(x) for x in results if not _is_missing(x)]
+        if len(arrays) < len(devices) or len({x.shape for x in arrays}) > 1:
             raise ExecutionError(
                 f"output {path}: devices hold arrays of several shapes, or none; a name that ends in .npz takes them"
             )
-        np.save(path, np.stack([x for x in arrays if x is not None]).reshape((*grid, *np.shape(arrays[0]))))
+        np.save(path, np.stack(arrays).reshape((*grid, *arrays[0].shape)))
     except OSError as error:
         raise ExecutionError(f"output {path} is not written: {error}") from None
+
+
+def _is_missing(x: Any) -> bool:
+    return isinstance(x, Undefined)

@@ -152,7 +152,7 @@ cell_by_cell(
     }
 )
 
-_INTEGER = {
+_INTEGER: dict[int, Callable[..., Any]] = {
     0: np.equal,
     1: np.not_equal,
     2: np.less,
@@ -164,7 +164,13 @@ _INTEGER = {
     8: _as_unsigned(np.greater),
     9: _as_unsigned(np.greater_equal),
 }
-_ORDERED = {1: np.equal, 2: np.greater, 3: np.greater_equal, 4: np.less, 5: np.less_equal}
+_ORDERED: dict[int, Callable[..., Any]] = {
+    1: np.equal,
+    2: np.greater,
+    3: np.greater_equal,
+    4: np.less,
+    5: np.less_equal,
+}
 
 
 def _predicate(op: Operation, most: int) -> int:

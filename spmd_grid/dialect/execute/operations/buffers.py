@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from spmd_grid.dialect.execute.operations.tensors import box_of, extents
 from spmd_grid.dialect.execute.reading import dtype_of
 from spmd_grid.dialect.execute.table import Machine, handles
-from spmd_grid.dialect.execute.tensors import box_of, extents
 from spmd_grid.errors import ShapeError
 
 

@@ -1,188 +1,34 @@
-"""linalg: loops over cells, computed in whole arrays.
+"""linalg: bodies over loops, computed in whole arrays.
 
-A generic operation's body is computed once, on arrays that are laid out along all loops; reductions whose body combines
-with the old value by one operation are numpy's.  Others go through the steps of the reduction in order.
+A body is computed once, on arrays that are laid out along all loops; reductions whose body combines with the old value
+by one operation are numpy's.  Others go through the steps of the reduction in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Block, BlockArgument, Operation
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
+from spmd_grid.dialect.execute.operations.scalars import cast
+from spmd_grid.dialect.execute.operations.structured import (
+    COMBINERS,
+    combined_with,
+    given,
+    loops_of,
+    multiplied,
+    parts_of,
+    subscripts_of,
+)
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, is_shaped, name_of, text_of
-from spmd_grid.dialect.execute.scalars import cast
 from spmd_grid.dialect.execute.table import Machine, handles
 from spmd_grid.dialect.execute.values import one_number, repeated
 from spmd_grid.errors import ShapeError
-
-__all__ = ["combined_with"]
-
-# Reductions by the operation that combines: numpy's for an axis, numpy's for two arrays, and what leaves others as
-# they are, for floating-point numbers and for integers.
-_COMBINERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Any]] = {
-    **dict.fromkeys(("arith.addf", "arith.addi", "stablehlo.add", "mhlo.add"), (np.sum, np.add, 0)),
-    **dict.fromkeys(("arith.mulf", "arith.muli", "stablehlo.multiply", "mhlo.multiply"), (np.prod, np.multiply, 1)),
-    **dict.fromkeys(
-        ("arith.maximumf", "arith.maxsi", "stablehlo.maximum", "mhlo.maximum"), (np.max, np.maximum, "lowest")
-    ),
-    **dict.fromkeys(
-        ("arith.minimumf", "arith.minsi", "stablehlo.minimum", "mhlo.minimum"), (np.min, np.minimum, "highest")
-    ),
-}
-
-
-def _neutral(name: str, dtype: np.dtype) -> Any:
-    word = _COMBINERS[name][2]
-    if not isinstance(word, str):
-        return dtype.type(word)
-    if dtype.kind in "iu":
-        return np.iinfo(dtype).min if word == "lowest" else np.iinfo(dtype).max
-    if dtype.kind == "b":
-        return np.bool_(word == "highest")
-    return dtype.type(-np.inf if word == "lowest" else np.inf)
-
-
-def combined_with(name: str, x: Any, dims: Sequence[int], init: Any) -> Any:
-    """``x`` reduced over ``dims`` by an operation, and combined with ``init``.  The dtype stays."""
-    reduce, combine, _ = _COMBINERS[name]
-    dtype = x.dtype
-    found = x
-    if dims:
-        options = {"dtype": dtype} if reduce in (np.sum, np.prod) else {}
-        if reduce in (np.max, np.min):
-            options["initial"] = _neutral(name, dtype)
-        if not isinstance(x, np.ndarray):
-            options.pop("initial", None)
-        found = cast(reduce(x, axis=tuple(dims), **options), dtype)
-    number = one_number(init) if isinstance(init, np.ndarray) and init.ndim else init
-    if isinstance(number, np.generic | np.ndarray) and not getattr(number, "shape", ()):
-        if bool(number == _neutral(name, dtype)):
-            return found
-        init = number if not isinstance(found, np.ndarray) else init
-    return combine(init, found)
-
-
-# -- named operations ----------------------------------------------------------------------------------------------
-
-
-def _parts(op: Operation, operands: Sequence[Any], n_outputs: int = 1) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The inputs and the outputs of a structured operation."""
-    return operands[: len(operands) - n_outputs], operands[len(operands) - n_outputs :]
-
-
-def _given(op: Operation, outputs: Sequence[Any], found: Sequence[Any]) -> list[Any]:
-    """The results; buffers among the outputs are written to."""
-    if op.results:
-        return list(found)
-    for output, each in zip(outputs, found, strict=True):
-        output[...] = each
-    return []
-
-
-_NAMED: dict[str, Callable[..., Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "max": np.maximum,
-    "min": np.minimum,
-    "powf": np.power,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
-    "square": np.square,
-    "tanh": np.tanh,
-    "abs": np.abs,
-    "ceil": np.ceil,
-    "floor": np.floor,
-    "negf": np.negative,
-    "reciprocal": lambda x: x.dtype.type(1) / x,
-    "select": np.where,
-    "copy": lambda x: x,
-}
-
-
-@handles(*[f"linalg.{name}" for name in _NAMED])
-def _named(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    inputs, outputs = _parts(op, operands)
-    name = name_of(op).partition(".")[2]
-    function = _NAMED[name]
-    if name == "div" and outputs[0].dtype.kind in "iu":
-        function = np.floor_divide
-    found = function(*machine.thin(inputs))
-    if found.shape != outputs[0].shape:
-        raise ShapeError(f"the inputs have shape {found.shape}; the output has {outputs[0].shape}")
-    return _given(op, outputs, [cast(found, outputs[0].dtype)])
-
-
-@handles("linalg.fill")
-def _fill(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    number, output = operands
-    if isinstance(number, np.generic) or (isinstance(number, np.ndarray) and not number.ndim):
-        return _given(op, [output], [repeated(number, output.shape, output.dtype)])
-    return _given(op, [output], [np.broadcast_to(cast(number, output.dtype), output.shape)])
-
-
-@handles("linalg.transpose")
-def _transpose(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    x, output = operands
-    return _given(op, [output], [np.transpose(x, integers(op, "permutation"))])
-
-
-@handles("linalg.broadcast")
-def _broadcast(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    x, output = operands
-    return _given(op, [output], [np.broadcast_to(np.expand_dims(x, integers(op, "dimensions")), output.shape)])
-
-
-_PRODUCTS = {
-    "matmul": "mk,kn->mn",
-    "matmul_transpose_a": "km,kn->mn",
-    "matmul_transpose_b": "mk,nk->mn",
-    "batch_matmul": "bmk,bkn->bmn",
-    "batch_matmul_transpose_a": "bkm,bkn->bmn",
-    "batch_matmul_transpose_b": "bmk,bnk->bmn",
-    "batch_reduce_matmul": "bmk,bkn->mn",
-    "matvec": "mn,n->m",
-    "vecmat": "m,mn->n",
-    "batch_matvec": "bmk,bk->bm",
-    "dot": "k,k->",
-}
-
-
-@handles(*[f"linalg.{name}" for name in _PRODUCTS])
-def _product(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    (a, b), (output,) = _parts(op, operands)
-    name = name_of(op).partition(".")[2]
-    maps = _maps(op)
-    subscripts = _PRODUCTS[name] if not maps else _subscripts(maps)
-    a, b = cast(a, output.dtype), cast(b, output.dtype)  # the cells are extended before they are multiplied
-    found = _multiplied(subscripts, a, b)
-    if found.shape != output.shape:
-        raise ShapeError(f"the product has shape {found.shape}; the output has {output.shape}")
-    return _given(op, [output], [combined_with("arith.addf", cast(found, output.dtype), (), output)])
-
-
-def _multiplied(subscripts: str, a: Any, b: Any) -> Any:
-    """A product of two arrays: numpy's matmul where the subscripts are its own."""
-    operands, _, result = subscripts.partition("->")
-    first, _, second = operands.partition(",")
-    batch = first[:-2]
-    if (
-        len(first) >= 2
-        and second == f"{batch}{first[-1]}{second[-1:]}"
-        and result == f"{batch}{first[-2]}{second[-1:]}"
-    ):
-        return np.matmul(a, b)
-    return np.einsum(subscripts, a, b)
 
 
 @handles("linalg.reduce")
@@ -196,42 +42,13 @@ def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return _generic_of(machine, op, inputs, inits, maps, set(dims), inputs[0].shape)
 
 
-# -- generic operations --------------------------------------------------------------------------------------------
-
-
-def _maps(op: Operation) -> list[tuple[int | None, ...]]:
-    """The loop of each dimension of the operands; None for the constant 0.  Raises ShapeError for other maps."""
-    found = attribute(op, "indexing_maps")
-    if not isinstance(found, ArrayAttr):
-        return []
-    maps = []
-    for each in found:
-        if not isinstance(each, AffineMapAttr):
-            raise ShapeError(f"an indexing map is {each}")
-        dims: list[int | None] = []
-        for part in each.data.results:
-            if isinstance(part, AffineDimExpr):
-                dims.append(part.position)
-            elif isinstance(part, AffineConstantExpr) and part.value == 0:
-                dims.append(None)
-            else:
-                raise ShapeError(f"indexing map {each.data} has the entry {part}; each must be a loop")
-        maps.append(tuple(dims))
-    return maps
-
-
-def _subscripts(maps: Sequence[Sequence[int | None]]) -> str:
-    texts = ["".join(["abcdefghijklmnopqrstuvwxyz"[d] for d in each if d is not None]) for each in maps]
-    return f"{','.join(texts[:-1])}->{texts[-1]}"
-
-
 @handles("linalg.generic", "linalg.map")
 def _generic(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    maps = _maps(op)
+    maps = loops_of(op)
     if name_of(op) == "linalg.map":
         maps = [tuple(range(len(x.shape))) for x in operands]
     n_outputs = len(op.results) or sum(is_shaped(x.type) for x in op.operands[_n_inputs(op) :])
-    inputs, outputs = _parts(op, operands, n_outputs)
+    inputs, outputs = parts_of(op, operands, n_outputs)
     kinds = attribute(op, "iterator_types")
     loops = [text_of(each) for each in kinds] if isinstance(kinds, ArrayAttr) else ["parallel"] * len(maps[-1])
     sizes: dict[int, int] = {}
@@ -268,10 +85,10 @@ def _generic_of(
         with _looping(machine, shape):
             found = machine.run_block(block, machine.thin([*laid, *old])[: len(block.args)])
         results = [_gathered(each, dims, shape, x.dtype) for each, dims, x in zip(found, maps[len(inputs) :], outputs)]
-        return _given(op, outputs, results)
+        return given(op, outputs, results)
     combiners = [_combiner(block, len(inputs) + number, number) for number in range(len(outputs))]
     if None in combiners:
-        return _given(op, outputs, _in_order(machine, block, laid, outputs, maps[len(inputs) :], reduced, shape))
+        return given(op, outputs, _in_order(machine, block, laid, outputs, maps[len(inputs) :], reduced, shape))
     results = []
     for number, (combiner, x) in enumerate(zip(combiners, outputs)):
         assert combiner is not None  # of a list without None
@@ -280,7 +97,7 @@ def _generic_of(
         if subscripts is not None:
             first, second = (cast(each, x.dtype) for each in inputs)
             results.append(
-                combined_with(name_of(combiner), cast(_multiplied(subscripts, first, second), x.dtype), (), x)
+                combined_with(name_of(combiner), cast(multiplied(subscripts, first, second), x.dtype), (), x)
             )
             continue
         with _looping(machine, shape):
@@ -289,7 +106,7 @@ def _generic_of(
         kept = sorted(d for d in dims if d is not None)
         part = combined_with(name_of(combiner), whole, sorted(reduced), _sorted_dims(x, dims))
         results.append(_transposed(part, kept, dims))
-    return _given(op, outputs, results)
+    return given(op, outputs, results)
 
 
 def _along(x: Any, dims: Sequence[int | None], n: int) -> Any:
@@ -341,7 +158,7 @@ def _combiner(block: Block, argument: int, number: int) -> Operation | None:
         return None
     old = block.args[argument]
     found = last.operands[number].owner
-    if not isinstance(found, Operation) or name_of(found) not in _COMBINERS or len(list(old.uses)) != 1:
+    if not isinstance(found, Operation) or name_of(found) not in COMBINERS or len(list(old.uses)) != 1:
         return None
     return found if old in found.operands else None
 
@@ -350,7 +167,7 @@ def _contraction(
     block: Block, combiner: Operation, inputs: Sequence[Any], maps: Sequence[Sequence[int | None]], number: int
 ) -> str | None:
     """The subscripts of a sum of products of two inputs, which numpy computes without a product of all loops."""
-    if len(inputs) != 2 or _COMBINERS[name_of(combiner)][0] is not np.sum or any(None in dims for dims in maps):
+    if len(inputs) != 2 or COMBINERS[name_of(combiner)][0] is not np.sum or any(None in dims for dims in maps):
         return None
     term = next((x for x in combiner.operands if not isinstance(x, BlockArgument)), None)
     owner = None if term is None else term.owner
@@ -358,7 +175,7 @@ def _contraction(
         return None
     if {id(x) for x in owner.operands} != {id(x) for x in block.args[:2]}:
         return None
-    return _subscripts([maps[0], maps[1], maps[len(inputs) + number]])
+    return subscripts_of([maps[0], maps[1], maps[len(inputs) + number]])
 
 
 def _term(machine: Machine, block: Block, combiner: Operation, laid: Sequence[Any]) -> Any:

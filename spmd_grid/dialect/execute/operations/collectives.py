@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.grids import axis_lists
+from spmd_grid.dialect.execute.operations.grids import axis_lists
 from spmd_grid.dialect.execute.reading import (
     attribute,
     dtype_of,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
+from spmd_grid.dialect.execute.operations.scalars import cast, divided, erf
+from spmd_grid.dialect.execute.operations.structured import combined_with
+from spmd_grid.dialect.execute.operations.tosa import sigmoid
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
-from spmd_grid.dialect.execute.scalars import cast, divided, erf
-from spmd_grid.dialect.execute.structured import combined_with
 from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
-from spmd_grid.dialect.execute.tosa import sigmoid
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.table import call
 
@@ -176,8 +176,7 @@ def _dot_general(machine: Machine, op: Operation, operands: Sequence[Any]) -> An
 
 def _dot_dimensions(op: Operation) -> list[tuple[int, ...]]:
     """The dimensions of batches and sums of both operands, whatever form the attribute has."""
-    names = ("lhs_batching_dimensions", "rhs_batching_dimensions")
-    names += ("lhs_contracting_dimensions", "rhs_contracting_dimensions")
+    names = [f"{side}_{kind}_dimensions" for kind in ("batching", "contracting") for side in ("lhs", "rhs")]
     whole = attribute(op, "dot_dimension_numbers", "dot_dimensions")
     if whole is None:
         return [integers(op, name) for name in names]
