@@ -67,19 +67,26 @@ def _check_offsets(operation: ShardingOp, sizes: Sizes) -> None:
     if None in counts:
         raise verify_error(operation, "offsets of blocks need a grid whose axes have known sizes, found '?'")
     wanted = sum([n + 1 for n in counts if n is not None])
+    if len(counts) == 1:
+        _check_order(operation, operation.offsets)
     if len(operation.offsets) != wanted:
         each = " + ".join([f"{n} blocks and an end" for n in counts]) or "no split dimension"
+        found = len(operation.offsets)
         raise verify_error(
-            operation,
-            f"offsets of blocks have the wrong size: expected {wanted} ({each}), found {len(operation.offsets)}",
+            operation, f"offsets of blocks have the wrong size: expected {wanted} ({each}), found {found}"
         )
     for dim, offsets in offsets_by_dim(operation, sizes):
         if isinstance(offsets[0], int) and offsets[0] != 0:
             raise verify_error(operation, f"the offsets of dimension {dim} must begin with 0, found {offsets[0]}")
-        known = [n for n in offsets if isinstance(n, int)]
-        for low, high in zip(known, known[1:]):
-            if high < low:
-                raise verify_error(operation, f"the offsets of dimension {dim} are decreasing: {high} after {low}")
+        _check_order(operation, offsets)
+
+
+def _check_order(operation: ShardingOp, offsets: Sequence[int | SSAValue]) -> None:
+    """The known offsets of a dimension do not decrease."""
+    known = [n for n in offsets if isinstance(n, int)]
+    for low, high in zip(known, known[1:]):
+        if high < low:
+            raise verify_error(operation, f"the offsets of a dimension are decreasing: {high} after {low}")
 
 
 def offsets_by_dim(operation: ShardingOp, sizes: Sizes) -> Iterator[tuple[int, tuple[int | SSAValue, ...]]]:
