@@ -199,7 +199,7 @@ class RecvOp(RootedOp):
     source = opt_prop_def(DenseArrayBase[I64])
     source_dynamic = var_operand_def(IndexType)
     result = result_def(TensorType)
-    assembly_format = _HEAD + "(`source` `=` custom<DynamicIndexList>($source_dynamic, $source)^)? " + _FUNCTION
+    assembly_format = _HEAD + "(`source` `=` custom<OptionalIndexList>($source_dynamic, $source)^)? " + _FUNCTION
 
 
 @irdl_op_definition

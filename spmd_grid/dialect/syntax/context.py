@@ -11,6 +11,7 @@ from xdsl.dialects.func import Func
 from xdsl.ir import Attribute, Operation, TypeAttribute
 
 from spmd_grid.dialect.syntax.shard import SHARD
+from spmd_grid.dialect.syntax.tosa import TOSA
 
 __all__ = ["OLD_WORDS", "ReadingContext", "new_context"]
 
@@ -61,6 +62,6 @@ def new_context() -> ReadingContext:
     context = ReadingContext()
     for dialect in (Builtin, Func, SHARD, arith.Arith, bufferization.Bufferization, cf.Cf, complex.Complex):
         context.load_dialect(dialect)
-    for dialect in (linalg.Linalg, math.Math, memref.MemRef, scf.Scf, tensor.Tensor):
+    for dialect in (linalg.Linalg, math.Math, memref.MemRef, scf.Scf, tensor.Tensor, TOSA):
         context.load_dialect(dialect)
     return context

@@ -14,6 +14,7 @@ from xdsl.irdl.declarative_assembly_format import (
     CustomDirective,
     ParsingState,
     PrintingState,
+    VariadicOperandVariable,
     irdl_custom_directive,
 )
 from xdsl.parser import Parser
@@ -55,7 +56,23 @@ class Reduction(CustomDirective):
         return True
 
 
-DIRECTIVES = (DimensionList, DynamicIndexList, Reduction)
+@irdl_custom_directive
+class OptionalIndexList(DynamicIndexList):
+    """Numbers and values that may be left out, which is not the same as none."""
+
+    dynamic_position: VariadicOperandVariable
+    static_position: AttributeVariable
+
+    def set_empty(self, state: ParsingState) -> None:
+        """Leave the numbers out."""
+        self.dynamic_position.set(state, [])
+
+    def is_present(self, op: IRDLOperation) -> bool:
+        """Whether there is a list."""
+        return self.static_position.get(op) is not None
+
+
+DIRECTIVES = (DimensionList, DynamicIndexList, OptionalIndexList, Reduction)
 
 
 def numbers(attribute: DenseArrayBase[IntegerType] | None) -> tuple[int, ...]:
