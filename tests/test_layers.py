@@ -31,6 +31,7 @@ LAYERS = [
     ["reductions"],
     ["random"],
     ["program"],
+    ["dialect"],
     ["bench", "testing"],
     ["cli"],
     ["__main__"],
@@ -41,6 +42,7 @@ HEAVY = {
     "mpi4py": ["transport.mpi", "bench.common.mpi"],
     "numba": ["kernels", "halo.jit", "bench.halo.kernels"],
     "llvmlite": ["kernels", "halo.jit"],
+    "xdsl": ["dialect"],
 }
 
 
