@@ -11,6 +11,7 @@ from spmd_grid.compute.contractions.public import einsum, matmul, tensordot
 from spmd_grid.errors import (
     AxisError,
     CutOffError,
+    DamagedError,
     DeadlockError,
     DeviceError,
     DTypeError,
@@ -27,6 +28,7 @@ from spmd_grid.errors import (
     ShardingError,
     SimulationError,
     SpmdError,
+    StorageError,
     TransportError,
 )
 from spmd_grid.exchange.paths import forced_path
@@ -59,6 +61,7 @@ from spmd_grid.reductions.sums import dot, norm, sum
 from spmd_grid.reshard.execute import reshard, run_plan
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.storage.files.npy import load_npy, save_npy
 from spmd_grid.transport.launch import is_simulated, run_spmd
 
 __version__ = "0.1.0"
@@ -74,6 +77,7 @@ __all__ = [
     "AxisError",
     "DTypeError",
     "CutOffError",
+    "DamagedError",
     "DeadlockError",
     "DeviceError",
     "Grid",
@@ -97,6 +101,7 @@ __all__ = [
     "ShardingError",
     "SimulationError",
     "SpmdError",
+    "StorageError",
     "TransportError",
     "all_gather",
     "all_reduce",
@@ -114,6 +119,7 @@ __all__ = [
     "gather",
     "init_grid",
     "is_simulated",
+    "load_npy",
     "manual",
     "map_overlap",
     "matmul",
@@ -127,6 +133,7 @@ __all__ = [
     "reshard",
     "run_plan",
     "run_spmd",
+    "save_npy",
     "scatter",
     "send",
     "shift",
