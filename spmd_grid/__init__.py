@@ -61,6 +61,9 @@ from spmd_grid.reductions.sums import dot, norm, sum
 from spmd_grid.reshard.execute import reshard, run_plan
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.storage.checkpoint.load import load
+from spmd_grid.storage.checkpoint.save import Saving, save
+from spmd_grid.storage.checkpoint.verify import latest, verify
 from spmd_grid.storage.files.npy import load_npy, save_npy
 from spmd_grid.transport.launch import is_simulated, run_spmd
 
@@ -119,6 +122,8 @@ __all__ = [
     "gather",
     "init_grid",
     "is_simulated",
+    "latest",
+    "load",
     "load_npy",
     "manual",
     "map_overlap",
@@ -133,6 +138,8 @@ __all__ = [
     "reshard",
     "run_plan",
     "run_spmd",
+    "Saving",
+    "save",
     "save_npy",
     "scatter",
     "send",
@@ -141,5 +148,6 @@ __all__ = [
     "tensordot",
     "update_halo",
     "use_sharding_defaults",
+    "verify",
     "zeros",
 ]
