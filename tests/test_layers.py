@@ -30,6 +30,7 @@ LAYERS = [
     ["fft"],
     ["reductions"],
     ["random"],
+    ["storage"],
     ["program"],
     ["dialect"],
     ["bench", "testing"],
