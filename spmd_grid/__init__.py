@@ -27,6 +27,7 @@ from spmd_grid.errors import (
     ShardingError,
     SimulationError,
     SpmdError,
+    StorageError,
     TransportError,
 )
 from spmd_grid.exchange.paths import forced_path
@@ -59,6 +60,9 @@ from spmd_grid.reductions.sums import dot, norm, sum
 from spmd_grid.reshard.execute import reshard, run_plan
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.storage.files.vtk_saving import save_vtk
+from spmd_grid.storage.files.zarr_loading import load_zarr
+from spmd_grid.storage.files.zarr_saving import save_zarr
 from spmd_grid.transport.launch import is_simulated, run_spmd
 
 __version__ = "0.1.0"
@@ -97,6 +101,7 @@ __all__ = [
     "ShardingError",
     "SimulationError",
     "SpmdError",
+    "StorageError",
     "TransportError",
     "all_gather",
     "all_reduce",
@@ -114,6 +119,7 @@ __all__ = [
     "gather",
     "init_grid",
     "is_simulated",
+    "load_zarr",
     "manual",
     "map_overlap",
     "matmul",
@@ -127,6 +133,8 @@ __all__ = [
     "reshard",
     "run_plan",
     "run_spmd",
+    "save_vtk",
+    "save_zarr",
     "scatter",
     "send",
     "shift",

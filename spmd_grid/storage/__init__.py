@@ -1,0 +1,1 @@
+"""Sharded arrays in files: written by all processes at once, published only when whole, read in any layout."""

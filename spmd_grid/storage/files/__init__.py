@@ -1,0 +1,1 @@
+"""Files that other programs read: zarr, ParaView's, HDF5 and netCDF-4."""
