@@ -11,6 +11,7 @@ from spmd_grid.compute.contractions.public import einsum, matmul, tensordot
 from spmd_grid.errors import (
     AxisError,
     CutOffError,
+    DamagedError,
     DeadlockError,
     DeviceError,
     DTypeError,
@@ -60,6 +61,8 @@ from spmd_grid.reductions.sums import dot, norm, sum
 from spmd_grid.reshard.execute import reshard, run_plan
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.storage.files.hdf5_loading import load_hdf5
+from spmd_grid.storage.files.hdf5_saving import save_hdf5
 from spmd_grid.storage.files.vtk_saving import save_vtk
 from spmd_grid.storage.files.zarr_loading import load_zarr
 from spmd_grid.storage.files.zarr_saving import save_zarr
@@ -78,6 +81,7 @@ __all__ = [
     "AxisError",
     "DTypeError",
     "CutOffError",
+    "DamagedError",
     "DeadlockError",
     "DeviceError",
     "Grid",
@@ -119,6 +123,7 @@ __all__ = [
     "gather",
     "init_grid",
     "is_simulated",
+    "load_hdf5",
     "load_zarr",
     "manual",
     "map_overlap",
@@ -133,6 +138,7 @@ __all__ = [
     "reshard",
     "run_plan",
     "run_spmd",
+    "save_hdf5",
     "save_vtk",
     "save_zarr",
     "scatter",

@@ -30,7 +30,6 @@ __all__ = [
     "ShardingError",
     "SimulationError",
     "SpmdError",
-    "StorageError",
     "TransportError",
 ]
 
@@ -116,13 +115,6 @@ class PlanError(SpmdError, RuntimeError):
 
 class TransportError(SpmdError, RuntimeError):
     """Processes cannot be reached: MPI is missing, or the wrong launcher started N programs of one process."""
-
-
-class StorageError(SpmdError, OSError):
-    """A file or folder cannot be written or read, or does not hold what it should.
-
-    The message names the process, the path and the reason; nothing that counts as whole has been written.
-    """
 
 
 class SimulationError(SpmdError, ImportError):

@@ -29,7 +29,6 @@ LAYERS = [
     ["array_api"],
     ["reductions"],
     ["random"],
-    ["storage"],
     ["program"],
     ["bench", "testing"],
     ["cli"],

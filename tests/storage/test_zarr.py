@@ -143,7 +143,7 @@ def test_a_changed_bit_is_found(spmd, tmp_path):
         sg.load_zarr(path, sharding, grid)
 
     name, text = refused(spmd, make)
-    assert name == "StorageError" and "process 3" in text and "checksum" in text
+    assert name == "DamagedError" and "process 3" in text and "checksum" in text
 
 
 REFUSED = {
@@ -153,7 +153,7 @@ REFUSED = {
     "attributes": (lambda a, at: sg.save_zarr(at / "u", a, attributes={"x": object()}), "cannot be written as JSON"),
     "a name": (lambda a, at: sg.save_zarr(at / "u", {"../u": a}), "'../u' is no name of an array"),
     "a dtype": (lambda a, at: sg.save_zarr(at / "u", a.astype("m8[s]")), "zarr v3 has bool, float16"),
-    "a path": (lambda a, at: sg.save_zarr(7, a), "path is 7; it must name a file or a folder"),
+    "a path": (lambda a, at: sg.save_zarr(7, a), "path is 7; it must be the path of a file or folder"),
     "nothing there": (lambda a, at: sg.load_zarr(at / "u", a.sharding, a.grid), "is no folder; a zarr array is one"),
     "a folder": (lambda a, at: sg.load_zarr(at, a.sharding, a.grid), "is no zarr array"),
     "a group": (
@@ -187,7 +187,7 @@ def test_refusals_are_alike_and_leave_no_part(spmd, tmp_path, case):
 def test_paths_that_differ_are_refused(spmd, tmp_path):
     def make(grid):
         a = sg.from_global(cells((4, 6)), sg.Sharding(grid, [[0], [1]]), grid)
-        sg.save_zarr(tmp_path / f"u{grid.rank // 3}", a)
+        sg.save_zarr(shared_folder(tmp_path) / f"u{grid.rank // 3}", a)
 
     name, text = refused(spmd, make)
     assert name == "MismatchError" and "u0" in text and "u1" in text

@@ -7,28 +7,18 @@ killed leaves behind has a name that ends in ``.partial``, and is never read.
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
+import numpy as np
+
 from spmd_grid.errors import SpmdError, StorageError
-from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.storage import system
-from spmd_grid.storage.together import first_alone
+from spmd_grid.storage.system import File, Folders
+from spmd_grid.storage.team import Team
 
-__all__ = ["path_of", "published", "refuse_existing"]
-
-
-def path_of(op: str, path: object) -> Path:
-    """``path`` as a path.  Local.  Raises StorageError."""
-    if isinstance(path, str | os.PathLike):
-        with suppress(TypeError, ValueError):
-            found = Path(path)
-            if found.name:
-                return found
-    raise StorageError(f"{op}: path is {path!r}; it must name a file or a folder")
+__all__ = ["published", "refuse_existing", "remove_tree", "write_file"]
 
 
 def refuse_existing(op: str, path: Path) -> None:
@@ -38,36 +28,52 @@ def refuse_existing(op: str, path: Path) -> None:
 
 
 @contextmanager
-def published(op: str, grid: ProcessGrid, path: Path, is_folder: bool = False) -> Iterator[Path]:
+def published(team: Team, path: Path, is_folder: bool = False) -> Iterator[Path]:
     """A path to write to, of a new file or folder, which bears the name ``path`` after the block.
 
-    Collective over the grid.  A folder is there when the block begins; a file is made by the block.  In it all
+    Collective over the team.  A folder is there when the block begins; a file is made by the block.  In it all
     processes bring to the disk what they wrote, and agree on errors.  After an error, nothing bears the name.  Raises
     `StorageError`, also where ``path`` is there already.
     """
-
-    def begin() -> Path:
-        refuse_existing(op, path)
-        temporary = path.with_name(f".{path.name}.{token_hex(8)}.partial")
-        if is_folder:
-            system.mkdir(temporary)
-        return temporary
-
-    def publish() -> None:
-        refuse_existing(op, path)
-        system.rename(temporary, path)
-        system.fsync_folder(path.parent)
-
-    temporary = first_alone(op, grid, begin)
+    folders = Folders(team.system, team.op)
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}.partial")
+    with team.trying():
+        if team.is_first:
+            refuse_existing(team.op, path)
+            if is_folder:
+                folders.make(temporary)
+    team.agree()
+    temporary = Path(os.fsdecode(team.tell(os.fsencode(temporary))))  # the name that the first process made up
     try:
         yield temporary
-        first_alone(op, grid, publish)
+        with team.trying():
+            if team.is_first:
+                refuse_existing(team.op, path)
+                folders.rename(temporary, path)
+                folders.sync(path.parent)
+        team.agree()
     except SpmdError:
-        if grid.process_linear_index() == 0:
-            _remove(temporary)
+        if team.is_first:
+            remove_tree(folders, temporary)
         raise
 
 
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+def write_file(team: Team, path: Path, parts: Iterable[np.ndarray | bytes]) -> None:
+    """A new file of all ``parts``, one after the other, brought to the disk.  Local.  Raises StorageError."""
+    with File.create(team.system, team.op, path) as file:
+        at = 0
+        for part in parts:
+            file.write(part, at)
+            at += part.nbytes if isinstance(part, np.ndarray) else len(part)
+        file.sync()
+
+
+def remove_tree(folders: Folders, path: Path) -> None:
+    """Remove a file, or a folder with all that it holds, as far as the system lets it.  Local."""
+    with suppress(SpmdError):
+        if path.is_dir() and not path.is_symlink():
+            for name in folders.names(path):
+                remove_tree(folders, path / name)
+            folders.remove_folder(path)
+        elif os.path.lexists(path):
+            folders.remove_file(path)

@@ -11,14 +11,14 @@ from numpy.typing import DTypeLike
 from spmd_grid.array.agreement import check_sharding
 from spmd_grid.array.local_arrays import allocate_local, fill_domain
 from spmd_grid.array.sharded_array import ShardedArray
-from spmd_grid.errors import DTypeError
+from spmd_grid.errors import DamagedError, DTypeError
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import as_dtype
-from spmd_grid.storage.together import agree, together
+from spmd_grid.storage.team import Team
 from spmd_grid.typing import Shape
 
 __all__ = ["Source", "read_into_layout"]
@@ -49,21 +49,22 @@ def read_into_layout(
     """
     check_sharding(op, sharding, grid)
     asked = as_dtype(op, dtype)
+    team = Team(op, [grid])
     source: Source | None = None
-
-    def open_it() -> str:
-        nonlocal source
-        source = open_source()
-        _check_dtype(op, source)
-        return f"{source.text!r} of dtype {source.dtype} and shape {source.shape} into {sharding}, dtype {asked}"
-
+    text = ""
     try:
-        agree(op, grid, open_it)
+        with team.trying():
+            source = open_source()
+            _check_dtype(op, source)
+            text = f"{source.text!r} of dtype {source.dtype} and shape {source.shape} into {sharding}, dtype {asked}"
+        team.agree()
+        team.agree(text)
         assert source is not None, "a refusal raises on every process"
         layout = Layout(sharding, source.shape)
         local = allocate_local(op, layout, source.dtype if asked is None else asked, grid, zeroed=True)
-        inside = layout.local_box(grid.own_coords).intersect(layout.domain_box)
-        together(op, grid, lambda: _read(source, inside, local, layout, grid))
+        with team.trying():
+            _read(op, source, local, layout, grid)
+        team.agree()
     finally:
         if source is not None:
             source.close()
@@ -75,13 +76,18 @@ def _check_dtype(op: str, source: Source) -> None:
         raise DTypeError(f"{op}: {source.text!r} has dtype {source.dtype}, Python objects; only fixed-size dtypes can")
 
 
-def _read(source: Source, inside: Box, local: np.ndarray, layout: Layout, grid: ProcessGrid) -> None:
+def _read(op: str, source: Source, local: np.ndarray, layout: Layout, grid: ProcessGrid) -> None:
     """Read the cells in the domain piece by piece.  Local."""
     coords = grid.own_coords
     if any(coords[axis] for axis in layout.sharding.partial_axes):  # the first device holds the values
         fill_domain(local, layout, coords, 0)
         return
+    whole = layout.local_box(coords)
+    inside = whole.intersect(layout.domain_box)
     source.check(inside)
-    first = layout.local_box(coords).starts
     for piece in pieces_of(inside, max(_PIECE_BYTES // max(source.dtype.itemsize, 1), 1)):
-        view_of(local, piece.relative_to(first))[...] = source.read(piece)
+        try:
+            cells = source.read(piece)
+        except Exception as error:  # of the library that reads the file
+            raise DamagedError(f"{op}: cells {piece} of {source.text!r} cannot be read: {error}") from None
+        view_of(local, piece.relative_to(whole.starts))[...] = cells

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,14 +11,17 @@ from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.errors import ShapeError, SpmdError, StorageError
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid.box import Box, pieces_of
+from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import gate_of
-from spmd_grid.storage import system
-from spmd_grid.storage.files.blocks import aligned_sharding, own_box, resharded
+from spmd_grid.storage.arguments import as_path
+from spmd_grid.storage.files.blocks import aligned_sharding, resharded
 from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described, named_arrays
-from spmd_grid.storage.files.publishing import path_of, published, refuse_existing
+from spmd_grid.storage.files.publishing import published, refuse_existing, remove_tree, write_file
 from spmd_grid.storage.files.vtk_format import PIECE_END, Image, piece_text, vtk_dtype, whole_text
-from spmd_grid.storage.together import agree, first_alone, together
+from spmd_grid.storage.system import Folders
+from spmd_grid.storage.team import Team
+from spmd_grid.typing import MultiIndex
 
 __all__ = ["save_vtk"]
 
@@ -43,33 +45,43 @@ def save_vtk(path: object, arrays: Arrays, *, origin: Numbers = 0.0, spacing: Nu
 
 
 def _save(path: object, arrays: Arrays, grid: ProcessGrid, origin: Numbers, spacing: Numbers) -> None:
-    target = path_of(_OP, path)
-    named = named_arrays(arrays, target.stem)
-
-    def describe() -> str:
-        _image(named, origin, spacing)
-        for name, a in named.items():
-            vtk_dtype(_OP, name, a.dtype)
+    team = Team(_OP, [grid])
+    text = ""
+    with team.trying():
+        target = as_path(_OP, path)
         if target.suffix != ".pvti":
             raise StorageError(f"{_OP}: path is {str(target)!r}; its name must end in .pvti")
-        return f"path {str(target)!r}, {described(arrays)}, origin {origin}, spacing {spacing}"
-
-    agree(_OP, grid, describe)
-    first_alone(_OP, grid, lambda: refuse_existing(_OP, target))  # before the pieces are written
-    image, dtypes = _image(named, origin, spacing), {name: vtk_dtype(_OP, name, a.dtype) for name, a in named.items()}
-    pieces = target.with_suffix("")
-    with published(_OP, grid, pieces, is_folder=True) as folder:
+        named = named_arrays(arrays, target.stem)
+        image = _image(named, origin, spacing)
+        dtypes = {name: vtk_dtype(_OP, name, a.dtype) for name, a in named.items()}
+        if team.is_first:
+            refuse_existing(_OP, target)  # before the pieces are written
+        text = f"path {str(target)!r}, {described(arrays)}, {image.attributes()}"
+    team.agree()
+    team.agree(text)
+    folders, pieces = Folders(team.system, _OP), target.with_suffix("")
+    with published(team, pieces, is_folder=True) as folder:
         first = next(iter(named.values()))
         sharding = aligned_sharding(first.sharding, first.shape, (1,) * first.ndim)
         cut = {name: resharded(a, sharding) for name, a in named.items()}
-        boxes = dict(filter(None, together(_OP, grid, lambda: _write_piece(folder, pieces.name, image, cut, dtypes))))
-        first_alone(_OP, grid, lambda: system.fsync_folder(folder))
+        boxes = _boxes(target.stem, next(iter(cut.values())).layout)
+        with team.trying():
+            _write_piece(team, folder, boxes, image, cut, dtypes)
+        team.agree()
+        with team.trying():
+            if team.is_first:
+                folders.sync(folder)
+        team.agree()
     try:
-        with published(_OP, grid, target) as file:
-            first_alone(_OP, grid, lambda: system.write_new(file, (whole_text(image, boxes, dtypes),)))
+        with published(team, target) as file:
+            with team.trying():
+                if team.is_first:
+                    paths = {f"{pieces.name}/{name}": box for name, box in boxes.values()}
+                    write_file(team, file, (whole_text(image, paths, dtypes),))
+            team.agree()
     except SpmdError:
-        if grid.process_linear_index() == 0:
-            shutil.rmtree(pieces, ignore_errors=True)
+        if team.is_first:
+            remove_tree(folders, pieces)
         raise
 
 
@@ -97,17 +109,30 @@ def _per_dim(what: str, value: Numbers, ndim: int) -> list[float]:
     return numbers.tolist()
 
 
+def _boxes(stem: str, layout: Layout) -> dict[MultiIndex, tuple[str, Box]]:
+    """Name and cells of every file, by the device that writes it.  Local."""
+    found = {}
+    for device in range(layout.grid.size):
+        coords = layout.grid.multi_index(device)
+        box = layout.core_box(coords)
+        if layout.is_owner(coords) and not box.is_empty:
+            found[coords] = f"{stem}_{device}.vti", box
+    return found
+
+
 def _write_piece(
-    folder: Path, name: str, image: Image, cut: Mapping[str, ShardedArray], dtypes: Mapping[str, np.dtype]
-) -> tuple[str, Box] | None:
-    """Write this process's file; its path from the list, and its cells.  Local."""
-    first = next(iter(cut.values()))
-    box = own_box(first)
-    if box is None:
-        return None
-    file = f"{name}_{first.grid.process_linear_index()}.vti"
-    system.write_new(folder / file, _piece(image, box, cut, dtypes))
-    return f"{name}/{file}", box
+    team: Team,
+    folder: Path,
+    boxes: Mapping[MultiIndex, tuple[str, Box]],
+    image: Image,
+    cut: Mapping[str, ShardedArray],
+    dtypes: Mapping[str, np.dtype],
+) -> None:
+    """Write this process's file, if it has one.  Local."""
+    own = boxes.get(next(iter(cut.values())).grid.own_coords)
+    if own is not None:
+        name, box = own
+        write_file(team, folder / name, _piece(image, box, cut, dtypes))
 
 
 def _piece(

@@ -17,8 +17,8 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import gate_of
+from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.files.blocks import chunks_in
-from spmd_grid.storage.files.publishing import path_of
 from spmd_grid.storage.files.reading import read_into_layout
 
 __all__ = ["load_zarr"]
@@ -46,7 +46,7 @@ def load_zarr(
     """
 
     def open_source() -> _Source:
-        return _Source(path_of(_OP, path), name, fill_missing)
+        return _Source(as_path(_OP, path), name, fill_missing)
 
     return gate_of(_OP, grid).run(_OP, read_into_layout, _OP, open_source, sharding, grid, dtype)
 

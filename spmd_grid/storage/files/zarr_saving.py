@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +16,10 @@ from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import gate_of
-from spmd_grid.storage import system
+from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.files.blocks import aligned_sharding, chunks_in, fitting_chunks, own_box, resharded
 from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described, named_arrays
-from spmd_grid.storage.files.publishing import path_of, published
+from spmd_grid.storage.files.publishing import published, write_file
 from spmd_grid.storage.files.zarr_format import (
     METADATA,
     array_metadata,
@@ -29,7 +28,8 @@ from spmd_grid.storage.files.zarr_format import (
     text_of,
     zarr_dtype,
 )
-from spmd_grid.storage.together import agree, first_alone, together
+from spmd_grid.storage.system import Folders
+from spmd_grid.storage.team import Team
 
 __all__ = ["save_zarr"]
 
@@ -78,24 +78,34 @@ def save_zarr(
 
 
 def _save(path: object, arrays: Arrays, grid: ProcessGrid, options: _Options) -> None:
-    target = path_of(_OP, path)
+    team = Team(_OP, [grid])
     members: list[_Member] = []
     texts: dict[str, bytes] = {}
-
-    def describe() -> str:
-        members.extend([_member(name, a, options) for name, a in named_arrays(arrays, "").items()])
-        texts.update(_metadata_files(members, options, isinstance(arrays, Mapping)))
+    text = ""
+    with team.trying():
+        target = as_path(_OP, path)
+        members = [_member(name, a, options) for name, a in named_arrays(arrays, "").items()]
+        texts = _metadata_files(members, options, isinstance(arrays, Mapping))
         _checksum()
-        return f"path {str(target)!r}, {described(arrays)}, {json.dumps([text.decode() for text in texts.values()])}"
-
-    agree(_OP, grid, describe)
-    with published(_OP, grid, target, is_folder=True) as folder:
-        first_alone(_OP, grid, lambda: _make_folders(folder, members))
+        metadata = json.dumps([each.decode() for each in texts.values()])
+        text = f"path {str(target)!r}, {described(arrays)}, {metadata}"
+    team.agree()
+    team.agree(text)
+    with published(team, target, is_folder=True) as folder:
+        with team.trying():
+            if team.is_first:
+                _make_folders(team, folder, members)
+        team.agree()
         for member in members:
             a = member.array
             aligned = resharded(a, aligned_sharding(a.sharding, a.shape, member.chunks))
-            together(_OP, grid, partial(_write_chunks, folder / member.folder, aligned, member))
-        first_alone(_OP, grid, lambda: _write_texts(folder, texts))
+            with team.trying():
+                _write_chunks(team, folder / member.folder, aligned, member)
+            team.agree()
+        with team.trying():
+            if team.is_first:
+                _write_texts(team, folder, texts)
+        team.agree()
 
 
 def _member(name: str, a: ShardedArray, options: _Options) -> _Member:
@@ -135,7 +145,7 @@ def _checksum() -> Callable[[Any], int]:
     return value
 
 
-def _make_folders(folder: Path, members: Sequence[_Member]) -> None:
+def _make_folders(team: Team, folder: Path, members: Sequence[_Member]) -> None:
     """The folders of all chunks, so that no two processes make one at a time."""
     made = []
     for member in members:
@@ -147,13 +157,14 @@ def _make_folders(folder: Path, members: Sequence[_Member]) -> None:
             for depth in range(len(counts)):
                 for number in np.ndindex(*counts[:depth]):
                     made.append(base / chunk_key(number))
+    folders = Folders(team.system, _OP)
     for each in made:
-        system.mkdir(each)
+        folders.make(each)
     for parent in {each.parent for each in made}:
-        system.fsync_folder(parent)
+        folders.sync(parent)
 
 
-def _write_chunks(folder: Path, a: ShardedArray, member: _Member) -> None:
+def _write_chunks(team: Team, folder: Path, a: ShardedArray, member: _Member) -> None:
     """Write the chunks in this process's block.  Local."""
     box, checksum = own_box(a), _checksum()
     if box is None:
@@ -170,14 +181,14 @@ def _write_chunks(folder: Path, a: ShardedArray, member: _Member) -> None:
         view_of(whole, cells.relative_to(chunk.starts))[...] = view_of(core, cells.relative_to(box.starts))
         path = folder / chunk_key(number)
         raw = whole.reshape(-1).view(np.uint8)
-        system.write_new(path, (raw, checksum(raw).to_bytes(4, "little")))
+        write_file(team, path, (raw, checksum(raw).to_bytes(4, "little")))
         used.add(path.parent)
     for each in used:
-        system.fsync_folder(each)
+        Folders(team.system, _OP).sync(each)
 
 
-def _write_texts(folder: Path, texts: Mapping[str, bytes]) -> None:
+def _write_texts(team: Team, folder: Path, texts: Mapping[str, bytes]) -> None:
     for name, text in texts.items():
-        system.write_new(folder / name, (text,))
-    for each in sorted({(folder / name).parent for name in texts}, reverse=True):
-        system.fsync_folder(each)
+        write_file(team, folder / name, (text,))
+    for each in {(folder / name).parent for name in texts}:
+        Folders(team.system, _OP).sync(each)

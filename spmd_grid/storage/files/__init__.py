@@ -1,1 +1,0 @@
-"""Files that other programs read: zarr, ParaView's, HDF5 and netCDF-4."""
