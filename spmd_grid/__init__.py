@@ -63,6 +63,7 @@ from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.storage.files.hdf5_loading import load_hdf5
 from spmd_grid.storage.files.hdf5_saving import save_hdf5
+from spmd_grid.storage.files.npy import load_npy, save_npy
 from spmd_grid.storage.files.vtk_saving import save_vtk
 from spmd_grid.storage.files.zarr_loading import load_zarr
 from spmd_grid.storage.files.zarr_saving import save_zarr
@@ -125,6 +126,7 @@ __all__ = [
     "is_simulated",
     "load_hdf5",
     "load_zarr",
+    "load_npy",
     "manual",
     "map_overlap",
     "matmul",
@@ -141,6 +143,7 @@ __all__ = [
     "save_hdf5",
     "save_vtk",
     "save_zarr",
+    "save_npy",
     "scatter",
     "send",
     "shift",

@@ -14,6 +14,7 @@ from __future__ import annotations
 __all__ = [
     "AxisError",
     "CutOffError",
+    "DamagedError",
     "DeadlockError",
     "DeviceError",
     "DTypeError",
@@ -30,6 +31,7 @@ __all__ = [
     "ShardingError",
     "SimulationError",
     "SpmdError",
+    "StorageError",
     "TransportError",
 ]
 
@@ -106,6 +108,22 @@ class CutOffError(SpmdError, RuntimeError):
     The message names the operation, the call site, and the cause.  Every later operation on the same processes raises
     this error, on all of them, since they may be in different operations.  Save what you need from ``local`` and
     ``core``, and end the program, or make a grid on a new communicator: ``init_grid(..., comm=MPI.COMM_WORLD.Dup())``.
+    """
+
+
+class StorageError(SpmdError, OSError):
+    """A system call on a file or folder failed, on any process, or the path cannot be used as asked.
+
+    The message names the operation, the system call, the path and the system's reason.  Nothing was published: what was
+    saved before is still there.
+    """
+
+
+class DamagedError(SpmdError, ValueError):
+    """A file or checkpoint does not hold what it should: it is incomplete, altered, or of an unknown format.
+
+    The message names the file and what is wrong with it.  Load an earlier checkpoint: ``latest`` finds the newest
+    that is whole.
     """
 
 

@@ -29,6 +29,7 @@ LAYERS = [
     ["array_api"],
     ["reductions"],
     ["random"],
+    ["storage"],
     ["program"],
     ["bench", "testing"],
     ["cli"],

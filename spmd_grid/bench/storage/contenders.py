@@ -16,9 +16,7 @@ from spmd_grid.bench.common.rows import OURS
 from spmd_grid.bench.reshard.libraries.dtensor import DTensor
 from spmd_grid.bench.reshard.libraries.library import AbsentError
 from spmd_grid.bench.storage.by_hand import fsync_all, read_raw, write_raw
-from spmd_grid.bench.storage.report import NPY, RAW
-from spmd_grid.storage.checkpoint.loading import load
-from spmd_grid.storage.checkpoint.saving import save
+from spmd_grid.bench.storage.report import RAW
 from spmd_grid.storage.files.npy import load_npy, save_npy
 
 if TYPE_CHECKING:
@@ -69,22 +67,10 @@ class Way:
 # -- ours ------------------------------------------------------------------------------------------------------
 
 
-class Checkpoint(Way):
-    """`spmd_grid.save` and `spmd_grid.load`."""
-
-    name = OURS
-
-    def save(self, path: Path) -> None:
-        save(path, {"a": self.a})
-
-    def load(self, path: Path) -> np.ndarray:
-        return load(path, {"a": self.a.sharding}, self.a.grid)["a"].stored
-
-
 class Npy(Way):
     """`spmd_grid.save_npy` and `spmd_grid.load_npy`."""
 
-    name = NPY
+    name = OURS
 
     def save(self, path: Path) -> None:
         save_npy(path, self.a)
@@ -213,5 +199,5 @@ class Dcp(Way):
         self.torch.close()
 
 
-OWN_WAYS: Sequence[type[Way]] = (Checkpoint, Npy, OneProcess)
+OWN_WAYS: Sequence[type[Way]] = (Npy, OneProcess)
 LIBRARY_WAYS: Sequence[type[Way]] = (NumpySave, H5py, Zarr, Dcp)  # in the order of `rows.STORAGE_LIBRARIES`

@@ -1,0 +1,205 @@
+"""Who handles which block of an array, and the rounds in which processes bring blocks together.
+
+A block whose cells all lie in one device's core needs no message: that device's process writes or reads it.  All other
+blocks are *shared*.  They are dealt out in rounds, each a stretch of the array that fits into the staging memory of all
+processes: in a round every process handles some blocks that follow one another, and a resharding between the array's
+layout and a layout by blocks moves the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from spmd_grid.errors import ShapeError
+from spmd_grid.grid.box import Box, multi_index
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.storage.ranges.blocks import Blocks
+from spmd_grid.typing import MultiIndex, Shape
+
+__all__ = ["Deal", "Round", "deal", "take_rows"]
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Shared blocks that are brought together at once, those with the same indices before the dimension they cut.
+
+    Plans only; coordinates are those of the region.  ``rows``: the part of each block along the dimension that blocks
+    cut.  ``firsts``: for each process the position of its first block, and the end.
+    """
+
+    lead: MultiIndex
+    blocks: tuple[int, ...]
+    rows: tuple[Interval, ...]
+    firsts: tuple[int, ...]
+
+    @property
+    def dim(self) -> int:
+        """The dimension that blocks cut."""
+        return len(self.lead)
+
+    def shape(self, extents: Shape) -> Shape:
+        """The shape of the stretch, of a region of ``extents``."""
+        n_rows = sum(stop - start for start, stop in self.rows)
+        return (*[1] * self.dim, n_rows, *extents[self.dim + 1 :])
+
+    def stretch_sharding(self, layout: Layout) -> Sharding:
+        """The array's ``layout``, without halos, cut down to the stretch."""
+        sharding, offsets = layout.sharding, []
+        for dim in sharding.sharded_dims:
+            cuts = _cuts(layout, dim)
+            if dim < self.dim:
+                cuts = [min(max(cut - self.lead[dim], 0), 1) for cut in cuts]
+            elif dim == self.dim:
+                cuts = [sum(min(max(cut - start, 0), stop - start) for start, stop in self.rows) for cut in cuts]
+            offsets.append(cuts)
+        return Sharding(
+            sharding.grid,
+            sharding.split_axes,
+            sharded_dims_offsets=offsets or None,
+            partial_axes=sharding.partial_axes,
+            partial_kind=sharding.partial_kind,
+        )
+
+    def block_sharding(self, grid: Grid) -> Sharding:
+        """The stretch cut by blocks among the processes of ``grid``, which has one dimension."""
+        ends = np.cumsum([0, *[stop - start for start, stop in self.rows]])
+        offsets = [[int(ends[first]) for first in self.firsts]]
+        return Sharding(grid, [*[[]] * self.dim, [0]], sharded_dims_offsets=offsets)
+
+    def pieces(self, rank: int) -> Iterator[tuple[int, slice]]:
+        """The blocks of a process, and where each lies in that process's part of the stretch."""
+        start = 0
+        for i in range(self.firsts[rank], self.firsts[rank + 1]):
+            n = self.rows[i][1] - self.rows[i][0]
+            yield self.blocks[i], slice(start, start + n)
+            start += n
+
+
+@dataclass(frozen=True)
+class Deal:
+    """The blocks that this process handles by itself, and the rounds for the shared ones.  Plans only."""
+
+    own: list[int]
+    rounds: list[Round]
+
+    def handled(self, rank: int) -> list[int]:
+        """All blocks that the process handles, in the order in which it does."""
+        return self.own + [block for each in self.rounds for block in each.blocks[slice(*each.firsts[rank : rank + 2])]]
+
+
+def deal(
+    blocks: Blocks, region: Box, layout: Layout, processes: Sequence[int], rank: int, stage_bytes: int, spread: bool
+) -> Deal:
+    """Deal out the blocks that touch ``region``, of whose cells ``layout`` says who holds them.
+
+    Plans only; the same on all processes, but for ``own``, which is that of process ``processes[rank]``.
+    ``stage_bytes``: the most bytes of blocks that a process handles in a round, if a block is not larger.  ``spread``:
+    a block that several devices hold is handled by one of them, for writing; else it is shared, for reading.
+    """
+    coords = layout.grid.device_of_process(processes[rank])
+    me = None if coords is None else layout.grid.multi_index(coords)
+    sharding, own, rounds = layout.sharding, [], []
+    axes = sharding.replicated_axes
+    replicas = prod([layout.grid.shape[axis] for axis in axes])
+    alone = not sharding.partial_axes and (spread or replicas == 1)
+    most = len(processes) * max(1, stage_bytes // max(blocks.rows * blocks.row_bytes, 1))
+    pending: list[tuple[int, Interval]] = []
+    lead: MultiIndex = ()
+    count = 0
+
+    def end_round() -> None:
+        if pending:
+            n, size = len(pending), len(processes)
+            firsts = tuple([n * process // size for process in range(size + 1)])
+            rounds.append(Round(lead, tuple([b for b, _ in pending]), tuple([rows for _, rows in pending]), firsts))
+            pending.clear()
+
+    for block, piece in touched(blocks, region):
+        holder = _holder(layout, piece) if alone else None
+        if holder is not None:
+            if me is not None:
+                replica = multi_index(count % replicas, [layout.grid.shape[axis] for axis in axes])
+                for axis, digit in zip(axes, replica):
+                    holder[axis] = digit
+                if all(mine == digit for mine, digit in zip(me, holder, strict=True)):
+                    own.append(block)
+            count += 1
+            continue
+        before = piece.starts[: blocks.dim]
+        if before != lead or len(pending) == most:
+            end_round()
+            lead = before
+        pending.append((block, (piece.starts[blocks.dim], piece.stops[blocks.dim])))
+    end_round()
+    return Deal(own, rounds)
+
+
+def touched(blocks: Blocks, region: Box) -> Iterator[tuple[int, Box]]:
+    """The blocks that have cells in ``region``, in order, and these cells in coordinates of the region."""
+    if not blocks.n_bytes or region.is_empty:
+        return
+    if not Box.from_shape(blocks.extents).contains(region):
+        raise ShapeError(f"the region {region} is not in an array of shape {blocks.shape}")
+    dim = blocks.dim
+    for lead in np.ndindex(*region.shape[:dim]):
+        before = tuple([start + i for start, i in zip(region.starts, lead)])
+        zeros = (0,) * (len(blocks.extents) - dim - 1)
+        first = blocks.block_at((*before, region.starts[dim], *zeros))
+        last = blocks.block_at((*before, region.stops[dim] - 1, *zeros))
+        for block in range(first, last + 1):
+            yield block, blocks.box(block).intersect(region).relative_to(region.starts)
+
+
+def take_rows(core: np.ndarray, box: Box, each: Round) -> list[tuple[slice, tuple[slice, ...]]]:
+    """The parts of a process's core in a round's stretch: (rows within its part of the stretch, index in the core).
+
+    ``box``: the core's cells in the region.
+    """
+    before = []
+    for dim, i in enumerate(each.lead):
+        inside = box.starts[dim] <= i < box.stops[dim]
+        start = i - box.starts[dim] if inside else 0
+        before.append(slice(start, start + inside))
+    parts: list[tuple[slice, tuple[slice, ...]]] = []
+    done, low, high = 0, box.starts[each.dim], box.stops[each.dim]
+    for start, stop in each.rows:
+        start, stop = max(start, low), min(stop, high)
+        if start < stop:
+            if parts and parts[-1][1][each.dim].stop == start - low:  # goes on where the last one ends
+                rows, index = parts.pop()
+                done = rows.start
+                start = index[each.dim].start + low
+            parts.append((slice(done, done + stop - start), (*before, slice(start - low, stop - low))))
+            done += stop - start
+    return parts
+
+
+def _holder(layout: Layout, piece: Box) -> list[int] | None:
+    """The coordinates of the device whose core holds all cells, 0 on axes that split nothing; None if there is none."""
+    coords = [0] * layout.grid.ndim
+    for dim in layout.sharding.sharded_dims:
+        extent = layout.global_shape[dim]
+        position = layout.sharding.position(dim, extent, piece.starts[dim])
+        sizes = layout.sharding.sizes_of(dim)
+        digits = multi_index(position, sizes)
+        if piece.stops[dim] > layout.sharding.block(dim, extent, digits)[1]:
+            return None
+        for axis, digit in zip(layout.sharding.axes_of(dim), digits):
+            coords[axis] = digit
+    return coords
+
+
+def _cuts(layout: Layout, dim: int) -> list[int]:
+    """The first cell of every block of a dimension, and the end."""
+    sharding, extent = layout.sharding, layout.global_shape[dim]
+    sizes = sharding.sizes_of(dim)
+    starts = [sharding.block(dim, extent, multi_index(position, sizes))[0] for position in range(prod(sizes))]
+    return [*starts, extent]

@@ -1,0 +1,149 @@
+"""A sharded array as blocks of its global row-major order: given to whoever stores them, or filled from them.
+
+Every block is handled by one process.  Cells that other processes hold come and go by resharding, in rounds that keep
+to a limit of memory: see `deal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from spmd_grid.array import ShardedArray
+from spmd_grid.grid.box import Box
+from spmd_grid.grid.layout import Layout
+from spmd_grid.reshard.execute import reshard_local
+from spmd_grid.storage.ranges.blocks import Blocks
+from spmd_grid.storage.ranges.deal import Deal, Round, deal, take_rows
+from spmd_grid.storage.ranges.padding import with_clean_padding
+from spmd_grid.storage.team import Team
+
+__all__ = ["STAGE_BYTES", "give_blocks", "take_blocks"]
+
+# The most memory that a process uses besides its arrays, unless told otherwise: a quarter for its blocks of a round, as
+# much for messages out of and into them, and the rest for cells on their way.
+STAGE_BYTES = 64 << 20
+_SHARE = 4
+
+# Called with a block's number and its cells, a contiguous array, to be stored, or to be filled.
+Handle = Callable[[int, np.ndarray], None]
+
+
+def give_blocks(
+    array: ShardedArray, blocks: Blocks, handle: Handle, team: Team, stage_bytes: int = STAGE_BYTES
+) -> Deal:
+    """Call ``handle`` with the cells of every block, on one process each; who handled what is returned.
+
+    Collective over the team; a part of an operation that has passed the gate.  The cells that ``handle`` gets may
+    change after it returns; bytes of them that carry no value are 0.  Its errors are raised on all processes.
+    """
+    layout = Layout(array.sharding, blocks.extents)
+    dealt = deal(
+        blocks,
+        Box.from_shape(blocks.extents),
+        layout,
+        team.processes,
+        team.rank,
+        stage_bytes // _SHARE,
+        spread=True,
+    )
+    coords = array.grid.own_coords
+    box, core = layout.core_box(coords), array.stored_core
+    core = core.reshape(box.shape) if not array.shape else core
+    with team.trying():
+        for block in dealt.own:
+            cells = core[blocks.box(block).relative_to(box.starts).slices()]
+            handle(block, with_clean_padding(np.ascontiguousarray(cells)))
+    team.agree()
+    for each in dealt.rounds:
+        source, target = each.stretch_sharding(layout), each.block_sharding(team.grid.grid)
+        local = _stretch_of(core, box, each)
+        mine = reshard_local(local, source, target, array.grid, each.shape(blocks.extents))
+        with team.trying():
+            for block, rows in each.pieces(team.rank):
+                handle(block, with_clean_padding(mine[(*[slice(None)] * each.dim, rows)]))
+        team.agree()
+    return dealt
+
+
+def take_blocks(
+    array: ShardedArray,
+    blocks: Blocks,
+    dtype: np.dtype,
+    handle: Handle,
+    team: Team,
+    stage_bytes: int = STAGE_BYTES,
+    region: Box | None = None,
+) -> Deal:
+    """Fill ``array`` from blocks that ``handle`` fills, each on one process; who handled what is returned.
+
+    Collective over the team; a part of an operation that has passed the gate.  ``dtype``: that of the blocks, which are
+    converted to the array's.  ``region``: the part of the global array that ``array`` is.  Errors of ``handle`` are
+    raised on all processes; the array is then filled in part.
+    """
+    region = region or Box.from_shape(blocks.extents)
+    layout = Layout(array.sharding, region.shape)
+    dealt = deal(blocks, region, layout, team.processes, team.rank, stage_bytes // _SHARE, spread=False)
+    coords = array.grid.own_coords
+    box, core = layout.core_box(coords), array.core_to_write()
+    core = core.reshape(box.shape) if not array.shape else core
+
+    def fill(block: int, cells: np.ndarray) -> None:
+        """Fill an array of the array's dtype with those cells of a block that lie in the region."""
+        whole = blocks.box(block)
+        piece = whole.intersect(region)
+        if piece == whole and dtype == cells.dtype and cells.flags.c_contiguous:
+            handle(block, cells)
+            return
+        read = np.empty(whole.shape, dtype)
+        handle(block, read)
+        cells[...] = read[piece.relative_to(whole.starts).slices()]
+
+    with team.trying():
+        for block in dealt.own:
+            piece = blocks.box(block).intersect(region).relative_to(region.starts)
+            fill(block, core[piece.relative_to(box.starts).slices()])
+    team.agree()
+    for each in dealt.rounds:
+        shape = each.shape(layout.global_shape)
+        target, source = each.stretch_sharding(layout), each.block_sharding(team.grid.grid)
+        mine = np.empty(Layout(source, shape).local_shape((team.rank,)), array.dtype)
+        with team.trying():
+            for block, rows in each.pieces(team.rank):
+                fill(block, mine[(*[slice(None)] * each.dim, rows)])
+        team.agree()
+        _fill_stretch(core, box, each, mine, Layout(source, shape), Layout(target, shape), array, team)
+    return dealt
+
+
+def _stretch_of(core: np.ndarray, box: Box, each: Round) -> np.ndarray:
+    """This process's cells of a round's stretch: a view of its core, or a copy where they come from several places."""
+    parts = [core[index] for _, index in take_rows(core, box, each)]
+    if len(parts) == 1:
+        return parts[0]
+    if parts:
+        return np.concatenate(parts, axis=each.dim)
+    shape = [int(start <= i < stop) for i, start, stop in zip(each.lead, box.starts, box.stops)]
+    return np.empty((*shape, 0, *core.shape[each.dim + 1 :]), core.dtype)
+
+
+def _fill_stretch(
+    core: np.ndarray,
+    box: Box,
+    each: Round,
+    mine: np.ndarray,
+    source: Layout,
+    target: Layout,
+    array: ShardedArray,
+    team: Team,
+) -> None:
+    """Move the cells of a round from the processes that have them to those that hold them.  Collective."""
+    parts = take_rows(core, box, each)
+    out = core[parts[0][1]] if len(parts) == 1 else None
+    if out is not None and not out.size:
+        out = None
+    found = reshard_local(mine, source.sharding, target.sharding, team.grid, source.global_shape, out)
+    if out is None:
+        for rows, index in parts:
+            core[index] = found[(*[slice(None)] * each.dim, rows)]

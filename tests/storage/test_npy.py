@@ -1,0 +1,96 @@
+"""Plain .npy files: numpy's bytes from every layout, read into every layout, refused alike where they are not whole."""
+
+import io
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.storage.shared import LAYOUTS, common_folder, same_bytes, values
+
+import spmd_grid as sg
+from spmd_grid.storage.npy_format import header_of
+
+STRUCTURE = np.dtype({"names": ["a", "b"], "formats": ["<i2", ("<f4", (2,))], "offsets": [0, 4], "itemsize": 16})
+SHAPES = [(7, 9), (1, 5), (3, 0), (6, 4, 5), (2, 300)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("stage_bytes", [64, 1 << 20])
+def test_numpys_bytes_from_and_into_every_layout(spmd, shape, stage_bytes):
+    def body():
+        grid = sg.init_grid((2, 3))
+        want = values(shape, "f4")
+        buffer = io.BytesIO()
+        np.save(buffer, want)
+        with common_folder(grid) as folder:
+            for i, (axes, options) in enumerate(LAYOUTS.values()):
+                sharding = sg.Sharding(grid, axes, **options)
+                a = sg.from_global(want, sharding, grid)
+                path = sg.save_npy(folder / f"{i}.npy", a, stage_bytes=stage_bytes)
+                assert path.read_bytes() == buffer.getvalue()
+                again = sg.load_npy(path, sharding, grid, stage_bytes=stage_bytes)
+                assert same_bytes(again.local, a.local), (axes, options)
+            assert grid.rank or len(list(folder.iterdir())) == len(LAYOUTS)  # and nothing else is left
+
+    spmd(6, body)
+
+
+DTYPES = [
+    "?",
+    "<i2",
+    ">f8",
+    "<c16",
+    "S3",
+    "<U2",
+    "<M8[ns]",
+    "V5",
+    "g",
+    STRUCTURE,
+    ml_dtypes.bfloat16,
+    ml_dtypes.float8_e5m2,
+]
+
+
+def test_every_dtype(spmd):
+    def body():
+        grid = sg.init_grid((3,))
+        with common_folder(grid) as folder:
+            for shape in ((), (5, 3)):
+                for dtype in DTYPES:
+                    want = values(shape, dtype)
+                    a = sg.from_global(want, sg.Sharding(grid, [[0]] if shape else []), grid)
+                    path = sg.save_npy(folder / "a.npy", a)
+                    found = np.load(path)
+                    assert found.shape == shape and np.all(found.view(want.dtype) == want)
+                    again = sg.load_npy(path, a.sharding, grid, dtype=dtype)
+                    assert again.dtype == want.dtype and np.all(again.to_global() == want)
+
+    spmd(3, body)
+
+
+def test_headers_are_numpys():
+    for shape in ((), (3,), (0, 4), (10**12, 2, 3)):
+        for dtype in ("<f8", [("a", "<i4"), ("b", "<f4", (2,))], [("x" * 70000, "<i4")], [("\u03b1", "<i4")]):
+            buffer, dtype = io.BytesIO(), np.dtype(dtype)
+            description = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            try:
+                np.lib.format.write_array_header_1_0(buffer, description)
+            except ValueError:
+                buffer = io.BytesIO()
+                np.lib.format._write_array_header(buffer, description, None)
+            assert header_of(dtype, shape) == buffer.getvalue()
+
+
+@pytest.mark.parametrize("dtype", [STRUCTURE, "g"])
+def test_bytes_without_a_value_are_stored_as_zero(dtype):
+    grid = sg.init_grid((1,))
+    files = []
+    with common_folder(grid) as folder:
+        for filler in (0, 255):
+            want = np.full(4 * np.dtype(dtype).itemsize, filler, np.uint8).view(dtype)
+            want[...] = values((4,), "i1").astype("f4") if dtype == "g" else np.array((1, (2, 3)), dtype)
+            raw = want.view(np.uint8).reshape(4, -1)
+            raw[:, 12:] = filler  # which no field and no long double reaches
+            a = sg.from_local(want, sg.Sharding(grid, [[0]]), grid, (4,))
+            files.append(sg.save_npy(folder / "a.npy", a).read_bytes())
+    assert files[0] == files[1]
