@@ -68,17 +68,13 @@ def test_every_dtype(spmd):
     spmd(3, body)
 
 
+@pytest.mark.filterwarnings("ignore:Stored array in format")
 def test_headers_are_numpys():
-    for shape in ((), (3,), (0, 4), (10**12, 2, 3)):
+    for shape in ((), (3,), (0, 4), (10, 2, 3)):
         for dtype in ("<f8", [("a", "<i4"), ("b", "<f4", (2,))], [("x" * 70000, "<i4")], [("\u03b1", "<i4")]):
-            buffer, dtype = io.BytesIO(), np.dtype(dtype)
-            description = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-            try:
-                np.lib.format.write_array_header_1_0(buffer, description)
-            except ValueError:
-                buffer = io.BytesIO()
-                np.lib.format._write_array_header(buffer, description, None)
-            assert header_of(dtype, shape) == buffer.getvalue()
+            buffer, array = io.BytesIO(), np.zeros(shape, dtype)
+            np.save(buffer, array)
+            assert header_of(array.dtype, shape) + array.tobytes() == buffer.getvalue()
 
 
 @pytest.mark.parametrize("dtype", [STRUCTURE, "g"])

@@ -106,7 +106,10 @@ def _dtype_token(dtype: np.dtype | None) -> str | np.dtype | None:
     if dtype is None:
         return None
     token = dtype.str
-    return token if dtype.metadata is None and np.dtype(token) == dtype else dtype
+    try:
+        return token if dtype.metadata is None and np.dtype(token) == dtype else dtype
+    except TypeError:  # of an extension type, such as a float of 8 bits: '<f1'
+        return dtype
 
 
 def _dtype_of(token: str | np.dtype | None) -> np.dtype | None:

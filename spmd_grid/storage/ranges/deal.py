@@ -158,27 +158,28 @@ def touched(blocks: Blocks, region: Box) -> Iterator[tuple[int, Box]]:
             yield block, blocks.box(block).intersect(region).relative_to(region.starts)
 
 
-def take_rows(core: np.ndarray, box: Box, each: Round) -> list[tuple[slice, tuple[slice, ...]]]:
+def take_rows(box: Box, each: Round) -> list[tuple[slice, tuple[slice, ...]]]:
     """The parts of a process's core in a round's stretch: (rows within its part of the stretch, index in the core).
 
-    ``box``: the core's cells in the region.
+    ``box``: the core's cells in the region.  Blocks that follow one another are one part.
     """
     before = []
     for dim, i in enumerate(each.lead):
         inside = box.starts[dim] <= i < box.stops[dim]
         start = i - box.starts[dim] if inside else 0
         before.append(slice(start, start + inside))
-    parts: list[tuple[slice, tuple[slice, ...]]] = []
-    done, low, high = 0, box.starts[each.dim], box.stops[each.dim]
+    low, high = box.starts[each.dim], box.stops[each.dim]
+    joined: list[Interval] = []
     for start, stop in each.rows:
         start, stop = max(start, low), min(stop, high)
-        if start < stop:
-            if parts and parts[-1][1][each.dim].stop == start - low:  # goes on where the last one ends
-                rows, index = parts.pop()
-                done = rows.start
-                start = index[each.dim].start + low
-            parts.append((slice(done, done + stop - start), (*before, slice(start - low, stop - low))))
-            done += stop - start
+        if start < stop and joined and joined[-1][1] == start:
+            joined[-1] = joined[-1][0], stop
+        elif start < stop:
+            joined.append((start, stop))
+    parts, done = [], 0
+    for start, stop in joined:
+        parts.append((slice(done, done + stop - start), (*before, slice(start - low, stop - low))))
+        done += stop - start
     return parts
 
 

@@ -13,11 +13,13 @@ import numpy as np
 from spmd_grid.array import ShardedArray
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.storage.ranges.deal import Deal, Round, deal, take_rows
 from spmd_grid.storage.ranges.padding import with_clean_padding
 from spmd_grid.storage.team import Team
+from spmd_grid.typing import Shape
 
 __all__ = ["STAGE_BYTES", "give_blocks", "take_blocks"]
 
@@ -59,7 +61,8 @@ def give_blocks(
     for each in dealt.rounds:
         source, target = each.stretch_sharding(layout), each.block_sharding(team.grid.grid)
         local = _stretch_of(core, box, each)
-        mine = reshard_local(local, source, target, array.grid, each.shape(blocks.extents))
+        raw = _raw(local, source)
+        mine = reshard_local(raw, source, target, array.grid, each.shape(blocks.extents)).view(array.dtype)
         with team.trying():
             for block, rows in each.pieces(team.rank):
                 handle(block, with_clean_padding(mine[(*[slice(None)] * each.dim, rows)]))
@@ -113,13 +116,13 @@ def take_blocks(
             for block, rows in each.pieces(team.rank):
                 fill(block, mine[(*[slice(None)] * each.dim, rows)])
         team.agree()
-        _fill_stretch(core, box, each, mine, Layout(source, shape), Layout(target, shape), array, team)
+        _fill_stretch(core, box, each, mine, source, target, shape, team)
     return dealt
 
 
 def _stretch_of(core: np.ndarray, box: Box, each: Round) -> np.ndarray:
     """This process's cells of a round's stretch: a view of its core, or a copy where they come from several places."""
-    parts = [core[index] for _, index in take_rows(core, box, each)]
+    parts = [core[index] for _, index in take_rows(box, each)]
     if len(parts) == 1:
         return parts[0]
     if parts:
@@ -133,17 +136,24 @@ def _fill_stretch(
     box: Box,
     each: Round,
     mine: np.ndarray,
-    source: Layout,
-    target: Layout,
-    array: ShardedArray,
+    source: Sharding,
+    target: Sharding,
+    shape: Shape,
     team: Team,
 ) -> None:
-    """Move the cells of a round from the processes that have them to those that hold them.  Collective."""
-    parts = take_rows(core, box, each)
+    """Move the cells of a round from the processes that have read them to those that hold them.  Collective."""
+    parts = take_rows(box, each)
     out = core[parts[0][1]] if len(parts) == 1 else None
-    if out is not None and not out.size:
-        out = None
-    found = reshard_local(mine, source.sharding, target.sharding, team.grid, source.global_shape, out)
-    if out is None:
+    if out is None or not out.size:
+        found = reshard_local(_raw(mine, target), source, target, team.grid, shape).view(core.dtype)
         for rows, index in parts:
             core[index] = found[(*[slice(None)] * each.dim, rows)]
+    else:
+        reshard_local(_raw(mine, target), source, target, team.grid, shape, _raw(out, target))
+
+
+def _raw(array: np.ndarray, sharding: Sharding) -> np.ndarray:
+    """The array as numpy's own elements, to be moved: extension types as raw bytes, unless they must be combined."""
+    if array.dtype.type.__module__ == "numpy" or sharding.partial_axes:
+        return array
+    return array.view(np.dtype((np.void, array.dtype.itemsize)))

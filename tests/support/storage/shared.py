@@ -37,7 +37,7 @@ def values(shape, dtype):
     """Values that differ from cell to cell, of any dtype."""
     dtype = np.dtype(dtype)
     n = int(np.prod(shape, dtype=int))
-    if dtype.kind == "V" or dtype.names:
+    if dtype.type is np.void:
         raw = np.arange(n * dtype.itemsize, dtype=np.uint64).astype(np.uint8) % 251
         return raw.view(dtype).reshape(shape) if n else np.empty(shape, dtype)
     if dtype.kind in "SU":
