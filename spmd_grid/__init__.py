@@ -49,6 +49,15 @@ _PUBLIC = {
     "spmd_grid.reshard.execute": ("reshard", "run_plan"),
     "spmd_grid.reshard.plan": ("Plan", "plan_reshard"),
     "spmd_grid.reshard.planner.cost": ("LinkModel",),
+    "spmd_grid.storage.checkpoint.load": ("load",),
+    "spmd_grid.storage.checkpoint.save": ("Saving", "save"),
+    "spmd_grid.storage.checkpoint.verify": ("latest", "verify"),
+    "spmd_grid.storage.files.hdf5_loading": ("load_hdf5",),
+    "spmd_grid.storage.files.hdf5_saving": ("save_hdf5",),
+    "spmd_grid.storage.files.npy": ("load_npy", "save_npy"),
+    "spmd_grid.storage.files.vtk_saving": ("save_vtk",),
+    "spmd_grid.storage.files.zarr_loading": ("load_zarr",),
+    "spmd_grid.storage.files.zarr_saving": ("save_zarr",),
     "spmd_grid.transport.launch": ("is_simulated", "run_spmd"),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}

@@ -43,6 +43,15 @@ from spmd_grid.reductions.sums import dot as dot, norm as norm, sum as sum
 from spmd_grid.reshard.execute import reshard as reshard, run_plan as run_plan
 from spmd_grid.reshard.plan import Plan as Plan, plan_reshard as plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel as LinkModel
+from spmd_grid.storage.checkpoint.load import load as load
+from spmd_grid.storage.checkpoint.save import Saving as Saving, save as save
+from spmd_grid.storage.checkpoint.verify import latest as latest, verify as verify
+from spmd_grid.storage.files.hdf5_loading import load_hdf5 as load_hdf5
+from spmd_grid.storage.files.hdf5_saving import save_hdf5 as save_hdf5
+from spmd_grid.storage.files.npy import load_npy as load_npy, save_npy as save_npy
+from spmd_grid.storage.files.vtk_saving import save_vtk as save_vtk
+from spmd_grid.storage.files.zarr_loading import load_zarr as load_zarr
+from spmd_grid.storage.files.zarr_saving import save_zarr as save_zarr
 from spmd_grid.transport.launch import is_simulated as is_simulated, run_spmd as run_spmd
 
 __version__: str

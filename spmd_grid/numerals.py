@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from math import inf
 
-__all__ = ["MOST_SECONDS", "is_natural", "real_number", "seconds", "shown", "whole_number"]
+__all__ = ["MOST_SECONDS", "byte_count", "is_natural", "real_number", "seconds", "shown", "whole_number"]
 
 MOST_SECONDS = 1e9  # above 30 years
 
 _MOST_DIGITS, _MOST_SHOWN = 30, 40
+_UNITS = {"": 1, "b": 1, **{f"{letter}ib": 1024**n for n, letter in enumerate("kmgtp", 1)}}
+_UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgtp", 1)}
 
 
 def whole_number(text: str, least: float = -inf, most: float = inf) -> int:
@@ -47,6 +49,20 @@ def real_number(text: str) -> float:
         if abs(number) < inf:
             return number
     raise ValueError(f"{shown(text)}; it must be a number, such as 1.5")
+
+
+def byte_count(text: str) -> int:
+    """Parse ``text`` as a number of bytes, such as 2GiB or 500MB.  Local.  Raises ValueError with the rule.
+
+    >>> byte_count("1.5 KiB"), byte_count("200")
+    (1536, 200)
+    """
+    number = text.strip().rstrip("aAbBgGiIkKmMpPtT ")
+    unit = text.strip()[len(number) :].strip().lower()
+    try:
+        return int(real_number(number) * _UNITS[unit])
+    except (ValueError, KeyError, OverflowError):
+        raise ValueError(f"{text!r}; it must be bytes, such as 2GiB or 500MB") from None
 
 
 def seconds(text: str) -> float:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from spmd_grid import numerals
 
-__all__ = ["MOST_PROCESSES", "MOST_ROUNDS", "given", "seconds", "whole"]
+__all__ = ["MOST_PROCESSES", "MOST_ROUNDS", "given", "seconds", "size", "whole"]
 
 MOST_PROCESSES = 1 << 14  # to start on this machine
 MOST_ROUNDS = 10**6
@@ -28,6 +28,14 @@ def whole(least: float = -inf, most: float = inf) -> Callable[[str], int]:
 def seconds(text: str) -> float:
     """The type of an option that is a time in seconds."""
     return _taken(numerals.seconds, text)
+
+
+def size(text: str) -> int:
+    """The type of an option that is a number of bytes above 0."""
+    number: int = _taken(numerals.byte_count, text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}; it must be at least one byte")
+    return number
 
 
 def given(text: str) -> str:

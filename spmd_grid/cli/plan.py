@@ -16,15 +16,12 @@ from spmd_grid.cli.option_types import whole
 from spmd_grid.cli.reporting import reported
 from spmd_grid.errors import DeviceError, ShardingError
 from spmd_grid.formatting import bytes_text
-from spmd_grid.numerals import real_number
+from spmd_grid.numerals import byte_count
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.viz.messages import Message, device_text, message_table, step_title, summary_text
 
 __all__ = ["add_parser"]
-
-_UNITS = {"": 1, "b": 1, **{f"{letter}ib": 1024**n for n, letter in enumerate("kmgtp", 1)}}
-_UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgtp", 1)}
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -54,7 +51,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _plan(options: argparse.Namespace) -> str:
     source, target = source_layout(options), target_layout(options)
-    limit = None if options.memory_limit is None else _bytes(options.memory_limit)
+    limit = None if options.memory_limit is None else _limit(options.memory_limit)
     links = None if options.node_size is None else LinkModel(node_size=options.node_size)
     plan = plan_reshard(
         source.sharding,
@@ -69,14 +66,11 @@ def _plan(options: argparse.Namespace) -> str:
     return str(plan) if process is None else "\n".join([str(plan), "", *_of_process(plan, process, options.limit)])
 
 
-def _bytes(text: str) -> int:
-    """The number of bytes in a text such as ``2GiB``.  Raises ShardingError."""
-    number = text.strip().rstrip("aAbBgGiIkKmMpPtT ")
-    unit = text.strip()[len(number) :].strip().lower()
+def _limit(text: str) -> int:
     try:
-        return int(real_number(number) * _UNITS[unit])
-    except (ValueError, KeyError, OverflowError):
-        raise ShardingError(f"--memory-limit is {text!r}; it must be bytes, such as 2GiB or 500MB") from None
+        return byte_count(text)
+    except ValueError as error:
+        raise ShardingError(f"--memory-limit is {error}") from None
 
 
 def _process(options: argparse.Namespace, plan: Plan) -> int | None:

@@ -63,7 +63,7 @@ def header_of(dtype: np.dtype, shape: Shape) -> bytes:
     """The header of a file with an array of ``shape`` in C order: the bytes that ``numpy.save`` writes.
 
     >>> header_of(np.dtype("<f8"), (2, 3))[8:70]
-    b"v\\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }  "
+    b"v\\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), } "
     """
     text = f"{{'descr': {_descr(dtype)!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
     if shape:

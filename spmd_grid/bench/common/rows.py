@@ -20,6 +20,7 @@ __all__ = [
     "PROGRAM_LIBRARIES",
     "RESHARD_LIBRARIES",
     "Row",
+    "STORAGE_LIBRARIES",
     "figures_of",
     "is_disturbed",
     "matching_cases",
@@ -30,6 +31,7 @@ LIMIT = "numpy.copyto"  # a copy of the same number of bytes: the limit that mem
 RESHARD_LIBRARIES = "mpi4py-fft", "heat", "DTensor", "JAX"
 ARRAY_LIBRARIES = "heat", "DTensor", "dask"
 PROGRAM_LIBRARIES = "DTensor", "JAX"
+STORAGE_LIBRARIES = "numpy", "h5py", "zarr", "DCP"
 LIBRARIES = *RESHARD_LIBRARIES, "dask"  # the names of other libraries' variants begin with these
 _DISTURBED = 1.3  # ratio of the upper quartile to the lower one, for half of the contenders
 

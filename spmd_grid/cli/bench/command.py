@@ -6,19 +6,33 @@ from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, Protocol
 
 from spmd_grid.bench.common.launch import inside_a_job, on_ranks
 from spmd_grid.bench.common.plot import SUFFIXES
 from spmd_grid.bench.common.report import Outputs, Subject, read_again
-from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, PROGRAM_LIBRARIES, RESHARD_LIBRARIES, matching_cases
+from spmd_grid.bench.common.rows import (
+    ARRAY_LIBRARIES,
+    PROGRAM_LIBRARIES,
+    RESHARD_LIBRARIES,
+    STORAGE_LIBRARIES,
+    matching_cases,
+)
 from spmd_grid.bench.halo import cases as halo_cases
 from spmd_grid.bench.ops import cases as ops_cases
 from spmd_grid.bench.plan import cases as plan_cases
 from spmd_grid.bench.reshard import cases as reshard_cases
 from spmd_grid.bench.start import cases as start_cases
 from spmd_grid.cli.bench import parsers
-from spmd_grid.cli.bench.parsers import QUICK_ROUNDS, QUICK_START_ROUNDS, ROUNDS, START_ROUNDS
+from spmd_grid.cli.bench.parsers import (
+    QUICK_ROUNDS,
+    QUICK_START_ROUNDS,
+    QUICK_STORAGE_ROUNDS,
+    ROUNDS,
+    START_ROUNDS,
+    STORAGE_ROUNDS,
+)
 from spmd_grid.cli.reporting import refuse
 from spmd_grid.errors import TransportError
 
@@ -53,6 +67,7 @@ def add_parser(commands: _SubParsersAction[ArgumentParser]) -> None:
         (parsers.reshard_parser, _bench_reshard),
         (parsers.arrays_parser, _bench_arrays),
         (parsers.programs_parser, _bench_programs),
+        (parsers.storage_parser, _bench_storage),
         (parsers.plan_parser, _bench_plan),
         (parsers.watch_parser, _bench_watch),
         (parsers.kernels_parser, _bench_kernels),
@@ -134,6 +149,26 @@ def _bench_programs(options: Namespace) -> int:
     from spmd_grid.bench.programs.measure import run_bench
 
     run_bench(cases, _rounds(options), _peers(options, PROGRAM_LIBRARIES), _outputs(options))
+    return 0
+
+
+def _bench_storage(options: Namespace) -> int:
+    from spmd_grid.bench.storage import cases as storage_cases
+
+    cases = _cases(options, storage_cases if options.size is None else storage_cases.Sized(options.size))
+    if options.figures:
+        from spmd_grid.bench.storage.measure import SUBJECT
+
+        return _from_figures(SUBJECT, options)
+    folder = options.folder or gettempdir()
+    if not Path(folder).is_dir():
+        raise _RefusedError(f"--folder is {folder!r}; it must be a folder")
+    if _is_elsewhere(options):
+        return _on_ranks("storage", options)
+    from spmd_grid.bench.storage.measure import run_bench
+
+    rounds = options.rounds or (QUICK_STORAGE_ROUNDS if options.quick else STORAGE_ROUNDS)
+    run_bench(cases, rounds, _peers(options, STORAGE_LIBRARIES), folder, _outputs(options))
     return 0
 
 
@@ -245,7 +280,7 @@ def _is_elsewhere(options: Namespace) -> bool:
 def _on_ranks(kind: str, options: Namespace) -> int:
     """Start the processes that measure, with the options of this command."""
     arguments = [f"--{name}" for name in ("quick", "overlap") if getattr(options, name, False)]
-    names = "rows", "rounds", "json", "markdown", "plot", "peers"
+    names = "rows", "rounds", "json", "markdown", "plot", "peers", "size", "folder"
     valued = [(name, getattr(options, name, None)) for name in names]
     arguments += [f"--{name}={value}" for name, value in valued if value]
     return on_ranks(options.ranks, ["bench", kind, "--here", *arguments])

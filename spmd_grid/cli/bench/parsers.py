@@ -7,15 +7,17 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from spmd_grid.bench.common.plot import SUFFIXES
-from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, PROGRAM_LIBRARIES, RESHARD_LIBRARIES
-from spmd_grid.cli.option_types import MOST_PROCESSES, MOST_ROUNDS, given, whole
+from spmd_grid.bench.common.rows import ARRAY_LIBRARIES, PROGRAM_LIBRARIES, RESHARD_LIBRARIES, STORAGE_LIBRARIES
+from spmd_grid.cli.option_types import MOST_PROCESSES, MOST_ROUNDS, given, size, whole
 from spmd_grid.numerals import shown
 
 __all__ = [
     "QUICK_ROUNDS",
     "QUICK_START_ROUNDS",
+    "QUICK_STORAGE_ROUNDS",
     "ROUNDS",
     "START_ROUNDS",
+    "STORAGE_ROUNDS",
     "arrays_parser",
     "halo_parser",
     "kernels_parser",
@@ -24,11 +26,13 @@ __all__ = [
     "programs_parser",
     "reshard_parser",
     "start_parser",
+    "storage_parser",
     "watch_parser",
 ]
 
 ROUNDS, QUICK_ROUNDS = 61, 9
 START_ROUNDS, QUICK_START_ROUNDS = 15, 3
+STORAGE_ROUNDS, QUICK_STORAGE_ROUNDS = 7, 3
 
 
 def ops_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
@@ -109,6 +113,31 @@ def programs_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> Argume
     _add_plot(parser)
     _add_ranks(parser)
     _add_peers(parser, PROGRAM_LIBRARIES)
+    return parser
+
+
+def storage_parser(kinds: argparse._SubParsersAction[ArgumentParser]) -> ArgumentParser:
+    parser = kinds.add_parser(
+        "storage",
+        help="saving and loading against one process with plain system calls, and other libraries",
+        description="Time to save an array of doubles as a checkpoint or as .npy, and to load it, on all ranks; of one"
+        " process that writes and reads the same bytes by os.pwrite and os.preadv; and of numpy.save of the gathered"
+        " array, h5py with one writer, zarr, and torch's DCP, if they are installed. Interleaved in one run on one"
+        " disk; everything saved is brought to the disk within the time, and nothing loaded is in memory before.",
+    )
+    _add_options(parser, "'save*columns'", "16 MiB, few rounds", (STORAGE_ROUNDS, QUICK_STORAGE_ROUNDS))
+    parser.add_argument(
+        "--size",
+        type=size,
+        metavar="BYTES",
+        help="of the array, such as 256MiB, in place of 64 MiB and 2 GiB; loading takes up to nine times as much disk",
+    )
+    parser.add_argument(
+        "--folder", type=given, metavar="PATH", help="the folder to write in (that for temporary files)"
+    )
+    _add_plot(parser)
+    _add_ranks(parser)
+    _add_peers(parser, STORAGE_LIBRARIES)
     return parser
 
 

@@ -1,0 +1,98 @@
+"""Arrays brought to blocks that one process each holds, without partial values, as files of blocks need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from spmd_grid.array.sharded_array import ShardedArray
+from spmd_grid.grid.box import Box, multi_index
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.reshard.execute import reshard_local
+from spmd_grid.typing import Shape
+
+__all__ = ["aligned_sharding", "chunks_in", "edges_of", "fitting_chunks", "own_box", "resharded"]
+
+_CHUNK_BYTES = 1 << 26  # at most, where chunks can be parts of blocks
+
+
+def own_box(a: ShardedArray) -> Box | None:
+    """The cells that this process writes: its core, if it holds the first copy of it.  Local."""
+    coords = a.grid.own_coords
+    box = a.layout.core_box(coords)
+    return box if a.layout.is_owner(coords) and not box.is_empty else None
+
+
+def edges_of(sharding: Sharding, dim: int, extent: int) -> list[int]:
+    """The edges of the blocks of a dimension of ``extent`` cells: 0, those between blocks, and the extent.  Local.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> edges_of(Sharding(Grid((3,)), [[0]]), 0, 7)
+    [0, 3, 6, 7]
+    """
+    sizes = sharding.sizes_of(dim)
+    return [0, *[sharding.block(dim, extent, multi_index(position, sizes))[1] for position in range(prod(sizes))]]
+
+
+def aligned_sharding(sharding: Sharding, shape: Shape, chunks: Sequence[int]) -> Sharding:
+    """The same cuts, each moved to the next multiple of the chunk's extent; no halos and no partial values.  Local.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> print(aligned_sharding(Sharding(Grid((3,)), [[0]], blocks="balanced"), (10,), (4,)))
+    [[0]] on 3, offsets [[0, 4, 8, 10]]
+    """
+    offsets = []
+    for dim in sharding.sharded_dims:
+        extent, chunk = shape[dim], chunks[dim]
+        inner = [min((edge + chunk // 2) // chunk * chunk, extent) for edge in edges_of(sharding, dim, extent)[1:-1]]
+        offsets.append([0, *inner, extent])
+    return Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets)
+
+
+def fitting_chunks(sharding: Sharding, shape: Shape, itemsize: int) -> tuple[int, ...]:
+    """The extents of chunks for which nothing moves where the blocks are regular: a block, or an equal part of it.
+
+    Local.  Where the blocks are irregular: as for regular ones.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> fitting_chunks(Sharding(Grid((2, 3)), [[0], [1]]), (8, 7), 8)
+    (4, 3)
+    """
+    chunks = []
+    for dim, extent in enumerate(shape):
+        edges = edges_of(sharding, dim, extent)
+        first = edges[1]
+        is_regular = first > 0 and all(edge % first == 0 or edge == extent for edge in edges)
+        chunks.append(max(first if is_regular else -(-extent // (len(edges) - 1)), 1))
+    for dim, extent in enumerate(chunks):
+        too_large = -(-prod(chunks) * itemsize // _CHUNK_BYTES)
+        if too_large > 1:
+            parts = next((n for n in range(min(too_large, extent), extent) if extent % n == 0), extent)
+            chunks[dim] = extent // parts
+    return tuple(chunks)
+
+
+def resharded(a: ShardedArray, target: Sharding) -> ShardedArray:
+    """``a`` in the cuts of ``target``: ``a`` itself where only halos differ.  Collective over the grid."""
+    shape = a.shape
+    if not a.sharding.partial_axes and a.sharding.split_axes == target.split_axes:
+        if all(edges_of(a.sharding, dim, n) == edges_of(target, dim, n) for dim, n in enumerate(shape)):
+            return a
+    local = reshard_local(a.stored, a.sharding, target, a.grid, shape)
+    assert isinstance(local, np.ndarray), "the processes of both layouts are the same"
+    return ShardedArray(local, Layout(target, shape), a.grid)
+
+
+def chunks_in(box: Box, chunks: Sequence[int]) -> list[tuple[int, ...]]:
+    """The numbers of the chunks that have cells in ``box``.  Local.
+
+    >>> chunks_in(Box((4, 0), (9, 2)), (4, 4))
+    [(1, 0), (2, 0)]
+    """
+    if box.is_empty:
+        return []
+    return list(product(*[range(a // c, -(-b // c)) for a, b, c in zip(box.starts, box.stops, chunks)]))
