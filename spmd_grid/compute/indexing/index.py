@@ -11,6 +11,7 @@ from spmd_grid.compute.indexing.lookups import from_zero
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.starts import BlockStarts, mapped, with_end
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["Listed", "Selection", "as_selection", "list_in"]
@@ -42,6 +43,16 @@ class Selection:
         """The numbers (first, behind the last) of the selected cells within cells ``[start, stop)`` of a dimension."""
         low, step, count = self.starts[dim], self.steps[dim], self.counts[dim]
         return min(max(-((low - start) // step), 0), count), min(max(-((low - stop) // step), 0), count)
+
+    def held_starts(self, dim: int, starts: BlockStarts) -> BlockStarts:
+        """By block of a dimension the number of the first selected cell that is not before it, then their number."""
+        low, step, count = self.starts[dim], self.steps[dim], self.counts[dim]
+        breaks = low, low + (count - 1) * step, low + count * step
+
+        def first(start: int) -> int:
+            return min(max(-((low - start) // step), 0), count)
+
+        return with_end(mapped(starts, first, breaks, step), count)
 
     def local_slices(self, layout: Layout, coords: MultiIndex) -> tuple[slice, ...]:
         """The selected cells in the core of a device."""
