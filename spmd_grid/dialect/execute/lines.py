@@ -21,7 +21,7 @@ def _call(handler: Any, machine: Any, op: Any, operands: Any) -> Any: return han
 
 
 def calling_at(op: Operation, function: str) -> Callable[..., Any]:
-    """What calls a handler from the line of ``op``, in the function of this name."""
+    """A function that calls a handler from the line of ``op``, in the function of this name."""
     place = place_of(op)
     code = _call.__code__.replace(
         co_filename=place.file, co_firstlineno=place.line, co_name=function, co_qualname=function
