@@ -113,9 +113,10 @@ class FunctionRunner:
         """The operands of the block's last operation, with these arguments; those of ``until``, which ends the run."""
         frame = self._frames[-1]
         frame.update(zip(block.args, arguments, strict=True))
-        for op in block.ops:
-            is_over = op is block.last_op and name_of(op).rpartition(".")[2] in _TERMINATORS
-            if is_over or until is op:
+        ops = list(block.ops)
+        for number, op in enumerate(ops, 1):
+            is_over = number == len(ops) and name_of(op).rpartition(".")[2] in _TERMINATORS
+            if is_over or op == until:
                 return [frame[x] for x in op.operands]
             found = self._executed(op, [frame[x] for x in op.operands])
             frame.update(zip(op.results, found))
