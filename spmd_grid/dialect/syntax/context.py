@@ -11,6 +11,7 @@ from xdsl.dialects.func import Func
 from xdsl.ir import Attribute, Operation, TypeAttribute
 
 from spmd_grid.dialect.syntax.shard import SHARD
+from spmd_grid.dialect.syntax.stablehlo import STABLEHLO
 from spmd_grid.dialect.syntax.tosa import TOSA
 
 __all__ = ["OLD_WORDS", "ReadingContext", "new_context"]
@@ -29,6 +30,8 @@ def _today(name: str) -> str:
     """
     if name.startswith("mesh."):
         return _OLD_NAMES.get(name, "shard." + name.removeprefix("mesh."))
+    if name.startswith("mhlo."):
+        return "stablehlo." + name.removeprefix("mhlo.")
     return name
 
 
@@ -62,6 +65,6 @@ def new_context() -> ReadingContext:
     context = ReadingContext()
     for dialect in (Builtin, Func, SHARD, arith.Arith, bufferization.Bufferization, cf.Cf, complex.Complex):
         context.load_dialect(dialect)
-    for dialect in (linalg.Linalg, math.Math, memref.MemRef, scf.Scf, tensor.Tensor, TOSA):
+    for dialect in (linalg.Linalg, math.Math, memref.MemRef, scf.Scf, tensor.Tensor, STABLEHLO, TOSA):
         context.load_dialect(dialect)
     return context
