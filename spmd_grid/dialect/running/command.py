@@ -19,7 +19,7 @@ from spmd_grid.program.text.stages import STAGES
 
 __all__ = ["module_at", "options_of", "run_here", "stage_of", "wanted_ranks"]
 
-# xDSL keeps state while it reads, and ranks may be threads: one reads, and all others take what it has read.
+# Ranks may be threads: one reads a file, and all others take what it has read.
 _READING = Lock()
 
 
