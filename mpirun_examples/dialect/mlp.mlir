@@ -22,6 +22,7 @@ func.func @mlp(%arg0: tensor<2x4x8xf32>, %arg1: tensor<8x32xf32>, %arg2: tensor<
   %2 = stablehlo.constant dense<0.0> : tensor<2x4x32xf32>
   %3 = stablehlo.maximum %1, %2 : tensor<2x4x32xf32>
   %4 = stablehlo.dot_general %3, %v, contracting_dims = [2] x [0] : (tensor<2x4x32xf32>, tensor<32x8xf32>) -> tensor<2x4x8xf32>
-  %5 = shard.shard %4 to %columns annotate_for_users : tensor<2x4x8xf32>
+  %sums = shard.shard %4 to %whole : tensor<2x4x8xf32>
+  %5 = shard.shard %sums to %columns annotate_for_users : tensor<2x4x8xf32>
   return %5 : tensor<2x4x8xf32>
 }
