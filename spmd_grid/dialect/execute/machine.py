@@ -182,9 +182,9 @@ def _placed(op: Operation) -> Iterator[None]:
     except ExecutionError:
         raise
     except SpmdError as error:
-        where = f"{place_of(op)}: {name_of(op)}"
-        if not any(": " in note and note.endswith(name_of(op)) for note in getattr(error, "__notes__", ())):
-            error.add_note(where)
+        if not hasattr(error, "place"):  # the innermost operation has noted its own
+            vars(error)["place"] = place_of(op)
+            error.add_note(f"{place_of(op)}: {name_of(op)}")
         raise
     except RecursionError:
         raise ExecutionError(f"{name_of(op)}: regions are nested too deeply", place_of(op)) from None
