@@ -13,7 +13,7 @@ from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.syntax.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
 from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
 from spmd_grid.dialect.verify.grids import Grids, check_grid, check_grid_user
-from spmd_grid.dialect.verify.order import check_call, check_order, functions_of
+from spmd_grid.dialect.verify.order import check_call, check_names, check_order, functions_of
 from spmd_grid.dialect.verify.shardings import check_shard, check_shard_shape, check_sharding
 from spmd_grid.errors import DialectVerifyError
 
@@ -24,6 +24,7 @@ _LARGEST = 2**63  # extents are 64-bit integers with a sign
 
 def verify(module: ModuleOp) -> None:
     """Check every operation.  DialectVerifyError for the first that is wrong, with its place.  Local."""
+    check_names(module)
     for operation in module.walk():
         _check_form(operation)
     grids = Grids([each for each in module.walk() if isinstance(each, GridOp)])

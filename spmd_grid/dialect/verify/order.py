@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.irdl.dominance import strictly_dominates
 
 from spmd_grid.dialect.syntax.positions import verify_error
 
-__all__ = ["check_call", "check_order", "functions_of"]
+__all__ = ["check_call", "check_names", "check_order", "functions_of"]
 
 
 def check_order(operation: Operation) -> None:
@@ -33,6 +33,17 @@ def _is_before(value: SSAValue, user: Operation) -> bool:
             return strictly_dominates(home, block)
         at = at.parent_op()
     return False
+
+
+def check_names(module: ModuleOp) -> None:
+    """No name of a grid or function is given twice."""
+    known = set()
+    for operation in module.ops:
+        name = operation.properties.get("sym_name")
+        if isinstance(name, StringAttr):
+            if name.data in known:
+                raise verify_error(operation, f"the name @{name.data} is given twice")
+            known.add(name.data)
 
 
 def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
