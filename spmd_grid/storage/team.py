@@ -25,7 +25,7 @@ class Team:
 
     ``grid``: one dimension, a device per process.  ``rank`` is this process's number among ``size``.  An error that one
     process meets is kept by `trying`, and raised on all by `agree`: until then every process goes on, so that none
-    waits for another in vain.
+    waits for another for ever.
     """
 
     def __init__(self, op: str, grids: Iterable[ProcessGrid]):
