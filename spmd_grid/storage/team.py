@@ -80,7 +80,9 @@ class Team:
         error, self._error = self._error, None
         if error is not None and self.size > 1:
             error = type(error)(f"{error} (on process {self.grid.rank})")
-        self._agreement.agree(self.grid, _AXES, text, error)
+        self._agreement.agree(self.grid, _AXES, "", error)
+        if text:  # by itself: one that has failed may not know it
+            self._agreement.agree(self.grid, _AXES, text)
 
     def tell(self, data: bytes) -> bytes:
         """The bytes of the first process.  Collective."""

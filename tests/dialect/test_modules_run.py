@@ -1,10 +1,5 @@
 """Modules run: the examples against their serial meaning, and the documentation's numbers."""
 
-import json
-import os
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from support.dialect.modules import EXAMPLES, functions_of, run_quietly
@@ -76,9 +71,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
 """
 REDUCE = "shard.all_reduce %x on @grid0 grid_axes = [0] : tensor<2x3xf32> -> tensor<2x3xf32>"
 MAXIMUM = "shard.all_reduce %x on @grid0 grid_axes = [0] reduction = max : tensor<2x3xf32> -> tensor<2x3xf32>"
-SHIFT = (
-    "shard.shift %x on @grid0 grid_axes = [0] shift_axis = 0 offset = 1 rotate : tensor<2x3xf32> -> tensor<2x3xf32>"
-)
+SHIFT = "shard.shift %x on @grid0 grid_axes = [0] shift_axis = 0 offset = 1 rotate : tensor<2x3xf32> -> tensor<2x3xf32>"
 
 
 def test_mismatches_name_lines_of_the_text(text_file):

@@ -61,9 +61,7 @@ def check_arguments(function: Operation, arguments: Sequence[Any]) -> None:
     """Refuse arguments that are not of a function's types.  Raises ExecutionError."""
     title, due = symbol(function, "sym_name"), function.regions[0].block.args
     if len(arguments) != len(due):
-        raise ExecutionError(
-            f"@{title}: {len(arguments)} arguments are given; it takes {len(due)}", place_of(function)
-        )
+        raise ExecutionError(f"@{title}: {len(arguments)} arguments are given; it takes {len(due)}", place_of(function))
     for number, (argument, given) in enumerate(zip(due, arguments)):
         wrong = misfit(given, argument.type)
         if wrong:
