@@ -166,10 +166,8 @@ def test_damaged_and_hostile_manifests(spmd):
         if case != "missing":
             alike(grid, sg.DamagedError, words, lambda: sg.load(newest, shardings, grid))
         if not case.startswith("state"):  # a series goes on with the checkpoint before
-            assert (
-                any(re.search(words, line) for line in sg.verify(newest, grid) if case != "missing")
-                or case == "missing"
-            )
+            if case != "missing":
+                assert any(re.search(words, line) for line in sg.verify(newest, grid))
             assert sg.load(series, shardings, grid)["step"] == 1
             assert sg.latest(series, grid) == series / "save-000001"
 
