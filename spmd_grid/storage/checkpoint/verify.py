@@ -60,7 +60,7 @@ def check_block(op: str, path: Path, stored: StoredArray, block: int, cells: np.
 
 
 def verify_blocks(system: System, op: str, folder: Path, manifest: Manifest, rank: int, size: int) -> list[str]:
-    """What is wrong with the files, in words, of the blocks of which process ``rank`` of ``size`` reads its share.
+    """Read a share of all blocks, that of process ``rank`` of ``size``, and list in words what is wrong with them.
 
     Local.  Empty if nothing is; at most a hundred lines.
     """
@@ -86,7 +86,7 @@ def verify_blocks(system: System, op: str, folder: Path, manifest: Manifest, ran
 
 
 def verify(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> list[str]:
-    """What is wrong with a checkpoint, in words: a list that is empty if every byte is as it was saved.
+    """Read a checkpoint, and list in words what is wrong with it: nothing, if every byte is as it was saved.
 
     Collective over ``grid``, whose processes read a share each; Local without one.  ``path``: a checkpoint's folder, or
     the folder of a series, of which the newest is read.  Raises `StorageError` where there is no checkpoint.
@@ -99,7 +99,11 @@ def verify(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> lis
 
 
 def _verify(system: System, root: Path, rank: int, size: int) -> list[str]:
-    folder = root if is_checkpoint(system, root) else newest(system, "verify", root)
+    return _problems(system, root if is_checkpoint(system, root) else newest(system, "verify", root), rank, size)
+
+
+def _problems(system: System, folder: Path, rank: int, size: int) -> list[str]:
+    """Read a share of a checkpoint's blocks, and list in words what is wrong with it.  Local."""
     try:
         manifest = read_manifest(system, "verify", folder)
     except DamagedError as error:
@@ -129,7 +133,7 @@ def latest(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> Pat
     if grid is None:
         system = System()
         for _, folder in reversed(published(Folders(system, "latest"), root)):
-            if not _verify(system, folder, 0, 1):
+            if not _problems(system, folder, 0, 1):
                 return folder
         return None
     return gate_of("latest", grid).run("latest", _latest_together, root, grid)
@@ -144,7 +148,7 @@ def _latest_together(root: Path, grid: ProcessGrid) -> Path | None:
     for name in team.tell("\n".join(names).encode() + b"\n").decode().split():
         mine: list[str] = []
         with team.trying():
-            mine = _verify(team.system, root / name, team.rank, team.size)
+            mine = _problems(team.system, root / name, team.rank, team.size)
         team.agree()
         if not team.gather(np.array([len(mine)])).any():
             return root / name
