@@ -63,6 +63,9 @@ from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.storage.files.hdf5_loading import load_hdf5
 from spmd_grid.storage.files.hdf5_saving import save_hdf5
+from spmd_grid.storage.checkpoint.load import load
+from spmd_grid.storage.checkpoint.save import Saving, save
+from spmd_grid.storage.checkpoint.verify import latest, verify
 from spmd_grid.storage.files.npy import load_npy, save_npy
 from spmd_grid.storage.files.vtk_saving import save_vtk
 from spmd_grid.storage.files.zarr_loading import load_zarr
@@ -126,6 +129,8 @@ __all__ = [
     "is_simulated",
     "load_hdf5",
     "load_zarr",
+    "latest",
+    "load",
     "load_npy",
     "manual",
     "map_overlap",
@@ -143,6 +148,8 @@ __all__ = [
     "save_hdf5",
     "save_vtk",
     "save_zarr",
+    "Saving",
+    "save",
     "save_npy",
     "scatter",
     "send",
@@ -151,5 +158,6 @@ __all__ = [
     "tensordot",
     "update_halo",
     "use_sharding_defaults",
+    "verify",
     "zeros",
 ]

@@ -57,6 +57,27 @@ class Generator:
         """``n`` generators with streams of their own.  Local."""
         return [Generator(seeds) for seeds in self._seeds.spawn(n)]
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """Everything that the following draws depend on, as numbers and lists: see `from_state`.  Local."""
+        seeds = self._seeds
+        entropy = seeds.entropy
+        return {
+            "entropy": list(entropy) if isinstance(entropy, Sequence) else entropy,
+            "spawn_key": list(seeds.spawn_key),
+            "pool_size": seeds.pool_size,
+            "n_children_spawned": seeds.n_children_spawned,
+            "draws": self._draws,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Generator:
+        """A generator that goes on where the one with this `state` stands.  Local."""
+        seeds = {name: value for name, value in state.items() if name != "draws"}
+        result = cls(np.random.SeedSequence(**seeds))
+        result._draws = int(state["draws"])
+        return result
+
     # -- floats ----------------------------------------------------------------------------------------------------
 
     def random(

@@ -1,0 +1,168 @@
+"""Checkpoints read again: the manifest, the files' sizes and the checksum of every block."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from spmd_grid.errors import DamagedError, StorageError
+from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.arguments import gate_of
+from spmd_grid.storage.arguments import as_path
+from spmd_grid.storage.checkpoint.folders import published
+from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray, parse_manifest
+from spmd_grid.storage.checksums import check_library, checksum, shown
+from spmd_grid.storage.system import File, Folders, System
+from spmd_grid.storage.team import Team
+
+__all__ = ["check_block", "latest", "open_array", "read_manifest", "verify", "verify_blocks"]
+
+_MOST_MANIFEST = 1 << 30  # bytes of a manifest that is read
+_MOST_SHOWN = 100  # problems of one process
+
+
+def read_manifest(system: System, op: str, folder: Path) -> Manifest:
+    """The manifest of a checkpoint.  Local.  Raises DamagedError, also where there is none, and StorageError."""
+    path = folder / MANIFEST
+    with File.to_read(system, op, path) as file:
+        size = file.size()
+        if size > _MOST_MANIFEST:
+            raise DamagedError(f"{op}: {path} has {size} bytes; a manifest has at most {_MOST_MANIFEST}")
+        return parse_manifest(op, path, file.read_start(size))
+
+
+def open_array(system: System, op: str, folder: Path, stored: StoredArray) -> File:
+    """The file of an array, whose size and header are what the manifest says.  Local.  Raises DamagedError."""
+    file = File.to_read(system, op, folder / stored.file)
+    try:
+        found = file.size()
+        if found != stored.n_bytes:
+            raise DamagedError(f"{op}: {file.path} has {found} bytes; the manifest makes it {stored.n_bytes}")
+        if file.read_start(len(stored.header)) != stored.header:
+            raise DamagedError(f"{op}: the header of {file.path} is not the one of {stored.shape} {stored.dtype}")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def check_block(op: str, path: Path, stored: StoredArray, block: int, cells: np.ndarray) -> None:
+    """Compare the checksum of a block's cells with the manifest's.  Local.  Raises DamagedError."""
+    found = checksum(cells)
+    if found != stored.checksums[block]:
+        start = len(stored.header) + stored.blocks.offset(block)
+        raise DamagedError(
+            f"{op}: {path} is damaged between bytes {start} and {start + cells.nbytes} (block {block} of array"
+            f" {stored.name!r}): its checksum is {shown(found)}, and {shown(stored.checksums[block])} was saved"
+        )
+
+
+def verify_blocks(system: System, op: str, folder: Path, manifest: Manifest, rank: int, size: int) -> list[str]:
+    """What is wrong with the files, in words, of the blocks of which process ``rank`` of ``size`` reads its share.
+
+    Local.  Empty if nothing is; at most a hundred lines.
+    """
+    problems: list[str] = []
+    for stored in manifest.arrays.values():
+        blocks = stored.blocks
+        share = range(len(blocks) * rank // size, len(blocks) * (rank + 1) // size)
+        buffer = np.empty(blocks.rows * blocks.row_bytes if share else 0, np.uint8)
+        try:
+            with open_array(system, op, folder, stored) as file:
+                for block in share:
+                    cells = buffer[: blocks.box(block).size * stored.dtype.itemsize]
+                    file.read(cells, len(stored.header) + blocks.offset(block))
+                    try:
+                        check_block(op, file.path, stored, block, cells)
+                    except DamagedError as error:
+                        problems.append(str(error))
+        except (DamagedError, StorageError) as error:
+            problems.append(str(error))
+        if len(problems) >= _MOST_SHOWN:
+            break
+    return problems[:_MOST_SHOWN]
+
+
+def verify(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> list[str]:
+    """What is wrong with a checkpoint, in words: a list that is empty if every byte is as it was saved.
+
+    Collective over ``grid``, whose processes read a share each; Local without one.  ``path``: a checkpoint's folder, or
+    the folder of a series, of which the newest is read.  Raises `StorageError` where there is no checkpoint.
+    """
+    check_library("verify")
+    root = as_path("verify", path)
+    if grid is None:
+        return _verify(System(), root, 0, 1)
+    return gate_of("verify", grid).run("verify", _verify_together, root, grid)
+
+
+def _verify(system: System, root: Path, rank: int, size: int) -> list[str]:
+    folder = root if is_checkpoint(system, root) else newest(system, "verify", root)
+    try:
+        manifest = read_manifest(system, "verify", folder)
+    except DamagedError as error:
+        return [str(error)]
+    return verify_blocks(system, "verify", folder, manifest, rank, size)
+
+
+def _verify_together(root: Path, grid: ProcessGrid) -> list[str]:
+    team, mine = Team("verify", [grid]), []
+    with team.trying():
+        mine = _verify(team.system, root, team.rank, team.size)
+    team.agree(str(root))
+    texts = team.gather(np.frombuffer("\n".join(mine).encode() + b"\n", np.uint8)).tobytes().decode()
+    return list(dict.fromkeys([line for line in texts.split("\n") if line]))
+
+
+def latest(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> Path | None:
+    """The newest checkpoint in the folder ``path`` of which every byte is as it was saved; None if there is none.
+
+    Collective over ``grid``, whose processes read a share each; Local without one.  Raises `StorageError`.
+
+    >>> latest("/nowhere") is None
+    True
+    """
+    check_library("latest")
+    root = as_path("latest", path)
+    if grid is None:
+        system = System()
+        for _, folder in reversed(published(Folders(system, "latest"), root)):
+            if not _verify(system, folder, 0, 1):
+                return folder
+        return None
+    return gate_of("latest", grid).run("latest", _latest_together, root, grid)
+
+
+def _latest_together(root: Path, grid: ProcessGrid) -> Path | None:
+    team = Team("latest", [grid])
+    names: list[str] = []
+    with team.trying():
+        names = [folder.name for _, folder in reversed(published(Folders(team.system, team.op), root))]
+    team.agree(str(root))
+    for name in team.tell("\n".join(names).encode() + b"\n").decode().split():
+        mine: list[str] = []
+        with team.trying():
+            mine = _verify(team.system, root / name, team.rank, team.size)
+        team.agree()
+        if not team.gather(np.array([len(mine)])).any():
+            return root / name
+    return None
+
+
+def is_checkpoint(system: System, folder: Path) -> bool:
+    """Whether a folder is a checkpoint, rather than a series of them.  Local."""
+    return MANIFEST in Folders(system, "load").names(folder)
+
+
+def newest(system: System, op: str, root: Path) -> Path:
+    """The newest checkpoint of a series that has a valid manifest.  Local.  Raises StorageError if there is none."""
+    folders, problem = Folders(system, op), ""
+    for _, folder in reversed(published(folders, root)):
+        try:
+            read_manifest(system, op, folder)
+            return folder
+        except DamagedError as error:
+            problem = problem or f"; {error}"
+    raise StorageError(f"{op}: there is no checkpoint in {root}{problem}")

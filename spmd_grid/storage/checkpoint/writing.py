@@ -1,0 +1,96 @@
+"""Blocks on their way to files: written at once, or copied to staging and written by a thread beside the program."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spmd_grid.errors import SpmdError, StorageError
+from spmd_grid.storage.checksums import checksum
+from spmd_grid.storage.ranges.blocks import Blocks
+from spmd_grid.storage.system import File
+
+__all__ = ["ArrayWriter", "Stage"]
+
+
+class Stage:
+    """Copies of blocks that a thread is to write: at most ``most_bytes`` of them.  Local.
+
+    ``taken``: the bytes that have been copied.
+    """
+
+    def __init__(self, most_bytes: int):
+        self.most_bytes, self.taken = most_bytes, 0
+        self._waiting: list[tuple[ArrayWriter, int, np.ndarray]] = []
+        self._writers: list[ArrayWriter] = []
+        self._thread: threading.Thread | None = None
+        self._error: SpmdError | None = None
+
+    def take(self, writer: ArrayWriter, block: int, cells: np.ndarray) -> bool:
+        """Whether there was space for a copy of the block."""
+        if self.taken + cells.nbytes > self.most_bytes:
+            return False
+        self.taken += cells.nbytes
+        self._waiting.append((writer, block, cells.copy()))
+        return True
+
+    def start(self, writers: list[ArrayWriter]) -> None:
+        """Start the thread, which writes the copies and then ends all ``writers``."""
+        self._writers = writers
+        self._thread = threading.Thread(target=self._run, name="spmd_grid saving", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is written, or has failed."""
+        return self._thread is None or not self._thread.is_alive()
+
+    def join(self) -> None:
+        """Wait for the thread.  Raises the error that it met."""
+        if self._thread is not None:
+            self._thread.join()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _run(self) -> None:
+        try:
+            self._waiting.reverse()
+            while self._waiting:
+                writer, block, cells = self._waiting.pop()
+                writer.write(block, cells)
+                del cells
+            for each in self._writers:
+                each.finish()
+        except SpmdError as error:
+            self._error = error
+        except BaseException as error:  # surfaces where the program waits
+            self._error = StorageError(f"save: {type(error).__name__}: {error}")
+
+
+@dataclass
+class ArrayWriter:
+    """The part of one array's file that this process writes, and the checksums of its blocks.  Local."""
+
+    file: File
+    blocks: Blocks
+    start: int
+    stage: Stage | None = None
+    checksums: dict[int, int] = field(default_factory=dict)
+
+    def put(self, block: int, cells: np.ndarray) -> None:
+        """Write a block, or stage it where there is space."""
+        if self.stage is None or not self.stage.take(self, block, cells):
+            self.write(block, cells)
+
+    def write(self, block: int, cells: np.ndarray) -> None:
+        """Write a block now."""
+        self.file.write(cells, self.start + self.blocks.offset(block))
+        self.checksums[block] = checksum(cells)
+
+    def finish(self) -> None:
+        """Bring the file to the disk and close it."""
+        self.file.sync()
+        self.file.close()
