@@ -61,11 +61,11 @@ from spmd_grid.reductions.sums import dot, norm, sum
 from spmd_grid.reshard.execute import reshard, run_plan
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.reshard.planner.cost import LinkModel
-from spmd_grid.storage.files.hdf5_loading import load_hdf5
-from spmd_grid.storage.files.hdf5_saving import save_hdf5
 from spmd_grid.storage.checkpoint.load import load
 from spmd_grid.storage.checkpoint.save import Saving, save
 from spmd_grid.storage.checkpoint.verify import latest, verify
+from spmd_grid.storage.files.hdf5_loading import load_hdf5
+from spmd_grid.storage.files.hdf5_saving import save_hdf5
 from spmd_grid.storage.files.npy import load_npy, save_npy
 from spmd_grid.storage.files.vtk_saving import save_vtk
 from spmd_grid.storage.files.zarr_loading import load_zarr
