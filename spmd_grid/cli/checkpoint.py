@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from spmd_grid.bench.common.launch import inside_a_job
 from spmd_grid.cli.option_types import given
 from spmd_grid.cli.reporting import reported_with_code
 from spmd_grid.errors import DamagedError, StorageError
 from spmd_grid.formatting import aligned, bytes_text, count_text
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
+from spmd_grid.random import Generator
 from spmd_grid.storage.checkpoint.folders import partial_numbers, published
 from spmd_grid.storage.checkpoint.manifest import Manifest
 from spmd_grid.storage.checkpoint.tree import from_tree
@@ -116,8 +119,16 @@ def _rows(manifest: Manifest, value: Any, name: str) -> Iterator[tuple[str, str,
         shape = "x".join(map(str, stored.shape)) or "no dimensions"
         yield name, f"{kind}, {stored.dtype}, {shape}", bytes_text(stored.n_bytes), str(len(stored.checksums))
     else:
-        text = repr(value)
-        yield name, text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...", "", ""
+        yield name, _text_of(value), "", ""
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, np.random.Generator):
+        return f"random generator, numpy's {type(value.bit_generator).__name__}"
+    if isinstance(value, Generator):
+        return "random generator, of spmd_grid"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _by(grid: ProcessGrid | None) -> str:

@@ -100,7 +100,7 @@ class Unchecked(Checkpoint):
 @contextmanager
 def _no_checksums() -> Iterator[None]:
     """Let no bytes of blocks be read for their checksums."""
-    modules = [import_module(f"spmd_grid.storage.checkpoint.{name}") for name in ("writing", "verify")]
+    modules: list[Any] = [import_module(f"spmd_grid.storage.checkpoint.{name}") for name in ("writing", "verify")]
     kept = [module.checksum for module in modules]
     try:
         for module in modules:
