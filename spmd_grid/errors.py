@@ -17,6 +17,9 @@ __all__ = [
     "DamagedError",
     "DeadlockError",
     "DeviceError",
+    "DialectError",
+    "DialectSyntaxError",
+    "DialectVerifyError",
     "DTypeError",
     "GridError",
     "HangError",
@@ -89,6 +92,18 @@ class ImplicitGatherError(SpmdError, TypeError):
 
     Call ``to_global`` to gather it openly, or a function that the message names.
     """
+
+
+class DialectError(SpmdError, ValueError):
+    """A text of the dialect cannot be read, or run; the message begins with the file, the line and the column."""
+
+
+class DialectSyntaxError(DialectError):
+    """A text is no program of the dialect: a mistyped word, a bracket that is not closed, an unknown operation."""
+
+
+class DialectVerifyError(DialectError):
+    """An operation of a text contradicts its grid, its types or its sharding; the message names the rule."""
 
 
 class RequestError(SpmdError, RuntimeError):

@@ -27,10 +27,12 @@ LAYERS = [
     ["compute"],
     ["array"],
     ["array_api"],
+    ["fft"],
     ["reductions"],
     ["random"],
     ["storage"],
     ["program"],
+    ["dialect"],
     ["bench", "testing"],
     ["cli"],
     ["__main__"],
@@ -41,6 +43,7 @@ HEAVY = {
     "mpi4py": ["transport.mpi", "bench.common.mpi"],
     "numba": ["kernels", "halo.jit", "bench.halo.kernels"],
     "llvmlite": ["kernels", "halo.jit"],
+    "xdsl": ["dialect"],
 }
 
 

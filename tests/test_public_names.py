@@ -1,9 +1,11 @@
 """The public names are what we think, say who must call them, and their examples run."""
 
+import ast
 import doctest
 import importlib
 import inspect
 import pkgutil
+from pathlib import Path
 
 import pytest
 
@@ -36,18 +38,33 @@ def _is_operation(thing) -> bool:
     return hasattr(thing, "start") and not inspect.isclass(thing)
 
 
-OPERATIONS = [name for name, thing in vars(sg).items() if name in sg.__all__ and _is_operation(thing)]
+OPERATIONS = [name for name in sg.__all__ if _is_operation(getattr(sg, name))]
 WHO = ("Local", "Collective", "Plans only")
 
 
 def test_all_names_are_there_and_no_others():
     assert sorted(sg.__all__) == sorted(set(sg.__all__))
     assert PROMISED <= set(sg.__all__)
+    [getattr(sg, name) for name in sg.__all__]  # which loads them
     visible = {name for name in vars(sg) if not name.startswith("_")}
     modules = {name for name in visible if inspect.ismodule(getattr(sg, name))}
     # A room whose name an operation bears is hidden by it, on purpose.
     assert visible - modules == set(sg.__all__)
     assert modules <= {m.split(".")[1] for m in MODULES[1:]}
+
+
+def test_type_checkers_see_the_same_names():
+    stub = ast.parse(Path(sg.__file__).with_suffix(".pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname or alias.name: node.module for node in imports for alias in node.names}
+    defined = {name: module for module, names in sg._PUBLIC.items() for name in names if module != "spmd_grid.errors"}
+    namespaces = dict.fromkeys(["array_api", "fft", "random"], "spmd_grid")
+    assert seen == {**defined, "*": "spmd_grid.errors", **namespaces}
+
+
+def test_parts_of_the_package_are_attributes():
+    assert sg.errors.SpmdError is sg.SpmdError and inspect.ismodule(sg.array_api)
+    assert not hasattr(sg, "nothing") and {"init_grid", "random"} <= set(dir(sg))
 
 
 def test_operations_are_callable_objects():

@@ -1,4 +1,4 @@
-"""``python -m spmd_grid run``: a program on simulated ranks."""
+"""``python -m spmd_grid run``: a program on simulated ranks; a module of the shard dialect also under MPI."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from spmd_grid.cli.option_types import MOST_ROUNDS, given, whole
+from spmd_grid.cli.run_module import is_module, run_module
 from spmd_grid.errors import RankEndedError
 from spmd_grid.numerals import shown
 from spmd_grid.transport.simulated.limits import most_ranks
@@ -31,10 +32,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="run a program on simulated ranks, without MPI",
         description="Runs the program of 'mpirun -n N python app.py', unchanged, on N simulated ranks: threads of this"
         " process, each with its own __main__. Modules that the program imports are shared. breakpoint() stops one"
-        " rank, while the others go on until they need it.",
+        " rank, while the others go on until they need it. A file that ends in .mlir is a module of MLIR's shard dialect:"
+        " its grid says how many ranks there are, and options stand behind its name ('run program.mlir --help').",
     )
     parser.add_argument(
-        "-n", "--ranks", type=whole(1, most_ranks()), required=True, metavar="N", help="number of simulated ranks"
+        "-n", "--ranks", type=whole(1, most_ranks()), metavar="N", help="number of simulated ranks, which is required"
     )
     order = parser.add_mutually_exclusive_group()
     order.add_argument(
@@ -53,9 +55,17 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FOLDER",
         help="write a trace to this folder, for 'spmd_grid trace'",
     )
-    parser.add_argument("program", type=given, help="the Python file")
+    parser.add_argument("program", type=given, help="the Python file, or the module")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
-    parser.set_defaults(command=run)
+
+    def run_either(options: argparse.Namespace) -> int:
+        if is_module(options.program):
+            return run_module(options, run) if os.path.isfile(options.program) else run(options)
+        if options.ranks is None:
+            parser.error("the following arguments are required: -n/--ranks")
+        return run(options)
+
+    parser.set_defaults(command=run_either)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from inspect import signature
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+import spmd_grid.compute.fourier.functions
 import spmd_grid.compute.functions.counting
 import spmd_grid.compute.functions.finding
 import spmd_grid.compute.functions.inserting
@@ -22,7 +23,6 @@ import spmd_grid.functions.composed.arrangements
 import spmd_grid.functions.composed.numerics
 import spmd_grid.functions.composites
 import spmd_grid.functions.linear.linear_algebra
-import spmd_grid.functions.linear.transforms
 import spmd_grid.functions.reductions.averages
 import spmd_grid.functions.reductions.nans
 import spmd_grid.functions.reductions.positions
@@ -41,21 +41,12 @@ from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.compute.standard import StandardArray
 from spmd_grid.errors import DTypeError, ImplicitGatherError
-from spmd_grid.functions.elementwise import elementwise, ufunc_rule
+from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.methods import ArrayMethods
 from spmd_grid.functions.table import Entry, entry_of, no_rule
+from spmd_grid.functions.ufuncs import METHODS, REDUCTIONS, entry_of_ufunc
 
 __all__ = ["ComputingArray"]
-
-# numpy's names of reductions by a ufunc.
-_REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_or: np.any,
-    np.logical_and: np.all,
-}
 
 
 class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
@@ -81,12 +72,12 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
                 result = on_equal_layouts(ufunc, self, inputs, options["out"][0])
             else:
                 result = None
-            return call_rule(self, ufunc, _entry_of_ufunc(ufunc), inputs, options) if result is None else result
-        if method == "reduce" and ufunc in _REDUCTIONS:
+            return call_rule(self, ufunc, entry_of_ufunc(ufunc), inputs, options) if result is None else result
+        if method == "reduce" and ufunc in REDUCTIONS:
             options.setdefault("axis", 0)
             if "out" in options:
                 options["out"] = options["out"][0]
-            return _REDUCTIONS[ufunc](*inputs, **options)
+            return REDUCTIONS[ufunc](*inputs, **options)
         if method == "outer" and len(inputs) == 2 and all(map(is_sharded, inputs)):
             a, b = inputs
             return ufunc(np.expand_dims(a, tuple(range(a.ndim, a.ndim + b.ndim))), b, **options)
@@ -165,29 +156,14 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
         self[...] = value
 
 
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         return function(self, *args, **options) if args or options else call_alone(function, self)
 
-    method.__name__ = {"amax": "max", "amin": "min"}.get(function.__name__, function.__name__)
-    method.__doc__ = f"As np.{method.__name__}.  Collective."
+    method.__name__ = name
+    method.__doc__ = f"As np.{name}.  Collective."
     return method
 
 
-for _function in (
-    *(np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.any, np.all, np.argmax, np.argmin),
-    *(np.argsort, np.nonzero, np.searchsorted, np.repeat, np.take, np.diagonal),
-):
-    setattr(ComputingArray, _method(_function).__name__, _method(_function))
-
-
-@lru_cache(512)
-def _entry_of_ufunc(ufunc: np.ufunc) -> Entry:
-    """The rule of a ufunc as an entry of the table.  Raises ImplicitGatherError."""
-    if ufunc.signature is not None:
-        entry = entry_of(ufunc)
-        if entry is None:
-            raise no_rule(ufunc.__name__)
-        return entry
-    call = partial(ufunc_rule, ufunc)
-    return Entry("rule", call, signature(call))
+for _name, _function in METHODS.items():
+    setattr(ComputingArray, _name, _method(_name, _function))

@@ -16,6 +16,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.grid.starts import BlockStarts, mapped, with_end
 from spmd_grid.typing import Shape
 
 __all__ = [
@@ -80,11 +81,11 @@ def plain_sharding(sharding: Sharding) -> Sharding:
     return replace(sharding, halo_sizes=None, partial_axes=(), partial_kind="sum")
 
 
-def block_starts(sharding: Sharding, dim: int, extent: int) -> tuple[int, ...]:
+def block_starts(sharding: Sharding, dim: int, extent: int) -> BlockStarts:
     """The start of every block of a dimension, major to minor, and its end; (0, extent) where no axis cuts it."""
     offsets = sharding.offsets_of(dim)
     if offsets is not None:
-        return (*offsets[:-1], extent)
+        return with_end(offsets, extent)
     return _starts(extent, sharding.sizes_of(dim), sharding.blocks)
 
 
@@ -96,7 +97,7 @@ class Splits(NamedTuple):
 
     grid: Grid
     axes: tuple[tuple[int, ...], ...]
-    offsets: tuple[tuple[int, ...] | None, ...]
+    offsets: tuple[BlockStarts | None, ...]
     blocks: str
 
     def sharding(self, indexing_map: IndexingMap) -> Sharding:
@@ -162,7 +163,7 @@ def splits_of(
     """The splits by ``axes`` per iterator; ``cuts`` gives for some a sharding, and the dimension it cuts so.  Local."""
     blocks = {sharding.blocks for sharding, dim in cuts.values() if sharding.axes_of(dim)}
     explicit = any(sharding.offsets_of(dim) for sharding, dim in cuts.values())
-    offsets: list[tuple[int, ...] | None] = [None] * len(axes)
+    offsets: list[BlockStarts | None] = [None] * len(axes)
     if len(blocks) > 1 or explicit:
         for i, extent in enumerate([iterator.extent for iterator in interface.iterators]):
             if not axes[i]:
@@ -175,11 +176,11 @@ def splits_of(
     return Splits(grid, tuple(axes), tuple(offsets), min(blocks, default="ceil"))
 
 
-def _starts_of_steps(sharding: Sharding, dim: int, extent: int) -> tuple[int, ...]:
+def _starts_of_steps(sharding: Sharding, dim: int, extent: int) -> BlockStarts:
     """The first step on each device: that of its first cell of an operand, which may have more cells or fewer."""
     explicit = sharding.offsets_of(dim)
     starts = block_starts(sharding, dim, extent if explicit is None else explicit[-1])
-    return (*[min(start, extent) for start in starts[:-1]], extent)
+    return with_end(mapped(starts, lambda start: min(start, extent), [extent]), extent)
 
 
 def _free_whole(interface: Interface, axes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

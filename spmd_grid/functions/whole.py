@@ -69,6 +69,8 @@ def _take_by_array(a: Operand, indices: Operand, axis: int | None) -> Operand:
     if indices.ndim != 1:
         raise NotImplementedError(f"take along a dimension, by an array of {indices.ndim} dimensions,")
     d = one_axis("take", axis, a.ndim)
+    if a.sharding is not None:  # it is not being traced
+        return a[(*[slice(None)] * d, indices)]
     return np.take_along_axis(a, np.reshape(indices, [-1 if i == d else 1 for i in range(a.ndim)]), d)
 
 

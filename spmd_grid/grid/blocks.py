@@ -19,7 +19,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from spmd_grid.errors import ShardingError
+from spmd_grid.grid import starts as starts_module
 from spmd_grid.grid.box import as_ints, row_major
+from spmd_grid.grid.starts import BlockStarts, Starts, compact, linear_parts, of_runs
 
 __all__ = [
     "POLICIES",
@@ -78,14 +80,16 @@ def block_extent(
     return stop - start
 
 
-def block_starts(extent: int, sizes: Sequence[int], blocks: str = "ceil") -> tuple[int, ...]:
+def block_starts(extent: int, sizes: Sequence[int], blocks: str = "ceil") -> BlockStarts:
     """The start of every block by position, then the end: the explicit offsets of the same blocks.
 
-    Local.
+    Local.  Closed form where they are many.
 
     >>> block_starts(7, (2, 3))
     (0, 2, 4, 4, 5, 6, 7)
     """
+    if math.prod(sizes) > starts_module.MOST_LISTED:
+        return _many_starts(extent, sizes, blocks)
     starts = [0, extent]
     for size in sizes:
         parts = range(size)
@@ -99,6 +103,32 @@ def block_starts(extent: int, sizes: Sequence[int], blocks: str = "ceil") -> tup
                 found += [start + part * small + min(part, larger) for part in parts]
         starts = [*found, extent]
     return tuple(starts)
+
+
+def _many_starts(extent: int, sizes: Sequence[int], blocks: str) -> BlockStarts:
+    """As `block_starts`, by the runs of blocks of one extent."""
+    runs = [(1, extent)]
+    for size in sizes:
+        cut: list[tuple[int, int]] = []
+        for count, cells in runs:
+            parts = _runs_of_parts(cells, size, blocks)
+            if len(parts) == 1:
+                parts, count = [(parts[0][0] * count, parts[0][1])], 1
+            cut += parts * count
+        runs = cut
+    return of_runs(runs)
+
+
+def _runs_of_parts(extent: int, parts: int, blocks: str) -> list[tuple[int, int]]:
+    """(number of parts, cells of each) when a single axis cuts ``extent`` cells, in order."""
+    if blocks == "balanced":
+        small, larger = divmod(extent, parts)
+        runs = [(larger, small + 1), (parts - larger, small)]
+    else:
+        chunk = -(-extent // parts)
+        full, rest = divmod(extent, chunk) if chunk else (0, 0)
+        runs = [(full, chunk), (int(rest > 0), rest), (parts - full - (rest > 0), 0)]
+    return [run for run in runs if run[0]]
 
 
 def block_position(
@@ -130,15 +160,17 @@ def check_policy(blocks: object) -> str:
     return blocks
 
 
-def check_offsets(offsets: object, sizes: Sequence[int], what: str = "sharded_dims_offsets") -> tuple[int, ...]:
+def check_offsets(offsets: object, sizes: Sequence[int], what: str = "sharded_dims_offsets") -> BlockStarts:
     """``offsets`` as a tuple, if they can be the starts and the end of the blocks of axes of ``sizes``.
 
-    Local.  Raises ShardingError.  It does not check that they end at the extent, which is not known here.
+    Local.  Many of them are held as runs.  Raises ShardingError.  It does not check that they end at the extent, which
+    is not known here.
 
     >>> check_offsets([0, 2, 2, 5], (3,))
     (0, 2, 2, 5)
     """
-    checked, count = as_ints(offsets), math.prod(sizes)
+    count = math.prod(sizes)
+    checked = offsets if isinstance(offsets, Starts) else as_ints(offsets)
     if checked is None:
         raise ShardingError(f"{what} is {offsets!r}; it must be a list of integers")
     if len(checked) != count + 1:
@@ -147,12 +179,14 @@ def check_offsets(offsets: object, sizes: Sequence[int], what: str = "sharded_di
         )
     if checked[0] != 0:
         raise ShardingError(f"{what} begins with {checked[0]}; the first shard must start at 0")
-    for position, (start, stop) in enumerate(pairwise(checked)):
+    found = compact(checked)
+    for position in linear_parts(found):
+        start, stop = found[position], found[position + 1]
         if stop < start:
             raise ShardingError(
                 f"{what} decreases from {start} to {stop} at entry {position + 1}; it must not decrease"
             )
-    return checked
+    return found
 
 
 def overlapping_parts(extent: int, parts: int, low: int, high: int, blocks: str = "ceil") -> range:

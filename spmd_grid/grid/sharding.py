@@ -16,6 +16,7 @@ from spmd_grid.grid.blocks import block_interval, block_position, check_offsets,
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.open import OPEN
+from spmd_grid.grid.starts import BlockStarts, Starts
 from spmd_grid.reduction_kind import KINDS, as_reduction, result_dtype
 from spmd_grid.typing import GridAxes, Shape, SplitAxes
 
@@ -53,7 +54,7 @@ class Sharding:
     _: KW_ONLY
     blocks: str = "ceil"
     halo_sizes: tuple[tuple[int, int], ...] | None = None
-    sharded_dims_offsets: tuple[tuple[int, ...], ...] | None = None
+    sharded_dims_offsets: tuple[BlockStarts, ...] | None = None
     partial_axes: tuple[int, ...] = ()
     partial_kind: str = "sum"
     open_dims: tuple[int, ...] = ()
@@ -135,7 +136,7 @@ class Sharding:
         """(low, high) halo cells of tensor dimension ``dim``.  Local."""
         return self.halo_sizes[self.sharded_dims.index(dim)] if self.halo_sizes and self.axes_of(dim) else (0, 0)
 
-    def offsets_of(self, dim: int) -> tuple[int, ...] | None:
+    def offsets_of(self, dim: int) -> BlockStarts | None:
         """The explicit offsets of tensor dimension ``dim``, or None if it is cut by a block policy.  Local."""
         offsets = self.sharded_dims_offsets
         return offsets[self.sharded_dims.index(dim)] if offsets and self.axes_of(dim) else None
@@ -263,7 +264,12 @@ class Sharding:
 
 def _lists(rows: Sequence[Sequence[Any]], names: Sequence[object] | None = None) -> str:
     """Rows as the dialect writes them: [[0],[1, 2]]; entries by name where ``names`` are given."""
-    texts = (", ".join(str(entry if names is None else names[entry]) for entry in row) for row in rows)
+    texts = (
+        str(row)
+        if isinstance(row, Starts)
+        else ", ".join([str(entry if names is None else names[entry]) for entry in row])
+        for row in rows
+    )
     return f"[{','.join(f'[{text}]' for text in texts)}]"
 
 
@@ -303,10 +309,10 @@ def _check_partial_kind(partial_kind: str) -> str:
     return kind.name
 
 
-def _rows(values: Iterable[object], lengths: Sequence[int], what: str, rule: str) -> list[tuple[int, ...]]:
+def _rows(values: Iterable[object], lengths: Sequence[int], what: str, rule: str) -> list[BlockStarts]:
     """``values`` as one row per entry of ``lengths``; a flat list is cut into rows of these lengths."""
     try:
-        flat, nested = as_ints(values), [as_ints(row) for row in values]
+        flat, nested = as_ints(values), [row if isinstance(row, Starts) else as_ints(row) for row in values]
     except TypeError:
         raise ShardingError(f"{what} is {values!r}; {rule}") from None
     if flat is None:
@@ -332,7 +338,7 @@ def _check_halo_sizes(halo_sizes: Iterable[object] | None, n_sharded: int) -> tu
 
 def _check_all_offsets(
     offsets: Iterable[object] | None, sizes: Sequence[Sequence[int]]
-) -> tuple[tuple[int, ...], ...] | None:
+) -> tuple[BlockStarts, ...] | None:
     if offsets is None or as_ints(offsets) == ():
         return None
     lengths = [math.prod(row) + 1 for row in sizes]

@@ -25,6 +25,7 @@ from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.blocks import block_starts
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.grid.starts import BlockStarts
 from spmd_grid.halo.geometry.boundary import PeriodicLike, as_periodic
 from spmd_grid.halo.line_exchange import LineExchange
 from spmd_grid.ops.calls.arguments import check_grid, gate_of, hashable
@@ -287,7 +288,7 @@ def _check_local(x: object, sharding: Sharding, global_shape: tuple[int, ...] | 
         )
 
 
-def _known_starts(sharding: Sharding, dim: int, global_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _known_starts(sharding: Sharding, dim: int, global_shape: tuple[int, ...] | None) -> BlockStarts | None:
     """The starts of the blocks of dimension ``dim``, where the caller has fixed them."""
     offsets = sharding.offsets_of(dim)
     if offsets is not None or global_shape is None:

@@ -104,6 +104,7 @@ class File:
 
     def __init__(self, system: System, op: str, path: Path, flags: int):
         self.path, self._system, self._op = path, system, op
+        self._is_read = not flags & (os.O_WRONLY | os.O_RDWR)
         self._descriptor = -1
         try:
             self._descriptor = system.open(path, flags)
@@ -182,13 +183,14 @@ class File:
             raise described(self._op, "fsync", self.path, error) from None
 
     def close(self) -> None:
-        """Closes the file; may be called again."""
+        """Closes the file; may be called again.  Errors matter where something was written."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             try:
                 self._system.close(descriptor)
             except OSError as error:
-                raise described(self._op, "close", self.path, error) from None
+                if not self._is_read:
+                    raise described(self._op, "close", self.path, error) from None
 
     def __enter__(self) -> File:
         return self

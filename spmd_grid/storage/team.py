@@ -25,7 +25,7 @@ class Team:
 
     ``grid``: one dimension, a device per process.  ``rank`` is this process's number among ``size``.  An error that one
     process meets is kept by `trying`, and raised on all by `agree`: until then every process goes on, so that none
-    waits for another in vain.
+    waits for another for ever.
     """
 
     def __init__(self, op: str, grids: Iterable[ProcessGrid]):
@@ -80,7 +80,9 @@ class Team:
         error, self._error = self._error, None
         if error is not None and self.size > 1:
             error = type(error)(f"{error} (on process {self.grid.rank})")
-        self._agreement.agree(self.grid, _AXES, text, error)
+        self._agreement.agree(self.grid, _AXES, "", error)
+        if text:  # by itself: one that has failed may not know it
+            self._agreement.agree(self.grid, _AXES, text)
 
     def tell(self, data: bytes) -> bytes:
         """The bytes of the first process.  Collective."""

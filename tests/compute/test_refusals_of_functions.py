@@ -49,7 +49,18 @@ CASES = {
     "range of NaN": (lambda a, g: np.histogram(a * np.nan), ValueError, "finite"),
     "bincount of floats": (lambda a, g: np.bincount(a[:, 0]), sg.ShapeError, "bincount"),
     "bincount of negative numbers": (lambda a, g: np.bincount(a[:, 0].astype(int) - 1), ValueError, "negative"),
-    "search of spread cells": (lambda a, g: np.searchsorted(a[:, 0], a[:, 1]), sg.ImplicitGatherError, "spread"),
+    "search of spread cells": (lambda a, g: np.searchsorted(a[:, 0], a[:, 1], "both"), ValueError, "side is 'both'"),
+    "search by an order": (
+        lambda a, g: np.searchsorted(a[:, 0], a[:, 1], sorter=[0]),
+        sg.ImplicitGatherError,
+        "with a sorter",
+    ),
+    "sharded repeats": (lambda a, g: np.repeat(a, a[:, 0]), sg.ShapeError, "repeats has shape"),
+    "negative sharded repeats": (
+        lambda a, g: np.repeat(a, a[:, 0].astype(int) - 9, axis=0),
+        ValueError,
+        "has a negative number",
+    ),
     "nonzero of a number": (
         lambda a, g: np.nonzero(sg.zeros((), sg.Sharding(g, []), g)),
         sg.ShapeError,
@@ -114,7 +125,7 @@ CASES = {
     "out alone": (lambda a, g: np.add(1, 2, out=a), sg.OutputError, "no operand is"),
     "a number too large": (lambda a, g: a.astype("i1") + 300, OverflowError, "300"),
     "negative powers": (lambda a, g: np.power(a.astype("i4"), -1), ValueError, "negative integer powers"),
-    "a sharded list and a slice": (lambda a, g: a[a[0].astype(int), :], sg.ImplicitGatherError, "to_global"),
+    "a sharded list of floats": (lambda a, g: a[a[0], :], sg.ImplicitGatherError, "to_global"),
     "sharded lists": (lambda a, g: a[a[0].astype(int), a[:, 0].astype(int)], sg.ShapeError, "must broadcast"),
     "a sharded number": (lambda a, g: a[a[0].astype(int) + 3, 0], IndexError, "dimension 0 with extent 7"),
     "einsum, unknown letter": (lambda a, g: np.einsum("ij->k", a), sg.ShapeError, "letters"),

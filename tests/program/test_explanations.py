@@ -114,21 +114,31 @@ def test_peak_memory_follows_the_life_of_values():
     assert peak_bytes(part.schedule) in (2 * array, 3 * array)  # the argument, and one or two of ten values
 
 
-@pytest.mark.parametrize("n", [1 << 20])
-def test_a_million_devices_are_planned_at_once(n):
+def layers(x, w):
+    for _ in range(12):
+        x = np.maximum(x + w, 0) - x.mean(axis=1, keepdims=True)
+    return x.sum()
+
+
+def smoothed(u, v):
+    for _ in range(6):
+        inner = u[1:-1, 1:-1] + 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] - 2 * u[1:-1, 1:-1])
+        u = u.copy()
+        u[1:-1, 1:-1] = inner + v[1:-1, 1:-1]
+    return u
+
+
+@pytest.mark.parametrize(("function", "axes"), [(layers, [[0], [1]]), (smoothed, [[0], [1]]), (smoothed, [[0, 1]])])
+def test_a_million_devices_are_planned_at_once(function, axes):
     """Nothing looks at each device: calls of functions are counted, which a busy machine does not change."""
     from cProfile import Profile
     from pstats import Stats
 
-    def layers(x, w):
-        for _ in range(12):
-            x = np.maximum(x + w, 0) - x.mean(axis=1, keepdims=True)
-        return x.sum()
-
-    program = sg.trace(layers, sg.ArraySpec((1 << 12, 1 << 12)), sg.ArraySpec((1 << 12, 1 << 12)))
+    spec = sg.ArraySpec((1 << 21, 1 << 12) if len(axes) == 1 else (1 << 12, 1 << 12))
+    program = sg.trace(function, spec, spec)
     counts = []
-    for grid in (sg.Grid((2, 4)), sg.Grid((1 << 10, n >> 10))):
-        cut = sg.Sharding(grid, [[0], [1]])
+    for grid in (sg.Grid((2, 4)), sg.Grid((1 << 10, 1 << 10))):
+        cut = sg.Sharding(grid, axes)
         profile = Profile()
         part = profile.runcall(lambda: sg.partition(program, grid, [cut, cut]))  # noqa: B023
         profile.runcall(part.cost)

@@ -72,6 +72,10 @@ OTHERS = {
     "by a mask, in place": lambda a, b: [a.__setitem__(b > 0, 2.5), a][1],
     "operators in place": lambda a, b: [a.__iadd__(b), a.__imul__(2), a.sort(axis=0), a][3],
     "out": lambda a, b: [np.add(a, 1, out=b, where=a > 0), np.cumsum(a, axis=0, out=a), a + b][2],
+    "spectra of rows": lambda a, b: (
+        np.fft.ifft(np.fft.fft(a[:, 0])).real[:, None] + np.fft.irfft(np.fft.rfft(b[:, 1]), 7)[:, None]
+    ),
+    "frequencies": lambda a, b: np.fft.fftshift(a) + np.fft.ifftshift(b, axes=0),
     "norm of all": lambda a, b: np.linalg.norm(a) + np.linalg.norm(b[0], 2),
     "nan_to_num": lambda a, b: np.nan_to_num(np.where(a > 0, np.nan, a), nan=b.shape[0]),
 }
@@ -116,13 +120,17 @@ def test_counts_and_searches(spmd, name):
 
 def test_the_table_is_covered(monkeypatch):
     """Each function of the table occurs in a program above, or is on the list of those that are refused."""
-    seen, entry_of = set(), traced_array.entry_of
+    seen = set()
 
-    def noticing(function):
-        seen.add(function)
-        return entry_of(function)
+    def noticing(find):
+        def found(function):
+            seen.add(function)
+            return find(function)
 
-    monkeypatch.setattr(traced_array, "entry_of", noticing)
+        return found
+
+    for find in "entry_of", "entry_of_ufunc":
+        monkeypatch.setattr(traced_array, find, noticing(getattr(traced_array, find)))
     with np.errstate(all="ignore"):
         for function in CASES.values():
             sg.trace(function, *[sg.ArraySpec(x.shape, x.dtype) for x in globals_of()])

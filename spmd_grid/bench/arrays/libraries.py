@@ -15,10 +15,10 @@ import numpy as np
 
 from spmd_grid.bench.arrays.cases import CHECKED_SIDE, OPS, RANDOM, ArraysCase, block_of, problem, raised
 from spmd_grid.bench.common.contenders import Contender
+from spmd_grid.bench.libraries.library import DeclinedError, Library
+from spmd_grid.bench.libraries.own_process import LibraryInOwnProcess
 from spmd_grid.bench.reshard.libraries.dtensor import DTensor
 from spmd_grid.bench.reshard.libraries.heat import Heat
-from spmd_grid.bench.reshard.libraries.library import DeclinedError, Library
-from spmd_grid.bench.reshard.libraries.own_process import LibraryInOwnProcess
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 

@@ -19,12 +19,12 @@ from spmd_grid.bench.arrays.cases import CHECKED_SIDE, OPS, RANDOM, ArraysCase, 
 from spmd_grid.bench.arrays.libraries import ARRAY_LIBRARY_TYPES
 from spmd_grid.bench.arrays.report import BY_HAND, NUMPY, RowFigures, summary, table
 from spmd_grid.bench.common.contenders import refuse_wrong_cells
-from spmd_grid.bench.common.machine import free_bytes
-from spmd_grid.bench.common.report import Outputs, Subject, write
+from spmd_grid.bench.common.report import Outputs, Subject
 from spmd_grid.bench.common.rows import OURS, figures_of, is_disturbed
-from spmd_grid.bench.common.session import Session
-from spmd_grid.bench.common.timing import Batch, measure
-from spmd_grid.bench.reshard.libraries.installed import Libraries
+from spmd_grid.bench.common.timing import Batch, calls_of, measure
+from spmd_grid.bench.libraries.benchmark import measure_beside_libraries
+from spmd_grid.bench.libraries.installed import Libraries
+from spmd_grid.bench.libraries.library import DeclinedError
 from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
@@ -46,33 +46,24 @@ Call = Callable[[], Any]
 def run_bench(cases: Sequence[ArraysCase], rounds: int, requested: Sequence[str], outputs: Outputs) -> None:
     """Measure and print the rows of ``cases``, with the ``requested`` libraries.  Collective over all MPI processes."""
     grid = init_grid((-1,))
-    session = Session()
-    comm, say = session.comm, session.say
-    with Libraries(comm, requested, ARRAY_LIBRARY_TYPES) as libraries:
-        printed = table(list(libraries.versions))
-        say(
-            *(f"skipped: {reason}" for reason in libraries.skipped.values()),
-            f"medians over {rounds} interleaved rounds",
-            "numpy: on this rank's blocks alone, without messages; by hand: on blocks, with our operations, into out=",
-            "",
-            printed.head(),
-        )
-        rows = []
-        for case in cases:
-            needed = _COPIES * comm.size * case.n_bytes
-            if needed > comm.bcast(free_bytes()):
-                say(f"{case.name}: skipped, it needs {needed >> 30} GiB of memory")
-                continue
-            try:
-                rows.append(measure_row(case, grid, comm, rounds, libraries))
-            except ImplicitGatherError as error:
-                say(f"{case.name}: skipped, {error}")
-                continue
-            say(printed.line(rows[-1]))
-        say("", *summary(rows))
-        setting = session.setting | {"rounds": rounds, "peers": libraries.versions, "skipped": libraries.skipped}
-    if comm.rank == 0:
-        write(SUBJECT, rows, setting, outputs)
+
+    def row_of(case: ArraysCase, comm: Intracomm, libraries: Libraries) -> RowFigures:
+        try:
+            return measure_row(case, grid, comm, rounds, libraries)
+        except ImplicitGatherError as error:
+            raise DeclinedError(str(error)) from None
+
+    notes = [
+        f"medians over {rounds} interleaved rounds",
+        "numpy: on this rank's blocks alone, without messages; by hand: on blocks, with our operations, into out=",
+    ]
+
+    def needed_bytes(case: ArraysCase, ranks: int) -> int:
+        return _COPIES * ranks * case.n_bytes
+
+    measure_beside_libraries(
+        SUBJECT, ARRAY_LIBRARY_TYPES, requested, cases, row_of, needed_bytes, rounds, notes, outputs
+    )
 
 
 def measure_row(case: ArraysCase, grid: ProcessGrid, comm: Intracomm, rounds: int, libraries: Libraries) -> RowFigures:
@@ -92,7 +83,7 @@ def measure_row(case: ArraysCase, grid: ProcessGrid, comm: Intracomm, rounds: in
         }
         of_libraries = libraries.contenders(case, a.local, b.local, stack, skipped)
         calls |= {name: contender.call for name, contender in of_libraries.items()}
-        batches: dict[str, Batch] = {_LOOP: _batch(None)} | {name: _batch(call) for name, call in calls.items()}
+        batches: dict[str, Batch] = {_LOOP: calls_of(None)} | {name: calls_of(call) for name, call in calls.items()}
         times = measure(comm, batches, rounds, at_most_seconds=_ROW_SECONDS)
     figures = figures_of(times, dict.fromkeys(calls, _LOOP))
     figures |= libraries.own_figures(case, rounds, _ROW_SECONDS, skipped)
@@ -165,12 +156,3 @@ def _numpy(case: ArraysCase, a: ShardedArray, b: ShardedArray) -> Call:
     if op.is_view:
         return lambda: op.call(np, x, y).copy()
     return lambda: op.call(np, x, y)
-
-
-def _batch(call: Call | None) -> Batch:
-    def batch(n: int) -> None:
-        for _ in range(n):
-            if call is not None:
-                call()
-
-    return batch

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-__all__ = ["Alone", "Batch", "Ranks", "Times", "calls_per_batch", "measure", "measure_once"]
+__all__ = ["Alone", "Batch", "Ranks", "Times", "calls_of", "calls_per_batch", "measure", "measure_once"]
 
 Batch = Callable[[int], None]  # makes the given number of calls
 Name = TypeVar("Name", bound=Hashable)
@@ -104,6 +104,17 @@ def measure_once(
                 prepare(names[which], i)
                 taken[which, i] = _seconds(comm, _batch_of_one(jobs[names[which]]), 1)
     return _of_slowest_rank(comm, names, taken[:, 1:], dict.fromkeys(names, 1))
+
+
+def calls_of(function: Callable[[], object] | None) -> Batch:
+    """The batch that calls ``function``; an empty loop without one."""
+
+    def batch(n: int) -> None:
+        for _ in range(n):
+            if function is not None:
+                function()
+
+    return batch
 
 
 def _batch_of_one(job: Callable[[], object]) -> Batch:

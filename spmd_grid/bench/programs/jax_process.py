@@ -8,9 +8,9 @@ import numpy as np
 
 from spmd_grid.bench.common.rows import figures_of
 from spmd_grid.bench.common.timing import Alone, measure
+from spmd_grid.bench.libraries.own_process import serve
 from spmd_grid.bench.programs.cases import ProgramsCase, problem_of
 from spmd_grid.bench.programs.libraries import grid_of, in_namespace, is_right
-from spmd_grid.bench.reshard.libraries.own_process import serve
 
 __all__ = ["answer", "main"]
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from spmd_grid.bench.arrays.cases import raised
 from spmd_grid.bench.common.contenders import Contender
+from spmd_grid.bench.libraries.library import DeclinedError, Library
 from spmd_grid.bench.programs.cases import ProgramsCase, module_of, problem_of
 from spmd_grid.bench.reshard.libraries.dtensor import DTensor
 from spmd_grid.bench.reshard.libraries.jax import Jax
-from spmd_grid.bench.reshard.libraries.library import DeclinedError, Library
 from spmd_grid.grid.device_grid import Grid
 
 __all__ = ["PROGRAM_LIBRARY_TYPES", "grid_of", "in_namespace", "is_right"]

@@ -13,11 +13,11 @@ import numpy as np
 
 from spmd_grid.array import from_global
 from spmd_grid.bench.common.contenders import refuse_wrong_cells
-from spmd_grid.bench.common.machine import free_bytes
-from spmd_grid.bench.common.report import Outputs, Subject, write
+from spmd_grid.bench.common.report import Outputs, Subject
 from spmd_grid.bench.common.rows import OURS, figures_of, is_disturbed
-from spmd_grid.bench.common.session import Session
-from spmd_grid.bench.common.timing import Batch, Ranks, Times, measure
+from spmd_grid.bench.common.timing import Ranks, Times, calls_of, measure
+from spmd_grid.bench.libraries.benchmark import measure_beside_libraries
+from spmd_grid.bench.libraries.installed import Libraries
 from spmd_grid.bench.programs.cases import (
     OPERATIONS,
     PLANNING,
@@ -29,7 +29,6 @@ from spmd_grid.bench.programs.cases import (
 )
 from spmd_grid.bench.programs.libraries import PROGRAM_LIBRARY_TYPES
 from spmd_grid.bench.programs.report import BY_HAND, RowFigures, summary, table
-from spmd_grid.bench.reshard.libraries.installed import Libraries
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import HasGrid, Sharding
@@ -54,28 +53,21 @@ Call = Callable[[], Any]
 
 def run_bench(cases: Sequence[ProgramsCase], rounds: int, requested: Sequence[str], outputs: Outputs) -> None:
     """Measure and print the rows of ``cases``, with the ``requested`` libraries.  Collective over all MPI processes."""
-    session = Session()
-    comm, say = session.comm, session.say
-    with Libraries(comm, requested, PROGRAM_LIBRARY_TYPES) as libraries:
-        printed = table(list(libraries.versions))
-        say(
-            *(f"skipped: {reason}" for reason in libraries.skipped.values()),
-            f"medians over {rounds} interleaved rounds",
-            "by hand: numpy on blocks and our operations, with everything prepared; planning: tracing and partitioning",
-            "",
-            printed.head(),
-        )
-        rows = []
-        for case in cases:
-            if _COPIES * case.n_bytes > comm.bcast(free_bytes()):
-                say(f"{case.name}: skipped, it needs {_COPIES * case.n_bytes >> 20} MiB of memory")
-                continue
-            rows.append(measure_row(case, comm, rounds, libraries))
-            say(printed.line(rows[-1]))
-        say("", *summary(rows))
-        setting = session.setting | {"rounds": rounds, "peers": libraries.versions, "skipped": libraries.skipped}
-    if comm.rank == 0:
-        write(SUBJECT, rows, setting, outputs)
+
+    def row_of(case: ProgramsCase, comm: Intracomm, libraries: Libraries) -> RowFigures:
+        return measure_row(case, comm, rounds, libraries)
+
+    notes = [
+        f"medians over {rounds} interleaved rounds",
+        "by hand: numpy on blocks and our operations, with everything prepared; planning: tracing and partitioning",
+    ]
+
+    def needed_bytes(case: ProgramsCase, ranks: int) -> int:
+        return _COPIES * case.n_bytes
+
+    measure_beside_libraries(
+        SUBJECT, PROGRAM_LIBRARY_TYPES, requested, cases, row_of, needed_bytes, rounds, notes, outputs
+    )
 
 
 def measure_row(case: ProgramsCase, comm: Intracomm, rounds: int, libraries: Libraries) -> RowFigures:
@@ -123,7 +115,7 @@ def _calls(problem: Any, grid: ProcessGrid) -> tuple[Call, Call]:
 
 
 def _times(calls: dict[str, Call], comm: Ranks, rounds: int) -> Times[str]:
-    batches = {_LOOP: _batch(None)} | {name: _batch(call) for name, call in calls.items()}
+    batches = {_LOOP: calls_of(None)} | {name: calls_of(call) for name, call in calls.items()}
     return measure(comm, batches, rounds, at_most_seconds=_ROW_SECONDS)
 
 
@@ -131,15 +123,6 @@ def _row(case: ProgramsCase, times: Times[str]) -> RowFigures:
     names = [name for name in times.seconds if name != _LOOP]
     figures = figures_of(times, dict.fromkeys(names, _LOOP))
     return RowFigures(case, figures, {}, times.rounds, disturbed=is_disturbed(times))
-
-
-def _batch(call: Call | None) -> Batch:
-    def batch(n: int) -> None:
-        for _ in range(n):
-            if call is not None:
-                call()
-
-    return batch
 
 
 # -- operations and planning ---------------------------------------------------------------------------------------
@@ -175,5 +158,5 @@ def measure_operations(grid: ProcessGrid, comm: Ranks, rounds: int) -> Times[str
 def _measure_planning(case: ProgramsCase, comm: Intracomm, rounds: int) -> RowFigures:
     """Time in which one process traces and partitions; all do it at once, the slowest of each round counts."""
     pure = Grid(case.devices)
-    times = measure(comm, {_LOOP: _batch(None), OURS: _batch(lambda: plan_operations(pure, pure))}, min(rounds, 15))
+    times = measure(comm, {_LOOP: calls_of(None), OURS: calls_of(lambda: plan_operations(pure, pure))}, min(rounds, 15))
     return _row(case, times)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender, check, race
-from spmd_grid.bench.common.machine import free_bytes
-from spmd_grid.bench.common.report import Outputs, Subject, write
+from spmd_grid.bench.common.report import Outputs, Subject
 from spmd_grid.bench.common.rows import LIMIT, OURS
-from spmd_grid.bench.common.session import Session
+from spmd_grid.bench.libraries.benchmark import measure_beside_libraries
+from spmd_grid.bench.libraries.installed import Libraries
 from spmd_grid.bench.reshard.cases import ReshardCase, cells_of
-from spmd_grid.bench.reshard.libraries.installed import Libraries
+from spmd_grid.bench.reshard.libraries import RESHARD_LIBRARY_TYPES
 from spmd_grid.bench.reshard.peers import hand_written
 from spmd_grid.bench.reshard.report import MESSAGE, NEW, NUMPY, RowFigures, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
@@ -43,29 +43,21 @@ _COPIES = 12  # of the global array in memory, at most, without other libraries
 def run_bench(cases: Sequence[ReshardCase], rounds: int, requested: Sequence[str], outputs: Outputs) -> None:
     """Measure and print the rows of ``cases``, with the ``requested`` libraries.  Collective over all MPI processes."""
     grid = init_grid((-1,))
-    session = Session()
-    comm, say = session.comm, session.say
-    with Libraries(comm, requested) as libraries:
-        skipped = [f"skipped: {reason}" for reason in libraries.skipped.values()]
-        printed = table(list(libraries.versions))
-        say(
-            *skipped,
-            f"medians over {rounds} interleaved rounds, without the time of rewriting the source",
-            "ours: into out=; message: ours without shared memory; copyto: a copy of the same bytes",
-            "",
-            printed.head(),
-        )
-        rows = []
-        for case in cases:
-            if _COPIES * case.n_bytes > comm.bcast(free_bytes()):
-                say(f"{case.name}: skipped, it needs {_COPIES * case.n_bytes >> 30} GiB of memory")
-                continue
-            rows.append(measure_row(case, grid, comm, rounds, libraries))
-            say(printed.line(rows[-1]))
-        say("", *summary(rows))
-        setting = session.setting | {"rounds": rounds, "peers": libraries.versions, "skipped": libraries.skipped}
-    if comm.rank == 0:
-        write(SUBJECT, rows, setting, outputs)
+
+    def row_of(case: ReshardCase, comm: Intracomm, libraries: Libraries) -> RowFigures:
+        return measure_row(case, grid, comm, rounds, libraries)
+
+    notes = [
+        f"medians over {rounds} interleaved rounds, without the time of rewriting the source",
+        "ours: into out=; message: ours without shared memory; copyto: a copy of the same bytes",
+    ]
+
+    def needed_bytes(case: ReshardCase, ranks: int) -> int:
+        return _COPIES * case.n_bytes
+
+    measure_beside_libraries(
+        SUBJECT, RESHARD_LIBRARY_TYPES, requested, cases, row_of, needed_bytes, rounds, notes, outputs
+    )
 
 
 def measure_row(case: ReshardCase, grid: ProcessGrid, comm: Intracomm, rounds: int, libraries: Libraries) -> RowFigures:

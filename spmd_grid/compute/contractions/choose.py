@@ -22,6 +22,7 @@ from spmd_grid.errors import ShardingError
 from spmd_grid.functions.interface import Interface
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.grid.starts import BlockStarts
 from spmd_grid.reshard.planner.cost import LinkModel
 
 __all__ = ["choose_scheme", "schemes"]
@@ -129,7 +130,7 @@ def _options(interface: Interface, held: tuple[Held, ...], grid: Grid, wished: S
 
 
 def _add(options: list[_Cut], cut: _Cut, extent: int) -> None:
-    def cells(cut: _Cut) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def cells(cut: _Cut) -> tuple[tuple[int, ...], BlockStarts]:
         return cut[0].axes_of(cut[1]), block_starts(cut[0], cut[1], extent)
 
     if all(cells(each) != cells(cut) for each in options):

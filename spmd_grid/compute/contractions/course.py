@@ -28,7 +28,7 @@ from spmd_grid.ops.all_reduce import all_reduce
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.reshard.planner.cost import LinkModel
 
-__all__ = ["ContractionCourse", "plan_contraction"]
+__all__ = ["ContractionCourse", "links_of", "plan_contraction"]
 
 # Up to this many bytes beside the shards, processes do not ask one another how much memory is free.
 _SMALL = 1 << 26
@@ -153,7 +153,7 @@ def plan_contraction(
         ]
     )
     grid = reference.grid
-    links = _links_of(grid)
+    links = links_of(grid)
     choose = application.name, interface, held, dtype, grid.grid, out_sharding, links
     scheme = choose_scheme(*choose, memory_limit)
     if memory_limit is None and scheme.staging > _SMALL:
@@ -189,7 +189,7 @@ def _check_wished(name: str, wished: Sharding, shape: tuple[int, ...], dtype: np
     wished.check_dtype(name, dtype)
 
 
-def _links_of(grid: ProcessGrid) -> LinkModel:
+def links_of(grid: ProcessGrid) -> LinkModel:
     """The links between the grid's processes, as far as they are known: whether all share one node.  Local."""
     arena = grid.process.arena
     processes = grid.grid.ranks or range(grid.size)

@@ -33,6 +33,7 @@ __all__ = [
     "draft",
     "is_in_place",
     "is_result",
+    "least_received",
     "longest_block",
     "move_bytes",
     "move_seconds",
@@ -159,7 +160,7 @@ def draft(
     overrides = cast("tuple[tuple[int, float, float], ...]", links.axes)  # as LinkModel makes them
     bandwidth = max([links.node_bandwidth, links.network_bandwidth, *[each for _, _, each in overrides]])
     for source, target, shape, element in moves(scheme, interface, held, dtype):
-        seconds += _least_received(source, target, shape) * element.itemsize / bandwidth
+        seconds += least_received(source, target, shape) * element.itemsize / bandwidth
         # What an operand becomes is held beside its shard, and so is what becomes the result.
         staging += move_bytes(source if source is scheme.partial else target, shape, element)
     return scheme._replace(seconds=seconds, staging=staging)
@@ -189,7 +190,7 @@ def _compute_seconds(scheme: Scheme, interface: Interface) -> float:
     return prod([longest_block(scheme.splits, interface, i) for i in range(len(interface.iterators))]) / _RATE
 
 
-def _least_received(source: Sharding, target: Sharding, shape: Shape) -> int:
+def least_received(source: Sharding, target: Sharding, shape: Shape) -> int:
     """The cells that a few devices receive at least, by any way: the most of them.  Local."""
     before, after = Layout(source, shape), Layout(target, shape)
     combines = _owed_axes(source) != _owed_axes(target)

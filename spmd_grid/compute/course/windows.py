@@ -19,6 +19,7 @@ from spmd_grid.functions.interface import Halos
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.grid.starts import mapped, with_end, with_start
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
 
@@ -88,7 +89,11 @@ def target_of(shape: Shape, sharding: Sharding, steps: Shape, halos: Halos) -> S
     offsets, sizes = [], []
     for d in sharding.sharded_dims:
         n, extent = shape[d], steps[d]
-        starts = [n if start >= extent else min(start, n) for start in block_starts(sharding, d, extent)]
-        offsets.append([0, *starts[1:-1], n])
+        starts = mapped(
+            block_starts(sharding, d, extent),
+            lambda start: start if start < min(extent, n) else n,  # noqa: B023  # called at once
+            [min(extent, n)],
+        )
+        offsets.append(with_start(with_end(starts, n), 0))
         sizes.append(halos[d])
     return Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None, halo_sizes=sizes or None)

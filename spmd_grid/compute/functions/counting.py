@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.compute.cores import as_plain, is_cut, replicated
+from spmd_grid.compute.sorting.searches import searched
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.functions.reductions.histograms import (
@@ -88,10 +89,12 @@ def digitize(x: Operand, bins: Any, right: bool = False) -> Operand:
 
 @composite(np.searchsorted)
 def searchsorted(a: Operand, v: Operand, side: Any = "left", sorter: Any = None) -> Operand:
-    """np.searchsorted: of spread values in a list that every process has, or of a few values in a spread array."""
+    """np.searchsorted; of spread values in a spread array each process asks those that hold the places."""
     if is_sharded(a) and is_cut(a):
         if a.ndim != 1 or sorter is not None:
             raise NotImplementedError("searchsorted in an array of several dimensions, or with a sorter,")
+        if is_sharded(v) and any(is_cut(v, d) for d in range(v.ndim)):
+            return searched(a, v, side)
         return call(searchsorted_of, a, np.asarray(as_plain("searchsorted in a spread array", v)), side)
     plain = np.asarray(as_plain("searchsorted", a))
     if not is_array(v):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spmd_grid.compute.cores import core_in
+from spmd_grid.compute.cores import core_in, member_rows
 from spmd_grid.compute.course.apply import sharded_like
 from spmd_grid.compute.functions.joining import new_like
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
@@ -92,7 +92,7 @@ def _ramp(result: Operand, d: int, low: int, high: int, ends: np.ndarray) -> Non
 def repeat(a: Operand, repeats: ArrayLike, axis: int | None = None) -> Operand:
     """np.repeat; each process repeats its own cells, and the result is cut where they are."""
     if is_sharded(repeats):
-        raise NotImplementedError("repeat by a sharded list")
+        return _repeat_by_sharded(a, repeats, axis)
     if axis is None:
         a, axis = np.ravel(a), 0
     d, times = one_axis("repeat", axis, a.ndim), np.asarray(repeats)
@@ -115,12 +115,48 @@ def _repeat_evenly(a: Operand, n: int, d: int) -> Operand:
 def _repeat(a: ArrayOnGrid, times: np.ndarray, d: int) -> Any:
     sharding = plain_sharding(a.sharding)
     box = Layout(sharding, a.shape).core_box(a.grid.own_coords)
-    block = np.repeat(core_in(a, sharding), times[box.starts[d] : box.stops[d]], d)
     before = np.concatenate([[0], np.cumsum(times)])
-    offsets = [
-        [int(before[start]) if dim == d else start for start in block_starts(sharding, dim, a.shape[dim])]
-        for dim in sharding.sharded_dims
-    ]
+    starts = before[list(block_starts(sharding, d, a.shape[d]))]
+    return _repeated(a, times[box.starts[d] : box.stops[d]], starts.tolist(), d)
+
+
+def _repeat_by_sharded(a: Operand, repeats: ArrayOnGrid, axis: int | None) -> Any:
+    """np.repeat, of which each process needs the numbers for its own cells; numbers of cells are gathered."""
+    if not hasattr(a, "sharding"):
+        raise NotImplementedError("repeat of a plain array by a sharded list")
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    d = one_axis("repeat", axis, a.ndim)
+    if repeats.dtype.kind not in "iu" or repeats.shape != (a.shape[d],):
+        raise ShapeError(
+            f"repeat: repeats has shape {repeats.shape} and dtype {repeats.dtype}; it must have a whole number for each"
+            f" of {a.shape[d]} cells"
+        )
+    least: Any = repeats
+    if a.shape[d] and np.min(least) < 0:
+        raise ValueError("repeat: repeats has a negative number; none may be")
+    a.grid.check_same_program(repeats.grid, "repeat")
+    return a.grid.process.gate.run("repeat", _repeat_own, a, repeats, d)
+
+
+def _repeat_own(a: ArrayOnGrid, repeats: ArrayOnGrid, d: int) -> Any:
+    sharding = plain_sharding(a.sharding)
+    cut_alike = Sharding(
+        sharding.grid,
+        [sharding.axes_of(d)],
+        sharded_dims_offsets=[block_starts(sharding, d, a.shape[d])] if sharding.axes_of(d) else None,
+    )
+    own = core_in(repeats, cut_alike)
+    axes = tuple([axis for axis in sharding.axes_of(d) if a.grid.shape[axis] > 1])
+    counts = member_rows(np.array([own.sum(dtype=np.int64)]), a.grid, axes)[:, 0]
+    return _repeated(a, own, [0, *np.cumsum(counts).tolist()], d)
+
+
+def _repeated(a: ArrayOnGrid, times: np.ndarray, starts: list[int], d: int) -> Any:
+    """The cells of this process, repeated; ``starts``: where the blocks along dimension ``d`` of the result start."""
+    sharding = plain_sharding(a.sharding)
+    block = np.repeat(core_in(a, sharding), times, d)
+    offsets = [starts if dim == d else block_starts(sharding, dim, a.shape[dim]) for dim in sharding.sharded_dims]
     cut_where_they_are = Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None)
-    shape = tuple([int(before[-1]) if i == d else n for i, n in enumerate(a.shape)])
+    shape = tuple([starts[-1] if i == d else n for i, n in enumerate(a.shape)])
     return sharded_like(a, block, Layout(cut_where_they_are, shape), (a.stored,))

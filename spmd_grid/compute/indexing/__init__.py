@@ -8,4 +8,7 @@ puts         assignments to slices, the short way
 masks        masks of the array's own shape
 picks        lists of numbers along one dimension
 pieces       the exchange behind them
+lookups      sharded arrays of numbers for all dimensions
+rows         sharded lists of numbers along one dimension
+requests     the exchange behind these
 """

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spmd_grid.compute.indexing.lookups import from_zero
+from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.starts import BlockStarts, mapped, with_end
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["Listed", "Selection", "as_selection", "list_in"]
@@ -40,6 +43,16 @@ class Selection:
         """The numbers (first, behind the last) of the selected cells within cells ``[start, stop)`` of a dimension."""
         low, step, count = self.starts[dim], self.steps[dim], self.counts[dim]
         return min(max(-((low - start) // step), 0), count), min(max(-((low - stop) // step), 0), count)
+
+    def held_starts(self, dim: int, starts: BlockStarts) -> BlockStarts:
+        """By block of a dimension the number of the first selected cell that is not before it, then their number."""
+        low, step, count = self.starts[dim], self.steps[dim], self.counts[dim]
+        breaks = low, low + (count - 1) * step, low + count * step
+
+        def first(start: int) -> int:
+            return min(max(-((low - start) // step), 0), count)
+
+        return with_end(mapped(starts, first, breaks, step), count)
 
     def local_slices(self, layout: Layout, coords: MultiIndex) -> tuple[slice, ...]:
         """The selected cells in the core of a device."""
@@ -129,13 +142,13 @@ def _along(entry: Any, dim: int, extent: int) -> tuple[int, int, int, bool]:
 
 
 class Listed(NamedTuple):
-    """An index with a list of ``numbers``.
+    """An index with a list of ``numbers``, plain or sharded.
 
     ``rest`` is the index with a slice in its place; dimension ``axis`` of what that selects is indexed by the list.
     ``leads``: whether the list's dimension comes first in the result, as numpy has it where integers stand apart.
     """
 
-    numbers: np.ndarray
+    numbers: Any
     axis: int
     rest: tuple[Any, ...]
     leads: bool
@@ -150,11 +163,13 @@ def list_in(key: Any, shape: Shape) -> Listed | None:
     """The list of numbers in an index of an array of ``shape``; None where there is none.
 
     Numbers are counted from the start; bools become the numbers of those that are true.  Raises IndexError and
-    ImplicitGatherError.
+    ImplicitGatherError.  Collective over the grid of a sharded list.
     """
     entries = list(key) if isinstance(key, tuple) else [key]
     lists = [
-        i for i, each in enumerate(entries) if isinstance(each, list) or (isinstance(each, np.ndarray) and each.ndim)
+        i
+        for i, each in enumerate(entries)
+        if isinstance(each, list) or (isinstance(each, np.ndarray) and each.ndim) or is_sharded(each)
     ]
     if not lists:
         return None
@@ -168,7 +183,11 @@ def list_in(key: Any, shape: Shape) -> Listed | None:
     before = sum(each is not None and each is not Ellipsis for each in entries[:at])
     follows = any(each is Ellipsis for each in entries[:at])
     dim = len(shape) - behind if follows else before
-    numbers = _numbers(entries[at], dim, shape[dim])
+    numbers = (
+        spread_numbers(entries[at], dim, shape[dim])
+        if is_sharded(entries[at])
+        else _numbers(entries[at], dim, shape[dim])
+    )
     integers = [i for i, each in enumerate(entries) if _is_integer(each)]
     others = dim - before  # dimensions that the ellipsis stands for, where it comes first
     axis = others + sum(i not in integers and each is not Ellipsis for i, each in enumerate(entries[:at]))
@@ -193,6 +212,23 @@ def _numbers(entry: Any, dim: int, extent: int) -> np.ndarray:
         raise IndexError(f"index {wrong[0]} is out of bounds for dimension {dim} with extent {extent}")
     found = found.astype(np.int64)
     return np.where(found < 0, found + extent, found)
+
+
+def spread_numbers(entry: Any, dim: int, extent: int) -> Any:
+    """A sharded list of numbers, of which none is negative; bools become the numbers of those that are true.
+
+    Collective over its grid.  Raises IndexError and ImplicitGatherError.
+    """
+    if len(entry.shape) != 1 or entry.dtype.kind not in "iub":
+        raise ImplicitGatherError(
+            f"an index has a sharded array of shape {entry.shape} and dtype {entry.dtype} for dimension {dim}; beside"
+            " slices it must be a list of integers: to_global() gathers the array (collective)"
+        )
+    if entry.dtype.kind == "b":
+        if entry.shape[0] != extent:
+            raise IndexError(f"an index has {entry.shape[0]} bools for dimension {dim} with extent {extent}")
+        return np.flatnonzero(entry)
+    return from_zero(entry, dim, extent)
 
 
 def _is_integer(entry: Any) -> bool:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.cores import core_in, member_rows
+from spmd_grid.compute.cores import core_in
 from spmd_grid.compute.course.apply import sharded_like
-from spmd_grid.compute.sorting.pieces import Pieces, swap_pieces
+from spmd_grid.compute.indexing.requests import Requests, most_at_once
 from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
 from spmd_grid.errors import ShapeError
 from spmd_grid.grid.layout import Layout
@@ -41,7 +41,7 @@ def cells_named(key: Any, shape: Shape) -> Any:
         raise ShapeError(f"getitem: lists of numbers have shapes {shapes}; they must broadcast to one") from None
     found: Any = 0
     for dim, (each, extent) in enumerate(zip(entries, shape)):
-        found = found * extent + _from_zero(each, dim, extent)
+        found = found * extent + from_zero(each, dim, extent)
     return found
 
 
@@ -49,7 +49,7 @@ def _is_integers(entry: Any) -> bool:
     return (is_sharded(entry) or isinstance(entry, np.ndarray)) and entry.dtype.kind in "iu"
 
 
-def _from_zero(numbers: Any, dim: int, extent: int) -> Any:
+def from_zero(numbers: Any, dim: int, extent: int) -> Any:
     """Numbers without negative ones.  Collective over their grid, if they are sharded.  Raises IndexError."""
     if np.size(numbers) and not (-extent <= np.min(numbers) and np.max(numbers) < extent):
         raise IndexError(f"an index is out of bounds for dimension {dim} with extent {extent}")
@@ -70,15 +70,9 @@ def _look_up(a: ArrayOnGrid, numbers: ArrayOnGrid) -> Any:
     axes = tuple([axis for cut in held.split_axes for axis in cut if a.grid.shape[axis] > 1])
     wanted, place = np.unique(own, return_inverse=True)
     owners, offsets = _where(wanted, held, a.shape)
-    order = np.argsort(owners, kind="stable")
     cells = np.empty(len(wanted), a.dtype)
-    if axes:
-        size = int(np.prod([a.grid.shape[axis] for axis in axes]))
-        pieces = Pieces(member_rows(np.bincount(owners, minlength=size), a.grid, axes))
-        asked = swap_pieces(offsets[order], a.grid, axes, pieces)
-        cells[order] = swap_pieces(_at(core, asked), a.grid, axes, pieces.back())
-    else:
-        cells[...] = _at(core, offsets)
+    requests = Requests(owners, a.grid, axes, most_at_once(a, numbers))
+    requests.ask(offsets, lambda asked: _at(core, asked), cells)
     return sharded_like(a, cells[place].reshape(own.shape), Layout(spread, numbers.shape), (a.stored,))
 
 

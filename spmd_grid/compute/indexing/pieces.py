@@ -14,6 +14,7 @@ from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_index
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.grid.starts import BlockStarts
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.shape_rules import same_dtype, shape_of
 from spmd_grid.ops.movement.movement import Movement
@@ -23,7 +24,7 @@ __all__ = ["fetch"]
 
 
 def fetch(
-    core: np.ndarray, grid: ProcessGrid, axes: tuple[int, ...], dim: int, starts: tuple[int, ...], wanted: list[Any]
+    core: np.ndarray, grid: ProcessGrid, axes: tuple[int, ...], dim: int, starts: BlockStarts, wanted: list[Any]
 ) -> np.ndarray:
     """The cells ``wanted`` by this device along ``dim`` of an array that ``axes`` cut into blocks.
 

@@ -24,6 +24,7 @@ from spmd_grid.compute.indexing.lookups import cells_named, look_up
 from spmd_grid.compute.indexing.masks import as_mask, get_masked, put_masked
 from spmd_grid.compute.indexing.picks import layout_of_picks, pick, put_picks
 from spmd_grid.compute.indexing.puts import PutCourse
+from spmd_grid.compute.indexing.rows import get_rows, layout_to_put, put_rows
 from spmd_grid.compute.indexing.shardings import (
     cut_alike,
     held_sharding,
@@ -126,11 +127,13 @@ def _mask_in(op: str, key: Any, a: ArrayOnGrid) -> ArrayOnGrid | None:
     if type(key) is tuple and len(key) == 1:
         key = key[0]
     is_plain = isinstance(key, np.ndarray) and key.dtype == np.dtype(bool) and key.ndim == a.ndim
-    return as_mask(op, key, a) if is_sharded(key) or is_plain else None
+    is_list = is_sharded(key) and key.ndim == 1 and (key.dtype.kind in "iu" or a.ndim > 1)
+    return as_mask(op, key, a) if is_plain or (is_sharded(key) and not is_list) else None
 
 
 def _get_listed(a: ArrayOnGrid, listed: Listed) -> Any:
-    found = pick(a if listed.is_alone else get(a, listed.rest), listed.numbers, listed.axis)
+    part, numbers = a if listed.is_alone else get(a, listed.rest), listed.numbers
+    found = get_rows(part, numbers, listed.axis) if is_sharded(numbers) else pick(part, numbers, listed.axis)
     return np.moveaxis(found, listed.axis, 0) if listed.leads else found
 
 
@@ -227,11 +230,16 @@ def _put_listed(a: ArrayOnGrid, listed: Listed, value: Any) -> None:
     """``a[key] = value`` with a list of numbers in the key."""
     shape = list(as_selection(listed.rest, a.shape).result_shape())
     del shape[listed.axis]
-    shape.insert(0 if listed.leads else listed.axis, len(listed.numbers))
+    numbers = listed.numbers
+    shape.insert(0 if listed.leads else listed.axis, numbers.shape[0])
     extra = _check_value(a, value, tuple(shape))
     part: Any = a if listed.is_alone else get(a, listed.rest)
-    layout = layout_of_picks(part, listed.axis, len(listed.numbers))
-    if is_sharded(value) or listed.leads:
+    is_spread = is_sharded(numbers)
+    if is_spread:
+        layout = layout_to_put(part, numbers.shape[0], listed.axis)
+    else:
+        layout = layout_of_picks(part, listed.axis, len(numbers))
+    if is_sharded(value) or listed.leads or (is_spread and np.ndim(value)):
         if listed.leads:
             order = (listed.axis, *[d for d in range(layout.ndim) if d != listed.axis])
             layout = Layout(permuted_sharding(layout.sharding, layout.global_shape, order), tuple(shape))
@@ -240,7 +248,7 @@ def _put_listed(a: ArrayOnGrid, listed: Listed, value: Any) -> None:
         value = np.moveaxis(spread, 0, listed.axis) if listed.leads else spread
     elif extra > 0:
         value = np.reshape(value, np.shape(value)[extra:])
-    put_picks(part, listed.numbers, listed.axis, value)
+    (put_rows if is_spread else put_picks)(part, numbers, listed.axis, value)
     if part is not a:
         put(a, listed.rest, part)
 

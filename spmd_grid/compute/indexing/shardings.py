@@ -10,6 +10,7 @@ from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.compute.splits import block_starts
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.grid.starts import turned
 from spmd_grid.typing import Shape
 
 __all__ = ["cut_alike", "held_sharding", "kept_sharding", "permuted_sharding", "positions_of", "result_sharding"]
@@ -21,7 +22,7 @@ def held_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> Sha
     offsets = []
     for dim in sharding.sharded_dims:
         starts = block_starts(sharding, dim, shape[dim])
-        offsets.append([selection.held(dim, start, shape[dim])[0] for start in starts[:-1]] + [selection.counts[dim]])
+        offsets.append(selection.held_starts(dim, starts))
     return Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None)
 
 
@@ -41,7 +42,7 @@ def kept_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> Sha
         if axes[d]:
             starts = block_starts(result, at[d], selection.counts[d])
             if d in selection.flipped:
-                starts = tuple([selection.counts[d] - start for start in reversed(starts)])
+                starts = turned(starts, selection.counts[d])
             offsets.append(starts)
     reversed_axes = frozenset(axis for d in selection.flipped for axis in axes[d])
     return Sharding(_reversed_grid(sharding.grid, reversed_axes), axes, sharded_dims_offsets=offsets or None)
@@ -63,7 +64,7 @@ def result_sharding(sharding: Sharding, shape: Shape, selection: Selection) -> S
         if axes[position]:
             starts = block_starts(held, d, selection.counts[d])
             if d in selection.flipped:
-                starts = tuple([selection.counts[d] - start for start in reversed(starts)])
+                starts = turned(starts, selection.counts[d])
             by_position[position] = starts
     offsets = [by_position[position] for position in sorted(by_position)]
     return Sharding(sharding.grid, axes, sharded_dims_offsets=offsets or None)

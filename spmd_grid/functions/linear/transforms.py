@@ -1,122 +1,131 @@
-"""Rules of Fourier transforms: each needs the dimension that it runs along whole; several run one after the other."""
+"""Fourier transforms: the lines that a call transforms, and the rule of a line along a whole dimension."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache
 from operator import index
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spmd_grid.errors import ShapeError
+from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.interface import Application
-from spmd_grid.functions.table import Operand, composite, rule
+from spmd_grid.functions.table import Operand, rule
 from spmd_grid.functions.whole import along_whole
+from spmd_grid.typing import Shape
 
-__all__: list[str] = []
+__all__ = ["Line", "Norm", "line_of", "lines_of", "transform_along"]
 
-Norm = Literal["backward", "ortho", "forward"] | None
+Norm = str | None
+Lengths = Sequence[int | None] | None
+
+_NORMS = (None, "backward", "ortho", "forward")
+_FROM_HALF = ("irfft", "hfft")  # their input is half of a symmetric row
+_TO_HALF = ("rfft", "ihfft")
 
 
-def _transform(function: Callable[..., Any], extent_of: Callable[[int], int], default: Callable[[int], int]) -> None:
-    """Register a transform along one dimension.
+class Line(NamedTuple):
+    """A transform of length ``n`` along dimension ``dim``; ``name`` is that of numpy's function."""
 
-    ``extent_of``: from its length ``n`` the extent of the result; ``default``: the length for an array's extent.
+    name: str
+    dim: int
+    n: int
+    norm: Norm = None
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it goes from complex numbers to as many complex ones, so that its order among others is free."""
+        return self.name in ("fft", "ifft")
+
+    @property
+    def from_half(self) -> bool:
+        """Whether its input is half of a symmetric row."""
+        return self.name in _FROM_HALF
+
+    @property
+    def to_half(self) -> bool:
+        """Whether its result is half of a symmetric row."""
+        return self.name in _TO_HALF
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether its exponents are negative."""
+        return self.name in ("fft", "rfft", "hfft")
+
+    @property
+    def taken(self) -> int:
+        """The number of cells of the input that it reads, if the row has as many."""
+        return self.n // 2 + 1 if self.from_half else self.n
+
+    @property
+    def given(self) -> int:
+        """The number of cells of the result."""
+        return self.n // 2 + 1 if self.to_half else self.n
+
+    def shape_after(self, shape: Shape) -> Shape:
+        """The shape of the result for an array of ``shape``."""
+        return (*shape[: self.dim], self.given, *shape[self.dim + 1 :])
+
+    def dtype_after(self, dtype: np.dtype) -> np.dtype:
+        """The dtype of the result for an array of ``dtype``.  Raises DTypeError for those that numpy refuses."""
+        return _dtype_after(self.name, dtype)
+
+    def of(self, block: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """The transform of a block that has the dimension whole."""
+        found: np.ndarray = getattr(np.fft, self.name)(block, self.n, self.dim, self.norm, out=out)
+        return found
+
+
+@lru_cache(256)
+def _dtype_after(name: str, dtype: np.dtype) -> np.dtype:
+    try:
+        return np.dtype(getattr(np.fft, name)(np.ones(2, dtype)).dtype)
+    except (TypeError, ValueError) as error:
+        raise DTypeError(f"{name}: an array of {dtype} has no such transform: {error}") from None
+
+
+def line_of(name: str, shape: Shape, n: int | None, axis: int, norm: Norm) -> Line:
+    """The line of a call of ``np.fft.<name>`` along one dimension.  Raises AxisError and ShapeError."""
+    if norm not in _NORMS:
+        raise ValueError(f"{name}: norm is {norm!r}; it must be 'backward', 'ortho' or 'forward'")
+    d = one_axis(name, axis, len(shape))
+    if n is None:
+        n = 2 * (shape[d] - 1) if name in _FROM_HALF else shape[d]
+    if index(n) < 1:
+        raise ShapeError(f"{name}: its length is {n}; it must be at least 1")
+    return Line(name, d, index(n), norm)
+
+
+def lines_of(name: str, shape: Shape, s: Lengths, axes: Sequence[int] | None, norm: Norm) -> tuple[Line, ...]:
+    """The lines of a call of ``np.fft.<name>`` along several dimensions, in numpy's order.
+
+    Raises AxisError and ShapeError.
     """
-
-    @rule(function)
-    def transform(
-        a: Operand, n: int | None = None, axis: int = -1, norm: Norm = None, out: Operand = None
-    ) -> Application:
-        name = function.__name__
-        d = one_axis(name, axis, len(a.shape))
-        length = default(a.shape[d]) if n is None else index(n)
-        if length < 1:
-            raise ShapeError(f"{name}: its length is {length}; it must be at least 1")
-        local = partial(function, n=length, axis=d, norm=norm)
-        return along_whole(name, a, d, local, None if extent_of(length) == a.shape[d] else extent_of(length))
-
-
-def _same(n: int) -> int:
-    return n
-
-
-def _half(n: int) -> int:
-    return n // 2 + 1
-
-
-def _twice(n: int) -> int:
-    return 2 * (n - 1)
-
-
-_transform(np.fft.fft, _same, _same)
-_transform(np.fft.ifft, _same, _same)
-_transform(np.fft.rfft, _half, _same)
-_transform(np.fft.ihfft, _half, _same)
-_transform(np.fft.irfft, _same, _twice)
-_transform(np.fft.hfft, _same, _twice)
-
-
-# -- along several dimensions --------------------------------------------------------------------------------------
-
-Axes = Sequence[int] | None
-
-
-def _lengths(name: str, a: Operand, s: Axes, axes: Axes) -> list[tuple[int, int | None]]:
-    """The dimensions to transform, with their lengths where given.  Raises AxisError and ShapeError."""
-    ndim = len(a.shape)
+    ndim = len(shape)
     if axes is None:
         axes = range(ndim) if s is None else range(ndim - len(s), ndim)
-    found = [one_axis(name, axis, ndim) for axis in axes]
-    lengths: list[int | None] = [None] * len(found) if s is None else [None if n == -1 else n for n in s]
-    if len(lengths) != len(found):
-        raise ShapeError(f"{name}: s has {len(lengths)} lengths, axes {len(found)}; they must be as many")
-    return list(zip(found, lengths))
+    dims = [one_axis(name, axis, ndim) for axis in axes]
+    lengths: list[int | None] = [None] * len(dims) if s is None else [index(n) if n is not None else n for n in s]
+    if len(lengths) != len(dims):
+        raise ShapeError(f"{name}: s has {len(lengths)} lengths, axes {len(dims)}; they must be as many")
+    lengths = [shape[d] if n == -1 else n for n, d in zip(lengths, dims)]
+    if not dims:
+        if name in ("rfftn", "irfftn", "rfft2", "irfft2"):
+            raise ShapeError(f"{name}: axes is empty; it must name at least one dimension")
+        return ()
+    is_real, inverse = name.startswith(("rfft", "irfft")), name.startswith("i")
+    each = [line_of("ifft" if inverse else "fft", shape, n, d, norm) for n, d in zip(lengths, dims)]
+    if not is_real:
+        return tuple(each[::-1])
+    real = line_of("irfft" if inverse else "rfft", shape, lengths[-1], dims[-1], norm)
+    return (*each[:-1], real) if inverse else (real, *each[-2::-1])
 
 
-def _along_each(
-    function: Callable[..., Any], a: Operand, dims: Sequence[tuple[int, int | None]], norm: Norm
-) -> Operand:
-    for d, n in dims:
-        a = function(a, n, d, norm)
-    return a
-
-
-def _of_complex(function: Callable[..., Any], single: Callable[..., Any], default: Axes) -> None:
-    @composite(function)
-    def transform(a: Operand, s: Axes = None, axes: Axes = default, norm: Norm = None) -> Operand:
-        return _along_each(single, a, _lengths(function.__name__, a, s, axes)[::-1], norm)
-
-
-for _several, _single in ((np.fft.fftn, np.fft.fft), (np.fft.ifftn, np.fft.ifft)):
-    _of_complex(_several, _single, None)
-for _several, _single in ((np.fft.fft2, np.fft.fft), (np.fft.ifft2, np.fft.ifft)):
-    _of_complex(_several, _single, (-2, -1))
-
-
-@composite(np.fft.rfftn)
-def rfftn(a: Operand, s: Axes = None, axes: Axes = None, norm: Norm = None) -> Operand:
-    """np.fft.rfftn."""
-    *others, (last, n) = _lengths("rfftn", a, s, axes)
-    return _along_each(np.fft.fft, np.fft.rfft(a, n, last, norm), others[::-1], norm)
-
-
-@composite(np.fft.irfftn)
-def irfftn(a: Operand, s: Axes = None, axes: Axes = None, norm: Norm = None) -> Operand:
-    """np.fft.irfftn."""
-    *others, (last, n) = _lengths("irfftn", a, s, axes)
-    return np.fft.irfft(_along_each(np.fft.ifft, a, others, norm), n, last, norm)
-
-
-@composite(np.fft.rfft2)
-def rfft2(a: Operand, s: Axes = None, axes: Axes = (-2, -1), norm: Norm = None) -> Operand:
-    """np.fft.rfft2."""
-    return np.fft.rfftn(a, s, axes, norm)
-
-
-@composite(np.fft.irfft2)
-def irfft2(a: Operand, s: Axes = None, axes: Axes = (-2, -1), norm: Norm = None) -> Operand:
-    """np.fft.irfft2."""
-    return np.fft.irfftn(a, s, axes, norm)
+@rule()
+def transform_along(a: Operand, name: str, n: int, axis: int, norm: Norm = None) -> Application:
+    """``np.fft.<name>`` along a dimension that must be whole."""
+    line = Line(name, axis, n, norm)
+    local: Callable[[Any], Any] = line.of
+    return along_whole(name, a, axis, local, None if line.given == a.shape[axis] else line.given)

@@ -10,6 +10,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.program.ir import CallSite, Value
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import LocalValue, Move
+from spmd_grid.program.partition.work import hidden_seconds
 from spmd_grid.reshard.planner.cost import LinkModel, step_cost
 from spmd_grid.reshard.planner.steps import Step
 
@@ -21,6 +22,7 @@ class Communication(NamedTuple):
 
     ``grid_axes``: those of its groups, or those along which partners differ.  ``received``: bytes of the busiest
     process; ``seconds`` by the model of the links.  ``name``: that of its plan in reports and traces.
+    ``hidden``: the seconds that pass while the process computes, where it is started early.
     """
 
     kind: str
@@ -34,6 +36,7 @@ class Communication(NamedTuple):
     target: LocalValue | None = None
     site: CallSite | None = None
     messages: int = 0
+    hidden: float = 0.0
 
 
 def communications_of(schedule: Schedule) -> list[Communication]:
@@ -43,9 +46,12 @@ def communications_of(schedule: Schedule) -> list[Communication]:
     """
     found: list[Communication] = []
     before = 0
+    hidden = hidden_seconds(schedule.steps)
     for step in schedule.steps:
         together = getattr(step, "together", 0)
         for each in communications_of_step(step):
+            if id(step) in hidden:
+                each = each._replace(hidden=min(hidden[id(step)], each.seconds))
             if together and together == before:
                 each = _joined(found.pop(), each)
             found.append(each)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from math import prod
 
@@ -12,7 +12,7 @@ from spmd_grid.program.explain.communications import communications_of_step
 from spmd_grid.program.explain.cost import cost_of
 from spmd_grid.program.explain.words import Explained, value_lines
 from spmd_grid.program.ir import Constant
-from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Step
+from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Step, Wait
 from spmd_grid.typing import Shape
 
 __all__ = ["picture_of"]
@@ -47,9 +47,13 @@ def picture_of(part: Explained) -> str:
 
 def _step_row(step: Step, part: Explained) -> str:
     moved = list(communications_of_step(step))
-    operands = step.operands if isinstance(step, Compute) else step.inputs
-    shown = ", ".join(_operand(x) for x in operands)
+    operands: Sequence[LocalOperand] = step.operands if isinstance(step, Compute) else step.inputs
     name = step.name if isinstance(step, Compute) else ", ".join(each.kind for each in moved) or "view"
+    if isinstance(step, Wait):
+        name, operands = "wait for", [step.move.target]
+    elif isinstance(step, Move) and step.is_started:
+        name = f"start {name}"
+    shown = ", ".join(_operand(x) for x in operands)
     note = "; ".join(
         f"{each.kind} over {list(each.grid_axes)}: {bytes_text(each.received)}, {seconds_text(each.seconds)}"
         for each in moved

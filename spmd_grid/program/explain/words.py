@@ -139,6 +139,8 @@ def _communication_lines(grid: Grid, number: int, each: Communication) -> list[s
         lines.append(f"     from {_cuts(each.source.sharding)} to {_cuts(each.target.sharding)}: {each.reason}")
     elif each.reason:
         lines.append(f"     {each.reason}")
+    if each.hidden:
+        lines.append(f"     started early, waited for late: computation hides {seconds_text(each.hidden)} of it")
     return lines
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from spmd_grid.compute.splits import Splits, block_starts
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.grid.starts import mapped, with_end, with_start
 from spmd_grid.program.ir import Operation
 from spmd_grid.program.partition.builder import Builder
 from spmd_grid.program.partition.steps import LocalOperand, LocalValue
@@ -60,7 +61,11 @@ def _piece(sharding: Sharding, shape: Shape, own: Shape, axis: int, start: int) 
     for dim in sharding.sharded_dims:
         starts = block_starts(sharding, dim, shape[dim])
         if dim == axis:
-            starts = tuple([min(max(each - start, 0), own[axis]) for each in starts])
-            starts = (0, *starts[1:-1], own[axis])
+            starts = mapped(
+                starts,
+                lambda each: min(max(each - start, 0), own[axis]),
+                [start, start + own[axis]],
+            )
+            starts = with_start(with_end(starts, own[axis]), 0)
         offsets.append(starts)
     return Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets or None)

@@ -21,7 +21,7 @@ from spmd_grid.program.ir import CallSite, Operation
 from spmd_grid.program.partition.steps import Move
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SLICE, Step
 
-__all__ = ["BoundMove", "bind_move", "where_of"]
+__all__ = ["BoundMove", "bind_move", "is_collective", "planned", "slicing", "where_of", "with_line"]
 
 # From the local array of the source, and perhaps an array for the result, the local array of the target.
 Run: TypeAlias = Callable[..., Any]
@@ -33,7 +33,8 @@ class BoundMove(NamedTuple):
     """``run(x, out=None)`` moves; ``first``: the collective that it begins with, where that has a plan of its own.
 
     ``takes_out``: whether it writes to ``out``; ``axes``: those over which ``first`` extends; ``is_local``: whether it
-    sends nothing.
+    sends nothing.  ``wait``: where ``run`` only starts it, what gives the local array of the target, and
+    ``abandon`` what ends it after an error.
     """
 
     run: Run
@@ -41,13 +42,15 @@ class BoundMove(NamedTuple):
     first: OperationPlan | None = None
     axes: tuple[int, ...] = ()
     is_local: bool = False
+    wait: Run | None = None
+    abandon: Callable[[], None] | None = None
 
 
 def bind_move(move: Move, grid: ProcessGrid) -> BoundMove:
     """The move on the processes of ``grid``.  Collective over the grid."""
     site = None if move.operation is None else move.operation.site
     steps = move.plan.steps
-    if not steps or not all(_is_collective(step) for step in steps):
+    if not steps or not all(is_collective(step) for step in steps):
         plan = move.plan
         shape = move.source.layout.local_shape(grid.own_coords)
 
@@ -60,9 +63,9 @@ def bind_move(move: Move, grid: ProcessGrid) -> BoundMove:
     axes: tuple[int, ...] = ()
     for step in steps:
         if step.kind == SLICE:
-            stages.append(_slicing(step, grid))
+            stages.append(slicing(step, grid))
             continue
-        plan_of_step = _planned(step, move.source.dtype, grid, move.name)
+        plan_of_step = planned(step, move.source.dtype, grid, move.name)
         if first is None:
             first, axes = plan_of_step, step.grid_axes
         stages.append(plan_of_step.run)
@@ -87,7 +90,7 @@ def where_of(operation: Operation | None) -> str:
     return operation.name if site is None else f"{operation.name} at {site.file.rpartition('/')[2]}:{site.line}"
 
 
-def _is_collective(step: Step) -> bool:
+def is_collective(step: Step) -> bool:
     """Whether a collective of the engine does the step: alike on all processes."""
     source, target = step.source.sharding, step.target.sharding
     if source.halo_sizes or target.halo_sizes or not step.source.grid.is_like(step.target.grid):
@@ -97,7 +100,7 @@ def _is_collective(step: Step) -> bool:
     return step.kind in (ALL_REDUCE, ALL_GATHER, SLICE)
 
 
-def _planned(step: Step, dtype: np.dtype, grid: ProcessGrid, name: str) -> OperationPlan:
+def planned(step: Step, dtype: np.dtype, grid: ProcessGrid, name: str) -> OperationPlan:
     """The step as a plan of its collective.  Collective over its groups."""
     shape, axes = step.source.local_shape(grid.own_coords), step.grid_axes
     kind = step.source.sharding.partial_kind
@@ -110,7 +113,7 @@ def _planned(step: Step, dtype: np.dtype, grid: ProcessGrid, name: str) -> Opera
     return all_to_all.plan(grid, shape, dtype, axes, step.dims[0], step.dims[1], name=name)
 
 
-def _slicing(step: Step, grid: ProcessGrid) -> Run:
+def slicing(step: Step, grid: ProcessGrid) -> Run:
     """The own block of what this device holds."""
     held, wanted = (each.core_box(grid.own_coords) for each in (step.source, step.target))
     cells = wanted.relative_to(held.starts).slices()
@@ -122,7 +125,12 @@ def _at(site: CallSite | None, run: Run) -> Run:
     if site is None:
         return run
     moved = lambda x, out=None: run(x, out) if out is not None else run(x)  # noqa: E731  # its code becomes the line's
-    moved.__code__ = moved.__code__.replace(
+    return with_line(site, moved)
+
+
+def with_line(site: CallSite, function: Any) -> Run:
+    """``function``, a new one, with the code's place set to the line."""
+    function.__code__ = function.__code__.replace(
         co_filename=site.file, co_firstlineno=site.line, co_name=site.function, co_qualname=site.function
     )
-    return moved
+    return function

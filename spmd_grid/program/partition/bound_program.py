@@ -156,6 +156,8 @@ class BoundProgram:
         is_alike = isinstance(error, SpmdError) and not error.cuts_off and (step is None or self._bound.sends(step))
         if self._tells and not is_alike and not is_over and not self._bound.is_past_moves(step):
             gate.cut_off(where, error)
+        else:
+            self._bound.abandon()
 
 
 class _Argument:

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from spmd_grid.program.ir import Constant
 from spmd_grid.program.partition.materialise import Schedule
-from spmd_grid.program.partition.steps import LocalValue, Move
+from spmd_grid.program.partition.steps import LocalValue, Move, Wait
 from spmd_grid.reshard.volume.totals import most_local
 
 __all__ = ["local_bytes", "peak_bytes"]
@@ -40,8 +40,16 @@ def peak_bytes(schedule: Schedule) -> int:
         held += sum(sizes[id(x)] for x in step.results)
         extra = 0
         if isinstance(step, Move):
-            arrays = sizes[id(step.source)] + sizes[id(step.target)]
-            extra = max(step.plan.totals().peak - arrays, 0)
+            extra = _messages(step, sizes)
+            if step.is_started:  # its messages are under way until the process waits for it
+                held, extra = held + extra, 0
         peak = max(peak, held + extra)
+        if isinstance(step, Wait):
+            held -= _messages(step.move, sizes)
         held -= sum(sizes[value] for value in gone.get(number, ()))
     return peak
+
+
+def _messages(move: Move, sizes: dict[int, int]) -> int:
+    """The bytes that a move needs besides its two arrays."""
+    return max(move.plan.totals().peak - sizes[id(move.source)] - sizes[id(move.target)], 0)

@@ -20,7 +20,7 @@ from spmd_grid.program.explain.words import explain_program, explain_value
 from spmd_grid.program.ir import Annotation, Program, Value
 from spmd_grid.program.partition.bound_program import BoundProgram
 from spmd_grid.program.partition.materialise import Schedule, materialise
-from spmd_grid.program.partition.steps import LocalValue, Move
+from spmd_grid.program.partition.steps import Compute, LocalValue, Move
 from spmd_grid.program.passes import PASSES
 from spmd_grid.program.propagate.propagation import propagate
 from spmd_grid.program.propagate.solution import Solution
@@ -178,7 +178,7 @@ class Partition:
                     moved = [one._replace(bytes=one.bytes + sum(each.bytes for each in moved))]
                 found += moved
                 before = step.together
-            elif step.exchanges:
+            elif isinstance(step, Compute) and step.exchanges:
                 found += [Collective(*each) for each in step.exchanges]
         return found
 

@@ -17,7 +17,8 @@ from spmd_grid.program.partition.binding import is_plain_call, local_call, plain
 from spmd_grid.program.partition.bound_moves import BoundMove, bind_move, where_of
 from spmd_grid.program.partition.joint_moves import bind_joint, in_company
 from spmd_grid.program.partition.materialise import Schedule
-from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Step
+from spmd_grid.program.partition.started_moves import bind_started, settled
+from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Step, Wait
 from spmd_grid.program.partition.storage import Storage, direct_call
 
 __all__ = ["BoundSchedule"]
@@ -32,7 +33,7 @@ class BoundSchedule:
     """
 
     def __init__(self, name: str, schedule: Schedule, grid: ProcessGrid):
-        self.schedule = schedule
+        self.schedule = schedule = settled(schedule, grid)
         self._file = f"<program {name}>"
         self._name = name
         self._grid = grid
@@ -47,12 +48,17 @@ class BoundSchedule:
             if id(step) in self._followers:
                 self._bound[id(step)] = self._bound[id(self._followers[id(step)])]
             elif isinstance(step, Move):
-                moves = self._joint.get(id(step))
-                self._bound[id(step)] = bind_move(step, grid) if moves is None else bind_joint(moves, grid)
+                self._bound[id(step)] = self._bind(step, grid)
         self.moves = [self._bound.get(id(step)) for step in schedule.steps if self.sends(step)]
         self._storage = Storage(schedule, grid, self._writes)
         self.function = self._compiled()
         self.owned = [isinstance(x, LocalValue) and self._storage.is_own(x) for x in schedule.results]
+
+    def _bind(self, move: Move, grid: ProcessGrid) -> BoundMove:
+        moves = self._joint.get(id(move))
+        if moves is not None:
+            return bind_joint(moves, grid)
+        return bind_started(move, grid) if move.is_started else bind_move(move, grid)
 
     # -- errors ----------------------------------------------------------------------------------------------------
 
@@ -67,7 +73,7 @@ class BoundSchedule:
 
     def where(self, step: Step) -> str:
         """The operation, the line of the user's function, and the program, for notes on exceptions."""
-        doing = "in a move for" if isinstance(step, Move) else "in"
+        doing = "in" if isinstance(step, Compute) else "in a move for"
         return f"{doing} {where_of(step.operation)} of program {self._name}"
 
     def is_past_moves(self, step: Step | None) -> bool:
@@ -80,7 +86,13 @@ class BoundSchedule:
         """Whether the step is collective."""
         if isinstance(step, Move):
             return not self._bound[id(step)].is_local
-        return step.exchanges is not None
+        return isinstance(step, Wait) or step.exchanges is not None
+
+    def abandon(self) -> None:
+        """End the moves that an exception has left under way; as collective as the exception."""
+        for each in self._bound.values():
+            if each.abandon is not None:
+                each.abandon()
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -93,6 +105,11 @@ class BoundSchedule:
                 pass  # it runs with the first
             elif id(step) in self._joint:
                 self._write_joint(self._joint[id(step)])
+            elif isinstance(step, Wait):
+                waited = self._constant("w", self._bound[id(step.move)].wait)
+                self._write(f"{self._variable(step.move.target)} = {waited}()", step)
+            elif isinstance(step, Move) and step.is_started:
+                self._write(self._call(step), step)
             else:
                 results = ", ".join(map(self._variable, step.results))
                 self._write(f"{results} = {self._call(step)}", step)
@@ -119,9 +136,9 @@ class BoundSchedule:
         """Whether the step can write its only result to a given array."""
         if isinstance(step, Move):
             return self._bound[id(step)].takes_out
-        return len(step.results) == 1 and _direct(step) is not None
+        return isinstance(step, Compute) and len(step.results) == 1 and _direct(step) is not None
 
-    def _call(self, step: Step) -> str:
+    def _call(self, step: Compute | Move) -> str:
         """The call that computes the results of a step."""
         target = self._storage.target(step)
         if isinstance(target, LocalValue):

@@ -20,7 +20,7 @@ from spmd_grid.program.ir import Constant, Operation, Value
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.typing import Shape
 
-__all__ = ["Bind", "Compute", "Exchange", "LocalOperand", "LocalValue", "Move", "Step"]
+__all__ = ["Bind", "Compute", "Exchange", "LocalOperand", "LocalValue", "Move", "Step", "Wait"]
 
 # From the coordinates of a device, the function that computes its blocks; of a step that communicates from the grid.
 Bind = Callable[[Any], Callable[..., Any]]
@@ -88,7 +88,7 @@ class Move:
     """The same array in another sharding.
 
     ``reason``: the requirement that asks for it, in words.  ``together``: moves side by side of one number, other than
-    0, run as one communication.
+    0, run as one communication.  ``is_started``: it is only started where it stands; a `Wait` ends it.
     """
 
     source: LocalValue
@@ -96,6 +96,7 @@ class Move:
     operation: Operation | None
     reason: str = field(default="", compare=False)
     together: int = 0
+    is_started: bool = False
 
     @cached_property
     def plan(self) -> Plan:
@@ -134,4 +135,29 @@ class Move:
         return f"{self.target!r} = move({self.source!r})"
 
 
-Step = Compute | Move
+@dataclass(frozen=True, eq=False)
+class Wait:
+    """The end of a started move.  Until here its source must stay as it is, and its target may not be read."""
+
+    move: Move
+
+    @property
+    def operation(self) -> Operation | None:
+        """The operation that the move is for."""
+        return self.move.operation
+
+    @property
+    def inputs(self) -> list[LocalValue]:
+        """The arrays of the move: both live until here."""
+        return [self.move.source, self.move.target]
+
+    @property
+    def results(self) -> tuple[LocalValue, ...]:
+        """None: the target is a result of the move."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"wait({self.move.target!r})"
+
+
+Step = Compute | Move | Wait

@@ -17,7 +17,7 @@ import numpy as np
 
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.program.partition.materialise import Schedule
-from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Step
+from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Step, Wait
 
 __all__ = ["Storage", "direct_call"]
 
@@ -76,6 +76,8 @@ class Storage:
 
     def _follow(self, number: int, step: Step, writes: bool) -> None:
         """Find which values share memory, and the operand that the step writes over."""
+        if isinstance(step, Wait):
+            return
         if not writes:  # its results may be views of its operands: all of them share memory, for all that is known
             self._share([*step.inputs, *step.results])
             return

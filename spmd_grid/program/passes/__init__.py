@@ -9,6 +9,7 @@ linear        which operations those are
 gathers       cells gathered behind the operations that may work on blocks
 halos         borders for several slices in one exchange
 fuse          small collectives that run as one
+start_early   moves begun as soon as their operand is ready, and waited for before their result is read
 dead          steps that nothing needs
 rewriting     tools of all of them
 """
@@ -25,6 +26,7 @@ from spmd_grid.program.passes.fuse import fused
 from spmd_grid.program.passes.gathers import gathered_late
 from spmd_grid.program.passes.halos import with_shared_halos
 from spmd_grid.program.passes.reassociate import reassociated
+from spmd_grid.program.passes.start_early import started_early
 
 __all__ = ["PASSES"]
 
@@ -37,4 +39,5 @@ PASSES: list[tuple[str, Callable[[Schedule], Schedule], bool]] = [
     ("share halos", with_shared_halos, True),
     ("dead code", without_dead_steps, True),
     ("fuse collectives", fused, True),
+    ("start early", started_early, True),
 ]

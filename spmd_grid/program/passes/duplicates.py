@@ -48,7 +48,7 @@ def _key(step: Step) -> Hashable:
     """Equal for steps that give equal blocks; None where this is not known."""
     if isinstance(step, Move):
         return "move", id(step.source), step.target.sharding
-    if step.key is None:
+    if not isinstance(step, Compute) or step.key is None:
         return None
     key = step.name, step.key, tuple(map(_operand_key, step.operands)), _kinds(step)
     try:

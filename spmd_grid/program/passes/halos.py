@@ -18,6 +18,7 @@ from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.compute.splits import block_starts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.grid.starts import linear_parts
 from spmd_grid.program.lowerings.selections import Select
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move
@@ -111,7 +112,8 @@ def _reach(slices: list[_Slice], dim: int) -> Halo:
     starts = block_starts(source.sharding, dim, source.shape[dim])
     for each in slices:
         wanted = block_starts(each.result.sharding, dim, each.selection.counts[dim])
-        for own, behind, first, stop in zip(starts, starts[1:], wanted, wanted[1:]):
+        for block in linear_parts(starts, wanted):
+            own, behind, first, stop = starts[block], starts[block + 1], wanted[block], wanted[block + 1]
             if first < stop:
                 begin = each.selection.starts[dim] + first * each.selection.steps[dim]
                 end = each.selection.starts[dim] + (stop - 1) * each.selection.steps[dim] + 1

@@ -175,7 +175,7 @@ def substituted(steps: Iterable[Step], by: Mapping[int, LocalOperand]) -> Iterat
             source = by.get(id(step.source), step.source)
             assert isinstance(source, LocalValue)  # a value never becomes a constant
             yield step if source is step.source else replace(step, source=source)
-        else:
+        elif isinstance(step, Compute):
             operands = tuple([by.get(id(x), x) for x in step.operands])
             same = all(a is b for a, b in zip(operands, step.operands))
             yield step if same else replace(step, operands=operands)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from spmd_grid.compute.splits import Splits, block_starts
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.grid.starts import BlockStarts
 from spmd_grid.typing import Shape
 
 __all__ = ["WHOLE_CUT", "Cut", "cut_of", "sharding_of_cuts", "splits_of_cuts"]
@@ -18,9 +19,9 @@ class Cut(NamedTuple):
 
     axes: tuple[int, ...]
     blocks: str = "ceil"
-    offsets: tuple[int, ...] | None = None
+    offsets: BlockStarts | None = None
 
-    def starts(self, grid: Grid, extent: int) -> tuple[int, ...]:
+    def starts(self, grid: Grid, extent: int) -> BlockStarts:
         """The start of every block of an extent, and its end."""
         return self.offsets or block_starts(Sharding(grid, [self.axes], blocks=self.blocks), 0, extent)
 
@@ -49,7 +50,7 @@ def cut_of(sharding: Sharding, dim: int) -> Cut:
     return Cut(sharding.axes_of(dim), sharding.blocks, sharding.offsets_of(dim))
 
 
-def _policy(grid: Grid, cuts: Sequence[Cut], extents: Shape) -> tuple[str, list[tuple[int, ...] | None]]:
+def _policy(grid: Grid, cuts: Sequence[Cut], extents: Shape) -> tuple[str, list[BlockStarts | None]]:
     """One block policy for all cuts, and their offsets; explicit ones for all where no policy is common to them."""
     cutting = [cut for cut in cuts if cut.axes]
     policies = {cut.blocks for cut in cutting}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Constant, Operation, Program
 from spmd_grid.program.partition.materialise import Schedule
-from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move
+from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Wait
 from spmd_grid.program.text.attributes import call_attributes, cut_attribute
 from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text
 from spmd_grid.program.text.moves import step_text
@@ -54,7 +53,7 @@ class _Writer:
             elif isinstance(step, Move):
                 self._move(step)
             else:
-                self._other(step)
+                self._wait(step)
         results = [self._operand(x) for x in self._schedule.results]
         return program_text(self._program, self._lines, arguments, results)
 
@@ -102,11 +101,9 @@ class _Writer:
             name = self._lines.define(step_text(each, name, *types), target)
             held = each.target
 
-    def _other(self, step: Any) -> None:
-        """A step that a pass has made: several moves in one exchange, or the two halves of one."""
-        operands = [self._operand(x) for x in step.inputs]
-        name = f"spmd_grid.{type(step).__name__.lower()}"
-        self._define(call_text(name, operands, [self._type(x) for x in step.results]), step.results)
+    def _wait(self, step: Wait) -> None:
+        name, kind = self._operand(step.move.target)
+        self._define(call_text("spmd_grid.wait", [(name, kind)], []), [])
 
     def _define(self, text: str, results: Sequence[LocalValue]) -> None:
         if results:

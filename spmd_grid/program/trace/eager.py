@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from spmd_grid.errors import ImplicitGatherError, ShapeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.interface import PARALLEL, WHOLE, IndexingMap, Interface, Iterator, shape_of
+from spmd_grid.functions.linear.transforms import line_of
 from spmd_grid.functions.table import is_array
 from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.trace.keys import static_key
@@ -254,6 +255,16 @@ def _repeat(function: Callable[..., Any], bound: BoundArguments) -> Any:
     return _called(function, bound, "a", [Part(shape, a.dtype, _same_dims(a))])
 
 
+def _transform_of_row(function: Callable[..., Any], bound: BoundArguments) -> Any:
+    """A Fourier transform of a row, which may stay cut; else the dimension is made whole, by a rule."""
+    a = bound.arguments["a"]
+    if a.ndim != 1 or bound.arguments.get("out_sharding") is not None:
+        return NOT_EAGER
+    options = bound.arguments
+    line = line_of(function.__name__, a.shape, options.get("n"), options.get("axis", -1), options.get("norm"))
+    return _called(function, bound, "a", [Part(line.shape_after(a.shape), line.dtype_after(a.dtype), (0,))])
+
+
 EAGER: dict[Callable[..., Any], Callable[[Callable[..., Any], BoundArguments], Any]] = {
     **dict.fromkeys((np.sort, np.argsort), _order),
     **dict.fromkeys((np.median, np.quantile, np.percentile), _place_in_order),
@@ -265,6 +276,8 @@ EAGER: dict[Callable[..., Any], Callable[[Callable[..., Any], BoundArguments], A
     np.take_along_axis: _take_along,
     np.put_along_axis: _put_along,
     np.repeat: _repeat,
+    **dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft), _transform_of_row),
+    **dict.fromkeys((np.fft.irfft, np.fft.hfft, np.fft.ihfft), _transform_of_row),
 }
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from inspect import BoundArguments, signature
+from inspect import BoundArguments
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,10 +12,11 @@ from numpy.typing import DTypeLike
 
 import spmd_grid.compute.protocol  # noqa: F401 - its imports fill the table of rules
 from spmd_grid.errors import DTypeError, ImplicitGatherError
-from spmd_grid.functions.elementwise import Cast, elementwise, ufunc_rule
+from spmd_grid.functions.elementwise import Cast, elementwise
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.methods import ArrayMethods
 from spmd_grid.functions.table import Entry, entry_of, no_rule
+from spmd_grid.functions.ufuncs import METHODS, REDUCTIONS, entry_of_ufunc
 from spmd_grid.program.ir import Value
 from spmd_grid.program.trace import structure
 from spmd_grid.program.trace.eager import EAGER, NOT_EAGER, refuse_data_dependent
@@ -26,15 +26,6 @@ from spmd_grid.program.trace.tracer import Tracer, call_site
 from spmd_grid.typing import Shape
 
 __all__ = ["TracedArray"]
-
-_REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_or: np.any,
-    np.logical_and: np.all,
-}
 
 
 class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
@@ -75,12 +66,12 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if method == "__call__":
-            entry = _entry_of_ufunc(ufunc)
+            entry = entry_of_ufunc(ufunc)
             masked = {"out": out} if out is not None and "where" in options else {}  # cells outside the mask stay
             result = self._call(ufunc, entry, entry.bind(ufunc.__name__, inputs, {**options, **masked}))
-        elif method == "reduce" and ufunc in _REDUCTIONS:
+        elif method == "reduce" and ufunc in REDUCTIONS:
             options.setdefault("axis", 0)
-            result = _REDUCTIONS[ufunc](*inputs, **options)
+            result = REDUCTIONS[ufunc](*inputs, **options)
         elif method == "outer" and len(inputs) == 2:
             a, b = inputs
             result = ufunc(np.expand_dims(a, tuple(range(a.ndim, a.ndim + b.ndim))), b, **options)
@@ -185,27 +176,14 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
         self[...] = value
 
 
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:
         return function(self, *args, **options)
 
-    method.__name__ = {"amax": "max", "amin": "min"}.get(function.__name__, function.__name__)
-    method.__doc__ = f"As np.{method.__name__}."
+    method.__name__ = name
+    method.__doc__ = f"As np.{name}."
     return method
 
 
-for _function in (
-    *(np.sum, np.prod, np.max, np.min, np.mean, np.var, np.std, np.any, np.all, np.argmax, np.argmin),
-    *(np.argsort, np.searchsorted, np.repeat, np.take, np.diagonal, np.nonzero),
-):
-    setattr(TracedArray, _method(_function).__name__, _method(_function))
-
-
-def _entry_of_ufunc(ufunc: np.ufunc) -> Entry:
-    if ufunc.signature is not None:
-        entry = entry_of(ufunc)
-        if entry is None:
-            raise no_rule(ufunc.__name__)
-        return entry
-    call = partial(ufunc_rule, ufunc)
-    return Entry("rule", call, signature(call))
+for _name, _function in METHODS.items():
+    setattr(TracedArray, _name, _method(_name, _function))

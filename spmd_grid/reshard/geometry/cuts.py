@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from spmd_grid.grid.blocks import block_interval, overlapping_parts, part_interval
 from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.starts import BlockStarts
 
 __all__ = ["Cut", "Part", "cuts_of"]
 
@@ -36,7 +37,7 @@ class Cut:
         axes: Sequence[int],
         sizes: Sequence[int],
         blocks: str = "ceil",
-        offsets: tuple[int, ...] | None = None,
+        offsets: BlockStarts | None = None,
         halo: tuple[int, int] = (0, 0),
     ):
         self.extent, self.blocks, self.offsets = extent, blocks, offsets

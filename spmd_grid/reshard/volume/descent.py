@@ -10,13 +10,14 @@ choosing three consecutive parts.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from spmd_grid.grid.blocks import part_interval
+from spmd_grid.grid.starts import Starts, changes
 from spmd_grid.reshard.geometry.cuts import Cut
 
 __all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule"]
@@ -107,8 +108,11 @@ class Descent:
         if cut.offsets is None:
             marks: Sequence[int] = _changes(prefix.high - prefix.low, cut.sizes[digit.level], cut.blocks)
         elif cut.rests[digit.level] == 1:
-            at = cut.offsets[prefix.first + begin : prefix.first + end + 1]
-            marks = [begin + i for i in range(1, end - begin) if at[i + 1] - at[i] != at[i] - at[i - 1]]
+            marks = [at - prefix.first for at in changes(cut.offsets, prefix.first + begin, prefix.first + end)]
+        elif isinstance(cut.offsets, Starts):
+            rest = cut.rests[digit.level]
+            places = [place - prefix.first for place in cut.offsets.places]
+            marks = sorted({at for place in places for at in (place // rest, -(-place // rest))})
         else:
             marks = range(begin, end)
         ends = {0, digit.size}
@@ -126,11 +130,20 @@ class Descent:
         """A key that is equal for prefixes of this cut below which everything is alike.  Local."""
         depth, first, low, high, part, start, stop = prefix
         where = None
-        if self.cut.offsets is not None and depth < len(self.digits):
+        if self.cut.offsets is not None and depth < len(self.digits) and not self._is_regular(prefix):
             where = first
         elif start < self.cut.low or stop > self.cut.extent - self.cut.high:
             where = start
         return depth, high - low, part, where
+
+    def _is_regular(self, prefix: Prefix) -> bool:
+        """Whether all blocks of the level of a prefix are in one run of the offsets.  Local."""
+        cut, level = self.cut, self.digits[prefix.depth].level
+        if not isinstance(cut.offsets, Starts):
+            return False
+        places = cut.offsets.places
+        run = bisect_right(places, prefix.first)
+        return run < len(places) and prefix.first + cut.sizes[level] * cut.rests[level] <= places[run]
 
     def below(self, prefix: Prefix, known: Mapping[int, int], depth: int | None = None) -> list[tuple[Prefix, int]]:
         """One prefix of each kind below ``prefix``, and the number of that kind.  Local.

@@ -157,7 +157,7 @@ class Saving:
         return self.finish()
 
     def finish(self) -> Path:
-        """As `wait`, as a part of an operation that has passed the gate."""
+        """As `wait`, within an operation that has passed the gate.  Collective."""
         if self._result is None:
             self._team.grid.process.kept.pop(_KEPT, None)
             try:

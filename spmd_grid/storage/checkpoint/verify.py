@@ -60,7 +60,7 @@ def check_block(op: str, path: Path, stored: StoredArray, block: int, cells: np.
 
 
 def verify_blocks(system: System, op: str, folder: Path, manifest: Manifest, rank: int, size: int) -> list[str]:
-    """What is wrong with the files, in words, of the blocks of which process ``rank`` of ``size`` reads its share.
+    """Read a share of all blocks, that of process ``rank`` of ``size``, and list in words what is wrong with them.
 
     Local.  Empty if nothing is; at most a hundred lines.
     """
@@ -86,7 +86,7 @@ def verify_blocks(system: System, op: str, folder: Path, manifest: Manifest, ran
 
 
 def verify(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> list[str]:
-    """What is wrong with a checkpoint, in words: a list that is empty if every byte is as it was saved.
+    """Read a checkpoint, and list in words what is wrong with it: nothing, if every byte is as it was saved.
 
     Collective over ``grid``, whose processes read a share each; Local without one.  ``path``: a checkpoint's folder, or
     the folder of a series, of which the newest is read.  Raises `StorageError` where there is no checkpoint.

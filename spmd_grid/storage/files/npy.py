@@ -95,6 +95,7 @@ def _write_blocks(team: Team, path: Path, a: ShardedArray, blocks: Blocks, start
         give_blocks(a, blocks, lambda block, cells: file.write(cells, start + blocks.offset(block)), team, stage_bytes)
         with team.trying():
             file.sync()
+            file.close()
         team.agree()
 
 

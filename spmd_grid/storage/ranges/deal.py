@@ -1,4 +1,4 @@
-"""Who handles which block of an array, and the rounds in which processes bring blocks together.
+"""The process that handles each block of an array, and the rounds in which processes bring blocks together.
 
 A block whose cells all lie in one device's core needs no message: that device's process writes or reads it.  All other
 blocks are *shared*.  They are dealt out in rounds, each a stretch of the array that fits into the staging memory of all

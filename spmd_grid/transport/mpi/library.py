@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.errors import TransportError
+from spmd_grid.transport.mpi.start import start_mpi
 
 try:
+    start_mpi()
     from mpi4py import MPI
 except (ImportError, RuntimeError) as error:
     raise TransportError(

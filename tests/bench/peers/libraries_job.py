@@ -8,8 +8,9 @@ from mpi4py import MPI
 
 from spmd_grid.bench.common.contenders import check
 from spmd_grid.bench.common.rows import RESHARD_LIBRARIES
+from spmd_grid.bench.libraries.installed import Libraries
 from spmd_grid.bench.reshard.cases import ReshardCase, cells_of
-from spmd_grid.bench.reshard.libraries.installed import Libraries
+from spmd_grid.bench.reshard.libraries import RESHARD_LIBRARY_TYPES
 from spmd_grid.grid.device_grid import Grid
 
 comm = MPI.COMM_WORLD
@@ -24,7 +25,7 @@ CASES = [
 
 
 def main():
-    with Libraries(comm, RESHARD_LIBRARIES) as libraries:
+    with Libraries(comm, RESHARD_LIBRARIES, RESHARD_LIBRARY_TYPES) as libraries:
         for case in CASES:
             before, after = case.layouts(Grid((comm.size,)))
             source_box, target_box = before.core_box((comm.rank,)), after.core_box((comm.rank,))

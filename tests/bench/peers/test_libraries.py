@@ -10,9 +10,10 @@ from support.jobs import run_job
 from spmd_grid.bench.common.launch import set_by_launcher
 from spmd_grid.bench.common.rows import RESHARD_LIBRARIES, Figure
 from spmd_grid.bench.common.timing import Alone
+from spmd_grid.bench.libraries import library, own_process
+from spmd_grid.bench.libraries.installed import Libraries
 from spmd_grid.bench.reshard.cases import ReshardCase
-from spmd_grid.bench.reshard.libraries import installed, jax, jax_process, library, own_process
-from spmd_grid.bench.reshard.libraries.installed import LIBRARY_TYPES, Libraries
+from spmd_grid.bench.reshard.libraries import RESHARD_LIBRARY_TYPES, jax, jax_process
 
 JOB = Path(__file__).with_name("libraries_job.py")
 CASE = ReshardCase((4, 4), 0, 1)
@@ -30,7 +31,7 @@ def test_every_library_gets_every_cell_right(ranks):
     job = run_job("mpiexec", ranks, JOB)
     assert job.code == 0, job
     lines = job.out.splitlines()
-    for kind in LIBRARY_TYPES:
+    for kind in RESHARD_LIBRARY_TYPES:
         if find_spec(kind.package) is None:
             words = (
                 f"skipped: {kind.name}: {kind.distribution} is not installed (pip install 'spmd-grid[{kind.extra}]')"
@@ -43,7 +44,7 @@ def test_every_library_gets_every_cell_right(ranks):
 
 
 def test_names():
-    assert tuple(kind.name for kind in LIBRARY_TYPES) == RESHARD_LIBRARIES
+    assert tuple(kind.name for kind in RESHARD_LIBRARY_TYPES) == RESHARD_LIBRARIES
 
 
 class Fake(library.Library):
@@ -55,16 +56,15 @@ class Fake(library.Library):
 
 def test_the_reason_why_one_is_left_out(monkeypatch):
     monkeypatch.setattr(library, "find_spec", lambda name: None)
-    found = Libraries(One(), ["heat", "JAX"])
+    found = Libraries(One(), ["heat", "JAX"], RESHARD_LIBRARY_TYPES)
     assert found.skipped == {
         "heat": "heat is not installed (pip install 'spmd-grid[bench]')",
         "JAX": "jax is not installed (pip install 'spmd-grid[bench]')",
     }
     monkeypatch.undo()
-    monkeypatch.setattr(installed, "LIBRARY_TYPES", [Fake])
-    found = Libraries(One(), ["heat"])
+    found = Libraries(One(), ["heat"], [Fake])
     assert found.skipped == {"heat": "numpy cannot be loaded (OSError: libfake.so is missing)"}
-    assert Libraries(One(), []).skipped == {} == found.versions
+    assert Libraries(One(), [], [Fake]).skipped == {} == found.versions
 
 
 def test_one_that_another_rank_lacks(monkeypatch):
@@ -72,7 +72,7 @@ def test_one_that_another_rank_lacks(monkeypatch):
         def allgather(self, value):
             return [value, "heat is not installed there"]
 
-    found = Libraries(Two(), ["heat"])
+    found = Libraries(Two(), ["heat"], RESHARD_LIBRARY_TYPES)
     assert list(found.skipped) == ["heat"] and not found.present
 
 
@@ -89,8 +89,7 @@ class Loaded(Fake):
 
 
 def test_declining(monkeypatch):
-    monkeypatch.setattr(installed, "LIBRARY_TYPES", [Loaded])
-    found, skipped = Libraries(One(), ["heat"]), {}
+    found, skipped = Libraries(One(), ["heat"], [Loaded]), {}
     assert found.versions == {"heat": np.__version__}
     assert list(found.own_figures(CASE, 1, 1.0, skipped)) == ["heat way"] and not skipped
     assert found.own_figures(ReshardCase((5, 4), 0, 1), 1, 1.0, skipped) == {}

@@ -103,7 +103,7 @@ REFUSED = {
     "length": (lambda a, g: a.__setitem__(a > 0, np.zeros(3)), sg.ShapeError, r"value has shape \(3,\); the mask"),
     "dimensions": (lambda a, g: a.__setitem__(a > 0, np.zeros((3, 1))), sg.ShapeError, "a number or a row"),
     "kind": (lambda a, g: a.__setitem__(a > 0, "x"), sg.DTypeError, "cannot be cast"),
-    "mask of rows": (lambda a, g: a[a[:, 0] > 0], sg.ShapeError, "the mask has shape"),
+    "mask of rows": (lambda a, g: a[a[:, :1] > 0], sg.ShapeError, "the mask has shape"),
 }
 
 

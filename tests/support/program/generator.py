@@ -1,4 +1,4 @@
-"""Random programs: lines of Python over numpy's calls, that are drawn alike wherever the seed is.
+"""Random programs: lines of Python over numpy's calls, drawn from a seed or by hypothesis.
 
 Each line computes a new value from older ones.  It is run on numpy arrays as it is drawn, so that shapes are known and
 values stay small.  Values that are compared are exact, so that no rounding decides.
@@ -7,6 +7,7 @@ values stay small.  Values that are compared are exact, so that no rounding deci
 import warnings
 
 import numpy as np
+from hypothesis import strategies as st
 
 import spmd_grid as sg
 
@@ -16,7 +17,7 @@ SHAPES = [(7,), (1,), (0,), (6, 5), (5, 1), (1, 8), (4, 3, 5), (2, 0, 3), (8, 4)
 
 
 class Source:
-    """Draws from a seed."""
+    """Draws by numpy, from a seed."""
 
     def __init__(self, *seed):
         self._random = np.random.default_rng(seed)
@@ -33,7 +34,27 @@ class Source:
 
     def array(self, shape):
         dtype = self.one_of(["f8", "f8", "f8", "f4", "i8"])
-        return (self._random.integers(-4, 5, shape) + (0.25 if dtype[0] == "f" else 0)).astype(dtype)
+        return (self.cells(shape) + (0.25 if dtype[0] == "f" else 0)).astype(dtype)
+
+    def cells(self, shape):
+        """Small whole numbers."""
+        return self._random.integers(-4, 5, shape)
+
+
+class Drawn(Source):
+    """The same draws by hypothesis, so that a program that fails shrinks: to fewer and simpler operations."""
+
+    def __init__(self, draw):
+        self._draw = draw
+
+    def number(self, low, high):
+        return self._draw(st.integers(low, high))
+
+    def chance(self, p):
+        return self.number(0, 99) >= 100 * (1 - p)
+
+    def cells(self, shape):
+        return np.random.default_rng(self.number(0, 99)).integers(-4, 5, shape)
 
 
 class Drawing:
@@ -76,11 +97,10 @@ class Drawing:
             self.exact.add(name)
 
 
-def draw(seed, grid, n_operations):
+def draw_program(source, grid, n_operations):
     """(the function, its arguments, its text)."""
     from .operations import OPERATIONS
 
-    source = Source(*seed)
     drawing = Drawing(source, grid)
     arguments = []
     for _ in range(source.number(1, 3)):
@@ -97,7 +117,7 @@ def draw(seed, grid, n_operations):
     returned = {names[-1], *[source.one_of(names) for _ in range(source.number(0, 2))]}
     results = ", ".join(sorted(returned))
     text = "\n    ".join([f"def drawn({parameters}):", *drawing.lines, f"return {results}"])
-    exec(compile(text, f"drawn {seed}", "exec"), drawing.scope)
+    exec(compile(text, "drawn", "exec"), drawing.scope)
     return drawing.scope["drawn"], arguments, text
 
 

@@ -6,37 +6,47 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 import spmd_grid as sg
 from spmd_grid.program.partition.steps import LocalValue, Move
+from spmd_grid.program.passes import PASSES
+from spmd_grid.program.passes.start_early import started_early
 
 from .annotations import draw_sharding
-from .generator import Source, draw
+from .generator import Drawn, draw_program
 
 GRIDS = {1: [(1,)], 2: [(2,)], 3: [(3,)], 4: [(2, 2), (4,)], 6: [(2, 3), (3, 2)], 8: [(2, 2, 2), (4, 2)]}
 
 
-@dataclass
+@dataclass(repr=False)
 class Case:
     """A program with arguments, what numpy finds, and partitions of it by name."""
 
-    seed: tuple
     text: str
     arguments: list
     want: tuple
     partitions: dict[str, Any]
     refusal: str = ""
 
+    def __repr__(self):
+        return self.text
 
-def make_case(ranks, number, n_operations=None, passes: Sequence[tuple[str, Callable, bool]] = (), every=False):
-    """The case of a number: planned once, before any process runs it.
 
-    ``passes``: one of them, or with ``every`` each, is tried alone, and all up to it.
+@st.composite
+def cases(draw, ranks, every=False):
+    """Cases as `make_case` has them, with one pass alone, or with ``every`` each."""
+    source = Drawn(draw)
+    return make_case(ranks, source, PASSES if every else [source.one_of(PASSES)])
+
+
+def make_case(ranks, source, passes: Sequence[tuple[str, Callable, bool]] = ()):
+    """A case that is drawn: planned once, before any process runs it.
+
+    ``passes``: each of them is tried alone, and all up to it.
     """
-    seed = ranks, number
-    source = Source(7, *seed)
     grid = sg.Grid(source.one_of(GRIDS[ranks]))
-    fn, arguments, text = draw(seed, grid, n_operations or source.number(1, 30))
+    fn, arguments, text = draw_program(source, grid, source.number(1, 30))
     want = fn(*[x.copy() for x in arguments])
     want = want if isinstance(want, tuple) else (want,)
     program = sg.trace(fn, *arguments)
@@ -45,15 +55,16 @@ def make_case(ranks, number, n_operations=None, passes: Sequence[tuple[str, Call
         draw_sharding(source, grid, np.shape(x), np.asarray(x).dtype) if source.chance(0.4) else None for x in want
     ]
     text = "\n".join([text, f"on {grid}", f"in {given}", f"out {wished}", *[f"{k}: {v}" for k, v in _constants(fn)]])
-    case = Case(seed, text, arguments, want, {})
+    case = Case(text, arguments, want, {})
     try:
         whole = sg.partition(program, grid, given, wished)
-        case.partitions["optimised"] = whole
         case.partitions["materialised"] = with_schedule(whole, whole.materialised)
-        for i, (name, improve, _) in enumerate(passes):
-            if every or i == number % len(passes):
-                case.partitions[name] = with_schedule(whole, improve(whole.materialised))
-                case.partitions[f"up to {name}"] = with_schedule(whole, whole.stages[name])
+        for name, improve, _ in passes:
+            case.partitions[name] = with_schedule(whole, improve(whole.materialised))
+            case.partitions[f"up to {name}"] = with_schedule(whole, whole.stages[name])
+        case.partitions["optimised"] = whole
+        if source.chance(0.5):  # as if all moves were large
+            case.partitions["optimised"] = with_schedule(whole, started_early(whole.schedule, -1))
     except sg.ShardingError as error:
         case.refusal = str(error)
     return case
@@ -75,20 +86,19 @@ def bytes_of(schedule):
     return sum(step.plan.totals().received for step in schedule.steps if isinstance(step, Move))
 
 
-def play(case, names=None):
+def play(case):
     """The faults of a case, on this process of the current world: per partition what differs from numpy's result."""
     faults = []
     for name, part in case.partitions.items():
-        if names is None or name in names:
-            grid = sg.init_grid(part.grid.shape)
-            given = [sg.from_global(x, s, grid) for x, s in zip(case.arguments, part.in_shardings)]
-            found = part.run(grid, *given)
-            part.run(grid, *given)  # results are the caller's: another run leaves them as they are
-            found = found if isinstance(found, tuple) else (found,)
-            for number, (x, want, each) in enumerate(zip(found, case.want, part.schedule.results)):
-                fault = _differs(x, np.asarray(want), each)
-                if fault:
-                    faults.append(f"{case.seed}, {name}, result {number}: {fault}")
+        grid = sg.init_grid(part.grid.shape)
+        given = [sg.from_global(x, s, grid) for x, s in zip(case.arguments, part.in_shardings)]
+        found = part.run(grid, *given)
+        part.run(grid, *given)  # results are the caller's: another run leaves them as they are
+        found = found if isinstance(found, tuple) else (found,)
+        for number, (x, want, each) in enumerate(zip(found, case.want, part.schedule.results)):
+            fault = _differs(x, np.asarray(want), each)
+            if fault:
+                faults.append(f"{name}, result {number}: {fault}")
     return faults
 
 

@@ -1,4 +1,4 @@
-"""What tests of storage share: a folder that all ranks see, arrays of many layouts, and files compared."""
+"""Shared by tests of storage: a folder that all ranks see, arrays of many layouts, and files compared."""
 
 import contextlib
 import shutil

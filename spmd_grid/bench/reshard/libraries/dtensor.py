@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
+from spmd_grid.bench.libraries.library import DeclinedError, Library
 from spmd_grid.bench.reshard.cases import ReshardCase
 from spmd_grid.bench.reshard.libraries.heat import share_cores
-from spmd_grid.bench.reshard.libraries.library import DeclinedError, Library
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm

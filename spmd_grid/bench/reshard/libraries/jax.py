@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from spmd_grid.bench.libraries.own_process import LibraryInOwnProcess
 from spmd_grid.bench.reshard.cases import ReshardCase
-from spmd_grid.bench.reshard.libraries.own_process import LibraryInOwnProcess
 
 __all__ = ["Jax"]
 

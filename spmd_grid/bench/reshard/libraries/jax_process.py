@@ -14,7 +14,7 @@ import numpy as np
 
 from spmd_grid.bench.common.rows import figures_of
 from spmd_grid.bench.common.timing import Alone, Batch, measure
-from spmd_grid.bench.reshard.libraries.own_process import serve
+from spmd_grid.bench.libraries.own_process import serve
 
 __all__ = ["answer", "main"]
 

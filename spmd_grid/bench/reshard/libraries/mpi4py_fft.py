@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
+from spmd_grid.bench.libraries.library import DeclinedError, Library
 from spmd_grid.bench.reshard.cases import ReshardCase
-from spmd_grid.bench.reshard.libraries.library import DeclinedError, Library
 
 __all__ = ["Mpi4pyFft"]
 

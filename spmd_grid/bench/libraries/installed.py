@@ -10,32 +10,27 @@ import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
 from spmd_grid.bench.common.rows import Figure
-from spmd_grid.bench.reshard.libraries.dtensor import DTensor
-from spmd_grid.bench.reshard.libraries.heat import Heat
-from spmd_grid.bench.reshard.libraries.jax import Jax
-from spmd_grid.bench.reshard.libraries.library import AbsentError, DeclinedError, Library
-from spmd_grid.bench.reshard.libraries.mpi4py_fft import Mpi4pyFft
+from spmd_grid.bench.libraries.library import AbsentError, DeclinedError, Library
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
 
-__all__ = ["LIBRARY_TYPES", "Libraries"]
+__all__ = ["Libraries"]
 
-LIBRARY_TYPES: Sequence[type[Library]] = (Mpi4pyFft, Heat, DTensor, Jax)  # in the order of `rows.RESHARD_LIBRARIES`
 Found = TypeVar("Found", Contender, Figure)
 
 
 class Libraries:
     """Opens those of the ``requested`` libraries that are installed; a context manager that closes them.  Collective.
 
-    ``types``: the libraries of the benchmark, by default those that reshard.
+    ``types``: the libraries of the benchmark.
     ``present``: the open libraries; ``skipped``: by name, the reasons why the others cannot be used.
     """
 
-    def __init__(self, comm: Intracomm, requested: Sequence[str], types: Sequence[type[Library]] | None = None) -> None:
+    def __init__(self, comm: Intracomm, requested: Sequence[str], types: Sequence[type[Library]]) -> None:
         self.present: list[Library] = []
         self.skipped: dict[str, str] = {}
-        for library_type in LIBRARY_TYPES if types is None else types:
+        for library_type in types:
             if library_type.name in requested:
                 library = library_type(comm)
                 try:

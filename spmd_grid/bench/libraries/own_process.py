@@ -17,7 +17,7 @@ from typing import Any
 from spmd_grid.bench.common.launch import python_path, set_by_launcher
 from spmd_grid.bench.common.mpi import wait_asleep
 from spmd_grid.bench.common.rows import Figure
-from spmd_grid.bench.reshard.libraries.library import DeclinedError, Library
+from spmd_grid.bench.libraries.library import DeclinedError, Library
 
 __all__ = ["LibraryInOwnProcess", "serve"]
 

@@ -1,0 +1,100 @@
+"""np.fft's functions of sharded arrays: along dimensions that are whole at once, along others by the cheapest way.
+
+In functions that are being traced they are steps along single dimensions, of which the program's planner makes whole
+what has to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.compute.fourier.course import transformed
+from spmd_grid.compute.splits import is_sharded
+from spmd_grid.errors import ImplicitGatherError
+from spmd_grid.functions.axes import Axis, reduced_axes
+from spmd_grid.functions.linear.transforms import Line, Norm, line_of, lines_of, transform_along
+from spmd_grid.functions.table import Operand, call, composite
+from spmd_grid.grid.sharding import Sharding
+
+__all__: list[str] = []
+
+Axes = Sequence[int] | None
+
+
+def _transformed(name: str, a: Operand, lines: tuple[Line, ...], out_sharding: Sharding | None) -> Any:
+    if is_sharded(a):
+        return transformed(name, a, lines, out_sharding)
+    if out_sharding is not None:
+        raise ImplicitGatherError(
+            f"{name}: out_sharding is given in a function that is being traced; sg.constrain says where a value lies"
+        )
+    for line in lines:
+        a = call(transform_along, a, line.name, line.n, line.dim, line.norm)
+    return a
+
+
+def _along_one(function: Callable[..., Any]) -> None:
+    name = function.__name__
+
+    @composite(function)
+    def transform(
+        a: Operand,
+        n: int | None = None,
+        axis: int = -1,
+        norm: Norm = None,
+        out: Operand = None,
+        *,
+        out_sharding: Sharding | None = None,
+    ) -> Operand:
+        return _transformed(name, a, (line_of(name, a.shape, n, axis, norm),), out_sharding)
+
+
+def _along_several(function: Callable[..., Any], default: Axes) -> None:
+    name = function.__name__
+
+    @composite(function)
+    def transform(
+        a: Operand,
+        s: Axes = None,
+        axes: Axes = default,
+        norm: Norm = None,
+        out: Operand = None,
+        *,
+        out_sharding: Sharding | None = None,
+    ) -> Operand:
+        return _transformed(name, a, lines_of(name, a.shape, s, axes, norm), out_sharding)
+
+
+_ALONG_ONE: tuple[Callable[..., Any], ...] = (
+    *(np.fft.fft, np.fft.ifft, np.fft.rfft),
+    *(np.fft.irfft, np.fft.hfft, np.fft.ihfft),
+)
+_ALONG_SEVERAL: tuple[Callable[..., Any], ...] = (np.fft.fftn, np.fft.ifftn, np.fft.rfftn, np.fft.irfftn)
+_ALONG_TWO: tuple[Callable[..., Any], ...] = (np.fft.fft2, np.fft.ifft2, np.fft.rfft2, np.fft.irfft2)
+
+for _function in _ALONG_ONE:
+    _along_one(_function)
+for _function in _ALONG_SEVERAL:
+    _along_several(_function, None)
+for _function in _ALONG_TWO:
+    _along_several(_function, (-2, -1))
+
+
+def _shifted(x: Operand, axes: Axis, places: Callable[[int], int]) -> Operand:
+    dims = list(reduced_axes("fftshift", axes, x.ndim))
+    return np.roll(x, [places(x.shape[d]) for d in dims], dims)
+
+
+@composite(np.fft.fftshift)
+def fftshift(x: Operand, axes: Axis = None) -> Operand:
+    """np.fft.fftshift, as a roll."""
+    return _shifted(x, axes, lambda n: n // 2)
+
+
+@composite(np.fft.ifftshift)
+def ifftshift(x: Operand, axes: Axis = None) -> Operand:
+    """np.fft.ifftshift, as a roll."""
+    return _shifted(x, axes, lambda n: -(n // 2))

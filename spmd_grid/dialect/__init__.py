@@ -1,0 +1,38 @@
+"""Text of MLIR's shard dialect: read, checked, and printed.  Needs xdsl: ``pip install spmd-grid[mlir]``.
+
+syntax      operations, attributes and types; positions; reading and printing
+verify      rules beyond those of the text's form
+"""
+
+from __future__ import annotations
+
+try:
+    import xdsl as _xdsl  # noqa: F401
+except ImportError as error:
+    raise ImportError("programs of the dialect are read with xdsl: pip install spmd-grid[mlir]") from error
+
+from xdsl.dialects.builtin import ModuleOp
+
+from spmd_grid.dialect.syntax.positions import Position, position_of
+from spmd_grid.dialect.syntax.printer import to_text
+from spmd_grid.dialect.syntax.reader import read
+from spmd_grid.dialect.verify.module import verify
+
+__all__ = ["Position", "parse", "position_of", "to_text", "verify"]
+
+
+def parse(text: str, file_name: str = "<text>") -> ModuleOp:
+    """The module of a text, read and verified.  Local.
+
+    DialectSyntaxError for a text that is no program, DialectVerifyError for operations that contradict their types or
+    grids; both begin with file, line and column.
+
+    >>> module = parse("shard.grid @grid0(shape = 2x3)", "grid.mlir")
+    >>> [operation.sizes for operation in module.ops]
+    [(2, 3)]
+    >>> position_of(module.body.first_block.first_op)
+    Position(file_name='grid.mlir', line=1, column=1)
+    """
+    module = read(text, file_name)
+    verify(module)
+    return module

@@ -1,0 +1,128 @@
+"""The devices of a run: the grids of a module bound to processes, and the engine's collectives on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from spmd_grid.dialect.execute.faults import ExecutionError
+from spmd_grid.dialect.execute.machine import function_of
+from spmd_grid.dialect.execute.reading import DYNAMIC, Place, integers, name_of, place_of, symbol
+from spmd_grid.errors import GridError
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.process_grid import ProcessGrid, init_grid
+from spmd_grid.halo.update_halo import update_halo
+from spmd_grid.ops.all_gather import all_gather
+from spmd_grid.ops.all_reduce import all_reduce
+from spmd_grid.ops.all_slice import all_slice
+from spmd_grid.ops.all_to_all import all_to_all
+from spmd_grid.ops.broadcast import broadcast
+from spmd_grid.ops.gather import gather
+from spmd_grid.ops.reduce import reduce
+from spmd_grid.ops.reduce_scatter import reduce_scatter
+from spmd_grid.ops.scatter import scatter
+from spmd_grid.ops.send_recv import recv, send
+from spmd_grid.ops.shift import shift
+
+__all__ = ["EngineDevices", "grid_shapes", "pure_grids", "used_grids"]
+
+_GRIDS = "shard.grid", "mesh.mesh"
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "all_gather": all_gather,
+    "all_reduce": all_reduce,
+    "all_slice": all_slice,
+    "all_to_all": all_to_all,
+    "broadcast": broadcast,
+    "gather": gather,
+    "reduce": reduce,
+    "reduce_scatter": reduce_scatter,
+    "scatter": scatter,
+    "send": send,
+    "shift": shift,
+}
+
+
+def grid_shapes(module: ModuleOp) -> dict[str, tuple[int, ...]]:
+    """The shapes of the module's grids by symbol, -1 for sizes that are known at run time only."""
+    found = {}
+    for op in module.ops:
+        if name_of(op) in _GRIDS:
+            shape = integers(op, "shape")
+            found[symbol(op, "sym_name")] = tuple([-1 if n in (-1, DYNAMIC) else n for n in shape])
+    return found
+
+
+def used_grids(module: ModuleOp, name: str | None) -> list[str]:
+    """The names of the grids that a function, and those that it calls, mention; the module's only one where none is."""
+    found: dict[str, None] = {}
+    waiting, seen = [name], set()
+    while waiting:
+        function = function_of(module, waiting.pop())
+        if symbol(function, "sym_name") in seen:
+            continue
+        seen.add(symbol(function, "sym_name"))
+        for op in function.walk():
+            if symbol(op, "grid"):
+                found[symbol(op, "grid")] = None
+            if name_of(op) == "func.call":
+                waiting.append(symbol(op, "callee"))
+    every = grid_shapes(module)
+    return list(found) or (list(every) if len(every) == 1 else [])
+
+
+def pure_grids(module: ModuleOp, name: str | None, size: int) -> dict[str, Grid]:
+    """The grids that a function uses, without processes, of which there are ``size``.
+
+    Raises ExecutionError where a grid does not fit them, or is not there.
+    """
+    shapes = grid_shapes(module)
+    found = {}
+    for each in used_grids(module, name):
+        if each not in shapes:
+            raise ExecutionError(f"there is no grid @{each}", place_of(function_of(module, name)))
+        shape = shapes[each]
+        known = prod(n for n in shape if n != -1)
+        unknown = shape.count(-1)
+        if unknown > 1 or not known or (size % known if unknown else size != known):
+            shown = "x".join("?" if n == -1 else str(n) for n in shape)
+            raise ExecutionError(f"grid @{each} is {shown}, and there are {size} processes", _place(module, each))
+        found[each] = Grid(tuple([size // known if n == -1 else n for n in shape]))
+    return found
+
+
+def _place(module: ModuleOp, grid: str) -> Place:
+    return next(place_of(op) for op in module.ops if name_of(op) in _GRIDS and symbol(op, "sym_name") == grid)
+
+
+class EngineDevices:
+    """The devices of functions with local types, on the processes of the running program.  Collective when made."""
+
+    def __init__(self, grids: dict[str, Grid]):
+        self._grids: dict[str, ProcessGrid] = {name: init_grid(grid.shape) for name, grid in grids.items()}
+
+    def grid(self, name: str) -> ProcessGrid:
+        """The grid of a symbol.  Raises GridError."""
+        try:
+            return self._grids[name]
+        except KeyError:
+            raise GridError(f"there is no grid @{name}; the module has {', '.join(self._grids) or 'none'}") from None
+
+    def coords(self, name: str) -> tuple[int, ...]:
+        """The coordinates of this process."""
+        return self.grid(name).own_coords
+
+    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
+        """Refused: arrays of such a function are local.  Raises GridError."""
+        raise GridError("shard.shard annotates arrays of a function that is partitioned; this one has local types")
+
+    def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
+        """The result of a collective.  Collective over the devices of each group."""
+        found = self.grid(grid)
+        if name == "update_halo":
+            return update_halo(x, found, **options)
+        if name == "recv":
+            return recv(found, axes, **options)
+        return _OPERATIONS[name](x, found, axes, **options)

@@ -1,0 +1,23 @@
+"""Errors of execution: a message with the file, the line and the column of the operation."""
+
+from __future__ import annotations
+
+from spmd_grid.dialect.execute.reading import Place
+from spmd_grid.errors import DialectError, SpmdError
+
+__all__ = ["CheckError", "ExecutionError"]
+
+
+class ExecutionError(DialectError):
+    """An operation of a module cannot be executed with the values at hand, or is not among those that are executed.
+
+    The message begins with the place of the operation, as compilers have it.
+    """
+
+    def __init__(self, reason: str, place: Place | None = None):
+        super().__init__(f"{place}: {reason}" if place is not None else reason)
+        self.place = place
+
+
+class CheckError(SpmdError, ValueError):
+    """A result differs from that of the serial run: a defect of this package, or of the program's shardings."""

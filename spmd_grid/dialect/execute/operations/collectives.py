@@ -1,0 +1,85 @@
+"""shard: the collectives, shift, send, recv and update_halo.
+
+Which devices take part, and what they pass, is read here; the communication itself is that of the machine's devices:
+the engine's, or numpy's on all arrays at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Operation
+
+from spmd_grid.dialect.execute.operations.grids import axis_lists
+from spmd_grid.dialect.execute.reading import (
+    attribute,
+    dtype_of,
+    has,
+    integer,
+    integers,
+    mixed,
+    name_of,
+    symbol,
+    text_of,
+)
+from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
+from spmd_grid.dialect.execute.values import Undefined
+
+_AXES: dict[str, dict[str, tuple[str, ...]]] = {
+    "all_gather": {"gather_axis": ("gather_axis",)},
+    "all_slice": {"slice_axis": ("slice_axis",)},
+    "all_to_all": {"split_axis": ("split_axis",), "concat_axis": ("concat_axis",)},
+    "all_reduce": {},
+    "broadcast": {},
+    "gather": {"gather_axis": ("gather_axis",)},
+    "reduce": {},
+    "reduce_scatter": {"scatter_axis": ("scatter_dim", "scatter_axis")},
+    "scatter": {"scatter_axis": ("scatter_dim", "scatter_axis")},
+    "send": {},
+    "recv": {},
+    "shift": {"shift_axis": ("shift_axis",), "offset": ("offset",)},
+}
+_ROOTS = {"broadcast": "root", "gather": "root", "reduce": "root", "scatter": "root"}
+_PEERS = {"send": "destination", "recv": "source"}
+_REDUCING = "all_reduce", "reduce", "reduce_scatter"
+
+
+@handles(*[f"shard.{name}" for name in _AXES])
+def _collective(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    name = name_of(op).partition(".")[2]
+    devices = needs_devices(machine, name_of(op))
+    x, *dynamic = operands
+    options: dict[str, Any] = {given: integer(op, *names) for given, names in _AXES[name].items()}
+    place = _ROOTS.get(name) or _PEERS.get(name)
+    if place is not None and attribute(op, place) is not None:
+        options[place] = tuple(mixed(integers(op, place), iter(dynamic)))
+    if name in _REDUCING:
+        kind = attribute(op, "reduction")
+        options |= {"reduction": "sum" if kind is None else text_of(kind), "dtype": dtype_of(op.results[0].type)}
+    if name == "shift":
+        options["rotate"] = has(op, "rotate")
+    x = None if isinstance(x, Undefined) else x
+    found = devices.run(name, symbol(op, "grid"), integers(op, "grid_axes"), x, options)
+    if name == "send":
+        return x
+    return Undefined(_reason(name, options)) if found is None else found
+
+
+def _reason(name: str, options: dict[str, Any]) -> str:
+    if name == "shift":
+        return "this device has no source in shard.shift; rotate gives it one"
+    return f"shard.{name} gives its result to the root {list(options['root'])} only"
+
+
+@handles("shard.update_halo")
+def _update_halo(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    devices = needs_devices(machine, name_of(op))
+    x, *dynamic = operands
+    halos = mixed(integers(op, "static_halo_sizes", "halo_sizes"), iter(dynamic))
+    options = {"split_axes": axis_lists(op), "halo_sizes": halos}
+    is_buffer = isinstance(op.operands[0].type, MemRefType)
+    target = x if is_buffer else np.array(x)
+    return devices.run("update_halo", symbol(op, "grid"), (), target, options)

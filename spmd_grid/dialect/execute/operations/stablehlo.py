@@ -1,0 +1,201 @@
+"""stablehlo, and mhlo of the RFC: the operations of multilayer perceptrons and transformer blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute, Operation
+
+from spmd_grid.dialect.execute.operations.scalars import cast, divided, erf
+from spmd_grid.dialect.execute.operations.structured import combined_with
+from spmd_grid.dialect.execute.operations.tosa import sigmoid
+from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
+from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
+from spmd_grid.errors import ShapeError
+from spmd_grid.functions.table import call
+
+
+def _divide(a: Any, b: Any) -> Any:
+    return np.divide(a, b) if a.dtype.kind in "fc" else divided(a, b)
+
+
+_CELL_BY_CELL: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": _divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "power": np.power,
+    "remainder": np.fmod,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "abs": np.abs,
+    "ceil": np.ceil,
+    "cosine": np.cos,
+    "exponential": np.exp,
+    "exponential_minus_one": np.expm1,
+    "floor": np.floor,
+    "log": np.log,
+    "log_plus_one": np.log1p,
+    "logistic": sigmoid,
+    "negate": np.negative,
+    "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
+    "sign": np.sign,
+    "sine": np.sin,
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+    "erf": lambda x: call(erf, x),
+    "select": np.where,
+}
+
+
+_DIALECTS = "stablehlo", "mhlo"
+cell_by_cell({f"{dialect}.{name}": function for dialect in _DIALECTS for name, function in _CELL_BY_CELL.items()})
+
+
+def _both(name: str) -> list[str]:
+    return [f"{dialect}.{name}" for dialect in _DIALECTS]
+
+
+@handles(*_both("clamp"))
+def _clamp(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    low, x, high = operands
+    return np.minimum(np.maximum(x, low), high)
+
+
+_COMPARISONS = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+
+
+@handles(*_both("compare"))
+def _compare(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    found = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", _text(attribute(op, "comparison_direction")))
+    if found is None:
+        raise ShapeError("attribute comparison_direction is missing; it must be one of EQ, NE, LT, LE, GT, GE")
+    return _COMPARISONS[found[1]](*machine.thin(operands))
+
+
+def _text(found: Attribute | None) -> str:
+    return text_of(found) if found is not None and hasattr(found, "data") else str(found)
+
+
+@handles(*_both("convert"))
+def _convert(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    return cast(operands[0], dtype_of(op.results[0].type))
+
+
+@handles(*_both("reshape"))
+def _reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    return np.reshape(operands[0], _static(op))
+
+
+def _static(op: Operation) -> tuple[int, ...]:
+    shape = shape_of(op.results[0].type)
+    if None in shape:
+        raise ShapeError(f"the result has type {op.results[0].type}; its extents must be known")
+    return tuple([n for n in shape if n is not None])
+
+
+@handles(*_both("transpose"))
+def _transpose(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    return np.transpose(operands[0], integers(op, "permutation"))
+
+
+@handles(*_both("broadcast_in_dim"))
+def _broadcast_in_dim(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    x, shape = operands[0], _static(op)
+    dims = integers(op, "broadcast_dimensions", "dims")
+    if len(dims) != len(x.shape):
+        raise ShapeError(f"broadcast_dimensions is {list(dims)}; the operand has {len(x.shape)} dimensions")
+    order = sorted(range(len(dims)), key=lambda i: dims[i])
+    x = np.transpose(x, order) if order != sorted(order) else x
+    missing = tuple([d for d in range(len(shape)) if d not in dims])
+    return np.broadcast_to(np.expand_dims(x, missing) if missing else x, shape)
+
+
+@handles(*_both("iota"))
+def _iota(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    shape, d = _static(op), integer(op, "iota_dimension")
+    counted = np.arange(shape[d]).reshape(tuple([n if i == d else 1 for i, n in enumerate(shape)]))
+    return np.broadcast_to(counted.astype(dtype_of(op.results[0].type)), shape)
+
+
+@handles(*_both("concatenate"))
+def _concatenate(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    return np.concatenate(list(operands), integer(op, "dimension"))
+
+
+@handles(*_both("slice"))
+def _slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    parts = [integers(op, name) for name in ("start_indices", "limit_indices", "strides")]
+    return operands[0][tuple([slice(*each) for each in zip(*parts, strict=True)])]
+
+
+@handles(*_both("dot"))
+def _dot(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    dtype = dtype_of(op.results[0].type)
+    return np.matmul(*[cast(x, dtype) for x in operands])
+
+
+@handles(*_both("dot_general"))
+def _dot_general(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    a, b = operands
+    batch_a, batch_b, sums_a, sums_b = _dot_dimensions(op)
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    first: dict[int, str] = {}
+    second: dict[int, str] = {}
+    for i, j in [*zip(batch_a, batch_b, strict=True), *zip(sums_a, sums_b, strict=True)]:
+        first[i] = second[j] = next(letters)
+    for dims, x in ((first, a), (second, b)):
+        for d in range(len(x.shape)):
+            if d not in dims:
+                dims[d] = next(letters)
+    texts = ["".join(dims[d] for d in range(len(x.shape))) for dims, x in ((first, a), (second, b))]
+    rest = [
+        text[d]
+        for text, taken in zip(texts, ((*batch_a, *sums_a), (*batch_b, *sums_b)))
+        for d in range(len(text))
+        if d not in taken
+    ]
+    dtype = dtype_of(op.results[0].type)
+    subscripts = f"{','.join(texts)}->{''.join([first[d] for d in batch_a])}{''.join(rest)}"
+    return cast(np.einsum(subscripts, cast(a, dtype), cast(b, dtype)), dtype)
+
+
+def _dot_dimensions(op: Operation) -> list[tuple[int, ...]]:
+    """The dimensions of batches and sums of both operands, whatever form the attribute has."""
+    names = [f"{side}_{kind}_dimensions" for kind in ("batching", "contracting") for side in ("lhs", "rhs")]
+    whole = attribute(op, "dot_dimension_numbers", "dot_dimensions")
+    if whole is None:
+        return [integers(op, name) for name in names]
+    text = str(whole)
+    found = []
+    for name in names:
+        numbers = re.search(rf"{name}\s*=\s*\[([\d,\s]*)\]", text)
+        found.append(tuple([int(n) for n in re.findall(r"\d+", numbers[1])]) if numbers else ())
+    return found
+
+
+@handles(*_both("reduce"))
+def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    if len(operands) != 2:
+        raise ShapeError(f"there are {len(operands) // 2} arrays; one is reduced at a time")
+    x, init = operands
+    combiner = next((each for each in op.regions[0].block.ops), None)
+    name = "" if combiner is None else name_of(combiner)
+    try:
+        return combined_with(name, x, integers(op, "dimensions"), init)
+    except KeyError:
+        raise ShapeError(f"the body combines by {name}; it must be add, multiply, maximum or minimum") from None

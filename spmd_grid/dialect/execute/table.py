@@ -1,0 +1,88 @@
+"""What computes each operation, by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from xdsl.ir import Block, Operation
+
+from spmd_grid.errors import ShapeError
+
+__all__ = ["HANDLERS", "Communication", "Handler", "Machine", "cell_by_cell", "handles", "needs_devices"]
+
+
+class Communication(Protocol):
+    """What operations of the shard dialect find outside of their process."""
+
+    def grid(self, name: str) -> Any:
+        """The grid of a symbol."""
+
+    def coords(self, name: str) -> tuple[int, ...]:
+        """The coordinates of this process on a grid."""
+
+    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
+        """``x`` with a sharding, as ``shard.shard`` gives it."""
+
+    def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
+        """The result of a collective; None where this device has none."""
+
+
+class Machine(Protocol):
+    """The part of a machine that handlers need.
+
+    ``devices``: None where whole arrays are computed by one process.  ``is_tracing``: whether values may be arrays of a
+    function that is being traced, which have no cells.
+    """
+
+    devices: Communication | None
+    is_tracing: bool
+    loops: list[tuple[tuple[int, ...], Mapping[int, int]]]  # of the structured operations that are under way
+
+    def run_block(self, block: Block, arguments: Sequence[Any], until: Operation | None = None) -> list[Any]:
+        """The operands of the block's last operation, with these arguments; those of ``until``, which ends the run."""
+
+    def call(self, name: str, arguments: Sequence[Any]) -> list[Any]:
+        """The results of a function of the module."""
+
+    def value(self, x: Any) -> Any:
+        """The value that a name of the text stands for."""
+
+    def thin(self, operands: Sequence[Any]) -> list[Any]:
+        """The operands, where arrays that repeat one number are that number if another operand tells the shape."""
+
+
+# A handler is called with the machine, the operation and the values of the operands.  It gives the value of the only
+# result, or a list of the values of all results.
+Handler: TypeAlias = Callable[[Machine, Operation, Sequence[Any]], Any]
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Decorate what computes the operations of these names."""
+
+    def register(handler: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(names, handler))
+        return handler
+
+    return register
+
+
+def cell_by_cell(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Register operations that are one function of numpy on their operands."""
+    for name, function in functions.items():
+        HANDLERS[name] = _calling(function)
+
+
+def _calling(function: Callable[..., Any]) -> Handler:
+    def handler(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+        return function(*machine.thin(operands))
+
+    return handler
+
+
+def needs_devices(machine: Machine, name: str) -> Communication:
+    """The devices of a machine.  Raises ShapeError where there are none."""
+    if machine.devices is None:
+        raise ShapeError(f"{name}: there are no devices; the operation has no meaning on whole arrays")
+    return machine.devices

@@ -1,0 +1,139 @@
+"""Annotated functions as programs: ``shard.shard`` becomes `constrain`, everything else the calls that compute it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from spmd_grid.dialect.execute.faults import ExecutionError
+from spmd_grid.dialect.execute.machine import FunctionRunner, function_of
+from spmd_grid.dialect.execute.reading import (
+    dtype_of,
+    name_of,
+    place_of,
+    symbol,
+    value_name,
+)
+from spmd_grid.errors import GridError
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.program.ir import ArraySpec, Program
+from spmd_grid.program.trace.public import constrain, trace
+from spmd_grid.program.trace.traced_array import TracedArray
+from spmd_grid.typing import Shape
+
+__all__ = ["grid_of", "is_annotated", "program_of"]
+
+_LOCAL = {"shard.process_multi_index", "shard.process_linear_index", "shard.update_halo"}
+
+
+def is_annotated(function: Operation) -> bool:
+    """Whether a function has arrays of global types, of which annotations say how they are spread.
+
+    Raises ExecutionError where it has collectives as well, which take local types.
+    """
+    names = [(name_of(op), op) for op in function.walk()]
+    annotations = [op for name, op in names if name == "shard.shard"]
+    local = [op for name, op in names if name in _LOCAL or _is_collective(name)]
+    if annotations and local:
+        raise ExecutionError(
+            f"{name_of(local[0])} takes local types, and shard.shard at {place_of(annotations[0])} annotates global"
+            " ones; a function has one or the other",
+            place_of(local[0]),
+        )
+    return bool(annotations)
+
+
+def _is_collective(name: str) -> bool:
+    short = name.partition(".")[2]
+    return name.startswith("shard.") and short.startswith(
+        ("all_", "broadcast", "gather", "recv", "reduce", "scatter", "send", "shift")
+    )
+
+
+def grid_of(function: Operation, grids: dict[str, Grid]) -> str:
+    """The name of the grid that a function's shardings are on.  Raises ExecutionError where there are several."""
+    found = [op for op in function.walk() if name_of(op) == "shard.sharding"]
+    names = list(dict.fromkeys(symbol(op, "grid") for op in found))
+    for op, name in zip(found, [symbol(op, "grid") for op in found]):
+        if name not in grids:
+            raise ExecutionError(f"there is no grid @{name}", place_of(op))
+    if len(names) > 1:
+        raise ExecutionError(
+            f"shardings are on @{names[0]} and on @{names[1]}; those of a function that is partitioned are on one grid",
+            place_of(found[-1]),
+        )
+    return names[0]
+
+
+class _Annotating:
+    """The devices of a function that is being traced: its grids have no processes yet."""
+
+    def __init__(self, grids: dict[str, Grid]):
+        self._grids = grids
+
+    def grid(self, name: str) -> Grid:
+        """The grid of a symbol.  Raises GridError."""
+        if name not in self._grids:
+            raise GridError(f"there is no grid @{name}; the module has {', '.join(self._grids) or 'none'}")
+        return self._grids[name]
+
+    def coords(self, name: str) -> tuple[int, ...]:
+        """Refused: the same program is partitioned for all devices.  Raises GridError."""
+        raise GridError("the index of the process has no meaning in a function that is partitioned")
+
+    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
+        """The array with a required annotation."""
+        return constrain(x, sharding, for_users=for_users)
+
+    def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
+        """Refused: collectives take local types.  Raises GridError."""
+        raise GridError(f"shard.{name} takes local types; the function is partitioned")
+
+
+def program_of(
+    module: ModuleOp, name: str | None, grids: dict[str, Grid], shapes: Sequence[Shape], numbers: dict[int, Any]
+) -> Program:
+    """The program of an annotated function.
+
+    Plans only.  ``shapes``: those of all arguments, as some extents may be known at run time only; ``numbers``: the
+    values of arguments that are no arrays, by their places.  Raises ExecutionError, and what `trace` raises.
+    """
+    function = function_of(module, name)
+    arguments = list(function.regions[0].block.args)
+    namer = _Namer([value_name(each) for each in arguments])
+    runner = FunctionRunner(module, _Annotating(grids), is_tracing=True, observe=namer)
+
+    def call(*arrays: Any) -> Any:
+        given = iter(arrays)
+        values = [numbers[i] if i in numbers else next(given) for i in range(len(arguments))]
+        found = runner.call(name, values)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    call.__name__ = symbol(function, "sym_name")
+    specs = [
+        ArraySpec(shape, dtype_of(each.type), value_name(each) or f"arg{i}")
+        for i, (each, shape) in enumerate(zip(arguments, shapes))
+        if i not in numbers
+    ]
+    return trace(call, *specs)
+
+
+class _Namer:
+    """Gives values of a program the names that they have in the text; the first name of a value stays."""
+
+    def __init__(self, taken: Sequence[str]):
+        self._taken = set(taken)
+        self._named: list[Any] = []
+
+    def __call__(self, op: Operation, found: Sequence[Any]) -> None:
+        for result, x in zip(op.results, found):
+            hint = value_name(result)
+            if not hint or not isinstance(x, TracedArray) or x.value.site is None:
+                continue
+            if hint not in self._taken and not any(x.value is each for each in self._named):
+                self._taken.add(hint)
+                self._named.append(x.value)
+                object.__setattr__(x.value, "name", hint)  # the program is not handed out yet

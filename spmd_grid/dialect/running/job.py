@@ -1,0 +1,257 @@
+"""One run of a function by every process of a program."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from spmd_grid.array.constructors import from_global
+from spmd_grid.array.sharded_array import ShardedArray
+from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
+from spmd_grid.dialect.execute.faults import CheckError, ExecutionError
+from spmd_grid.dialect.execute.machine import FunctionRunner, check_arguments, function_of
+from spmd_grid.dialect.execute.reading import (
+    is_shaped,
+    place_of,
+    symbol,
+    value_name,
+)
+from spmd_grid.dialect.execute.reference import run_reference
+from spmd_grid.dialect.execute.values import Undefined
+from spmd_grid.dialect.partition.annotated import grid_of, is_annotated, program_of
+from spmd_grid.dialect.partition.upstream import upstream_of
+from spmd_grid.dialect.running.checking import compared
+from spmd_grid.dialect.running.inputs import as_value, whole_arguments
+from spmd_grid.dialect.running.showing import in_lines, in_one_line, saved
+from spmd_grid.exchange.agreement.learn_facts import swap_texts
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.process_grid import init_grid
+from spmd_grid.program.partition.public import Partition, partition
+from spmd_grid.program.partition.steps import LocalValue, Move
+from spmd_grid.transport.launch import current_world
+
+__all__ = ["Job", "emitted", "run_job"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A function to run: its name, arguments, where results go, and what is shown.
+
+    ``is_checked``: whether results are compared with the serial run.
+    """
+
+    main: str | None = None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    is_checked: bool = False
+    shows_values: bool = False
+    shows_results: bool = True
+    optimise: bool = True
+
+
+def run_job(module: ModuleOp, job: Job) -> list[Any]:
+    """Run a function by all processes; process 0 prints and writes results.  Collective over all processes.
+
+    Returns the results, which of annotated functions are ShardedArrays.  Raises what operations raise, ExecutionError,
+    and CheckError where a result is not the serial one.
+    """
+    function = function_of(module, job.main)
+    if job.outputs and len(job.outputs) > len(_result_types(function)):
+        raise ExecutionError(
+            f"{len(job.outputs)} outputs are given; @{symbol(function, 'sym_name')} has {len(_result_types(function))}"
+            " results",
+            place_of(function),
+        )
+    run = _run_annotated if is_annotated(function) else _run_local
+    return run(module, function, job)
+
+
+def _result_types(function: Operation) -> list[Any]:
+    last = function.regions[0].block.last_op
+    return [] if last is None else [x.type for x in last.operands]
+
+
+def _say(text: str, stream: Any = None) -> None:
+    print(text, file=stream or sys.stdout, flush=True)
+
+
+# -- functions with local types ------------------------------------------------------------------------------------
+
+
+def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
+    world = current_world()
+    title = symbol(function, "sym_name")
+    grids = pure_grids(module, title, world.size)
+    grid = next(iter(grids.values()), Grid((world.size,)))
+    types = [x.type for x in function.regions[0].block.args]
+    whole = whole_arguments(job.inputs, types, grid.shape)
+    by_device = [[as_value(np.array(x[at]), kind) for x, kind in zip(whole, types)] for at in np.ndindex(*grid.shape)]
+    coords = tuple([int(n) for n in np.unravel_index(world.rank, grid.shape)])
+    shown = _shown_values(f" on {coords}", function) if job.shows_values else None
+    runner = FunctionRunner(module, EngineDevices(grids), observe=shown)
+    results = runner.call(title, [np.array(x) if isinstance(x, np.ndarray) else x for x in by_device[world.rank]])
+    if job.is_checked or job.outputs or job.shows_results:
+        everyone = [pickle.loads(each) for each in swap_texts(world, pickle.dumps(results, pickle.HIGHEST_PROTOCOL))]
+        _on_first(world, lambda: _report_local(module, title, job, grids, grid, by_device, everyone))
+    return results
+
+
+def _report_local(
+    module: ModuleOp,
+    title: str,
+    job: Job,
+    grids: dict[str, Grid],
+    grid: Grid,
+    by_device: Sequence[Sequence[Any]],
+    everyone: Sequence[Sequence[Any]],
+) -> None:
+    devices = list(np.ndindex(*grid.shape))
+    for number in range(len(everyone[0])):
+        if job.shows_results:
+            for at, results in zip(devices, everyone):
+                _say(f"@{title}, result {number} on device {at}:\n{in_lines(results[number])}")
+        if number < len(job.outputs):
+            saved(job.outputs[number], [results[number] for results in everyone], grid.shape)
+    if job.is_checked:
+        serial = run_reference(module, title, grids, by_device)
+        for number in range(len(everyone[0])):
+            for at, found, due in zip(devices, everyone, serial):
+                compared(f"@{title}: result {number} on device {at}", found[number], due[number])
+        _say(f"@{title}: all results are those of one process that computes all {len(devices)} devices")
+
+
+def _shown_values(where: str, function: Operation) -> Callable[[Operation, Sequence[Any]], None]:
+    def show(op: Operation, found: Sequence[Any]) -> None:
+        for result, x in zip(op.results, found):
+            if hasattr(x, "shape") or isinstance(x, Undefined):
+                place = place_of(op)
+                _say(
+                    f"{place.file}:{place.line}: %{value_name(result) or '_'}{where}: {result.type} = {in_one_line(x)}"
+                )
+
+    return show
+
+
+def _on_first(world: Any, report: Callable[[], None]) -> None:
+    """Let process 0 report; its error is raised by all."""
+    error: Exception | None = None
+    if world.rank == 0:
+        try:
+            report()
+        except (ExecutionError, CheckError) as found:
+            error = found
+    text = pickle.dumps(None if error is None else (type(error).__name__, str(error)))
+    failed = pickle.loads(swap_texts(world, text if world.rank == 0 else b"")[0])
+    if failed is not None:
+        raise {"CheckError": CheckError, "ExecutionError": ExecutionError}[failed[0]](failed[1])
+
+
+# -- annotated functions -------------------------------------------------------------------------------------------
+
+
+def _partitioned(module: ModuleOp, function: Operation, job: Job, size: int) -> tuple[Partition, list[Any], list[bool]]:
+    """The partition, the arguments as whole arrays, and which of them are arrays."""
+    grids = pure_grids(module, symbol(function, "sym_name"), size)
+    grid = grids[grid_of(function, grids)]
+    types = [x.type for x in function.regions[0].block.args]
+    whole = [as_value(x, kind) for x, kind in zip(whole_arguments(job.inputs, types, None), types)]
+    check_arguments(function, whole)
+    numbers = {i: x for i, (x, kind) in enumerate(zip(whole, types)) if not is_shaped(kind)}
+    shapes = [np.shape(x) for x in whole]
+    program = program_of(module, symbol(function, "sym_name"), grids, shapes, numbers)
+    part = partition(program, grid, optimise=job.optimise)
+    return part, whole, [is_shaped(kind) for kind in types]
+
+
+def _run_annotated(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
+    world = current_world()
+    part, whole, is_array = _partitioned(module, function, job, world.size)
+    grid = init_grid(part.grid.shape)
+    title = symbol(function, "sym_name")
+    arrays = [
+        from_global(np.asarray(x), sharding, grid)
+        for x, sharding in zip([x for x, is_one in zip(whole, is_array) if is_one], part.in_shardings)
+    ]
+    if world.rank == 0:
+        for line in upstream_notes(part):
+            _say(f"note: {line}", sys.stderr)
+    found = part.run(grid, *arrays)
+    results = list(found) if isinstance(found, tuple) else [found]
+    if job.shows_values:
+        _show_all(part, grid, arrays)
+    if job.is_checked or job.outputs or job.shows_results:
+        gathered = [_whole(x) for x in results]
+        kinds = _result_types(function)
+        gathered = [np.asarray(x, dtype=None if isinstance(x, np.ndarray) else np.asarray(x).dtype) for x in gathered]
+        shardings = [x.sharding if isinstance(x, LocalValue) else None for x in part.schedule.results]
+        _on_first(world, lambda: _report_annotated(module, title, job, whole, gathered, shardings, kinds))
+    return results
+
+
+def _whole(x: Any) -> Any:
+    return x.to_global() if isinstance(x, ShardedArray) else x
+
+
+def _report_annotated(
+    module: ModuleOp,
+    title: str,
+    job: Job,
+    whole: Sequence[Any],
+    results: Sequence[Any],
+    shardings: Sequence[Any],
+    kinds: Sequence[Any],
+) -> None:
+    for number, (found, sharding, kind) in enumerate(zip(results, shardings, kinds)):
+        if job.shows_results:
+            _say(f"@{title}, result {number}: {kind} as {sharding}\n{in_lines(found)}")
+        if number < len(job.outputs):
+            saved(job.outputs[number], found, None)
+    if job.is_checked:
+        serial = FunctionRunner(module).call(title, whole)
+        for number, (found, due) in enumerate(zip(results, serial)):
+            words = compared(f"@{title}: result {number}", found, due)
+            _say(f"@{title}: result {number} against the serial run: {words}")
+
+
+def _show_all(part: Partition, grid: Any, arrays: Sequence[Any]) -> None:
+    """Show every value of a program, by a run in which all of them are results."""
+    program = part.program
+    values = [value for operation in program.operations for value in operation.results]
+    every = partition(replace(program, results=tuple(values), returns_one=False), part.grid, part.in_shardings)
+    for value, x in zip(values, every.run(grid, *arrays)):
+        cells = _whole(x)
+        if current_world().rank == 0:
+            place = f"{value.site}: " if value.site else ""
+            _say(f"{place}{value!r} as {part.sharding_of(value)} = {in_one_line(cells)}")
+
+
+def upstream_notes(part: Partition) -> list[str]:
+    """The reshardings of a program that the compiler's own pass refuses, or gets wrong, in words."""
+    found = []
+    for step in part.materialised.steps:
+        if isinstance(step, Move):
+            model = upstream_of(step.source.sharding, step.target.sharding, step.source.shape)
+            if model.refusal or not model.is_right:
+                change = f"from {step.source.sharding} to {step.target.sharding}"
+                found.append(f"{step.name} {change}: {model}")
+    return found
+
+
+def emitted(module: ModuleOp, job: Job, stage: str, size: int) -> str:
+    """The text of a stage of an annotated function.  Plans only.  Raises ExecutionError."""
+    function = function_of(module, job.main)
+    if not is_annotated(function):
+        raise ExecutionError(
+            f"@{symbol(function, 'sym_name')} has local types and no shard.shard: it is partitioned already, and has no"
+            f" stage {stage!r}",
+            place_of(function),
+        )
+    part, _, _ = _partitioned(module, function, job, size)
+    return part.text(stage)

@@ -1,0 +1,67 @@
+"""The dialects that are read: the shard dialect, those that compute, and the older names of the shard dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, UnregisteredOp
+from xdsl.dialects.func import Func
+from xdsl.ir import Attribute, Operation, TypeAttribute
+
+from spmd_grid.dialect.syntax.shard import SHARD
+from spmd_grid.dialect.syntax.tosa import TOSA
+
+__all__ = ["OLD_WORDS", "ReadingContext", "new_context"]
+
+# Words of the older `mesh` dialect: what they are called today.
+_OLD_NAMES = {"mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape"}
+OLD_WORDS = {"grid": "mesh", "grid_axes": "mesh_axes", "scatter_dim": "scatter_axis"}
+_OWN = ("numpy.", "spmd_grid.")  # operations of our own programs, which are printed in generic form
+
+
+def _today(name: str) -> str:
+    """The name of today of an operation, attribute or type.
+
+    >>> _today("mesh.all_gather"), _today("mesh.mesh"), _today("arith.addf")
+    ('shard.all_gather', 'shard.grid', 'arith.addf')
+    """
+    if name.startswith("mesh."):
+        return _OLD_NAMES.get(name, "shard." + name.removeprefix("mesh."))
+    return name
+
+
+class ReadingContext(Context):
+    """A context that knows the older names, and takes operations of our own programs as they are."""
+
+    def get_optional_op(self, name: str, *, dialect_stack: Sequence[str] = ()) -> type[Operation] | None:
+        """The class of an operation, or None."""
+        if name.startswith(_OWN):
+            return self._own(name)
+        return super().get_optional_op(_today(name), dialect_stack=dialect_stack)
+
+    def get_optional_attr(self, name: str) -> type[Attribute] | None:
+        """The class of an attribute, or None."""
+        return super().get_optional_attr(_today(name))
+
+    def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
+        """The class of a type, or None."""
+        return super().get_optional_type(_today(name))
+
+    @staticmethod
+    @cache
+    def _own(name: str) -> type[Operation]:
+        return UnregisteredOp.with_name(name)
+
+
+def new_context() -> ReadingContext:
+    """A context with all dialects that are read."""
+    from xdsl.dialects import arith, bufferization, cf, complex, linalg, math, memref, scf, tensor
+
+    context = ReadingContext()
+    for dialect in (Builtin, Func, SHARD, arith.Arith, bufferization.Bufferization, cf.Cf, complex.Complex):
+        context.load_dialect(dialect)
+    for dialect in (linalg.Linalg, math.Math, memref.MemRef, scf.Scf, tensor.Tensor, TOSA):
+        context.load_dialect(dialect)
+    return context

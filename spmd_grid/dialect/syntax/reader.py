@@ -1,0 +1,120 @@
+"""From text to a module whose operations know their places."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Attribute, Operation
+from xdsl.parser import AttrParser, Parser
+from xdsl.utils.exceptions import ParseError
+
+from spmd_grid.dialect.syntax.context import OLD_WORDS, new_context
+from spmd_grid.dialect.syntax.positions import Text, syntax_error
+from spmd_grid.dialect.syntax.scan import scan
+
+__all__ = ["read"]
+
+_RESULTS = re.compile(r"%[^=\n]*=\s*")
+_NEW_WORDS = {old: new for new, old in OLD_WORDS.items()}
+_MOST_CELLS = 2**25  # of a constant: the parser behind us writes all of them down
+
+
+class _Cell(AttrParser._TensorLiteralElement):
+    """A cell of a constant.  Hexadecimal digits of a float are its bits, and not a number as the parser has it."""
+
+    def to_type(self, parser: AttrParser, type: Any) -> Any:
+        """The value of the cell."""
+        digits = self.span.text.lower()
+        if not isinstance(type, AnyFloat) or not digits.startswith("0x"):
+            return super().to_type(parser, type)
+        size = type.compile_time_size
+        if len(digits) != 2 + 2 * size:
+            parser.raise_error(f"the bits of {type} are {2 * size} hexadecimal digits", self.span)
+        return type.unpack(int(digits, 16).to_bytes(size, "little"), 1)[0]
+
+
+class _Reader(Parser):
+    """Gives every operation its place, and reads the older words in operations of the shard dialect."""
+
+    _TensorLiteralElement = _Cell
+
+    def __init__(self, text: Text):
+        self.begun: list[int] = []  # where the operations stand that are being read
+        self.text = text
+        super().__init__(new_context(), text.content, text.file_name)
+
+    def parse_operation(self) -> Operation:
+        """One operation, with those inside it."""
+        start = self.pos
+        named = _RESULTS.match(self.text.content, start)
+        place = named.end() if named else start
+        self.begun.append(place)
+        operation = super().parse_operation()
+        self.begun.pop()
+        operation.location = self.text.location(place)
+        return operation
+
+    def parse_optional_keyword(self, keyword: str) -> str | None:
+        """A word, or its older spelling."""
+        found = super().parse_optional_keyword(keyword)
+        if found is None and keyword in OLD_WORDS and self._in_shard:
+            found = super().parse_optional_keyword(OLD_WORDS[keyword])
+        return found
+
+    def parse_optional_properties_dict(self) -> dict[str, Attribute]:
+        """Properties in generic form."""
+        return self._renewed(super().parse_optional_properties_dict())
+
+    def parse_optional_attr_dict(self) -> dict[str, Attribute]:
+        """Attributes, which held the properties in older texts."""
+        return self._renewed(super().parse_optional_attr_dict())
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if found is None:
+            self.raise_error(f"the operation {name} is unknown", self.begun[-1])
+        return found
+
+    def _parse_dense_literal_type(self) -> Any:
+        start = self.pos
+        kind = super()._parse_dense_literal_type()
+        cells = prod(kind.get_shape())
+        if cells > _MOST_CELLS:
+            self.raise_error(f"a constant of {cells} cells; at most {_MOST_CELLS} are read: use tensor.splat", start)
+        return kind
+
+    @property
+    def _in_shard(self) -> bool:
+        return self._parser_state.dialect_stack[-1] == "shard"
+
+    def _renewed(self, entries: dict[str, Attribute]) -> dict[str, Attribute]:
+        if not self._in_shard:
+            return entries
+        return {_NEW_WORDS.get(name, name): value for name, value in entries.items()}
+
+
+def read(content: str, file_name: str) -> ModuleOp:
+    """The module of a text.  DialectSyntaxError with file, line and column.  Local."""
+    text = Text(content, file_name)
+    scan(text)
+    begun: list[int] = []
+    try:
+        reader = _Reader(text)
+        begun = reader.begun
+        return reader.parse_module()
+    except ParseError as error:
+        raise syntax_error(text, error.span.start, error.msg) from None
+    except RecursionError:
+        raise syntax_error(text, begun[-1] if begun else 0, "too many parts inside one another") from None
+    except Exception as error:
+        # The parser behind us has defects, and raises anything on malformed text; the operation is known all the same.
+        raise syntax_error(text, begun[-1] if begun else 0, f"cannot be read: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error's message, or its kind."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,71 @@
+"""All rules, on every operation of a module."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from xdsl.dialects.builtin import ContainerType, ModuleOp
+from xdsl.dialects.func import CallOp
+from xdsl.ir import Operation
+
+from spmd_grid.dialect.syntax.collectives import CollectiveOp, UpdateHaloOp
+from spmd_grid.dialect.syntax.positions import verify_error
+from spmd_grid.dialect.syntax.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
+from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
+from spmd_grid.dialect.verify.grids import Grids, check_grid, check_grid_user
+from spmd_grid.dialect.verify.order import check_call, check_order, functions_of
+from spmd_grid.dialect.verify.shardings import check_shard, check_shard_shape, check_sharding
+from spmd_grid.errors import DialectVerifyError
+
+__all__ = ["verify"]
+
+_LARGEST = 2**63  # extents are 64-bit integers with a sign
+
+
+def verify(module: ModuleOp) -> None:
+    """Check every operation.  DialectVerifyError for the first that is wrong, with its place.  Local."""
+    for operation in module.walk():
+        _check_form(operation)
+    grids = Grids([each for each in module.walk() if isinstance(each, GridOp)])
+    functions = functions_of(module)
+    for operation in module.walk():
+        check_order(operation)
+        if isinstance(operation, CallOp):
+            check_call(operation, functions)
+        elif operation.name.startswith("shard."):
+            _check_shard(operation, grids)
+
+
+def _check_form(operation: Operation) -> None:
+    """Check operands, attributes, types and regions against the operation's definition."""
+    try:
+        operation.verify(verify_nested_ops=False)
+    except DialectVerifyError:
+        raise
+    except Exception as error:
+        # The definitions behind us raise their own kinds, and others on operations that no printer would write.
+        lines = str(error).strip().splitlines()
+        raise verify_error(operation, lines[-1].strip() if lines else type(error).__name__) from None
+    for value in chain(operation.results, *[block.args for region in operation.regions for block in region.blocks]):
+        kind = value.type
+        if isinstance(kind, ContainerType) and hasattr(kind, "get_shape"):
+            if any([n >= _LARGEST for n in kind.get_shape()]):
+                raise verify_error(operation, f"an extent of {kind} needs more than 64 bits")
+
+
+def _check_shard(operation: Operation, grids: Grids) -> None:
+    """Check an operation of the shard dialect."""
+    if isinstance(operation, GridOp):
+        check_grid(operation)
+    elif isinstance(operation, ShardingOp):
+        check_sharding(operation, grids)
+    elif isinstance(operation, ShardOp):
+        check_shard(operation, grids)
+    elif isinstance(operation, ShardShapeOp):
+        check_shard_shape(operation, grids)
+    elif isinstance(operation, CollectiveOp):
+        check_collective(operation, grids)
+    elif isinstance(operation, UpdateHaloOp):
+        check_update_halo(operation, grids)
+    else:
+        check_grid_user(operation, grids)

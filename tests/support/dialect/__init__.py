@@ -1,0 +1,1 @@
+"""Texts of the dialect that tests share."""
