@@ -14,8 +14,8 @@ import numpy as np
 
 from spmd_grid.array import ShardedArray
 from spmd_grid.bench.common.rows import OURS
-from spmd_grid.bench.reshard.libraries.dtensor import DTensor
 from spmd_grid.bench.libraries.library import AbsentError
+from spmd_grid.bench.reshard.libraries.dtensor import DTensor
 from spmd_grid.bench.storage.by_hand import fsync_all, read_raw, write_raw
 from spmd_grid.bench.storage.report import NO_CHECKSUMS, NPY, RAW
 from spmd_grid.storage.checkpoint.load import load
