@@ -137,9 +137,9 @@ class OperationPlan(LoopPlan):
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
 
-    def compiled_part(self) -> tuple[str, Gate, PlannedRun]:
-        """The operation's name, the gate, and the call that compiled loops may make by themselves.  Local."""
-        return self._name, self._gate, self._call
+    def compiled_part(self) -> tuple[str, Gate, PlannedRun, str]:
+        """What compiled loops may run by themselves.  Local."""
+        return self._name, self._gate, self._call, _NamedCall(self._call, self.name).describe()
 
     def refuse(self, error: SpmdError) -> None:
         """Raise ``error`` on every device of the group, in place of a run that this process cannot take part in.

@@ -69,8 +69,11 @@ class LoopPlan:
         """Run the plan."""
         raise NotImplementedError
 
-    def compiled_part(self) -> tuple[str, Gate, PlannedRun] | None:
-        """The operation's name, the gate and the call that compiled code may make by itself; None if it may not."""
+    def compiled_part(self) -> tuple[str, Gate, PlannedRun, str] | None:
+        """What compiled code may run by itself: the operation's name, gate and call, and its text for reports.
+
+        None where Python makes all runs.
+        """
         return None
 
     @property
@@ -115,8 +118,8 @@ class LoopEntry:
         if part is None:
             self._is_settled = True
         else:
-            self._name, self._gate, self._call = part
-            self._activity = _Activity(self._call.describe())
+            self._name, self._gate, self._call, shown = part
+            self._activity = _Activity(shown)
         _entries[self.address] = self
 
     def refresh(self) -> None:
