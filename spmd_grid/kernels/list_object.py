@@ -6,7 +6,9 @@ import ctypes
 
 __all__ = ["length_address"]
 
-_OFFSET = object.__basicsize__  # the number of items follows the header, as in all of CPython's objects of variable size
+_OFFSET = (
+    object.__basicsize__
+)  # the number of items follows the header, as in all of CPython's objects of variable size
 
 
 def length_address(items: list) -> int:

@@ -42,7 +42,7 @@ def _quotient(total: float, count: int) -> float:
 
 
 @inner
-def _single_quotient(total: float, count: int) -> float:
+def _single_quotient(total: Any, count: int) -> Any:
     return total / np.float32(count)
 
 

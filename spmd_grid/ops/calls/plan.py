@@ -15,8 +15,9 @@ from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
-from spmd_grid.ops.loops.entry import LoopPlan, PlannedRun
-from spmd_grid.transport.communicator import INLINE_BYTES, Communicator, Frames
+from spmd_grid.ops.loops.entry import PlannedRun
+from spmd_grid.ops.loops.plan import LoopPlan
+from spmd_grid.transport.communicator import INLINE_BYTES, Frames
 from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import GridAxes, Shape
 

@@ -9,15 +9,13 @@ which of them are in compiled loops.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from hashlib import blake2b
-from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.errors import OutputError, RequestError, SpmdError
+from spmd_grid.errors import RequestError, SpmdError
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.kernels.list_object import length_address
@@ -28,7 +26,7 @@ from spmd_grid.transport.communicator import HEADER_BYTES, Communicator
 from spmd_grid.transport.gate import Gate
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["LoopEntry", "LoopPlan", "PlannedRun", "run_in_loop"]
+__all__ = ["LoopEntry", "PlannedRun", "RunnablePlan", "run_in_loop"]
 
 _entries: weakref.WeakValueDictionary[int, LoopEntry] = weakref.WeakValueDictionary()
 
@@ -60,38 +58,14 @@ class _Activity:
         return self._text
 
 
-class LoopPlan:
-    """A plan that compiled loops take: numba finds its type and the address of its state here."""
-
-    _loop: LoopEntry | None = None
+class RunnablePlan(Protocol):
+    """The part of a plan that its entry uses."""
 
     def run(self, x: Any = None, out: np.ndarray | None = None) -> Any:
         """Run the plan."""
-        raise NotImplementedError
 
     def compiled_part(self) -> tuple[str, Gate, PlannedRun, str] | None:
-        """What compiled code may run by itself: the operation's name, gate and call, and its text for reports.
-
-        None where Python makes all runs.
-        """
-        return None
-
-    @property
-    def _numba_type_(self) -> Any:
-        return import_module("spmd_grid.ops.loops.jit").plan_type
-
-    @property
-    def _loop_state(self) -> int:
-        """The address of what compiled code needs; asked for whenever a compiled function is given the plan."""
-        if self._loop is None:
-            self._loop = LoopEntry(self)
-        self._loop.refresh()
-        return self._loop.address
-
-    def _leave_loops(self) -> None:
-        """Makes Python run it, which refuses a plan that has been closed."""
-        if self._loop is not None:
-            self._loop.retire()
+        """What compiled code may run by itself: the operation's name, gate and call, and its text for reports."""
 
 
 def run_in_loop(state: int, code: int, x: Any, out: np.ndarray) -> None:
@@ -105,7 +79,7 @@ def run_in_loop(state: int, code: int, x: Any, out: np.ndarray) -> None:
 class LoopEntry:
     """Lets compiled loops run ``plan``, which they hold while they run."""
 
-    def __init__(self, plan: LoopPlan):
+    def __init__(self, plan: RunnablePlan):
         self._plan = weakref.ref(plan)
         self._state = np.zeros(at.RUN_WORDS, np.int64)
         self.address = kernels.address_of(self._state)

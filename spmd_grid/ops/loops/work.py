@@ -20,10 +20,10 @@ __all__ = ["Fold", "LoopWork", "copies_of", "fold_of", "is_short"]
 
 
 class Fold(NamedTuple):
-    """A fold of ``count`` elements of each member, by the compiled function at ``address``."""
+    """A fold of ``n`` elements of each member, by the compiled function at ``address``."""
 
     address: int
-    count: int
+    n: int
 
 
 class LoopWork(NamedTuple):

@@ -124,9 +124,9 @@ def test_scalars_and_no_array(spmd):
 # -- refusals --------------------------------------------------------------------------------------------------
 
 
-def refused(run, error):
+def refused(error, run, *args):
     with pytest.raises(error) as caught:
-        run()
+        run(*args)
     return str(caught.value)
 
 
@@ -149,14 +149,13 @@ def refuse_by_turns(last):
                 run(plan, inputs, x, out, results)
                 before = out.copy()
                 mine = (bad, bad_out) if grid.rank == culprit else (x, out)
-                kind = mine[0].dtype
-                given = np.zeros((1, *mine[0].shape), kind)
-                texts.append(refused(lambda: run(plan, given, *mine, given.copy()), error))
+                given = np.zeros((1, *mine[0].shape), mine[0].dtype)
+                texts.append(refused(error, run, plan, given, *mine, given.copy()))
                 assert np.array_equal(before, out)
         run(plan, inputs, x, out, results)
         wanted = sg.all_reduce(inputs[-1], grid)
         assert np.array_equal(out, wanted)
-    texts.append(refused(lambda: run(plan, inputs, x, out, results), sg.RequestError))
+    texts.append(refused(sg.RequestError, run, plan, inputs, x, out, results))
     return texts
 
 
@@ -176,7 +175,7 @@ def test_other_plans(spmd):
         plans = [sg.all_reduce.plan(grid, SHAPE, "f8", [0], kind) for kind in ("sum", "max")]
         for plan in plans:
             in_loop(plan, inputs, x, out, results)
-        text = refused(lambda: in_loop(plans[grid.rank % 2], inputs, x, out, results), sg.MismatchError)
+        text = refused(sg.MismatchError, in_loop, plans[grid.rank % 2], inputs, x, out, results)
         in_loop(plans[1], inputs, x, out, results)
         assert np.array_equal(out, sg.all_reduce(inputs[-1], grid, [0], "max"))
         return text
@@ -238,7 +237,9 @@ def test_waits_for_ever(tmp_path, way, scale):
     job = run_job("mpiexec", 2, tmp_path / "app.py", way, str(scale))
     assert job.code not in (0, 124), job
     if way == "hang":
-        assert "all_reduce.plan.run(grid_axes=[0], reduction='sum') 'residual', made at app.py:8, in a compiled" in job.err
+        assert (
+            "all_reduce.plan.run(grid_axes=[0], reduction='sum') 'residual', made at app.py:8, in a compiled" in job.err
+        )
     elif way == "raise":
         assert "KeyError" in job.err
     else:
