@@ -1,8 +1,8 @@
 """The entry of compiled loops into a plan of an operation.
 
 The first run of a loop is Python's own, `OperationPlan.run`; so is every run that is not of the common kind, with its
-checks, errors, records and traces.  Where small arrays travel in the lines of a `MemoryMeeting`, the entry then prepares
-a compiled run (``kernels/protocol/loop_run.py``), which meets the same members in the same lines: it does not matter
+checks, errors, records and traces.  Where small arrays travel in the lines of a `MemoryMeeting`, the entry prepares a
+compiled run (``kernels/protocol/loop_run.py``), which meets the same members in the same lines: it does not matter
 which of them are in compiled loops.
 """
 
@@ -65,7 +65,7 @@ class RunnablePlan(Protocol):
         """Run the plan."""
 
     def compiled_part(self) -> tuple[str, Gate, PlannedRun, str] | None:
-        """What compiled code may run by itself: the operation's name, gate and call, and its text for reports."""
+        """The part that compiled code may run by itself: the operation's name, gate, call, and text for reports."""
 
 
 def run_in_loop(state: int, code: int, x: Any, out: np.ndarray) -> None:

@@ -23,7 +23,7 @@ class LoopPlan:
         raise NotImplementedError
 
     def compiled_part(self) -> tuple[str, Gate, PlannedRun, str] | None:
-        """What compiled code may run by itself: the operation's name, gate and call, and its text for reports.
+        """The part that compiled code may run by itself: the operation's name, gate and call, and its text for reports.
 
         Local.  None where Python makes all runs.
         """
