@@ -129,7 +129,7 @@ def fill_permutation(out: np.ndarray, first: np.uint64, n: np.uint64, bits: np.u
     a, b, waiting = np.empty(_PLACES, np.uint64), np.empty(_PLACES, np.uint64), np.empty(2 * _PLACES, np.int64)
     right, end = bits - bits // _TWO, np.int64(n)
     right_mask = (_ONE << right) - _ONE
-    n_begun = n_waiting = 0
+    n_begun, n_waiting = 0, 0
     while n_begun < len(out) or n_waiting:
         is_new = n_waiting < _PLACES and n_begun < len(out)
         if is_new:
@@ -151,11 +151,11 @@ def fill_permutation(out: np.ndarray, first: np.uint64, n: np.uint64, bits: np.u
                 line[i] = np.int64(a[i] << right | b[i])
             for i in range(taken):
                 waiting[n_waiting] = n_begun + i
-                n_waiting += line[i] >= end
+                n_waiting += int(line[i] >= end)
             n_begun += taken
             continue
         for i in range(taken):
             at, place = waiting[kept + i], np.int64(a[i] << right | b[i])
             out[at] = place
             waiting[n_waiting] = at
-            n_waiting += place >= end
+            n_waiting += int(place >= end)
