@@ -19,7 +19,7 @@ from spmd_grid.functions.table import Entry, no_rule
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 
-__all__ = ["call_alone", "call_composite", "call_rule"]
+__all__ = ["call_alone", "call_composite", "call_rule", "key_of"]
 
 _MOST_KEPT = 1024
 # The numbers of arguments, and the names of others, with which composites were called without ``out``.
@@ -53,7 +53,7 @@ def call_alone(function: Callable[..., Any], array: ArrayOnGrid) -> Any:
     """``function(array)``, at once where it was called before.  Collective over the array's grid."""
     grid = array.grid
     if grid.process.recorder is None:  # else arguments may have to be compared
-        found = grid.functions.get((function, (array.layout, array.dtype), ()))  # as `_key_of` has one argument
+        found = grid.functions.get((function, (array.layout, array.dtype), ()))  # as `key_of` has one argument
         if found is not None:
             return found.run_alone(array)
     return function(array)
@@ -64,7 +64,7 @@ def call_rule(
 ) -> Any:
     """``function(*args, **options)`` by its rule.  Collective over the array's grid."""
     kept = array.grid.functions
-    key = _key_of(array, function, args, options)
+    key = key_of(array, function, args, options)
     if key is not None:
         found = kept.get(key)
         if found is not None:
@@ -158,7 +158,7 @@ def _refuse_hidden_arrays(
 # -- calls that look the same --------------------------------------------------------------------------------------
 
 
-def _key_of(
+def key_of(
     array: ArrayOnGrid, function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[Any, ...] | None:
     """Equal for calls that take the same course; None for arguments that are not compared."""

@@ -151,11 +151,11 @@ def fill_permutation(out: np.ndarray, first: np.uint64, n: np.uint64, bits: np.u
                 line[i] = np.int64(a[i] << right | b[i])
             for i in range(taken):
                 waiting[n_waiting] = n_begun + i
-                n_waiting += line[i] >= end
+                n_waiting += int(line[i] >= end)
             n_begun += taken
             continue
         for i in range(taken):
             at, place = waiting[kept + i], np.int64(a[i] << right | b[i])
             out[at] = place
             waiting[n_waiting] = at
-            n_waiting += place >= end
+            n_waiting += int(place >= end)

@@ -9,10 +9,10 @@ import numpy as np
 
 from spmd_grid.compute.contractions.course import links_of
 from spmd_grid.compute.course.apply import sharded_like
-from spmd_grid.compute.fourier.choose import Move, Way, choose_way
+from spmd_grid.compute.fourier.choose import Way, choose_way
 from spmd_grid.compute.fourier.row_plan import Row
 from spmd_grid.compute.fourier.rows import transform_row
-from spmd_grid.compute.splits import ArrayOnGrid
+from spmd_grid.compute.splits import ArrayOnGrid, one_layout
 from spmd_grid.errors import GridError, ImplicitGatherError, ShardingError
 from spmd_grid.functions.linear.transforms import Line
 from spmd_grid.grid.layout import Layout
@@ -20,14 +20,13 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
 
-__all__ = ["transformed"]
+__all__ = ["TransformCourse", "plan_transform"]
 
 
-def transformed(name: str, a: ArrayOnGrid, lines: tuple[Line, ...], wished: Sharding | None) -> Any:
-    """The transform of ``a``, in the sharding that is wished or in that which costs least.
+def plan_transform(name: str, a: ArrayOnGrid, lines: tuple[Line, ...], wished: Sharding | None) -> TransformCourse:
+    """The course of a transform of arrays like ``a``, in the sharding that is wished or in that which costs least.
 
-    Collective over the grid, if anything moves.  Raises `DTypeError`, `GridError`, `ShardingError` and
-    `ImplicitGatherError`, alike on every process and before anything moves.
+    Local.  Raises `DTypeError`, `GridError`, `ShardingError` and `ImplicitGatherError`, alike on every process.
     """
     shape, dtype = a.shape, a.dtype
     for line in lines:
@@ -40,9 +39,36 @@ def transformed(name: str, a: ArrayOnGrid, lines: tuple[Line, ...], wished: Shar
             f"{name}: no way was found that keeps every process to its part of the array: to_global() gathers all of"
             " it (collective)"
         )
-    if any(type(step) is not Line for step in way.steps):
-        return a.grid.process.gate.run(name, _run, a, way)
-    return _run(a, way)
+    return TransformCourse(name, way, a)
+
+
+class TransformCourse:
+    """The way of a transform of arrays of one layout and dtype, on one process."""
+
+    __slots__ = ("_layout", "_moves", "_name", "_steps")
+
+    def __init__(self, name: str, way: Way, a: ArrayOnGrid):
+        self._name, self._steps = name, way.steps
+        self._layout = one_layout(Layout(way.sharding, way.shape))
+        self._moves = any(type(step) is not Line for step in way.steps)
+
+    def run(self, a: ArrayOnGrid) -> Any:
+        """The transform.  Collective over the grid, if anything moves."""
+        return a.grid.process.gate.run(self._name, self._run, a) if self._moves else self._run(a)
+
+    def _run(self, a: ArrayOnGrid) -> Any:
+        grid, block = a.grid, a.stored_core
+        for number, step in enumerate(self._steps):
+            if isinstance(step, Line):
+                block = _along(block, step, grid, is_own=number > 0)
+            elif isinstance(step, Row):
+                block = transform_row(step, block, grid)
+            else:
+                source = (a.stored, a.sharding) if number == 0 else (np.ascontiguousarray(block), step.source)
+                found = reshard_local(*source, step.target, grid, step.shape)
+                assert isinstance(found, np.ndarray)  # this process is on the grid
+                block = found
+        return sharded_like(a, block, self._layout, (a.stored,))
 
 
 def _check_wished(name: str, wished: object, a: ArrayOnGrid, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -55,21 +81,6 @@ def _check_wished(name: str, wished: object, a: ArrayOnGrid, shape: tuple[int, .
     except ShardingError as error:
         raise ShardingError(f"{name}: out_sharding: {error}") from None
     wished.check_dtype(name, dtype)
-
-
-def _run(a: ArrayOnGrid, way: Way) -> Any:
-    grid, block = a.grid, a.stored_core
-    for number, step in enumerate(way.steps):
-        if isinstance(step, Move):
-            source = (a.stored, a.sharding) if number == 0 else (np.ascontiguousarray(block), step.source)
-            found = reshard_local(*source, step.target, grid, step.shape)
-            assert isinstance(found, np.ndarray)  # this process is on the grid
-            block = found
-        elif isinstance(step, Row):
-            block = transform_row(step, block, grid)
-        else:
-            block = _along(block, step, grid, is_own=number > 0)
-    return sharded_like(a, block, Layout(way.sharding, way.shape), (a.stored,))
 
 
 def _along(block: np.ndarray, line: Line, grid: ProcessGrid, is_own: bool) -> np.ndarray:

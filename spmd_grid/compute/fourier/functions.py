@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.fourier.course import transformed
+from spmd_grid.compute.calls import key_of
+from spmd_grid.compute.fourier.course import plan_transform
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.functions.axes import Axis, reduced_axes
@@ -24,21 +25,43 @@ __all__: list[str] = []
 Axes = Sequence[int] | None
 
 
-def _transformed(name: str, a: Operand, lines: tuple[Line, ...], out_sharding: Sharding | None) -> Any:
+_MOST_KEPT = 1024
+
+
+def _transformed(
+    function: Callable[..., Any],
+    a: Operand,
+    arguments: tuple[Any, ...],
+    lines_of_call: Callable[..., tuple[Line, ...]],
+    out_sharding: Sharding | None,
+) -> Any:
+    """The transform by the course that is kept for such a call; ``arguments`` are those of ``lines_of_call``."""
+    name = function.__name__
     if is_sharded(a):
-        return transformed(name, a, lines, out_sharding)
+        kept = a.grid.functions
+        key = key_of(a, function, (a, *arguments, out_sharding), {})
+        course = None if key is None else kept.get(key)
+        if course is None:
+            course = plan_transform(name, a, lines_of_call(name, a.shape, *arguments), out_sharding)
+            if key is not None:
+                if len(kept) >= _MOST_KEPT:
+                    kept.clear()
+                kept[key] = course
+        return course.run(a)
     if out_sharding is not None:
         raise ImplicitGatherError(
             f"{name}: out_sharding is given in a function that is being traced; sg.constrain says where a value lies"
         )
-    for line in lines:
+    for line in lines_of_call(name, a.shape, *arguments):
         a = call(transform_along, a, line.name, line.n, line.dim, line.norm)
     return a
 
 
-def _along_one(function: Callable[..., Any]) -> None:
-    name = function.__name__
+def _line_of(*arguments: Any) -> tuple[Line, ...]:
+    return (line_of(*arguments),)
 
+
+def _along_one(function: Callable[..., Any]) -> None:
     @composite(function)
     def transform(
         a: Operand,
@@ -49,12 +72,10 @@ def _along_one(function: Callable[..., Any]) -> None:
         *,
         out_sharding: Sharding | None = None,
     ) -> Operand:
-        return _transformed(name, a, (line_of(name, a.shape, n, axis, norm),), out_sharding)
+        return _transformed(function, a, (n, axis, norm), _line_of, out_sharding)
 
 
 def _along_several(function: Callable[..., Any], default: Axes) -> None:
-    name = function.__name__
-
     @composite(function)
     def transform(
         a: Operand,
@@ -65,7 +86,7 @@ def _along_several(function: Callable[..., Any], default: Axes) -> None:
         *,
         out_sharding: Sharding | None = None,
     ) -> Operand:
-        return _transformed(name, a, lines_of(name, a.shape, s, axes, norm), out_sharding)
+        return _transformed(function, a, (s, axes, norm), lines_of, out_sharding)
 
 
 _ALONG_ONE: tuple[Callable[..., Any], ...] = (
