@@ -60,7 +60,7 @@ def measured_lines(schedule: Schedule, folder: str | Path) -> list[str]:
 
 
 def _events(schedule: Schedule) -> list[tuple[tuple[int, ...], list[Communication]]]:
-    """What is one event when the program runs: the numbers of its communications, and these."""
+    """The events of a run of the program: each with the numbers of its communications, and these."""
     communications = communications_of(schedule)
     found, number = [], 0
     for count in _counts(schedule):
