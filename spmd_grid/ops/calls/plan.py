@@ -178,7 +178,7 @@ class OperationPlan(LoopPlan):
         agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
-        self._request = Request(call.comm, agreed.steps(x, out, frames), call)
+        self._request = Request(call.comm, agreed.steps(x, out, frames), _NamedCall(call, self.name))
         return self._request
 
     def wait(self) -> np.ndarray | None:

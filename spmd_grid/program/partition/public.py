@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from threading import get_ident
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from spmd_grid.grid.sharding import HasGrid, Sharding
 from spmd_grid.ops.calls.bounded_cache import keep_call
 from spmd_grid.program.cut_lists import with_numbers
 from spmd_grid.program.explain.cost import ProgramCost, cost_of
+from spmd_grid.program.explain.measured import measured_lines
 from spmd_grid.program.explain.picture import picture_of
 from spmd_grid.program.explain.words import explain_program, explain_value
 from spmd_grid.program.ir import Annotation, Program, Value
@@ -192,15 +194,17 @@ class Partition:
         """
         return stage_text(self, stage)
 
-    def explain(self, value: Value | str | int | None = None) -> str:
+    def explain(self, value: Value | str | int | None = None, *, trace: str | Path | None = None) -> str:
         """The program in words: why each value is sharded as it is, and every communication.
 
         Local.  Of each value: the line that computes it, its sharding, and the annotation that it came from, through
         which operations and lines.  Of each communication: what asks for it, its bytes, and its seconds by the model;
         by its name it is found again in the trace of a run.  ``value``: one value, by its name or its number as an
-        argument.  Raises KeyError.
+        argument.  ``trace``: the folder of a trace (``SPMD_GRID_TRACE``) of runs of this program; the seconds that its
+        communications took are then told beside those of the model.  Raises KeyError and OutputError.
         """
-        return explain_program(self) if value is None else explain_value(self, self.program.value(value))
+        text = explain_program(self) if value is None else explain_value(self, self.program.value(value))
+        return text if trace is None else "\n".join([text, "", *measured_lines(self.schedule, trace)])
 
     def picture(self) -> str:
         """The program as HTML: every step with its line, the blocks of its results, and the bytes that move.  Local."""
