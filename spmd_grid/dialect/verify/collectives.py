@@ -16,6 +16,7 @@ from spmd_grid.dialect.syntax import collectives as ops
 from spmd_grid.dialect.syntax.directives import numbers
 from spmd_grid.dialect.syntax.encodings import is_encoded
 from spmd_grid.dialect.syntax.positions import verify_error
+from spmd_grid.dialect.verify.extents import shape_text
 from spmd_grid.dialect.verify.grids import Grids, Sizes, check_axes, check_markers, group_size
 from spmd_grid.dialect.verify.shardings import check_halos, check_split_axes, shape_of
 
@@ -101,12 +102,9 @@ def _same(operation: Operation, source: tuple[Size, ...], result: tuple[Size, ..
     differ = [a is not None and b is not None and a != b for a, b in zip(source, result)]
     if len(source) != len(result) or any(differ):
         raise verify_error(
-            operation, f"the result must have the same shape as the input, {_text(source)}, found {_text(result)}"
+            operation,
+            f"the result must have the same shape as the input, {shape_text(source)}, found {shape_text(result)}",
         )
-
-
-def _text(shape: tuple[Size, ...]) -> str:
-    return "x".join(["?" if n is None else str(n) for n in shape]) or "0-d"
 
 
 def _times(size: Size, group: Size) -> Size:
