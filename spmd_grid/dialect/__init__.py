@@ -2,6 +2,7 @@
 
 syntax      operations, attributes and types; positions; reading and printing
 verify      rules beyond those of the text's form
+rewrite     smaller programs of the same meaning
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from threading import Lock
 
 from xdsl.dialects.builtin import ModuleOp
 
+from spmd_grid.dialect.rewrite.simplify import simplify
 from spmd_grid.dialect.syntax.positions import Position, position_of
 from spmd_grid.dialect.syntax.printer import to_text
 from spmd_grid.dialect.syntax.reader import read
 from spmd_grid.dialect.verify.module import verify
 
-__all__ = ["Position", "parse", "position_of", "to_text", "verify"]
+__all__ = ["Position", "parse", "position_of", "simplify", "to_text", "verify"]
 
 
 # xdsl keeps what it is building in variables of its modules, and simulated ranks are threads.

@@ -112,6 +112,28 @@ WRONG = [
         "root leaves 1 entries to values, found 0 values",
     ),
     ("%0, %1 = shard.neighbors_linear_indices on @g[%i] split_axes = [0] : index, index", "2 coordinates, found 1"),
+    (
+        f"%0 = tensor.extract_slice %a[0, 3, 0] [2, 2, 8] [1, 1, 1] : {A} to tensor<2x2x8xf32>",
+        "cell 4 of dimension 1 lies",
+    ),
+    (
+        f"%0 = tensor.extract_slice %a[0, 0, 0] [2, 2, 8] [1, 1, 0] : {A} to tensor<2x2x8xf32>",
+        "or a stride 0: [0, 8, 0]",
+    ),
+    (f"%0 = tensor.extract_slice %a[0, 0, 0] [2, 2, 8] [1, 1, 1] : {A} to tensor<2x8xf32>", "of 2x2x8 cells does not"),
+    (f"%0 = tensor.extract_slice %a[0, 0] [2, 2] [1, 1] : {A} to tensor<2x2xf32>", "expected 3 offsets, found 2"),
+    (f"%0 = tensor.insert_slice %a into %b[0, 0, 0] [2, 4, 8] [1, 1, 1] : {A} into {B}", "cell 7 of dimension 2 lies"),
+    (f"%0 = tensor.collapse_shape %a [[0, 1], [2]] : {A} into tensor<8x9xf32>", "the 8 cells of 8 are not the 9 of 9"),
+    (f"%0 = tensor.collapse_shape %a [[0, 1]] : {A} into tensor<8xf32>", "must name all 3 dimensions in order"),
+    ("%0 = tensor.empty() : tensor<?xf32>", "expected 1 values of open extents, found 0"),
+    (f"%0 = tensor.extract %a[%i] : {A}", "expected 3 indices, found 1"),
+    (f"%0 = arith.extf %a : {A} to tensor<2x4x7xf64>", "the shape 2x4x8, found 2x4x7"),
+    (f"%0 = arith.truncf %a : {A} to tensor<2x4x8xf64>", "must have fewer bits than"),
+    (
+        "%p = arith.constant true\n  %0 = scf.if %p -> (f32) {\n    scf.yield %i : index\n  } else {\n"
+        "    scf.yield %i : index\n  }",
+        "the first branch must give (f32), found index",
+    ),
 ]
 
 
@@ -125,3 +147,21 @@ def test_refused(lines, rule):
     # The first operation of the lines that is wrong is the last one, but for the value that comes too late.
     line = 3 if "before" in rule else 3 + (lines[: lines.rindex("%0 =")].count("\n") if "%0 =" in lines else 0)
     assert str(refusal.value).startswith(f"wrong.mlir:{line}:")
+
+
+RIGHT = [
+    f"%0 = tensor.extract_slice %a[0, 3, 0] [1, 1, 4] [1, 1, 2] : {A} to tensor<4xf32>",
+    f"%0 = tensor.extract_slice %a[0, %i, 0] [2, 1, 8] [1, 1, 1] : {A} to tensor<2x8xf32>",
+    f"%0 = tensor.extract_slice %a[0, %i, 0] [2, %i, 8] [1, 1, 1] : {A} to tensor<2x?x8xf32>",
+    "%0 = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<2x4xf32>",
+    f"%0 = stablehlo.select %c, %a, %a : tensor<2x4x8xi1>, {A}",
+    "%0 = tensor.empty(%i) : tensor<?x4xf32>",
+    "%0 = shard.broadcast %s on @g grid_axes = [1, 0] root = [2, %i] : (tensor<f32>, index) -> tensor<f32>",
+    "%t = shard.sharding @g split_axes = [[]] : !shard.sharding\n"
+    "  %0:2 = shard.shard_shape dims = [8, %i] sharding = %t device = [3] : index, index",
+]
+
+
+@pytest.mark.parametrize("lines", RIGHT)
+def test_taken(lines):
+    dialect.parse(f"shard.grid @g(shape = 2x3)\nfunc.func @f({ARGUMENTS}) {{\n  {lines}\n  return\n}}\n")

@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from io import StringIO
+from math import isfinite
 
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, f64, i64
+from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
 
 __all__ = ["to_text"]
+
+
+class _Printer(Printer):
+    """Leaves out of lists the types that the dialect's own printer leaves out: ``[[0, 1]]``, not ``[[0 : i64, ...``."""
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        """Write an attribute or a type."""
+        if isinstance(attribute, ArrayAttr):
+            with self.in_square_brackets():
+                self.print_list(attribute.data, self._print_cell)
+        else:
+            super().print_attribute(attribute)
+
+    def _print_cell(self, attribute: Attribute) -> None:
+        if isinstance(attribute, IntegerAttr) and attribute.type == i64:
+            self.print_int(attribute.value.data)
+        elif isinstance(attribute, FloatAttr) and attribute.type == f64 and isfinite(attribute.value.data):
+            self.print_float(attribute.value.data, f64)
+        else:
+            self.print_attribute(attribute)
 
 
 def to_text(operation: Operation, generic: bool = False) -> str:
@@ -20,6 +42,6 @@ def to_text(operation: Operation, generic: bool = False) -> str:
     }
     """
     stream = StringIO()
-    printer = Printer(stream, print_generic_format=generic)
+    printer = _Printer(stream, print_generic_format=generic)
     printer.print_op(operation)
     return stream.getvalue() + "\n"

@@ -118,6 +118,6 @@ def read(content: str, file_name: str) -> ModuleOp:
 
 
 def _said(error: Exception) -> str:
-    """The first line of an error's message, or its kind."""
+    """The first line of an error's message; many have none."""
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return lines[0] if lines else f"its operands, attributes and types do not fit one another ({type(error).__name__})"

@@ -7,4 +7,5 @@ shardings    shardings, and the tensors that they annotate
 collectives  operations that move data
 extents      extents of results from those of operands
 dense        results of tosa and stablehlo
+tensors      slices, groups of dimensions, branches, conversions
 """

@@ -15,6 +15,7 @@ from spmd_grid.dialect.verify.dense import check_dense
 from spmd_grid.dialect.verify.grids import Grids, check_grid, check_grid_user
 from spmd_grid.dialect.verify.order import check_names, check_order
 from spmd_grid.dialect.verify.shardings import check_shard, check_shard_shape, check_sharding
+from spmd_grid.dialect.verify.tensors import check_tensor
 from spmd_grid.errors import DialectVerifyError
 
 __all__ = ["verify"]
@@ -34,6 +35,7 @@ def verify(module: ModuleOp) -> None:
             _check_shard(operation, grids)
         else:
             check_dense(operation)
+            check_tensor(operation)
 
 
 def _check_form(operation: Operation) -> None:

@@ -17,7 +17,15 @@ from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.syntax.shardings import ShardingOp, ShardOp, ShardShapeOp
 from spmd_grid.dialect.verify.grids import Grids, Sizes, check_axes, check_markers, group_size
 
-__all__ = ["check_halos", "check_shard", "check_shard_shape", "check_sharding", "check_split_axes", "shape_of"]
+__all__ = [
+    "check_halos",
+    "check_shard",
+    "check_shard_shape",
+    "check_sharding",
+    "check_split_axes",
+    "offsets_by_dim",
+    "shape_of",
+]
 
 
 def shape_of(kind: object) -> tuple[int | None, ...]:
