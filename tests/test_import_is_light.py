@@ -44,7 +44,7 @@ except SystemExit as exit_:
     assert not exit_.code
 """
 LIGHT |= {" ".join(words): HELP.format(words=words) for words in (["--help"], ["run", "--help"])}
-HEAVY = {"mpi4py", "numba", "llvmlite", "matplotlib", "pytest", "spmd_grid.transport.mpi"}
+HEAVY = {"mpi4py", "numba", "llvmlite", "matplotlib", "pytest", "xdsl", "spmd_grid.dialect", "spmd_grid.transport.mpi"}
 
 
 def test_loads_neither_mpi_nor_numba():

@@ -2,6 +2,8 @@
 
 import random
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -94,3 +96,10 @@ def test_an_error_shows_the_line():
         "shard.gird @h(shape = 2)",
         "^",
     ]
+
+
+def test_without_xdsl_the_error_says_what_to_install():
+    program = "import sys\nsys.modules['xdsl'] = None\nimport spmd_grid\nimport spmd_grid.dialect\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("pip install spmd-grid[mlir]")

@@ -45,7 +45,7 @@ def _count(operation: Operation, what: str, found: int, wanted: int) -> None:
 
 
 def _slice(operation: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> None:
-    """Cells that lie inside the larger tensor, as many as the smaller one has; extents of 1 may be left out of it."""
+    """Cells that lie inside the larger tensor, in the shape of the smaller one, which may leave out extents of 1."""
     larger = operation.source if isinstance(operation, tensor.ExtractSliceOp) else operation.dest
     smaller = operation.result if isinstance(operation, tensor.ExtractSliceOp) else operation.source
     shape, part = shape_of(larger.type), shape_of(smaller.type)
