@@ -25,9 +25,9 @@ def run_module(options: argparse.Namespace, simulate: Callable[[argparse.Namespa
     try:
         from spmd_grid.dialect.running import command
     except ImportError as error:
-        if (error.name or "").partition(".")[0] != "xdsl":
+        if "xdsl" not in str(error):
             raise
-        return refuse("run", "programs in MLIR need the package xdsl: pip install spmd-grid[mlir]")
+        return refuse("run", str(error))
     path, arguments = options.program, options.args
     try:
         asked = command.options_of(arguments)

@@ -1,5 +1,7 @@
 """Modules run: the examples against their serial meaning, and the documentation's numbers."""
 
+import sys
+
 import numpy as np
 import pytest
 from support.dialect.modules import EXAMPLES, functions_of, run_quietly
@@ -227,3 +229,16 @@ def test_a_python_program_needs_ranks(capsys):
         main(["run", "app.py"])
     assert ended.value.code == 2
     assert "the following arguments are required: -n/--ranks" in capsys.readouterr().err
+
+
+def test_without_xdsl_a_run_says_what_to_install(monkeypatch, capsys):
+    for name in [each for each in sys.modules if each.partition(".")[0] == "xdsl" or "spmd_grid.dialect" in each]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "xdsl", None)
+    assert command(EXAMPLES / "ring.mlir") == 2
+    assert "pip install spmd-grid[mlir]" in capsys.readouterr().err
+
+
+def test_a_ring_does_not_depend_on_timing(capsys):
+    assert main(["run", "-n", "3", "--seeds", "4", str(EXAMPLES / "ring.mlir"), "--check", "serial"]) == 0
+    assert "all runs print the same" in capsys.readouterr().out

@@ -21,7 +21,7 @@ from spmd_grid.dialect.execute.machine import FunctionRunner
 from spmd_grid.errors import GridError
 from spmd_grid.grid.device_grid import Grid
 
-__all__ = ["run_reference"]
+__all__ = ["ReferenceDevice", "ReferenceWorld", "run_reference"]
 
 Arrays = Sequence[Any]
 _PATIENCE = 60.0  # seconds that a device waits for others before the program counts as hanging
@@ -163,7 +163,7 @@ class _Meeting:
         self.found: dict[tuple[int, ...], Any] | None = None
 
 
-class _World:
+class ReferenceWorld:
     """The meetings of the devices.  ``failed``: a device has ended with an error, so that no other waits for it."""
 
     def __init__(self) -> None:
@@ -177,10 +177,10 @@ class _World:
             raise ExecutionError(f"{what}: other devices of the group do not take part")
 
 
-class _Device:
+class ReferenceDevice:
     """One device of the reference; the part of the engine's devices that handlers need."""
 
-    def __init__(self, world: _World, grids: dict[str, Grid], linear: int):
+    def __init__(self, world: ReferenceWorld, grids: dict[str, Grid], linear: int):
         self._world = world
         self._grids = grids
         self._linear = linear
@@ -264,13 +264,13 @@ def run_reference(module: ModuleOp, name: str | None, grids: dict[str, Grid], in
 
     Raises the first error of a device.
     """
-    world = _World()
+    world = ReferenceWorld()
     results: list[Any] = [None] * len(inputs)
     errors: list[BaseException] = []
 
     def device(number: int) -> None:
         try:
-            results[number] = FunctionRunner(module, _Device(world, grids, number)).call(name, inputs[number])
+            results[number] = FunctionRunner(module, ReferenceDevice(world, grids, number)).call(name, inputs[number])
         except BaseException as error:
             with world.changed:
                 errors.append(error)

@@ -52,7 +52,7 @@ def box_of(op: Operation, shape: Sequence[int], dynamic: Sequence[Any]) -> tuple
 
 
 def _without_ones(sizes: Sequence[int], due: Sequence[int | None]) -> tuple[int, ...]:
-    """The sizes without as many extents of 1 as the result has fewer dimensions, those that its type lacks first."""
+    """The sizes without extents of 1 that the result does not have, those that its type lacks first."""
     left = len(sizes) - len(due)
     kept, at = [], 0
     for n in sizes:
