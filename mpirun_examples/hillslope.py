@@ -6,11 +6,15 @@
 Runs on any number of ranks.  The terrain is a real elevation model, matplotlib's sample data; the border keeps its
 elevation.  The time loop is one compiled function, halo updates included; with --loop python the same function runs
 uncompiled, and with --loop overlap sg.map_overlap computes the cells that need no halo while the halo is exchanged.
-The result is compared, bit for bit, with whole-array numpy on one rank; the exit code is 0 if they are equal.
+With --save FOLDER it saves a checkpoint every 100 steps, and goes on from the newest one there, saved by any number of
+ranks; --kill-at STEP kills a rank, to try it.  The result is compared, bit for bit, with whole-array numpy on one rank;
+the exit code is 0 if they are equal.
 """
 
 import argparse
 import math
+import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -208,6 +212,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--loop", choices=LOOPS, default="compiled",
         help="the time loop: one compiled function (the default), Python, or Python that overlaps halo and kernel",
     )  # fmt: skip
+    parser.add_argument("--save", type=Path, metavar="FOLDER", help="save checkpoints, and go on from the newest")
+    parser.add_argument("--save-every", type=whole_number, default=100, metavar="STEPS", help="default: 100")
+    parser.add_argument("--kill-at", type=whole_number, metavar="STEP", help="kill the last rank there, as a trial")
     parser.add_argument("--picture", type=Path, default=Path("hillslope.png"), help="default: hillslope.png")
     parser.add_argument("--no-picture", dest="picture", action="store_const", const=None, help="draw nothing")
     return parser.parse_args(arguments)
@@ -242,10 +249,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     sharding = sg.Sharding(grid, [["y"], ["x"]], blocks="balanced", halo_sizes=[1, 1, 1, 1])
     halo = sg.HaloExchange(grid, sharding, shape, "float64", corners=False)
-    u = sg.from_function(initial, shape, sharding, grid)
+    u, done = sg.from_function(initial, shape, sharding, grid), 0
+    flow = diffusivity(u.local, options.kappa), cy, cx  # of the rock, which is that of today
+    model = [options.refine, options.kappa, step]  # a checkpoint of another model must not be taken up
+    if options.save and (newest := sg.latest(options.save, grid)):
+        state = sg.load(newest, {"u": sharding}, grid)
+        if state["model"] != model or state["step"] > steps:
+            say(f"  {newest} is of another run: its refinement, diffusivity and step are {state['model']}, not {model}")
+            return 2
+        u, done = state["u"], state["step"]
+        say(f"  goes on from {newest.name}, step {done:,}, saved by {state['ranks']} ranks")
     new = sg.zeros(shape, sharding, grid)
     new.local[...] = u.local
-    flow = diffusivity(u.local, options.kappa), cy, cx
     # The core in local indices, without the border of the domain, which is not changed.
     starts = tuple(max(part.start, 1) - part.start + 1 for part in u.global_slices)
     stops = tuple(min(part.stop, n - 1) - part.start + 1 for part, n in zip(u.global_slices, shape, strict=True))
@@ -264,14 +279,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     advance(u, new, 1)  # loads the compiled functions, or compiles them; this step is computed again below
     sg.all_reduce(0, grid, every_axis)  # so that all start their clocks together
     start = time.perf_counter()
-    ticks = min(steps, WIDTH)
-    say("  [", end="")
-    for tick in range(ticks):
-        u, new = advance(u, new, steps * (tick + 1) // ticks - steps * tick // ticks)
-        say("#", end="")
+    first, ticks = done, min(steps, WIDTH)
+    marks = {steps * (tick + 1) // ticks for tick in range(ticks)}
+    saves = set(range(options.save_every, steps, options.save_every)) if options.save else set()
+    say("  [" + "#" * sum(mark <= done for mark in marks), end="")
+    for mark in sorted(marks | saves | {min(options.kill_at or steps, steps)}):
+        if mark > done:
+            u, new = advance(u, new, mark - done)
+            done = mark
+            if mark in saves:
+                sg.save(options.save, {"u": u, "step": done, "model": model, "ranks": grid.size}, keep=3)
+            if mark == options.kill_at and grid.rank == grid.size - 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            say("#" * (mark in marks), end="")
     say("] 100 %")
     seconds = float(sg.all_reduce(time.perf_counter() - start, grid, every_axis, "max"))
-    say(f"  took {seconds:.2f} s: {steps * math.prod(shape) / seconds / 1e6:,.1f} million cells per second")
+    say(f"  took {seconds:.2f} s: {(steps - first) * math.prod(shape) / seconds / 1e6:,.1f} million cells per second")
 
     result = u.to_global(root=(0, 0))
     equal = None

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from spmd_grid.cli import plan, run, show, trace
+from spmd_grid.cli import checkpoint, plan, run, show, trace
 from spmd_grid.cli.bench import command as bench
 from spmd_grid.cli.doctor import command as doctor
 
@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench.add_parser(commands)
     doctor.add_parser(commands)
     trace.add_parser(commands)
+    checkpoint.add_parser(commands)
     options = parser.parse_args(arguments)
     for name, value in vars(options).items():
         if value == [] and name != "args":  # argparse turns --name=-- into this

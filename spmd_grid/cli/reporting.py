@@ -9,26 +9,32 @@ from collections.abc import Callable
 
 from spmd_grid.errors import SpmdError
 
-__all__ = ["refuse", "reported"]
+__all__ = ["refuse", "reported", "reported_with_code"]
 
 _LONGEST = 600  # letters of a refusal
 
 
 def reported(name: str, command: Callable[[Namespace], str]) -> Callable[[Namespace], int]:
     """``command`` with its text printed; its refusals are one line on stderr, with exit code 2."""
+    return reported_with_code(name, lambda options: (command(options), 0))
+
+
+def reported_with_code(name: str, command: Callable[[Namespace], tuple[str, int]]) -> Callable[[Namespace], int]:
+    """As `reported`, for a command that gives its exit code beside its text."""
 
     def run(options: Namespace) -> int:
         try:
-            text = command(options)
+            text, code = command(options)
         except OverflowError:
             return refuse(name, "the grid or the array is too large to plan")
         except (SpmdError, OSError) as error:
             return refuse(name, str(error))
         try:
-            _say(text)
+            if text:
+                _say(text)
         except BrokenPipeError:  # the reader, such as head, has closed the pipe
             _drop_output()
-        return 0
+        return code
 
     return run
 

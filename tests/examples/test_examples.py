@@ -19,6 +19,8 @@ OPTIONS = {
     "pencil_fft": [],
     "mlp": [],
     "dot_cg": [],
+    "compiled_cg": [],
+    "compiled_adaptive": [],
 }
 needs_terrain = pytest.mark.skipif(find_spec("matplotlib") is None, reason="the terrain is matplotlib's sample data")
 # Each on an odd number of ranks, and by turns alone and on four.
@@ -152,6 +154,20 @@ def test_hillslope_loops(launch, ranks, loop, tmp_path):
     check("hillslope", done)
     assert f"  {loop} loop; halo: " in done.stdout
     assert "  [" + 50 * "#" + "] 100 %\n" in done.stdout
+
+
+@needs_terrain
+@needs_mpiexec
+def test_hillslope_killed_goes_on_with_other_ranks_to_the_same_bits(tmp_path):
+    args = ["--refine", "1", "--steps", "50", "--no-picture", "--save", "run", "--save-every", "20"]
+    killed = under_mpi(3, EXAMPLES / "hillslope.py", *args, "--kill-at", "45", cwd=tmp_path)
+    assert killed.returncode != 0 and "equal to the serial result" not in killed.stdout
+    assert sorted(each.name for each in (tmp_path / "run").iterdir()) == ["save-000001", "save-000002"]
+    done = under_mpi(2, EXAMPLES / "hillslope.py", *args, cwd=tmp_path)
+    check("hillslope", done)
+    assert "goes on from save-000002, step 40, saved by 3 ranks" in done.stdout
+    other = simulated(1, EXAMPLES / "hillslope.py", *args, "--kappa", "0.03", cwd=tmp_path)
+    assert other.returncode == 2 and "save-000002 is of another run" in other.stdout
 
 
 @needs_terrain

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -13,10 +14,12 @@ import numpy as np
 
 from spmd_grid.array import ShardedArray
 from spmd_grid.bench.common.rows import OURS
+from spmd_grid.bench.libraries.library import AbsentError
 from spmd_grid.bench.reshard.libraries.dtensor import DTensor
-from spmd_grid.bench.reshard.libraries.library import AbsentError
 from spmd_grid.bench.storage.by_hand import fsync_all, read_raw, write_raw
-from spmd_grid.bench.storage.report import RAW
+from spmd_grid.bench.storage.report import NO_CHECKSUMS, NPY, RAW
+from spmd_grid.storage.checkpoint.load import load
+from spmd_grid.storage.checkpoint.save import save
 from spmd_grid.storage.files.npy import load_npy, save_npy
 
 if TYPE_CHECKING:
@@ -67,10 +70,55 @@ class Way:
 # -- ours ------------------------------------------------------------------------------------------------------
 
 
+class Checkpoint(Way):
+    """`spmd_grid.save` and `spmd_grid.load`."""
+
+    name = OURS
+
+    def save(self, path: Path) -> None:
+        save(path, {"a": self.a})
+
+    def load(self, path: Path) -> np.ndarray:
+        found: ShardedArray = load(path, {"a": self.a.sharding}, self.a.grid)["a"]
+        return found.stored
+
+
+class Unchecked(Checkpoint):
+    """The same without checksums: all are 0, and none is compared."""
+
+    name = NO_CHECKSUMS
+
+    def save(self, path: Path) -> None:
+        with _no_checksums():
+            super().save(path)
+
+    def load(self, path: Path) -> np.ndarray:
+        with _no_checksums():
+            return super().load(path)
+
+
+@contextmanager
+def _no_checksums() -> Iterator[None]:
+    """Let no bytes of blocks be read for their checksums."""
+    modules: list[Any] = [import_module(f"spmd_grid.storage.checkpoint.{name}") for name in ("writing", "verify")]
+    kept = [module.checksum for module in modules]
+    try:
+        for module in modules:
+            module.checksum = _zero
+        yield
+    finally:
+        for module, checksum in zip(modules, kept):
+            module.checksum = checksum
+
+
+def _zero(data: object) -> int:
+    return 0
+
+
 class Npy(Way):
     """`spmd_grid.save_npy` and `spmd_grid.load_npy`."""
 
-    name = OURS
+    name = NPY
 
     def save(self, path: Path) -> None:
         save_npy(path, self.a)
@@ -199,5 +247,5 @@ class Dcp(Way):
         self.torch.close()
 
 
-OWN_WAYS: Sequence[type[Way]] = (Npy, OneProcess)
+OWN_WAYS: Sequence[type[Way]] = (Checkpoint, Unchecked, Npy, OneProcess)
 LIBRARY_WAYS: Sequence[type[Way]] = (NumpySave, H5py, Zarr, Dcp)  # in the order of `rows.STORAGE_LIBRARIES`

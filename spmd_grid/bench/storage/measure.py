@@ -20,7 +20,7 @@ from spmd_grid.bench.common.report import Outputs, Subject, write
 from spmd_grid.bench.common.rows import figures_of, is_disturbed
 from spmd_grid.bench.common.session import Session
 from spmd_grid.bench.common.timing import measure_once
-from spmd_grid.bench.reshard.libraries.library import AbsentError
+from spmd_grid.bench.libraries.library import AbsentError
 from spmd_grid.bench.storage.by_hand import drop_from_memory
 from spmd_grid.bench.storage.cases import StorageCase, cells_of
 from spmd_grid.bench.storage.contenders import LIBRARY_WAYS, OWN_WAYS, Way

@@ -15,6 +15,7 @@ computation of discrete Fourier transform", 1970).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isqrt, prod
 from typing import NamedTuple
 
@@ -63,19 +64,19 @@ def plan_row(sharding: Sharding, shape: Shape, line: Line) -> Row:
     found = _factors(n, parts)
     n1, n2 = found or _factors_of_convolution(2 * n - 1, parts)
     cuts = [sharding.axes_of(i) for i in range(len(shape))]
-    starts: list[tuple[int, ...] | None] = [
+    starts: list[Sequence[int] | None] = [
         block_starts(sharding, i, extent) if cuts[i] else None for i, extent in enumerate(shape)
     ]
     balanced = Sharding(sharding.grid, [cuts[d]], blocks="balanced")
     rows, columns = block_starts(balanced, 0, n1), block_starts(balanced, 0, n2)
 
-    def along(bounds: tuple[int, ...], extent: int) -> Sharding:
+    def along(bounds: Sequence[int], extent: int) -> Sharding:
         clipped = tuple([min(bound, extent) for bound in bounds])
         return with_offsets(sharding.grid, cuts, [*starts[:d], clipped, *starts[d + 1 :]])
 
     def matrix(of_rows: bool) -> Sharding:
         pair: list[tuple[int, ...]] = [cuts[d], ()] if of_rows else [(), cuts[d]]
-        bounds: list[tuple[int, ...] | None] = [rows, None] if of_rows else [None, columns]
+        bounds: list[Sequence[int] | None] = [rows, None] if of_rows else [None, columns]
         both = [*cuts[:d], *pair, *cuts[d + 1 :]]
         return with_offsets(sharding.grid, both, [*starts[:d], *bounds, *starts[d + 1 :]])
 
