@@ -108,7 +108,7 @@ MANIFESTS = {
 }
 STATES = {
     "a value of unknown kind": ({"pickle": "x"}, "unknown kind 'pickle'"),
-    "two kinds": ({"float": "1", "int": 2}, "cannot be read"),
+    "two kinds": ({"float": "1", "int": 2}, "not a valid manifest"),
     "no number": ({"float": "x"}, "cannot be read"),
     "a generator of the system": ({"numpy.random": {"bit_generator": "SystemRandom"}}, "not a bit generator"),
     "objects": ({"scalar": ["|O", "00"]}, "holds Python objects"),

@@ -15,7 +15,6 @@ import numpy as np
 
 from spmd_grid.array import ShardedArray
 from spmd_grid.errors import DamagedError, DTypeError, SpmdError, StorageError
-from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
@@ -23,6 +22,7 @@ from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.folders import Claim, claim, published, remove_checkpoint
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray
+from spmd_grid.storage.checkpoint.options import as_json, check_options
 from spmd_grid.storage.checkpoint.tree import Arrays, to_tree
 from spmd_grid.storage.checkpoint.verify import read_manifest, verify_blocks
 from spmd_grid.storage.checkpoint.writing import ArrayWriter, Stage
@@ -35,9 +35,7 @@ from spmd_grid.storage.team import Team
 __all__ = ["BLOCK_BYTES", "Saving", "save"]
 
 BLOCK_BYTES = 4 << 20
-_LEAST_BLOCKS = 4  # that fit into staging
 _KEPT = "the save under way"
-_COMMITS = ("rename", "file")
 
 
 @overload
@@ -115,7 +113,7 @@ def save(
     ('save-000001', [0, 1, 2, 3, 4, 5, 6])
     """
     root = as_path("save", path)
-    _check_options(keep, stage_bytes, block_bytes, commit)
+    check_options(keep, stage_bytes, block_bytes, commit)
     check_library("save")
     arrays: Arrays = {}
     if not isinstance(state, dict):
@@ -125,7 +123,7 @@ def save(
     if grid is not None or not grids:
         grids.append(init_grid((-1,)) if grid is None else grid)
     step = state.get("step")
-    manifest = Manifest(tree, {}, _as_json(attributes), step if type(step) is int else None)
+    manifest = Manifest(tree, {}, as_json(attributes), step if type(step) is int else None)
     making = _Making(root, arrays, manifest, keep, stage_bytes, block_bytes, commit == "rename")
     return gate_of("save", grids[0]).run("save", _save, making, grids, wait)
 
@@ -328,27 +326,3 @@ def _save(making: _Making, grids: list[ProcessGrid], wait: bool) -> Path | Savin
 def _replicated(array: np.ndarray, grid: ProcessGrid) -> ShardedArray:
     """A plain array, equal on all processes, as a sharded one."""
     return ShardedArray(np.ascontiguousarray(array).reshape(array.shape), Layout(Sharding(grid, []), array.shape), grid)
-
-
-def _as_json(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
-    try:
-        found: Any = json.loads(json.dumps(dict(attributes or {}), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise DTypeError(f"save: attributes cannot be written as JSON: {error}") from None
-    return dict(found)
-
-
-def _check_options(keep: int | None, stage_bytes: int, block_bytes: int, commit: str) -> None:
-    """Refuse numbers that are none, and what does not fit together.  Local.  Raises StorageError."""
-    if keep is not None and (as_ints((keep,)) or (0,))[0] < 1:
-        raise StorageError(f"save: keep is {keep!r}; it must be the number of checkpoints to keep, at least 1, or None")
-    for name, value in (("stage_bytes", stage_bytes), ("block_bytes", block_bytes)):
-        if (as_ints((value,)) or (0,))[0] < 1:
-            raise StorageError(f"save: {name} is {value!r}; it must be a number of bytes, at least 1")
-    if block_bytes * _LEAST_BLOCKS > stage_bytes:
-        raise StorageError(
-            f"save: stage_bytes is {stage_bytes} and block_bytes {block_bytes}; staging must have space for"
-            f" {_LEAST_BLOCKS} blocks"
-        )
-    if commit not in _COMMITS:
-        raise StorageError(f"save: commit is {commit!r}; it must be one of {', '.join(_COMMITS)}")
