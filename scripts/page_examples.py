@@ -25,7 +25,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMED_PAGES = (ROOT / "docs" / "debugging.md",)
-EXACT_PAGES = tuple([ROOT / "docs" / name for name in ("tutorial.md", "concepts.md", "programs.md", "storage.md")])
+EXACT_PAGES = tuple(
+    [ROOT / "docs" / f"{name}.md" for name in ("tutorial", "concepts", "programs", "storage", "dialect")]
+)
 PAGES = (*TIMED_PAGES, *EXACT_PAGES)
 _COMMAND = re.compile(r"```console\n\$ (?P<command>.*?)\n(?P<shown>.*?)```", re.DOTALL)
 _PROGRAM = re.compile(r"```python\n# (?P<path>mpirun_examples/\S+\.py)\n(?P<shown>.*?)```", re.DOTALL)

@@ -41,8 +41,8 @@ LAYERS = [
 # Which modules may load these: nobody else does, so that programs which need neither stay light.
 HEAVY = {
     "mpi4py": ["transport.mpi", "bench.common.mpi"],
-    "numba": ["kernels", "halo.jit", "bench.halo.kernels"],
-    "llvmlite": ["kernels", "halo.jit"],
+    "numba": ["kernels", "halo.jit", "ops.loops.jit", "bench.halo.kernels"],
+    "llvmlite": ["kernels", "halo.jit", "ops.loops.jit"],
     "xdsl": ["dialect"],
 }
 

@@ -32,8 +32,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="run a program on simulated ranks, without MPI",
         description="Runs the program of 'mpirun -n N python app.py', unchanged, on N simulated ranks: threads of this"
         " process, each with its own __main__. Modules that the program imports are shared. breakpoint() stops one"
-        " rank, while the others go on until they need it. A file that ends in .mlir is a module of MLIR's shard dialect:"
-        " its grid says how many ranks there are, and options stand behind its name ('run program.mlir --help').",
+        " rank, while the others go on until they need it. A file that ends in .mlir is a module of MLIR's shard"
+        " dialect: its grid says how many ranks there are, and its options stand behind its name (run X.mlir --help).",
     )
     parser.add_argument(
         "-n", "--ranks", type=whole(1, most_ranks()), metavar="N", help="number of simulated ranks, which is required"

@@ -32,11 +32,12 @@ def run_module(options: argparse.Namespace, simulate: Callable[[argparse.Namespa
     try:
         asked = command.options_of(arguments)
         command.module_at(path)
-        if options.ranks is None and not asked.emit and any(name in os.environ for name in _LAUNCHED):
-            return _under_launcher(path, arguments)
+        is_launched = options.ranks is None and not asked.emit and any(name in os.environ for name in _LAUNCHED)
         options.ranks = options.ranks or command.wanted_ranks(path, arguments)
     except (SpmdError, OSError) as error:
         return refuse("run", str(error))
+    if is_launched:
+        return _under_launcher(path, arguments)
     if options.ranks is None:
         return refuse("run", f"the grid of {path} is known at run time only; -n gives the number of ranks")
     if asked.emit:
@@ -46,7 +47,7 @@ def run_module(options: argparse.Namespace, simulate: Callable[[argparse.Namespa
 
 
 def _under_launcher(path: str, arguments: list[str]) -> int:
-    """Run by the processes that the launcher has started; an error ends all of them."""
+    """Run by the processes that the launcher has started; an error that leaves the program ends all of them."""
     from spmd_grid.dialect.running.command import run_here
 
     try:

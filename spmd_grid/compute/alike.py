@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.splits import plain_sharding
+from spmd_grid.compute.splits import one_layout, plain_sharding
 from spmd_grid.grid.layout import Layout
 
 __all__ = ["on_equal_layouts"]
@@ -98,4 +98,4 @@ def _resolved(ufunc: np.ufunc, key: list[Any]) -> np.dtype | None:
 
 @lru_cache(1024)
 def _without_halos(layout: Layout) -> Layout:
-    return Layout(plain_sharding(layout.sharding), layout.global_shape)
+    return one_layout(Layout(plain_sharding(layout.sharding), layout.global_shape))

@@ -11,6 +11,8 @@ try:
 except ImportError as error:
     raise ImportError("programs of the dialect are read with xdsl: pip install spmd-grid[mlir]") from error
 
+from threading import Lock
+
 from xdsl.dialects.builtin import ModuleOp
 
 from spmd_grid.dialect.syntax.positions import Position, position_of
@@ -19,6 +21,10 @@ from spmd_grid.dialect.syntax.reader import read
 from spmd_grid.dialect.verify.module import verify
 
 __all__ = ["Position", "parse", "position_of", "to_text", "verify"]
+
+
+# xdsl keeps what it is building in variables of its modules, and simulated ranks are threads.
+_READING = Lock()
 
 
 def parse(text: str, file_name: str = "<text>") -> ModuleOp:
@@ -33,6 +39,7 @@ def parse(text: str, file_name: str = "<text>") -> ModuleOp:
     >>> position_of(module.body.first_block.first_op)
     Position(file_name='grid.mlir', line=1, column=1)
     """
-    module = read(text, file_name)
-    verify(module)
+    with _READING:
+        module = read(text, file_name)
+        verify(module)
     return module

@@ -24,6 +24,7 @@ __all__ = [
     "build_table",
     "bytes_at",
     "call_roll",
+    "collect",
     "copy_address",
     "copy_boxes",
     "copy_boxes_between",
@@ -33,8 +34,10 @@ __all__ = [
     "flatten",
     "fold",
     "fold_addresses",
+    "loop_run_address",
     "meet",
     "run_course",
+    "short_fold",
     "supports",
     "table_bytes",
     "traced_course_address",
@@ -44,7 +47,9 @@ _COMPILED = {
     "copy.boxes": ("copy_address", "copy_boxes", "copy_boxes_between"),
     "protocol.course": ("course_address", "run_course"),
     "protocol.traced_course": ("traced_course_address",),
-    "protocol.meeting": ("call_roll", "copy_table", "depart", "meet"),
+    "protocol.loop_run": ("loop_run_address",),
+    "protocol.meeting": ("call_roll", "collect", "copy_table", "depart", "meet"),
+    "reduce.short_folds": ("short_fold",),
 }
 
 

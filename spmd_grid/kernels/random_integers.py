@@ -122,23 +122,40 @@ def _permute(left_parts: np.ndarray, right_parts: np.ndarray, n: int, bits: np.u
 
 @kernel("void(int64[::1], uint64, uint64, uint64, uint64[::1])")
 def fill_permutation(out: np.ndarray, first: np.uint64, n: np.uint64, bits: np.uint64, keys: np.ndarray) -> None:
-    """Places ``first``, ``first + 1``, ... of a permutation of ``range(n)``, n at most 2**bits."""
-    a, b, at = np.empty(_PLACES, np.uint64), np.empty(_PLACES, np.uint64), np.empty(_PLACES, np.int64)
-    right = bits - bits // _TWO
+    """Places ``first``, ``first + 1``, ... of a permutation of ``range(n)``, n at most 2**bits.
+
+    Those whose image is out of range wait until there are enough for a vector, and go on from it.
+    """
+    a, b, waiting = np.empty(_PLACES, np.uint64), np.empty(_PLACES, np.uint64), np.empty(2 * _PLACES, np.int64)
+    right, end = bits - bits // _TWO, np.int64(n)
     right_mask = (_ONE << right) - _ONE
-    n_begun = outside = 0
-    while n_begun < len(out) or outside:
-        # Those whose image was out of range go on together with the next ones, so that vectors stay long.
-        n_new = min(_PLACES - outside, len(out) - n_begun)
-        for i in range(n_new):
-            place = first + np.uint64(n_begun + i)
-            a[outside + i], b[outside + i], at[outside + i] = place >> right, place & right_mask, n_begun + i
-        n_begun += n_new
-        n_taken, outside = outside + n_new, 0
-        _permute(a, b, n_taken, bits, keys)
-        for i in range(n_taken):
-            place = a[i] << right | b[i]
-            out[at[i]] = np.int64(place)  # the last one written is the one in range
-            a[outside], b[outside], at[outside] = a[i], b[i], at[i]
-            if place >= n:
-                outside += 1
+    n_begun = n_waiting = 0
+    while n_begun < len(out) or n_waiting:
+        is_new = n_waiting < _PLACES and n_begun < len(out)
+        if is_new:
+            taken, kept = min(_PLACES, len(out) - n_begun), n_waiting
+            start = first + np.uint64(n_begun)
+            for i in range(taken):
+                a[i], b[i] = (start + np.uint64(i)) >> right, (start + np.uint64(i)) & right_mask
+        else:
+            taken = min(_PLACES, n_waiting)
+            kept = n_waiting - taken
+            for i in range(taken):
+                place_before = np.uint64(out[waiting[kept + i]])
+                a[i], b[i] = place_before >> right, place_before & right_mask
+        _permute(a, b, taken, bits, keys)
+        n_waiting = kept
+        if is_new:
+            line = out[n_begun : n_begun + taken]
+            for i in range(taken):
+                line[i] = np.int64(a[i] << right | b[i])
+            for i in range(taken):
+                waiting[n_waiting] = n_begun + i
+                n_waiting += line[i] >= end
+            n_begun += taken
+            continue
+        for i in range(taken):
+            at, place = waiting[kept + i], np.int64(a[i] << right | b[i])
+            out[at] = place
+            waiting[n_waiting] = at
+            n_waiting += place >= end

@@ -176,7 +176,7 @@ class Generator:
         name = "uint64" if result.itemsize == 8 else "uint32"
 
         def fill(cells: np.ndarray, *where: Any) -> None:
-            getattr(_kernels("integers"), f"fill_{name}")(cells, *where, *bounds)
+            getattr(_kernels("random_integers"), f"fill_{name}")(cells, *where, *bounds)
 
         return self._filled(shape, sharding, grid, result, np.dtype(name), fill)
 
@@ -204,9 +204,9 @@ class Generator:
         bits = np.uint64(max(8, (int(n) - 1).bit_length()))
 
         def fill(cells: np.ndarray, firsts: np.ndarray, *stream_and_key: Any) -> None:
-            kernels = _kernels("integers")
+            kernels = _kernels("random_integers")
             keys = np.empty(kernels.ROUNDS, np.uint64)
-            import_module("spmd_grid.kernels.philox").fill_keys(keys, *stream_and_key)
+            _kernels("philox").fill_keys(keys, *stream_and_key)
             for row, first in zip(cells, firsts):
                 kernels.fill_permutation(row, first, np.uint64(n), bits, keys)
 
@@ -288,7 +288,7 @@ def _float_kernel(kind: str, dtype: np.dtype) -> tuple[Callable[..., None], int,
     """
     name = "float64" if dtype.itemsize >= 8 else "float32"
     bits = min(np.finfo(dtype).nmant + 1, 53)  # more of them could round a uniform number up to 1
-    kernels = _kernels("floats")
+    kernels = _kernels("random_floats")
     return getattr(kernels, f"fill_{name}"), getattr(kernels, kind), bits, np.dtype(name)
 
 
@@ -311,5 +311,6 @@ def _first_cells(box: Box, shape: Shape) -> np.ndarray:
     return np.ascontiguousarray(firsts.reshape(-1))
 
 
-def _kernels(kind: str) -> Any:
-    return import_module(f"spmd_grid.kernels.random_{kind}")
+@lru_cache(None)
+def _kernels(module: str) -> Any:
+    return import_module(f"spmd_grid.kernels.{module}")

@@ -200,6 +200,11 @@ class Gate:
             self.idle = _Barred(self, self._tokens)
 
     @property
+    def tokens(self) -> list[bool]:
+        """A list that is empty while an operation of this process is under way, whether or not the gate is barred."""
+        return self._tokens
+
+    @property
     def is_quiet(self) -> bool:
         """Whether no operation of this process is under way.  From any thread."""
         return bool(self._tokens)

@@ -67,15 +67,22 @@ class Wire:
         self.polls, self.yields = 1, 0
         self.error: BaseException | None = None
         self.activity: Activity | None = None  # its purpose, for reports
+        self.find_activity: Callable[[], Activity | None] | None = None  # the same, where it varies
         self._made_at = call_site()
         self._alive: list[Any] = []
         _install_hook()
         self.went_on = np.zeros(1, np.int64)  # 1 if the last callback has returned without an error
 
+    def purpose(self) -> Activity | None:
+        """The activity of a process that waits here, if it is not the operation under way.  Local."""
+        return self.activity if self.find_activity is None else self.find_activity()
+
     def describe(self) -> str:
         """The activity of a process that waits here outside of any operation, in a compiled loop."""
-        what = "a meeting" if self.activity is None else self.activity.describe()
-        return f"{what}, made at {self._made_at}, in a compiled loop"
+        activity = self.purpose()
+        what = "a meeting" if activity is None else activity.describe()
+        made_at = getattr(activity, "made_at", self._made_at)
+        return f"{what}, made at {made_at}, in a compiled loop"
 
     def callback(self, function: Callable[..., None], result: Any, *parameters: Any) -> int:
         """The address at which compiled code can call ``function``; an exception is kept in ``error``."""

@@ -19,6 +19,8 @@ OPTIONS = {
     "pencil_fft": [],
     "mlp": [],
     "dot_cg": [],
+    "compiled_cg": [],
+    "compiled_adaptive": [],
 }
 needs_terrain = pytest.mark.skipif(find_spec("matplotlib") is None, reason="the terrain is matplotlib's sample data")
 # Each on an odd number of ranks, and by turns alone and on four.

@@ -264,8 +264,8 @@ REFUSED = {
     ),
     "a result on the root alone": (
         lambda x: sg.manual(lambda b, grid: sg.gather(b, grid, [0], 0, [0]), [DATA], DATA, ["data"])(x),
-        sg.ImplicitGatherError,
-        "give out_specs=",
+        sg.ShardingError,
+        "on the root of a gather or a reduce alone; broadcast or scatter it",
     ),
     "uneven blocks inside": (
         lambda x: sg.manual(lambda b, grid: sg.all_slice(b[1:], grid, [0], 0), [DATA], DATA, ["data"])(x),

@@ -249,22 +249,6 @@ def test_what_nothing_needs_is_not_computed():
     assert part.collectives() == []
 
 
-def test_shifted_slices_share_one_halo():
-    grid = sg.Grid((4,))
-
-    def second(u):
-        return u[2:] - 2 * u[1:-1] + u[:-2]
-
-    program = sg.trace(second, sg.ArraySpec((64, 5)))
-    before, after = (
-        sg.partition(program, grid, sg.Sharding(grid, [[0]]), optimise=optimise) for optimise in (False, True)
-    )
-    assert len(before.collectives()) == 2
-    (halo,) = [step for step in after.schedule.steps if isinstance(step, Move)]
-    assert halo.target.sharding.halo_sizes == ((0, 2),)
-    assert sum(each.bytes for each in after.collectives()) < sum(each.bytes for each in before.collectives())
-
-
 def test_passes_are_pure_functions():
     """A pass leaves the schedule that it is given as it was."""
     part = planned(product, [A, sg.ArraySpec((6, 4))], [on([[], [0]]), None], optimise=False)

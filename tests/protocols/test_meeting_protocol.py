@@ -27,8 +27,8 @@ ROUNDS = {
 # What each order and each wait of the code is there for: without it, some process reads what it must not.
 NEEDED = {
     ("meet", RELEASE, "weak"),
-    ("meet", WAIT, "weak"),
-    ("meet", WAIT, "left out"),
+    ("_collect", WAIT, "weak"),
+    ("_collect", WAIT, "left out"),
     ("depart", RELEASE, "weak"),
     ("depart", WAIT, "weak"),
     ("depart", WAIT, "left out"),

@@ -21,6 +21,7 @@ from spmd_grid.compute.splits import (
     Splits,
     choose_splits,
     is_sharded,
+    one_layout,
     plain_sharding,
     reference_of,
 )
@@ -95,7 +96,7 @@ class Course:
         self._finish = application.finish
         self._make = type(reference)
         self._gives_numbers = reference.ndim > 0 or bool(application.kind)
-        self._layouts = layouts
+        self._layouts = layouts = [one_layout(each) for each in layouts]
         self._shapes = [layout.local_shape(grid.own_coords) for layout in layouts]
         merged = _merged_axes(application, reference)
         self._ways = [

@@ -33,7 +33,7 @@ from spmd_grid.compute.indexing.shardings import (
     positions_of,
     result_sharding,
 )
-from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, plain_sharding
+from spmd_grid.compute.splits import ArrayOnGrid, block_starts, is_sharded, one_layout, plain_sharding
 from spmd_grid.errors import DTypeError, OutputError, ShapeError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
@@ -57,7 +57,7 @@ class _Course:
         self._held = held_sharding(whole, shape, selection)
         self._kept = kept_sharding(whole, shape, selection)
         self._moves = self._kept.grid != layout.grid or not cut_alike(self._held, self._kept, selection.counts)
-        self._result = Layout(result_sharding(whole, shape, selection), selection.result_shape())
+        self._result = one_layout(Layout(result_sharding(whole, shape, selection), selection.result_shape()))
         self._selection = selection
         self._view = selection.view_key()
         self._reads_halos = False

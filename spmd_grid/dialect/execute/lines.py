@@ -7,23 +7,44 @@ explanations of programs do, too.  An operation is called from a frame that says
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.reading import place_of
 
-__all__ = ["calling_at"]
+__all__ = ["calling_at", "lines_of"]
 
 
 def _call(handler: Any, machine: Any, op: Any, operands: Any) -> Any: return handler(machine, op, operands)  # fmt: skip
 
 
+def _without_columns(code: CodeType) -> CodeType:
+    """The code with lines and no columns, which would be marked under lines of another language."""
+    units = len(code.co_code) // 2
+    counts = [min(8, units - first) for first in range(0, units, 8)]
+    return code.replace(co_linetable=b"".join([bytes([0x80 | 13 << 3 | n - 1, 0]) for n in counts]))
+
+
+_CODE = _without_columns(_call.__code__)
+
+
 def calling_at(op: Operation, function: str) -> Callable[..., Any]:
-    """What calls a handler from the line of ``op``, in the function of this name."""
+    """A function that calls a handler from the line of ``op``, in the function of this name."""
     place = place_of(op)
-    code = _call.__code__.replace(
-        co_filename=place.file, co_firstlineno=place.line, co_name=function, co_qualname=function
-    )
+    code = _CODE.replace(co_filename=place.file, co_firstlineno=place.line, co_name=function, co_qualname=function)
     return FunctionType(code, {})
+
+
+def lines_of(trace: TracebackType | None, file: str) -> TracebackType | None:
+    """The part of a traceback that lies in a file."""
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            kept.append(trace)
+        trace = trace.tb_next
+    found: TracebackType | None = None
+    for each in reversed(kept):
+        found = TracebackType(found, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return found

@@ -113,9 +113,10 @@ class FunctionRunner:
         """The operands of the block's last operation, with these arguments; those of ``until``, which ends the run."""
         frame = self._frames[-1]
         frame.update(zip(block.args, arguments, strict=True))
-        for op in block.ops:
-            is_over = op is block.last_op and name_of(op).rpartition(".")[2] in _TERMINATORS
-            if is_over or until is op:
+        ops = list(block.ops)
+        for number, op in enumerate(ops, 1):
+            is_over = number == len(ops) and name_of(op).rpartition(".")[2] in _TERMINATORS
+            if is_over or op == until:
                 return [frame[x] for x in op.operands]
             found = self._executed(op, [frame[x] for x in op.operands])
             frame.update(zip(op.results, found))
@@ -181,9 +182,9 @@ def _placed(op: Operation) -> Iterator[None]:
     except ExecutionError:
         raise
     except SpmdError as error:
-        where = f"{place_of(op)}: {name_of(op)}"
-        if not any(": " in note and note.endswith(name_of(op)) for note in getattr(error, "__notes__", ())):
-            error.add_note(where)
+        if not hasattr(error, "place"):  # the innermost operation has noted its own
+            vars(error)["place"] = place_of(op)
+            error.add_note(f"{place_of(op)}: {name_of(op)}")
         raise
     except RecursionError:
         raise ExecutionError(f"{name_of(op)}: regions are nested too deeply", place_of(op)) from None

@@ -164,7 +164,7 @@ class _Meeting:
 
 
 class _World:
-    """Where the devices meet.  ``failed``: a device has ended with an error, so that nobody waits for it."""
+    """The meetings of the devices.  ``failed``: a device has ended with an error, so that no other waits for it."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()

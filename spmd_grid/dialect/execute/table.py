@@ -1,4 +1,4 @@
-"""What computes each operation, by its name."""
+"""The table of handlers, which compute operations, by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["HANDLERS", "Communication", "Handler", "Machine", "cell_by_cell", "h
 
 
 class Communication(Protocol):
-    """What operations of the shard dialect find outside of their process."""
+    """The devices around a process, for operations of the shard dialect."""
 
     def grid(self, name: str) -> Any:
         """The grid of a symbol."""

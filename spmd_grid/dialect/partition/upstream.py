@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 
 class Upstream(NamedTuple):
-    """What the compiler's pass does with a resharding.
+    """The answer of the compiler's pass to a resharding.
 
     ``refusal``: why it gives up; "" where it does not.  ``is_right``: whether the devices hold what the target says.
     """
@@ -58,7 +58,7 @@ class Upstream(NamedTuple):
 
 
 def upstream_of(source: Sharding, target: Sharding, shape: Shape) -> Upstream:
-    """What the compiler's pass would do from one sharding to another.  Plans only.
+    """The answer of the compiler's pass to a resharding from one sharding to another.  Plans only.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> grid = Grid((2,))
@@ -91,7 +91,7 @@ def _shown(lists: Lists) -> str:
 
 
 def _plainness(source: Sharding, target: Sharding, shape: Shape) -> str:
-    """Why the pair is outside of what the patterns look at; "" where it is not."""
+    """The reason for which a pair is outside of all patterns; "" where it is not."""
     if source.grid != target.grid:
         return "the shardings are on different grids"
     for each in (source, target):
@@ -157,7 +157,7 @@ def _cells(coords: tuple[int, ...], lists: Lists, sizes: Sequence[int], shape: S
 def _after(
     step: Step, coords: tuple[int, ...], held: dict[tuple[int, ...], np.ndarray], sizes: Sequence[int]
 ) -> np.ndarray:
-    """What a device holds after a step."""
+    """The array that a device holds after a step."""
     group = [_with(coords, step.axes, place) for place in product(*[range(sizes[a]) for a in step.axes])]
     n, own = len(group), group.index(coords)
     if step.name == "all_slice":

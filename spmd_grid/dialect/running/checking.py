@@ -13,7 +13,7 @@ __all__ = ["compared"]
 
 
 def compared(title: str, found: Any, serial: Any) -> str:
-    """How a result agrees with the serial one, in words.  Raises CheckError where it does not.
+    """The way in which a result agrees with the serial one, in words.  Raises CheckError where it does not.
 
     Integers must be equal.  Floating-point numbers may differ by rounding, as sums have another order: by the machine's
     precision to the power of 3/4, relative to the largest serial number.

@@ -14,12 +14,14 @@ from xdsl.dialects.builtin import ModuleOp
 from spmd_grid.dialect import parse
 from spmd_grid.dialect.execute.devices import grid_shapes, used_grids
 from spmd_grid.dialect.execute.faults import ExecutionError
+from spmd_grid.dialect.execute.lines import lines_of
 from spmd_grid.dialect.running.job import Job, emitted, run_job
+from spmd_grid.errors import SpmdError
 from spmd_grid.program.text.stages import STAGES
 
 __all__ = ["module_at", "options_of", "run_here", "stage_of", "wanted_ranks"]
 
-# xDSL keeps state while it reads, and ranks may be threads: one reads, and all others take what it has read.
+# Ranks may be threads: one reads a file, and all others take what it has read.
 _READING = Lock()
 
 
@@ -100,5 +102,11 @@ def stage_of(path: str, arguments: Sequence[str], size: int) -> str | None:
 
 
 def run_here(path: str, arguments: Sequence[str]) -> None:
-    """Run the function by the processes of this program.  Collective over all of them."""
-    run_job(module_at(path), _job(options_of(arguments)))
+    """Run the function by the processes of this program.  Collective over all of them.
+
+    Of errors that are raised on purpose, the traceback has the lines of the text alone.
+    """
+    try:
+        run_job(module_at(path), _job(options_of(arguments)))
+    except SpmdError as error:
+        raise error.with_traceback(lines_of(error.__traceback__, path)) from None

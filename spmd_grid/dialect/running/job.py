@@ -236,7 +236,7 @@ def upstream_notes(part: Partition) -> list[str]:
     """The reshardings of a program that the compiler's own pass refuses, or gets wrong, in words."""
     found = []
     for step in part.materialised.steps:
-        if isinstance(step, Move):
+        if isinstance(step, Move) and not step.source.sharding.partial_axes:  # sums are no resharding to the compiler
             model = upstream_of(step.source.sharding, step.target.sharding, step.source.shape)
             if model.refusal or not model.is_right:
                 change = f"from {step.source.sharding} to {step.target.sharding}"

@@ -10,10 +10,11 @@ from xdsl.dialects.builtin import Builtin, UnregisteredOp
 from xdsl.dialects.func import Func
 from xdsl.ir import Attribute, Operation, TypeAttribute
 
-from spmd_grid.dialect.syntax.shard import SHARD
+from spmd_grid.dialect.syntax.shard import NUMPY, SHARD
+from spmd_grid.dialect.syntax.stablehlo import STABLEHLO
 from spmd_grid.dialect.syntax.tosa import TOSA
 
-__all__ = ["OLD_WORDS", "ReadingContext", "new_context"]
+__all__ = ["OLD_WORDS", "ReadingContext", "reading_context"]
 
 # Words of the older `mesh` dialect: what they are called today.
 _OLD_NAMES = {"mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape"}
@@ -29,6 +30,8 @@ def _today(name: str) -> str:
     """
     if name.startswith("mesh."):
         return _OLD_NAMES.get(name, "shard." + name.removeprefix("mesh."))
+    if name.startswith("mhlo."):
+        return "stablehlo." + name.removeprefix("mhlo.")
     return name
 
 
@@ -55,13 +58,14 @@ class ReadingContext(Context):
         return UnregisteredOp.with_name(name)
 
 
-def new_context() -> ReadingContext:
-    """A context with all dialects that are read."""
+@cache
+def reading_context() -> ReadingContext:
+    """The context with all dialects that are read.  Reading changes nothing in it."""
     from xdsl.dialects import arith, bufferization, cf, complex, linalg, math, memref, scf, tensor
 
     context = ReadingContext()
-    for dialect in (Builtin, Func, SHARD, arith.Arith, bufferization.Bufferization, cf.Cf, complex.Complex):
+    for dialect in (Builtin, Func, NUMPY, SHARD, arith.Arith, bufferization.Bufferization, cf.Cf, complex.Complex):
         context.load_dialect(dialect)
-    for dialect in (linalg.Linalg, math.Math, memref.MemRef, scf.Scf, tensor.Tensor, TOSA):
+    for dialect in (linalg.Linalg, math.Math, memref.MemRef, scf.Scf, tensor.Tensor, STABLEHLO, TOSA):
         context.load_dialect(dialect)
     return context

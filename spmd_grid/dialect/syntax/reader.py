@@ -6,12 +6,12 @@ import re
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, UnknownLoc
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError
 
-from spmd_grid.dialect.syntax.context import OLD_WORDS, new_context
+from spmd_grid.dialect.syntax.context import OLD_WORDS, reading_context
 from spmd_grid.dialect.syntax.positions import Text, syntax_error
 from spmd_grid.dialect.syntax.scan import scan
 
@@ -44,7 +44,7 @@ class _Reader(Parser):
     def __init__(self, text: Text):
         self.begun: list[int] = []  # where the operations stand that are being read
         self.text = text
-        super().__init__(new_context(), text.content, text.file_name)
+        super().__init__(reading_context(), text.content, text.file_name)
 
     def parse_operation(self) -> Operation:
         """One operation, with those inside it."""
@@ -104,14 +104,17 @@ def read(content: str, file_name: str) -> ModuleOp:
     try:
         reader = _Reader(text)
         begun = reader.begun
-        return reader.parse_module()
+        module = reader.parse_module()
     except ParseError as error:
-        raise syntax_error(text, error.span.start, error.msg) from None
+        raise syntax_error(text, error.span.start, error.msg.strip()) from None
     except RecursionError:
         raise syntax_error(text, begun[-1] if begun else 0, "too many parts inside one another") from None
     except Exception as error:
         # The parser behind us has defects, and raises anything on malformed text; the operation is known all the same.
         raise syntax_error(text, begun[-1] if begun else 0, f"cannot be read: {_said(error)}") from error
+    if isinstance(module.location, UnknownLoc):  # the text has none, and begins with what is in it
+        module.location = text.location(0)
+    return module
 
 
 def _said(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The shard dialect: all its operations, in place of the part that xdsl has."""
+"""The shard dialect: all its operations, in place of the part that xdsl has; and the types of our own texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from xdsl.dialects.shard import ReductionKindAttr, ShardAxesArrayAttr, ShardingT
 from xdsl.ir import Dialect
 
 from spmd_grid.dialect.syntax import collectives, shardings
+from spmd_grid.dialect.syntax.encodings import DtypeType, EncodingAttr
 
-__all__ = ["SHARD"]
+__all__ = ["NUMPY", "SHARD"]
 
 SHARD = Dialect(
     "shard",
@@ -35,5 +36,7 @@ SHARD = Dialect(
         shardings.ShardShapeOp,
         shardings.ShardingOp,
     ],
-    [ReductionKindAttr, ShardAxesArrayAttr, ShardingType],
+    [EncodingAttr, ReductionKindAttr, ShardAxesArrayAttr, ShardingType],
 )
+
+NUMPY = Dialect("numpy", [], [DtypeType])

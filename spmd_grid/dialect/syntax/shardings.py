@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     i16,
     i64,
 )
-from xdsl.dialects.shard import ShardAxesArrayAttr, ShardAxesAttr, ShardingType
+from xdsl.dialects.shard import ReductionKindAttr, ShardAxesArrayAttr, ShardAxesAttr, ShardingType
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -134,10 +134,15 @@ class NeighborsLinearIndicesOp(GridUserOp):
 
 @irdl_op_definition
 class ShardingOp(GridUserOp):
-    """A sharding: grid axes per tensor dimension, with halos or with offsets of the blocks."""
+    """A sharding: grid axes per tensor dimension, with halos or with offsets of the blocks.
+
+    Partial axes left the dialect in July 2025.  The engine has them, so they are read and written as before.
+    """
 
     name = "shard.sharding"
     split_axes = prop_def(ShardAxesArrayAttr)
+    partial_axes = opt_prop_def(ShardAxesAttr)
+    partial_type = opt_prop_def(ReductionKindAttr)
     static_sharded_dims_offsets = prop_def(DenseArrayBase[I64], default_value=_NO_NUMBERS)
     dynamic_sharded_dims_offsets = var_operand_def(I64)
     static_halo_sizes = prop_def(DenseArrayBase[I64], default_value=_NO_NUMBERS)
@@ -146,6 +151,7 @@ class ShardingOp(GridUserOp):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$grid `split_axes` `=` $split_axes "
+        "(`partial` `=` custom<Reduction>($partial_type) $partial_axes^)? "
         "(`halo_sizes` `=` custom<DynamicIndexList>($dynamic_halo_sizes, $static_halo_sizes)^)? "
         "(`sharded_dims_offsets` `=` "
         "custom<DynamicIndexList>($dynamic_sharded_dims_offsets, $static_sharded_dims_offsets)^)? "
@@ -156,6 +162,11 @@ class ShardingOp(GridUserOp):
     def dims(self) -> tuple[tuple[int, ...], ...]:
         """The grid axes per tensor dimension, outermost first; dimensions that are left out are whole."""
         return axes_lists(self.split_axes)
+
+    @property
+    def partial(self) -> tuple[tuple[int, ...], str]:
+        """The grid axes along which values are parts of a reduction, and the reduction."""
+        return numbers(self.partial_axes), self.partial_type.data.value if self.partial_type else "sum"
 
     @property
     def halos(self) -> tuple[int | SSAValue, ...]:

@@ -1,8 +1,10 @@
 """Rules that programs of the dialect follow, beyond the form of their text.
 
 module       all rules on every operation
-order        values before their uses, calls of functions that fit
+order        values before their uses, names given once
 grids        grids, and lists of their axes
 shardings    shardings, and the tensors that they annotate
 collectives  operations that move data
+extents      extents of results from those of operands
+dense        results of tosa and stablehlo
 """

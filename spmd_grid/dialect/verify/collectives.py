@@ -14,7 +14,9 @@ from xdsl.ir import Operation
 
 from spmd_grid.dialect.syntax import collectives as ops
 from spmd_grid.dialect.syntax.directives import numbers
+from spmd_grid.dialect.syntax.encodings import is_encoded
 from spmd_grid.dialect.syntax.positions import verify_error
+from spmd_grid.dialect.verify.extents import shape_text
 from spmd_grid.dialect.verify.grids import Grids, Sizes, check_axes, check_markers, group_size
 from spmd_grid.dialect.verify.shardings import check_halos, check_split_axes, shape_of
 
@@ -35,6 +37,9 @@ def check_collective(operation: ops.CollectiveOp, grids: Grids) -> None:
     source, result = shape_of(operation.operands[0].type), shape_of(operation.results[0].type)
     if not source and not isinstance(operation, _MAY_BE_0D):
         raise verify_error(operation, "the input must have at least 1 dimension, found 0")
+    if is_encoded(operation.operands[0].type) or is_encoded(operation.results[0].type):
+        _same(operation, source, result, None)  # of the whole tensor, whose encoding says what devices hold
+        return
     _RULES[type(operation)](operation, source, result, group_size(operation.axes, sizes))
 
 
@@ -97,12 +102,9 @@ def _same(operation: Operation, source: tuple[Size, ...], result: tuple[Size, ..
     differ = [a is not None and b is not None and a != b for a, b in zip(source, result)]
     if len(source) != len(result) or any(differ):
         raise verify_error(
-            operation, f"the result must have the same shape as the input, {_text(source)}, found {_text(result)}"
+            operation,
+            f"the result must have the same shape as the input, {shape_text(source)}, found {shape_text(result)}",
         )
-
-
-def _text(shape: tuple[Size, ...]) -> str:
-    return "x".join(["?" if n is None else str(n) for n in shape]) or "0-d"
 
 
 def _times(size: Size, group: Size) -> Size:

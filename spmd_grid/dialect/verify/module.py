@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import chain
 
 from xdsl.dialects.builtin import ContainerType, ModuleOp
-from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.syntax.collectives import CollectiveOp, UpdateHaloOp
 from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.syntax.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
 from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
+from spmd_grid.dialect.verify.dense import check_dense
 from spmd_grid.dialect.verify.grids import Grids, check_grid, check_grid_user
-from spmd_grid.dialect.verify.order import check_call, check_order, functions_of
+from spmd_grid.dialect.verify.order import check_names, check_order
 from spmd_grid.dialect.verify.shardings import check_shard, check_shard_shape, check_sharding
 from spmd_grid.errors import DialectVerifyError
 
@@ -24,16 +24,16 @@ _LARGEST = 2**63  # extents are 64-bit integers with a sign
 
 def verify(module: ModuleOp) -> None:
     """Check every operation.  DialectVerifyError for the first that is wrong, with its place.  Local."""
+    check_names(module)
     for operation in module.walk():
         _check_form(operation)
     grids = Grids([each for each in module.walk() if isinstance(each, GridOp)])
-    functions = functions_of(module)
     for operation in module.walk():
         check_order(operation)
-        if isinstance(operation, CallOp):
-            check_call(operation, functions)
-        elif operation.name.startswith("shard."):
+        if operation.name.startswith("shard."):
             _check_shard(operation, grids)
+        else:
+            check_dense(operation)
 
 
 def _check_form(operation: Operation) -> None:

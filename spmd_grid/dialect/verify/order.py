@@ -1,15 +1,14 @@
-"""Rules on the order of a program: values are defined before they are used, calls name functions that fit."""
+"""Rules on the order of a program: values are defined before they are used, and names given once."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.irdl.dominance import strictly_dominates
 
 from spmd_grid.dialect.syntax.positions import verify_error
 
-__all__ = ["check_call", "check_order", "functions_of"]
+__all__ = ["check_names", "check_order"]
 
 
 def check_order(operation: Operation) -> None:
@@ -35,24 +34,12 @@ def _is_before(value: SSAValue, user: Operation) -> bool:
     return False
 
 
-def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
-    """The functions of a module by name."""
-    return {each.sym_name.data: each for each in module.walk() if isinstance(each, FuncOp)}
-
-
-def check_call(operation: CallOp, functions: dict[str, FuncOp]) -> None:
-    """A call names a function, and passes and takes its types."""
-    name = operation.callee.string_value()
-    function = functions.get(name)
-    if function is None:
-        known = ", ".join([f"@{each}" for each in functions]) or "none"
-        raise verify_error(operation, f"the function @{name} is not defined; defined are: {known}")
-    passed, taken = [x.type for x in operation.operands], [x.type for x in operation.results]
-    wanted, given = list(function.function_type.inputs), list(function.function_type.outputs)
-    for what, found, needed in (("arguments", passed, wanted), ("results", taken, given)):
-        if found != needed:
-            raise verify_error(operation, f"the {what} of @{name} are ({_types(needed)}), found ({_types(found)})")
-
-
-def _types(kinds: list) -> str:
-    return ", ".join(map(str, kinds))
+def check_names(module: ModuleOp) -> None:
+    """No name of a grid or function is given twice."""
+    known = set()
+    for operation in module.ops:
+        name = operation.properties.get("sym_name")
+        if isinstance(name, StringAttr):
+            if name.data in known:
+                raise verify_error(operation, f"the name @{name.data} is given twice")
+            known.add(name.data)

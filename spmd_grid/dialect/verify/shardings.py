@@ -48,7 +48,10 @@ def check_halos(operation: Operation, dims: Sequence[Sequence[int]], halos: Sequ
 def check_sharding(operation: ShardingOp, grids: Grids) -> None:
     """A sharding by itself."""
     sizes = grids.sizes(operation, operation.grid_name)
-    check_split_axes(operation, operation.dims, sizes)
+    axes, kind = operation.partial
+    check_split_axes(operation, [*operation.dims, axes], sizes)
+    if kind in ("average", "generic"):
+        raise verify_error(operation, f"values cannot be partial by {kind}")
     static_halos = numbers(operation.static_halo_sizes)
     static_offsets = numbers(operation.static_sharded_dims_offsets)
     check_markers(operation, "halo_sizes", static_halos, operation.dynamic_halo_sizes)

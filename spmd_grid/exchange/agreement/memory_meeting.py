@@ -21,6 +21,7 @@ from spmd_grid.exchange.transfer.machine_model import MachineModel
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
 from spmd_grid.transport.wire import Messages
+from spmd_grid.watch.traffic import Activity
 
 __all__ = [
     "BLOCK_BYTES",
@@ -46,6 +47,9 @@ _SLOW_BYTES, _LENT_BYTES = 1 << 15, 1 << 22
 FAR_SECONDS = 170e-9
 _ASKED_EVERY = 256
 _ROLL_CALLS = 8
+
+# Bits of a meeting's result that are rare: -1 has all bits.
+_RARE = at.RENEWED | at.ASK
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -156,18 +160,16 @@ class MemoryMeeting(NodeMeeting):
         self._locations = np.zeros((2, comm.size * LOCATION_BYTES), np.uint8)
         data = np.zeros((2, comm.size * FRAME_BYTES), np.uint8)
         self._frames = [Frames(b"", each.data, None) for each in data]  # of even and odd meetings
-        self._count = 0
         state = self._state
+        state[at.ASKS] = _ASKED_EVERY if comm.times_well else 0
+        self._loop_activity: Activity | None = None
+        self._wire.find_activity = self._purpose
         state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
         state[at.FRAMES_SEEN] = kernels.address_of(data)
         state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
         state[at.LOCATIONS_SEEN] = kernels.address_of(self._locations)
 
     def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
-        comm = self.comm
-        self._count = count = self._count + 1
-        if count % _ASKED_EVERY == 0 and comm.times_well:
-            self.ask_distance()
         address, n_bytes, offset, flags = 0, 0, -1, 0
         if x is not None:
             if x.nbytes > at.LINE_ARRAY_BYTES:
@@ -177,15 +179,64 @@ class MemoryMeeting(NodeMeeting):
                     x = x.copy("C")
                 address, n_bytes = kernels.address_of(x), x.nbytes
         seen = kernels.meet(self._address, address, n_bytes, offset, flags)
-        turn = count & 1
-        frames = self._frames[turn]
-        if seen & at.RENEWED:
-            if seen < 0:
-                self._raise_ended()
-            # The same objects until something changes: bytes keep their hash, and calls are looked up by it.
-            frames.headers, frames.locations = self._headers[turn].tobytes(), self._locations[turn].tobytes()
+        frames = self._frames[1 if seen & at.ODD else 0]
+        if seen & _RARE:
+            self._renew(frames, seen)
         frames.lent, frames.lends = seen & at.ANY_LENT, flags & at.LENT
         return frames
+
+    def _renew(self, frames: Frames, seen: int) -> None:
+        """Note what has changed since the last meeting but one."""
+        if seen < 0:
+            if self._state[at.IN_USE]:
+                what = self.comm.process.activity
+                where = "while a compiled loop of this process runs an operation of the same group"
+                raise self.comm.process.gate.refusal("an operation" if what is None else what, where)
+            self._raise_ended()
+        if seen & at.RENEWED:
+            # The same objects until something changes: bytes keep their hash, and calls are looked up by it.
+            turn = 1 if seen & at.ODD else 0
+            frames.headers, frames.locations = self._headers[turn].tobytes(), self._locations[turn].tobytes()
+        if seen & at.ASK:
+            self.ask_distance()
+
+    # -- for compiled loops --------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> int:
+        """The address of the state, for compiled loops that meet by themselves (kernels/protocol/loop_run.py)."""
+        return self._address
+
+    @property
+    def last(self) -> Frames:
+        """The frames of the last meeting that Python has made, which nothing has followed.  Local."""
+        return self._frames[int(self._state[at.EPOCH]) & 1]
+
+    def go_on(self) -> Frames:
+        """The frames of the meeting that a compiled loop has begun and left to Python.  Collective, as that is."""
+        self.leave_loop()
+        seen = kernels.collect(self._address)
+        frames = self._frames[1 if seen & at.ODD else 0]
+        if seen & _RARE:
+            self._renew(frames, seen)
+        frames.lent, frames.lends = seen & at.ANY_LENT, 0
+        return frames
+
+    def leave_loop(self) -> None:
+        """Takes the meeting back from a compiled loop.  Local."""
+        self._state[at.IN_USE] = 0
+
+    def end_loop(self) -> NoReturn:
+        """Raises the error for which a compiled loop has given up its wait."""
+        self.leave_loop()
+        self._raise_ended()
+
+    def let_loop_in(self, activity: Activity) -> None:
+        """Lets reports name ``activity`` while a compiled loop waits in a meeting.  Local."""
+        self._loop_activity = activity
+
+    def _purpose(self) -> Activity | None:
+        return self._loop_activity if self._state[at.IN_USE] else None
 
     def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
         """As of any meeting; None, on all members alike, where one of the arrays cannot be read."""

@@ -21,7 +21,7 @@ from spmd_grid.kernels.copy.boxes import copy_address, move
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.waits import announce, wait_for
 
-__all__ = ["call_roll", "copy_table", "depart", "meet"]
+__all__ = ["call_roll", "collect", "copy_table", "depart", "meet"]
 
 _HEADER_WORDS = at.FRAME_WORDS // 2
 
@@ -43,30 +43,10 @@ def _renew_words(source: int, target: int, known: int, count: int) -> int:
     return 1 if changed else 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
-def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
-    """Post this process's frame and location, and collect those of all members; ANY_LENT | RENEWED, or -1: given up.
-
-    ``offset``: that of its array in this process's segment (-1: none), described by ``flags``; or ``n_bytes`` of the
-    array at address ``array`` are posted with the line.  Needs no GIL.
-    """
-    epoch = load(state, at.EPOCH) + 1
-    store(state, at.EPOCH, epoch)
+@inner
+def _collect(state: int, epoch: int) -> int:
+    """Wait until all members have posted in meeting ``epoch``, and collect what they posted; as `meet`."""
     size, rank, line_bytes = load(state, at.MEMBERS), load(state, at.MEMBER), load(state, at.LINE_BYTES)
-    turn = (epoch & 1) * line_bytes
-    line = load(state, at.BLOCKS + rank) + turn
-    if n_bytes:
-        move(array, line + at.LINE_ARRAY, n_bytes)
-        offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY
-    place = state + 8 * at.LOCATION
-    store(place, at.LOCATION_OFFSET, offset)
-    store(place, at.LOCATION_FLAGS, flags)
-    _copy_words(place, line + at.LINE_LOCATION, at.LOCATION_WORDS if flags & at.STRIDED else at.LOCATION_STRIDES)
-    _copy_words(load(state, at.FRAME), line + at.LINE_FRAME, at.FRAME_WORDS)
-    store_release(line, epoch)  # behind the stores of the line, and behind the loads of the meeting before this one
-    if not announce(state):
-        return -1
-
     found, turn = 0, (epoch & 1) * size * 8
     headers = load(state, at.HEADERS_SEEN) + turn * _HEADER_WORDS
     frames = load(state, at.FRAMES_SEEN) + turn * at.FRAME_WORDS
@@ -81,7 +61,47 @@ def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
         changed |= _renew_words(line + at.LINE_LOCATION, places + i * 8 * at.LOCATION_WORDS, known, at.LOCATION_WORDS)
         _copy_words(line + at.LINE_FRAME, frames + i * 8 * at.FRAME_WORDS, at.FRAME_WORDS)
         found |= changed * at.RENEWED | (flags & at.LENT)
-    return found
+    asks = load(state, at.ASKS)
+    if asks and epoch % asks == 0:
+        found |= at.ASK
+    return found | (epoch & 1) * at.ODD
+
+
+@kernel("int64(int64, int64, int64, int64, int64)")
+def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
+    """Post this process's frame and location, and collect those of all members; result bits, or -1: given up.
+
+    ``offset``: that of its array in this process's segment (-1: none), described by ``flags``; or ``n_bytes`` of the
+    array at address ``array`` are posted with the line.  -1 also where a compiled loop uses the meeting: then nothing
+    has begun, and IN_USE is set.  Needs no GIL.
+    """
+    if load(state, at.IN_USE):
+        return -1
+    epoch = load(state, at.EPOCH) + 1
+    store(state, at.EPOCH, epoch)
+    turn = (epoch & 1) * load(state, at.LINE_BYTES)
+    line = load(state, at.BLOCKS + load(state, at.MEMBER)) + turn
+    if n_bytes:
+        move(array, line + at.LINE_ARRAY, n_bytes)
+        offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY
+    place = state + 8 * at.LOCATION
+    store(place, at.LOCATION_OFFSET, offset)
+    store(place, at.LOCATION_FLAGS, flags)
+    _copy_words(place, line + at.LINE_LOCATION, at.LOCATION_WORDS if flags & at.STRIDED else at.LOCATION_STRIDES)
+    _copy_words(load(state, at.FRAME), line + at.LINE_FRAME, at.FRAME_WORDS)
+    store(line, at.LINE_KEY, 0)
+    store(state, at.HOLDS + (epoch & 1), 0)
+    store_release(line, epoch)  # behind the stores of the line, and behind the loads of the meeting before this one
+    if not announce(state):
+        return -1
+
+    return _collect(state, epoch)
+
+
+@kernel("int64(int64)")
+def collect(state: int) -> int:
+    """Collect what all members have posted in the meeting that a compiled loop has begun; as `meet`."""
+    return _collect(state, load(state, at.EPOCH))
 
 
 @kernel("int64(int64, int64)")

@@ -113,10 +113,17 @@ LOCATION_OFFSET, LOCATION_FLAGS, LOCATION_STRIDES = 0, 1, 2
 LOCATION_WORDS = 16
 LENT, STRIDED = 1, 2  # flags: others read it where it lies; it has strides of its own
 CALLS = LOCATION + LOCATION_WORDS  # roll calls so far
-BLOCKS = CALLS + 1  # addresses of the members' blocks
+ASKS = CALLS + 1  # after each meeting whose number this divides, members measure how far apart they are; 0: never
+HOLDS = ASKS + 1  # keys of the plans whose frames this process's lines hold, for even and odd meetings; 0: others
+BLOCKS = HOLDS + 2  # addresses of the members' blocks
+LINE_KEY = 1  # word of a line: the key of the run that a compiled loop posted, else 0; SHORT if LINE_SHORT is filled
+LINE_SHORT, SHORT_BYTES = 16, 48  # bytes from the start of a line: a second copy of a short array, beside the number
+SHORT = 1  # keys are even
 LINE_LOCATION, LINE_FRAME, LINE_ARRAY = 64, 192, 512  # bytes from the start of a line
 FRAME_WORDS = 32  # of which the first half is the header
-ANY_LENT, RENEWED = 1, 2  # result bits of a meeting: an array is lent; headers or places differ from two meetings ago
+# Result bits of a meeting: an array is lent; headers or places differ from two meetings ago; its number is odd; members
+# measure now how far apart they are.
+ANY_LENT, RENEWED, ODD, ASK = 1, 2, 4, 8
 LINE_ARRAY_BYTES = 4096
 
 # -- a call --------------------------------------------------------------------------------------------------------
@@ -154,6 +161,31 @@ FORM_WORDS = 11
 FILE_DESCRIPTOR = 0  # -1: lines cannot be written any more
 FILE_LOST = 1  # lines that could not be written
 FILE_BUSY = 2  # whether an exchange is under way
+
+# -- a run: what compiled loops need of the plan of an operation (see loop_run.py) -----------------------------------
+RUN_READY = 0  # whether it may be taken; if not, Python runs the plan
+RUN_COURSE = 1  # address of the compiled run
+RUN_MEETING = 2  # address of the meeting's state; 0: the group is this process alone
+RUN_THREAD = 3  # the thread that may take it
+RUN_TOKENS = 4  # address of a word that is 0 while an operation of this process is under way
+RUN_BARRED = 5  # address of a word that is not 0 once the gate of the process is closed
+RUN_KEY = 6  # that all members post
+RUN_HEADERS = 7  # address of the headers of all members
+RUN_BYTES = 8  # bytes of x that this member posts
+RUN_ROWS = 9  # address of words for the addresses of all members' arrays, then of the constants
+RUN_SHIFT = 10  # bytes that are added to the members' addresses
+RUN_COPY, RUN_TABLE, RUN_COLUMNS = 11, 12, 13  # address of the compiled copies, of their table; words per row
+RUN_SOURCES, RUN_FIRST = 14, 15  # number of arrays to copy from; address of the first row of each, and of the end
+RUN_SCRATCH = 16  # address of memory to copy to; 0: the result
+RUN_FOLD = 17  # address of the compiled fold; 0: nothing is folded
+RUN_FOLDED, RUN_COUNT = 18, 19  # address of words: the number of arrays to fold, their addresses; elements of each
+RUN_X = 20  # the array that must be passed, in ARRAY_WORDS
+ARRAY_WORDS = 3 + MOST_DIMS
+A_DTYPE, A_WRITTEN, A_NDIM, A_EXTENTS = 0, 1, 2, 3  # its dtype_word, 0: any array; whether it is written to; its shape
+RUN_OUT = RUN_X + ARRAY_WORDS  # the array for the result, likewise
+RUN_WORDS = RUN_OUT + ARRAY_WORDS
+BY_PYTHON = 8  # outcome: nothing has begun; Python runs the plan
+OTHERS = 9  # outcome: some members are not in this run; Python goes on from the meeting, which IN_USE keeps for it
 
 # -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6

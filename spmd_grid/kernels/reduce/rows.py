@@ -172,8 +172,16 @@ def kernel_of(kind: str, dtype: np.dtype) -> Callable[[np.ndarray, int, int, int
         with _lock:
             found = _kernels.get(key)
             if found is None:
-                operation, element = "sum" if kind == "average" else kind, dtype.str[1:]
-                if dtype.kind == "b":  # bytes of 0 and 1
-                    operation, element = _BOOL_IS.get(operation, operation), "u1"
-                found = _kernels[key] = _make(operation, element)
+                found = _kernels[key] = _make(*element_operation(kind, dtype))
     return found
+
+
+def element_operation(kind: str, dtype: np.dtype) -> tuple[str, str]:
+    """The operation on two elements by which a reduction kind folds arrays of ``dtype``, and their type string.
+
+    Local.
+    """
+    operation = "sum" if kind == "average" else kind
+    if dtype.kind == "b":  # bytes of 0 and 1
+        return _BOOL_IS.get(operation, operation), "u1"
+    return operation, dtype.str[1:]

@@ -179,7 +179,7 @@ class CollectiveCall:
         frames = meeting.swap(x if self.lets_read else None)
         agreed = opening.agreed.get(frames.headers)
         if agreed is None:
-            agreed = self._resolve(opening, frames)
+            agreed = self.resolve(opening, frames)
         return agreed, frames
 
     def agree_by_itself(self, opening: Opening, x: np.ndarray | None) -> tuple[Any, Frames]:
@@ -194,7 +194,8 @@ class CollectiveCall:
         call = f"{self.label(self.comm.rank)}: {self._text}"
         return call, f" on {self.grid.grid!r}", f" by the path {self.path!r}", f" at {call_site()}"
 
-    def _resolve(self, opening: Opening, frames: Frames) -> Any:
+    def resolve(self, opening: Opening, frames: Frames) -> Any:
+        """Return what `Operation.resolve` makes of the frames of a meeting, and keep it.  Collective."""
         try:
             facts = learn_facts(self.comm, frames, opening.body, self._mismatch_row)
             agreed = self.op.resolve(self, facts)

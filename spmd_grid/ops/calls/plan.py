@@ -15,27 +15,22 @@ from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
-from spmd_grid.transport.communicator import INLINE_BYTES, Communicator, Frames
+from spmd_grid.ops.loops.entry import PlannedRun
+from spmd_grid.ops.loops.plan import LoopPlan
+from spmd_grid.transport.communicator import INLINE_BYTES, Frames
+from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import GridAxes, Shape
 
 __all__ = ["CallPlan", "OperationPlan"]
 
 
-class PlannedCall(Protocol):
+class PlannedCall(PlannedRun, Protocol):
     """The part of a `CollectiveCall` that plans use."""
 
-    comm: Communicator
-    path: str
     takes_array: bool
-
-    def describe(self) -> str:
-        """Describe the call for reports."""
 
     def opening(self, facts: Facts) -> Opening:
         """Make or look up the opening that states ``facts``."""
-
-    def opening_for(self, x: Any, out: Any) -> tuple[Opening, np.ndarray | None]:
-        """Make the opening that describes this member's arrays."""
 
     def blame(self, error: SpmdError) -> SpmdError:
         """The error with this member's name added."""
@@ -64,7 +59,7 @@ class PlannedOperation(Protocol):
         """Convert the array that was passed into the one that takes part."""
 
 
-class OperationPlan:
+class OperationPlan(LoopPlan):
     """An operation with all its arguments, for arrays of ``shape`` and ``dtype``; made by ``sg.<operation>.plan``.
 
     Collective over the operation's group when made, when run and when started; the rest is Local.  Members compare
@@ -142,6 +137,10 @@ class OperationPlan:
         if recorder is not None:
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
+
+    def compiled_part(self) -> tuple[str, Gate, PlannedRun, str]:
+        """What compiled loops may run by themselves.  Local."""
+        return self._name, self._gate, self._call, _NamedCall(self._call, self.name).describe()
 
     def refuse(self, error: SpmdError) -> None:
         """Raise ``error`` on every device of the group, in place of a run that this process cannot take part in.
@@ -224,6 +223,7 @@ class OperationPlan:
     def close(self) -> None:
         """End the use of the plan by this process; may be called again."""
         self._is_closed = True
+        self._leave_loops()
 
     def __enter__(self) -> OperationPlan:
         return self
@@ -246,7 +246,7 @@ class _NamedCall(NamedTuple):
         return self.call.describe() + (f" {self.name!r}" if self.name else "")
 
 
-class CallPlan:
+class CallPlan(LoopPlan):
     """As `OperationPlan`, for an operation that needs no agreement of a group: each run is an ordinary call.
 
     ``call(x, out)`` and ``start(x, out)`` are the operation and its start.  ``takes_array``: whether it takes an array.
@@ -306,6 +306,7 @@ class CallPlan:
     def close(self) -> None:
         """End the use of the plan by this process; may be called again."""
         self._is_closed = True
+        self._leave_loops()
 
     def __enter__(self) -> CallPlan:
         return self

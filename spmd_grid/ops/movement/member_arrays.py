@@ -52,6 +52,11 @@ class MemberArrays:
             self.way = INLINE if fits else self.way if mixes and self.way is MIXED else MESSAGE
 
     @property
+    def facts(self) -> Sequence[Facts]:
+        """The shapes and dtypes of the arrays, by member."""
+        return self._facts
+
+    @property
     def way_in_traces(self) -> str:
         """The path as traces name it: where the arrays of an operation are not read, messages carry them."""
         return self.way if self._call.lets_read or self.way is INLINE else MESSAGE

@@ -15,8 +15,11 @@ from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_messa
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
+from spmd_grid.grid.box import Box
+from spmd_grid.kernels import BoxRow
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
+from spmd_grid.ops.loops.work import LoopWork, copies_of, is_short
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.ops.movement.staging import StagedCopies
 from spmd_grid.transport.communicator import Frames, tag_of
@@ -90,6 +93,23 @@ class Movement:
             if frames.lent:
                 self.call.meeting.depart(frames)
         return target
+
+    def loop_work(self) -> LoopWork | None:
+        """This member's part of a run in compiled loops, by one meeting; None where Python must run it."""
+        facts = self._arrays.facts
+        if not is_short(facts):
+            return None
+        if self.shape is None:
+            return LoopWork()
+        copies: list[list[BoxRow]] = [[] for _ in range(self.comm.size)]
+        for receive in self.transfer.receives:
+            shape, _ = facts[receive.peer].array()
+            copies[receive.peer] += copies_of(shape, receive.source_box, self.shape, receive.box, self.dtype)
+        if self.fill is None:
+            return LoopWork(copies)
+        whole = Box.from_shape(self.shape)
+        constant = np.full(self.shape, self.fill, self.dtype)
+        return LoopWork([*copies, copies_of(self.shape, whole, self.shape, whole, self.dtype)], constant)
 
     @property
     def staging_bytes(self) -> int:

@@ -25,6 +25,7 @@ from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.shape_rules import dtype_of, shape_of
+from spmd_grid.ops.loops.work import LoopWork, fold_of, is_short
 from spmd_grid.ops.movement.member_arrays import MemberArrays, fresh
 from spmd_grid.ops.reduction.block_folding import PIECE_BYTES, BlockFolding
 from spmd_grid.ops.reduction.folding import Folding, flat_target
@@ -153,6 +154,14 @@ class Reduction:
             run_message(self.comm, self.spread, part, flat)
         if finish is not None:
             finish()
+
+    def loop_work(self) -> LoopWork | None:
+        """This member's part of a run in compiled loops, by one meeting; None where Python must run it."""
+        if not (self.kind.elementwise and is_short(self._arrays.facts) and (self._whole or self._blocks is not None)):
+            return None
+        if not self.has_result:
+            return LoopWork()
+        return fold_of(self.kind.name, self.dtype, self.source_shape, self.cut, self.comm.size)
 
     @property
     def staging_bytes(self) -> int:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from spmd_grid.errors import AxisError, ImplicitGatherError, ShapeError
+from spmd_grid.errors import AxisError, ImplicitGatherError, OutputError, ShapeError, ShardingError
+from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.abstract import NoCells
 from spmd_grid.ops.calls.arguments import as_scatter_axis, as_tensor_axis
-from spmd_grid.program.ir import Constant
+from spmd_grid.program.ir import Constant, Value
 from spmd_grid.program.manual.terms import Terms
 from spmd_grid.program.partition.steps import Exchange
 from spmd_grid.program.trace.traced_array import TracedArray
@@ -54,6 +56,7 @@ class BodyTracer(Tracer):
         self.grid = grid
         self.manual_axes = manual_axes
         self.exchanges: list[Exchange] = []
+        self._of_root: set[Value] = set()
 
     def answer(self, name: str, x: Any, grid_axes: Any, args: tuple[Any, ...], out: Any) -> Any:
         """The result of one of the engine's operations.  Raises as the operation does."""
@@ -61,20 +64,88 @@ class BodyTracer(Tracer):
         if found is None or out is not None:
             what = f"{name} with out=" if found is not None else name
             raise _not_followed(f"{what} gives other results on other devices, or writes into arrays")
+        if x is None:
+            raise _not_followed(f"{name} gets None on the device at {(0,) * self.grid.ndim}")
         axes = tuple(range(self.grid.ndim)) if grid_axes is None else self.grid.axes(grid_axes, f"{name}: grid_axes")
-        free = [axis for axis in axes if axis not in self.manual_axes]
-        if free:
-            raise AxisError(
-                f"{name}: grid_axes is {list(axes)}, and the body is local along {list(self.manual_axes)} alone; it is"
-                f" global along {free} (at {call_site()})"
-            )
+        self._check_manual(f"{name}: grid_axes", axes)
         x = x if isinstance(x, TracedArray) else np.asarray(x)
+        if name not in _FROM_ROOT and self.is_of_root(x):
+            raise ShardingError(
+                f"{name}: its array is on the root of a gather or a reduce alone (at {call_site()}); broadcast or"
+                " scatter it first"
+            )
         size = self.grid.grid_shape(axes) if axes else ()
         n = int(np.prod(size, dtype=np.int64))
         shape, dtype, received = found(name, x.shape, x.dtype, n, args)
         if received and n > 1:
             self.exchanges.append((name, axes, received))
-        return self.wrapped(shape, dtype)
+        result = self.wrapped(shape, dtype)
+        if name in _TO_ROOT:
+            self._of_root.add(result.value)
+        return result
+
+    def is_of_root(self, x: Any) -> bool:
+        """Whether an array follows from one that the root of an operation has alone."""
+        if not self._of_root or not isinstance(x, TracedArray):
+            return False
+        found = set(self._of_root)
+        for operation in self.operations:
+            if not found.isdisjoint(operation.values):
+                found.update(operation.results)
+        return x.value in found
+
+    def update_halo(self, x: Any, split_axes: Any, halo_sizes: Any, *others: Any) -> Any:
+        """The array itself, whose halos are refreshed.  Raises as the operation does."""
+        sharding = Sharding(self.grid, split_axes, halo_sizes=halo_sizes)
+        axes = tuple([axis for cut in sharding.split_axes for axis in cut])
+        self._check_manual("update_halo: split_axes", axes)
+        if not isinstance(x, TracedArray):
+            raise _not_followed("update_halo writes into an array that has nothing to do with the blocks")
+        if not any(x.value in operation.results for operation in self.operations):
+            raise OutputError(
+                f"update_halo: x is a block that the body is given, which must not be written to (at {call_site()});"
+                " copy it first"
+            )
+        received = sum(
+            sum(sharding.halo_of(d)) * _bytes(x.shape[:d] + x.shape[d + 1 :], x.dtype) for d in range(len(x.shape))
+        )
+        if received:
+            self.exchanges.append(("update_halo", axes, received))
+        return x
+
+    def _check_manual(self, what: str, axes: Sequence[int]) -> None:
+        free = [axis for axis in axes if axis not in self.manual_axes]
+        if free:
+            raise AxisError(
+                f"{what} is {list(axes)}, and the body is local along {list(self.manual_axes)} alone; it is"
+                f" global along {free} (at {call_site()})"
+            )
+
+
+class _AbstractGate:
+    """Stands for the gate of operations that go through it by themselves: halos, and what is started."""
+
+    def __init__(self, tracer: BodyTracer):
+        self._tracer = tracer
+
+    def run(self, op: str, function: Any, *args: Any) -> Any:
+        """The answer to one of the engine's operations.  Raises ImplicitGatherError where there is none."""
+        name, _, way = op.partition(".")
+        if op == "update_halo":
+            _, _, x, _, arguments = args
+            return self._tracer.update_halo(x, *arguments)
+        if way == "start" and name in _OPERATIONS:
+            x, _, grid_axes, others, out = args
+            return Request.completed(self._tracer.answer(name, x, grid_axes, others, out))
+        if name in ("send", "recv"):
+            raise _not_followed(f"{op} is between single devices, and what arrives has the shape that was sent")
+        raise _not_followed(f"{op} needs processes")
+
+
+class _AbstractProcess(NamedTuple):
+    """Stands for the process of an `AbstractGrid`."""
+
+    gate: _AbstractGate
 
 
 class AbstractGrid:
@@ -86,6 +157,7 @@ class AbstractGrid:
         self.shape, self.ndim, self.size = self.grid.shape, self.grid.ndim, self.grid.size
         self.coords: MultiIndex = (0,) * self.ndim
         self.own_coords, self.rank = self.coords, 0
+        self.process = _AbstractProcess(_AbstractGate(tracer))
 
     @property
     def answers_operations(self) -> Callable[..., Any]:
@@ -130,6 +202,12 @@ def evaluate(
             operands = [tracer.operand("manual", each) for each in found]
         except NoCells:
             raise _not_followed("it asks for cells") from None
+    for number, each in enumerate(found):
+        if tracer.is_of_root(each):
+            raise ShardingError(
+                f"manual: result {number} of {terms.name} is on the root of a gather or a reduce alone; broadcast or"
+                " scatter it"
+            )
     made = []
     for each in operands:
         value = np.asarray(each.value) if isinstance(each, Constant) else each
@@ -177,12 +255,29 @@ def _all_to_all(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[An
     return found, dtype, _bytes(shape, dtype) * (n - 1) // n
 
 
+def _gather(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
+    axis, _, extents = args
+    return _all_gather(name, shape, dtype, n, (axis, extents))
+
+
+def _scatter(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
+    axis, other, _ = args
+    found = _scaled(shape, as_scatter_axis(name, axis, other), 1, n, name, "scatter_axis")
+    return found, dtype, _bytes(found, dtype)
+
+
 def _reduced(reduction: Any, dtype: np.dtype, requested: Any) -> np.dtype:
     return result_dtype(as_reduction(reduction), dtype, None if requested is None else np.dtype(requested))
 
 
 def _all_reduce(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
     dtype = _reduced(args[0], dtype, args[1])
+    return shape, dtype, 2 * _bytes(shape, dtype) * (n - 1) // n
+
+
+def _reduce(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
+    reduction, _, requested = args
+    dtype = _reduced(reduction, dtype, requested)
     return shape, dtype, 2 * _bytes(shape, dtype) * (n - 1) // n
 
 
@@ -205,4 +300,9 @@ _OPERATIONS: dict[str, Callable[..., _Answer]] = {
     "reduce_scatter": _reduce_scatter,
     "broadcast": _same,
     "shift": _same,
+    "gather": _gather,
+    "reduce": _reduce,
+    "scatter": _scatter,
 }
+_TO_ROOT = "gather", "reduce"  # the root alone gets a result: the body is followed as on the root
+_FROM_ROOT = "scatter", "broadcast"

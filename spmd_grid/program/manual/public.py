@@ -47,14 +47,19 @@ def manual(
 
     ``body`` gets one block per array, whole along the other, free axes, and returns the blocks of the results; both
     must not be written to.  It may use the engine's operations along the manual axes; the grid comes to a parameter
-    ``grid``, or from outside.  ``in_shardings``, ``out_shardings``: how the arrays around it are sharded; where there
-    is one result, ``out_shardings`` may be a Sharding alone.  Each manual axis cuts a dimension evenly, is partial, or
-    is explicitly replicated: because the sharding is closed and leaves it out, or by a pair (sharding, axes).  Free
-    axes stand behind manual ones.  ``manual_axes``: in the order of the grid.
+    ``grid``, or from outside.  Free axes never cut what the body gets: its code is run as it is, and what it computes
+    along a dimension is known to it alone.
+
+    ``in_shardings``, ``out_shardings``: how the arrays around it are sharded; where there is one result,
+    ``out_shardings`` may be a Sharding alone. Each manual axis cuts a dimension evenly, is partial, or is explicitly
+    replicated: because the sharding is closed and leaves it out, or by a pair (sharding, axes). Free axes stand
+    behind manual ones. ``manual_axes``: in the order of the grid.
 
     Inside a traced function the result is an operation of the program, and the shardings are requirements.  Plans
     only: the body is called once with blocks that have no cells, by which the shapes of its results are found, and its
-    communications.  A body that reads cells, as one that calls compiled code, needs ``out_specs``, the global results
+    communications: all collectives, started ones too, and update_halo, where the grid is a parameter.  After a gather
+    or a reduce it is followed as on the root.  A body that reads cells, as one that calls compiled code, or that sends
+    messages to single devices, needs ``out_specs``, the global results
     (`ArraySpec`); ``receives`` is then the number of bytes that a process receives, for reports.  Called on
     ShardedArrays, it runs at once; inside of another body, on blocks, if it has other manual axes.  Collective over
     the grid.

@@ -28,6 +28,8 @@ __all__ = [
     "work_of",
 ]
 
+_VIEWS = "select", "view"  # parts of a lowering that compute nothing
+
 
 class Links:
     """The makers and users of the values of a schedule, which are known by identity."""
@@ -100,6 +102,8 @@ def work_of(steps: Iterable[Step]) -> int:
 
 def _work(step: Compute) -> int:
     splits = step.splits
+    if splits is None and step.name in _VIEWS:
+        return 0
     if splits is None:
         found = step.results[0]
         return prod(-(-n // prod(found.sharding.sizes_of(d))) for d, n in enumerate(found.shape))

@@ -8,19 +8,17 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
-import numpy as np
-
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Constant, Operation, Program
-from spmd_grid.program.text.types import dtype_text, sharding_text, tensor_type
+from spmd_grid.program.text.constants import constant_text
+from spmd_grid.program.text.types import sharding_text
 
 __all__ = ["GRID", "Lines", "call_text", "operation_name", "program_text"]
 
 GRID = "@grid0"
 _NO_NAME = re.compile(r"[^\w.$]")
 _OWN = "constrain", "manual", "new"  # the operations that are no function of numpy
-_MOST_CELLS = 16  # of a constant; longer ones are elided, as the dialect's own printer does
 
 
 class Lines:
@@ -63,7 +61,7 @@ class Lines:
 
     def constant(self, constant: Constant) -> tuple[str, str]:
         """The name and the type of a constant; it is defined once."""
-        text, kind = _constant_text(constant.value)
+        text, kind = constant_text(constant.value)
         return self._once((text, kind), "%cst", f"{text} : {kind}"), kind
 
     def _once(self, key: Any, base: str, text: str) -> str:
@@ -73,28 +71,6 @@ class Lines:
             self._counts[base] += 1
             found = self._known[key] = self.define(text, f"{base}_{n - 1}" if n else base)
         return found
-
-
-def _constant_text(value: Any) -> tuple[str, str]:
-    """A constant operation, without its type, and the type."""
-    array = np.asarray(value)
-    if array.ndim:
-        flat = array.reshape(-1)
-        if array.size and (flat[0] == flat).all():
-            cells = _number(flat[0])
-        else:
-            cells = str(array.tolist()) if array.size <= _MOST_CELLS else "__elided__"
-        return f"arith.constant dense<{cells}>", tensor_type(array.shape, array.dtype)
-    if array.dtype.kind == "c":
-        number = complex(array[()])
-        return f"complex.constant [{number.real:e}, {number.imag:e}]", dtype_text(array.dtype)
-    return f"arith.constant {_number(array[()])}", dtype_text(array.dtype)
-
-
-def _number(x: Any) -> str:
-    if isinstance(x, bool | np.bool_):
-        return str(bool(x)).lower()
-    return f"{float(x):e}" if isinstance(x, float | np.floating) else str(x)
 
 
 def operation_name(operation: Operation) -> str:

@@ -17,7 +17,7 @@ from spmd_grid.reshard.planner.steps import (
     Step,
 )
 
-__all__ = ["step_text"]
+__all__ = ["adds_halos", "step_text"]
 
 
 def step_text(step: Step, name: str, source: str, target: str) -> str:
@@ -39,11 +39,11 @@ def step_text(step: Step, name: str, source: str, target: str) -> str:
         return f"shard.reduce_scatter {on}{reduction} scatter_dim = {dims[0]}{types}"
     if kind == ALL_TO_ALL:
         return f"shard.all_to_all {on} split_axis = {dims[0]} concat_axis = {dims[1]}{types}"
-    if _adds_halos(step.source, step.target):
+    if adds_halos(step.source, step.target):
         target_sharding = step.target.sharding
         halos = [n for pair in target_sharding.halo_sizes or () for n in pair]
         axes = axes_text(target_sharding.split_axes)
-        return f"shard.update_halo {name} on {GRID} split_axes = {axes} halo_sizes = {halos}{types}"
+        return f"shard.update_halo {name} on {GRID} split_axes = {axes} halo_sizes = {halos} : {target}"
     attributes = [f"grid = {GRID}"]
     if step.grid_axes:
         attributes.append(f"grid_axes = {list(step.grid_axes)}")
@@ -59,6 +59,7 @@ def _cut(layout: Layout) -> str:
     return str(layout.sharding).replace(f" on {layout.grid}", "")
 
 
-def _adds_halos(source: Layout, target: Layout) -> bool:
+def adds_halos(source: Layout, target: Layout) -> bool:
+    """Whether a step only adds halos."""
     held, wanted = source.sharding, target.sharding
     return wanted.halo_sizes is not None and replace(wanted, halo_sizes=None) == replace(held, halo_sizes=None)

@@ -13,7 +13,7 @@ from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Wait
 from spmd_grid.program.text.attributes import call_attributes, cut_attribute
 from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text
-from spmd_grid.program.text.moves import step_text
+from spmd_grid.program.text.moves import adds_halos, step_text
 from spmd_grid.program.text.slicing import Slicing
 from spmd_grid.program.text.types import encoded_type, local_type, tensor_type
 from spmd_grid.typing import Shape
@@ -98,6 +98,8 @@ class _Writer:
         for number, each in enumerate(plan.steps):
             types = [self._type_of(layout.sharding, step.source.shape, source.dtype) for layout in (held, each.target)]
             target = self._name(step.target) if number == last else self._lines.new_name()
+            if adds_halos(each.source, each.target):  # the dialect's operation finds room for the halos
+                name = self._lines.define(call_text("spmd_grid.make_room", [(name, types[0])], types[1:]))
             name = self._lines.define(step_text(each, name, *types), target)
             held = each.target
 

@@ -99,7 +99,11 @@ def verify(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> lis
 
 
 def _verify(system: System, root: Path, rank: int, size: int) -> list[str]:
-    folder = root if is_checkpoint(system, root) else newest(system, "verify", root)
+    return _problems(system, root if is_checkpoint(system, root) else newest(system, "verify", root), rank, size)
+
+
+def _problems(system: System, folder: Path, rank: int, size: int) -> list[str]:
+    """Read a share of a checkpoint's blocks, and list in words what is wrong with it.  Local."""
     try:
         manifest = read_manifest(system, "verify", folder)
     except DamagedError as error:
@@ -129,7 +133,7 @@ def latest(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> Pat
     if grid is None:
         system = System()
         for _, folder in reversed(published(Folders(system, "latest"), root)):
-            if not _verify(system, folder, 0, 1):
+            if not _problems(system, folder, 0, 1):
                 return folder
         return None
     return gate_of("latest", grid).run("latest", _latest_together, root, grid)
@@ -144,7 +148,7 @@ def _latest_together(root: Path, grid: ProcessGrid) -> Path | None:
     for name in team.tell("\n".join(names).encode() + b"\n").decode().split():
         mine: list[str] = []
         with team.trying():
-            mine = _verify(team.system, root / name, team.rank, team.size)
+            mine = _problems(team.system, root / name, team.rank, team.size)
         team.agree()
         if not team.gather(np.array([len(mine)])).any():
             return root / name

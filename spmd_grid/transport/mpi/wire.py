@@ -100,8 +100,9 @@ class MpiWire(Wire):
 
     def _wait(self, address: int, value: int, member: int) -> None:
         raise_postponed_interrupt()
-        if self.activity is not None:
-            self._comm.process.activity = self.activity
+        activity = self.purpose()
+        if activity is not None:
+            self._comm.process.activity = activity
         now = time.perf_counter()
         if self._waited_for != (address, value, member):
             self._waited_for, self._began = (address, value, member), now

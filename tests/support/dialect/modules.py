@@ -24,5 +24,6 @@ def functions_of(path):
 
 
 def run_quietly(path, function, is_checked=False):
-    """The results of a function on this process."""
-    return run_job(module_at(str(path)), Job(function, is_checked=is_checked, shows_results=False))
+    """The results of a function on this process, as local arrays."""
+    found = run_job(module_at(str(path)), Job(function, is_checked=is_checked, shows_results=False))
+    return [getattr(x, "local", x) for x in found]

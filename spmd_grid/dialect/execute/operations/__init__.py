@@ -1,4 +1,4 @@
-"""What computes the operations of each dialect.
+"""Handlers of the operations, dialect by dialect.
 
 scalars      arith and math, on numbers and arrays alike
 tensors      tensor

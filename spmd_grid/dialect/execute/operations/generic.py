@@ -179,7 +179,7 @@ def _contraction(
 
 
 def _term(machine: Machine, block: Block, combiner: Operation, laid: Sequence[Any]) -> Any:
-    """What a combining operation combines with the old value."""
+    """The term that an operation combines with the old value."""
     inputs = len(laid)
     old = next(x for x in combiner.operands if isinstance(x, BlockArgument) and x.index >= inputs)
     machine.run_block(block, [*laid, *[_stand_in(x) for x in block.args[inputs:]]], combiner)

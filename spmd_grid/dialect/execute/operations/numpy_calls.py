@@ -15,7 +15,7 @@ from spmd_grid.errors import ImplicitGatherError
 
 __all__ = ["numpy_call"]
 
-_NOT_ARGUMENTS = {"sharding", "of", "spmd_grid.together"}
+_NOT_ARGUMENTS = {"sharding", "op_name__"}  # the parser keeps the name of an operation that it does not know
 
 
 def _plain(found: Attribute) -> Any:
@@ -53,7 +53,7 @@ def numpy_call(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 HANDLERS["numpy.*"] = numpy_call
 
 
-@handles("numpy.astype")
+@handles("numpy.astype", "spmd_grid.sum_finish", "spmd_grid.prod_finish")
 def _astype(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0].astype(dtype_of(op.results[0].type))
 

@@ -1,0 +1,132 @@
+"""The compiled run of an operation on small arrays in the memory of a node, for compiled loops.
+
+It is a meeting as that of meeting.py, with the same lines: members may be in this run or in Python's.  Besides its
+frame, a process posts the *key* of the run, which stands for the headers of all members, and a second copy of a short
+array, both beside the number of the meeting: members in the same run read one line of cache.  Then the results are
+copied and folded straight from the lines.
+
+A run is given up before it begins, for Python (BY_PYTHON), where an operation of this process is under way.  Where
+another member has posted anything but the header that is known, Python goes on from the meeting (OTHERS).
+"""
+
+from __future__ import annotations
+
+import numba  # noqa: F401 - imported first: see compiled.py
+
+from spmd_grid.kernels.address import call, claim, copy_at, load, store, store_release, this_thread
+from spmd_grid.kernels.compiled import by_address, inner
+from spmd_grid.kernels.copy.boxes import move
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.waits import announce, wait_for
+
+__all__ = ["loop_run_address"]
+
+_HEADER_WORDS = at.FRAME_WORDS // 2
+
+
+@inner
+def _post(run: int, state: int, x: int, epoch: int) -> None:
+    """Post the key, the array at ``x`` and, unless the line holds it, what members in Python's run read."""
+    odd = epoch & 1
+    turn = odd * load(state, at.LINE_BYTES)
+    rank, key, n_bytes = load(state, at.MEMBER), load(run, at.RUN_KEY), load(run, at.RUN_BYTES)
+    line = load(state, at.BLOCKS + rank) + turn
+    if load(state, at.HOLDS + odd) != key:
+        header = load(run, at.RUN_HEADERS) + rank * 8 * _HEADER_WORDS
+        for i in range(_HEADER_WORDS):
+            store(line + at.LINE_FRAME, i, load(header, i))
+        place = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY if n_bytes else -1
+        store(line + at.LINE_LOCATION, at.LOCATION_OFFSET, place)
+        store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, 0)
+        store(state, at.HOLDS + odd, key)
+    if 0 < n_bytes <= at.SHORT_BYTES:
+        move(x, line + at.LINE_SHORT, n_bytes)
+        key |= at.SHORT
+    store(line, at.LINE_KEY, key)
+    if n_bytes:
+        move(x, line + at.LINE_ARRAY, n_bytes)
+    store_release(line, epoch)  # behind the stores of the line, and the loads of the meeting before this one
+
+
+@inner
+def _array_in(line: int, run: int, member: int) -> int:
+    """The address of the array that a member has posted; 0 if it posted something else."""
+    posted = load(line, at.LINE_KEY)
+    if posted - (posted & at.SHORT) == load(run, at.RUN_KEY):
+        return line + (at.LINE_SHORT if posted & at.SHORT else at.LINE_ARRAY)
+    if posted:
+        return 0
+    header = load(run, at.RUN_HEADERS) + member * 8 * _HEADER_WORDS
+    for i in range(_HEADER_WORDS):
+        if load(line + at.LINE_FRAME, i) != load(header, i):
+            return 0
+    return line + at.LINE_ARRAY
+
+
+@inner
+def _meet(run: int, state: int, x: int) -> int:
+    """Meet the other members, and note where the arrays of all lie."""
+    epoch, asks = load(state, at.EPOCH) + 1, load(state, at.ASKS)
+    if not load(load(run, at.RUN_TOKENS), 0) or (asks and epoch % asks == 0):
+        return at.BY_PYTHON
+    store(state, at.EPOCH, epoch)
+    _post(run, state, x, epoch)
+    if not announce(state):
+        return at.ENDED
+    turn, rank = (epoch & 1) * load(state, at.LINE_BYTES), load(state, at.MEMBER)
+    rows, shift = load(run, at.RUN_ROWS), load(run, at.RUN_SHIFT)
+    for i in range(load(state, at.MEMBERS)):
+        array = x
+        if i != rank:
+            line = load(state, at.BLOCKS + i) + turn
+            if wait_for(state, line, epoch, i) != at.FINE:
+                return at.ENDED
+            array = _array_in(line, run, i)
+            if not array:
+                return at.OTHERS
+        store(rows, i, array + shift)
+    return at.FINE
+
+
+@inner
+def _work(run: int, out: int) -> None:
+    """Copy and fold the members' arrays."""
+    into = load(run, at.RUN_SCRATCH)
+    if not into:
+        into = out
+    rows, firsts = load(run, at.RUN_ROWS), load(run, at.RUN_FIRST)
+    for i in range(load(run, at.RUN_SOURCES)):
+        first, last = load(firsts, i), load(firsts, i + 1)
+        if first < last:
+            table, columns = load(run, at.RUN_TABLE), load(run, at.RUN_COLUMNS)
+            copy_at(load(run, at.RUN_COPY), table, columns, first, last, load(rows, i), into)
+    if load(run, at.RUN_FOLD):
+        call(load(run, at.RUN_FOLD), load(run, at.RUN_FOLDED), load(run, at.RUN_COUNT), out)
+
+
+def _loop_run(run: int, x: int, out: int) -> int:
+    """Run the operation from the array at ``x`` to the one at ``out``: FINE, BY_PYTHON, OTHERS or ENDED.
+
+    After OTHERS and ENDED the meeting remains IN_USE.
+    """
+    if load(load(run, at.RUN_BARRED), 0) or load(run, at.RUN_THREAD) != this_thread():
+        return at.BY_PYTHON
+    state = load(run, at.RUN_MEETING)
+    if not state:
+        if not load(load(run, at.RUN_TOKENS), 0):
+            return at.BY_PYTHON
+        store(load(run, at.RUN_ROWS), 0, x + load(run, at.RUN_SHIFT))
+        _work(run, out)
+        return at.FINE
+    if claim(state + 8 * at.IN_USE):
+        return at.BY_PYTHON
+    code = _meet(run, state, x)
+    if code == at.FINE:
+        _work(run, out)
+    if code == at.FINE or code == at.BY_PYTHON:
+        store_release(state + 8 * at.IN_USE, 0)
+    return code
+
+
+loop_run = by_address("int64(int64, int64, int64)")(_loop_run)
+loop_run_address = loop_run.address

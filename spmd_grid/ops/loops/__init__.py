@@ -1,0 +1,1 @@
+"""Plans of operations in loops that numba compiles."""

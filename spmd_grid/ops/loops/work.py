@@ -1,0 +1,87 @@
+"""The part of an operation on small arrays that compiled loops do by themselves: copies and a fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.transfer.flat_bytes import view_of
+from spmd_grid.exchange.transfer.transfer import run_of
+from spmd_grid.grid.box import Box
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.typing import Shape
+
+__all__ = ["Fold", "LoopWork", "copies_of", "fold_of", "is_short"]
+
+
+class Fold(NamedTuple):
+    """A fold of ``n`` elements of each member, by the compiled function at ``address``."""
+
+    address: int
+    n: int
+
+
+class LoopWork(NamedTuple):
+    """What a member does with the members' arrays, once it knows where they lie.
+
+    ``copies``: rows of a copy table by member, then those that copy from ``constant``; they copy to the result, or to
+    ``scratch``, whose rows are then folded.  Otherwise the members' arrays are folded, ``shift`` bytes behind their
+    first.
+    """
+
+    copies: Sequence[Sequence[kernels.BoxRow]] = ()
+    constant: np.ndarray | None = None
+    fold: Fold | None = None
+    shift: int = 0
+    scratch: np.ndarray | None = None
+
+    @property
+    def table(self) -> np.ndarray:
+        """The copy table."""
+        return kernels.build_table([row for rows in self.copies for row in rows])
+
+    @property
+    def firsts(self) -> list[int]:
+        """The first row of the table of each source, and the number of rows."""
+        return list(accumulate(map(len, self.copies), initial=0))
+
+
+def is_short(facts: Sequence[Facts]) -> bool:
+    """Whether all arrays travel in the lines of a meeting."""
+    return all(fact.nbytes <= at.LINE_ARRAY_BYTES for fact in facts)
+
+
+def copies_of(
+    source_shape: Shape, source_box: Box, target_shape: Shape, box: Box, dtype: np.dtype, target_offset: int = 0
+) -> list[kernels.BoxRow]:
+    """The row that copies a box between two contiguous arrays, the second ``target_offset`` bytes behind its base."""
+    source, target = np.empty(source_shape, dtype), np.empty(target_shape, dtype)
+    given, taken = view_of(source, source_box), view_of(target, box)
+    row = kernels.box_row(
+        given.shape,
+        dtype.itemsize,
+        given.strides,
+        kernels.address_of(given) - kernels.address_of(source),
+        taken.strides,
+        kernels.address_of(taken) - kernels.address_of(target) + target_offset,
+    )
+    return [] if row is None else [row]
+
+
+def fold_of(kind: str, dtype: np.dtype, shape: Shape, block: Box, size: int) -> LoopWork | None:
+    """The fold of ``block`` of the arrays of ``size`` members, of ``shape``; None where no compiled one does it."""
+    address = kernels.short_fold(kind, dtype)
+    if not address:
+        return None
+    fold, run = Fold(address, block.size), run_of(shape, [block])
+    if run is not None:
+        return LoopWork(fold=fold, shift=run[0] * dtype.itemsize)
+    scratch = np.empty((size, *block.shape), dtype)
+    whole = Box.from_shape(block.shape)
+    copies = [copies_of(shape, block, block.shape, whole, dtype, i * scratch[0].nbytes) for i in range(size)]
+    return LoopWork(copies, fold=fold, scratch=scratch)

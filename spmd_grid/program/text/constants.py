@@ -1,0 +1,71 @@
+"""Constants in the dialect's text, so exact that they are read again as the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spmd_grid.program.text.types import dtype_text, tensor_type
+
+__all__ = ["constant_text", "number_text"]
+
+_MOST_NUMBERS = 16  # longer constants are written as their bytes
+_MOST_BYTES = 2**16  # longer ones still are elided, as the dialect's own printer does
+
+
+def constant_text(value: Any) -> tuple[str, str]:
+    """A constant operation, without its type, and the type.
+
+    >>> constant_text(np.float32(0.5)), constant_text(np.array([[1, 2], [3, 4]], np.int8))
+    (('arith.constant 5.000000e-01', 'f32'), ('arith.constant dense<[[1, 2], [3, 4]]>', 'tensor<2x2xi8>'))
+    """
+    array = np.asarray(value)
+    if array.ndim:
+        return f"arith.constant {_dense_text(array)}", tensor_type(array.shape, array.dtype)
+    if array.dtype.kind == "c":
+        return f"complex.constant [{number_text(array.real[()])}, {number_text(array.imag[()])}]", dtype_text(
+            array.dtype
+        )
+    return f"arith.constant {number_text(array[()])}", dtype_text(array.dtype)
+
+
+def number_text(x: Any) -> str:
+    """A number with the digits that tell it from others of its type; bits where it has no digits.
+
+    >>> number_text(np.float64(0.1)), number_text(np.float64(1 / 3)), number_text(np.float32("-inf")), number_text(True)
+    ('1.000000e-01', '3.33333333333333315e-01', '0xFF800000', 'true')
+    """
+    if isinstance(x, bool | np.bool_):
+        return str(bool(x)).lower()
+    if not isinstance(x, float | np.floating):
+        return str(x)
+    exact = x if isinstance(x, np.floating) else np.float64(x)
+    if not np.isfinite(exact):
+        return f"0x{int.from_bytes(exact.tobytes(), 'little'):0{2 * exact.itemsize}X}"
+    kind = type(exact)
+    texts = [f"{exact:.{digits}e}" for digits in (6, 9, 17)]
+    return next((text for text in texts if kind(text) == exact), texts[-1])
+
+
+def _dense_text(array: np.ndarray) -> str:
+    flat = array.reshape(-1)
+    if array.size and (flat[0] == flat).all():
+        return f"dense<{_cell(flat[0])}>"
+    if array.size <= _MOST_NUMBERS or array.dtype.kind in "bc":
+        return f"dense<{_list_text(array)}>" if array.size <= _MOST_BYTES else "dense_resource<__elided__>"
+    if array.nbytes > _MOST_BYTES:
+        return "dense_resource<__elided__>"
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return f'dense<"0x{little.tobytes().hex().upper()}">'
+
+
+def _cell(x: Any) -> str:
+    if isinstance(x, np.complexfloating):
+        return f"({number_text(x.real)}, {number_text(x.imag)})"
+    return number_text(x)
+
+
+def _list_text(array: np.ndarray) -> str:
+    cells = [_list_text(row) for row in array] if array.ndim > 1 else [_cell(x) for x in array]
+    return f"[{', '.join(cells)}]"
