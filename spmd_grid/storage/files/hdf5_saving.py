@@ -7,6 +7,7 @@ h5py says where each dataset lies in the file, and all processes write their par
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,7 +156,9 @@ def _write(team: Team, path: Path, a: ShardedArray, offset: int) -> None:
         give_blocks(a, blocks, lambda block, cells: writing.write(cells, offset + blocks.offset(block)), team)
         with team.trying():
             writing.sync()
+            writing.close()
         team.agree()
     finally:
         if file is not None:
-            file.close()
+            with suppress(StorageError):  # another error is on its way, which all processes raise
+                file.close()

@@ -50,7 +50,11 @@ def published(team: Team, path: Path, is_folder: bool = False) -> Iterator[Path]
             if team.is_first:
                 refuse_existing(team.op, path)
                 folders.rename(temporary, path)
-                folders.sync(path.parent)
+                try:
+                    folders.sync(path.parent)
+                except SpmdError:  # the name may not outlast a failure of power, so that it must not be there
+                    remove_tree(folders, path)
+                    raise
         team.agree()
     except SpmdError:
         if team.is_first:
