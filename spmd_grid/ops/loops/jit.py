@@ -1,7 +1,7 @@
 """numba's support for plans of operations: compiled code can take one as an argument and call its ``run``.
 
-In compiled code the object is the address of its state.  ``run`` looks whether the arrays are those that its compiled run
-is for, and runs that by its address: a program that uses it compiles no operation.  Everything else is Python's.
+In compiled code the object is the address of its state.  ``run`` looks whether the arrays are those that its compiled
+run is for, and runs that by its address: a program that uses it compiles no operation.  Everything else is Python's.
 """
 
 from __future__ import annotations

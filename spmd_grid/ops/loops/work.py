@@ -27,7 +27,7 @@ class Fold(NamedTuple):
 
 
 class LoopWork(NamedTuple):
-    """What a member does with the members' arrays, once it knows where they lie.
+    """The work of a member on the members' arrays, once it knows where they lie.
 
     ``copies``: rows of a copy table by member, then those that copy from ``constant``; they copy to the result, or to
     ``scratch``, whose rows are then folded.  Otherwise the members' arrays are folded, ``shift`` bytes behind their
