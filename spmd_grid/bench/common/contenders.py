@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ class Contender(NamedTuple):
     source: np.ndarray
     target: np.ndarray | None = None
     path: str | None = None  # forced on the calls, for variants of ours
+    loop: Batch | None = None  # a compiled loop that rewrites the source before each call
 
     def within(self) -> AbstractContextManager[object]:
         """The context to make the calls in."""
@@ -37,6 +39,9 @@ class Contender(NamedTuple):
 
     def batch(self, n: int) -> None:
         call, source = self.call, self.source
+        if self.loop is not None:
+            self.loop(n)
+            return
         with self.within():
             for value in range(n):
                 source.fill(value)
@@ -86,9 +91,13 @@ def race(
     sources: Mapping[str, np.ndarray],
     rounds: int,
     at_most_seconds: float,
+    loops: Mapping[str, Batch] = MappingProxyType({}),
 ) -> Race:
-    """Time all contenders in turns.  Collective.  ``sources``: their source arrays, by the name of the rewriting."""
-    batches = {name: _rewriting(source) for name, source in sources.items()}
+    """Time all contenders in turns.  Collective.
+
+    ``sources``: their source arrays, by the name of the rewriting; ``loops``: those that compiled loops make, by name.
+    """
+    batches = {name: _rewriting(source) for name, source in sources.items()} | dict(loops)
     batches |= {name: contender.batch for name, contender in contenders.items()}
     before = _hop_ns()
     times = measure(comm, batches, rounds, at_most_seconds=at_most_seconds)

@@ -14,6 +14,7 @@ __all__ = [
     "ARRAY_LIBRARIES",
     "LIBRARIES",
     "LIMIT",
+    "NUMBA_MPI",
     "OURS",
     "Figure",
     "NamedCase",
@@ -33,6 +34,7 @@ ARRAY_LIBRARIES = "heat", "DTensor", "dask"
 PROGRAM_LIBRARIES = "DTensor", "JAX"
 STORAGE_LIBRARIES = "numpy", "h5py", "zarr", "DCP"
 LIBRARIES = *RESHARD_LIBRARIES, "dask"  # the names of other libraries' variants begin with these
+NUMBA_MPI = "numba-mpi"  # its variants, which exist in compiled loops only
 _DISTURBED = 1.3  # ratio of the upper quartile to the lower one, for half of the contenders
 
 
@@ -144,7 +146,7 @@ class Row(Generic[FieldsCase]):
 
     def by_hand(self) -> list[str]:
         """The names of the hand-written contenders."""
-        return [name for name in self.by_contender if not name.startswith((OURS, LIMIT, *LIBRARIES))]
+        return [name for name in self.by_contender if not name.startswith((OURS, LIMIT, NUMBA_MPI, *LIBRARIES))]
 
     def best_of(self, library: str) -> str | None:
         """The name of the library's fastest variant, if it was measured."""

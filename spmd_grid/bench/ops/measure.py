@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +20,7 @@ from spmd_grid.bench.common.machine import free_bytes
 from spmd_grid.bench.common.report import Outputs, Subject, write
 from spmd_grid.bench.common.rows import LIMIT, OURS
 from spmd_grid.bench.common.session import Session
+from spmd_grid.bench.common.timing import Batch
 from spmd_grid.bench.ops.cases import OPS, Op, OpsCase
 from spmd_grid.bench.ops.peers import hand_written
 from spmd_grid.bench.ops.report import NEW, NUMPY, PLAN, PLAN_NUMPY, RowFigures, summary, table
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["SUBJECT", "measure_row", "run_bench"]
 
 SUBJECT = Subject("ops", "Time per call", "bytes of each rank's array", OpsCase, RowFigures, table, summary)
-_REWRITING, _REWRITING_NUMPY = "rewriting", "rewriting numpy arrays"
+_REWRITING, _REWRITING_NUMPY, _REWRITING_IN_LOOP = "rewriting", "rewriting numpy arrays", "rewriting in a compiled loop"
+_IN_LOOPS_UP_TO = 1 << 10  # bytes: above it Python's part is small
 _ROW_SECONDS = 3.5
 _AXES = (0,)
 _COPIES = 20  # each rank holds at most this many copies of the arrays of all ranks
@@ -83,6 +87,12 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) 
             stack.callback(plan.close)
             contenders[PLAN] = Contender(_plan_call(plan, *shared), *shared)
             contenders[PLAN_NUMPY] = Contender(_plan_call(plan, *plain), *plain)
+        loops: dict[str, Batch] = {}
+        looped = np.empty(shape), np.empty(shape)
+        if case.op == "all_reduce" and case.n_bytes <= _IN_LOOPS_UP_TO:
+            kernels = import_module("spmd_grid.bench.ops.loops")
+            contenders |= kernels.contenders_in_loops(plan, *looped)
+            loops[_REWRITING_IN_LOOP] = partial(kernels.rewriting, looped[0])
         by_hand = stack.enter_context(hand_written(comm, case.op, *plain))
         contenders |= {name: Contender(update, *plain) for name, update in by_hand.items()}
         for number, (name, contender) in enumerate(contenders.items()):
@@ -91,7 +101,9 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) 
             del xs
         contenders[LIMIT] = Contender(_copy_call(plain[1]), *plain)
         sources = {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}
-        outcome = race(comm, contenders, sources, rounds, _ROW_SECONDS)
+        if loops:
+            sources[_REWRITING_IN_LOOP] = looped[0]
+        outcome = race(comm, contenders, sources, rounds, _ROW_SECONDS, loops)
     return RowFigures(
         case,
         outcome.figures,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_grid.bench.common.rows import LIMIT, OURS, Row
+from spmd_grid.bench.common.rows import LIMIT, NUMBA_MPI, OURS, Row
 from spmd_grid.bench.common.table import Column, Table, best_by_hand, ours, ratio, remark, time_of
 from spmd_grid.bench.common.verdicts import Goal, slower_lines
 from spmd_grid.bench.ops.cases import OpsCase
 
-__all__ = ["NEW", "NUMPY", "PLAN", "PLAN_NUMPY", "RowFigures", "goals", "summary", "table"]
+__all__ = ["IN_LOOP", "NEW", "NUMPY", "PLAN", "PLAN_NUMPY", "RowFigures", "goals", "summary", "table"]
 
 NEW, NUMPY = f"{OURS}, new result", f"{OURS}, numpy arrays"
+IN_LOOP = f"{OURS} plan in a compiled loop"
 PLAN, PLAN_NUMPY = f"{OURS} plan", f"{OURS} plan, numpy arrays"
 
 
@@ -52,4 +53,16 @@ def goals() -> list[Goal[RowFigures]]:
 
 def summary(rows: Sequence[RowFigures]) -> list[str]:
     """The verdicts, a line each."""
-    return [*slower_lines(rows), *(goal.verdict(rows) for goal in goals())]
+    return [*slower_lines(rows), *(goal.verdict(rows) for goal in goals()), *map(_in_loops, filter(_has_loops, rows))]
+
+
+def _has_loops(row: RowFigures) -> bool:
+    return IN_LOOP in row.by_contender
+
+
+def _in_loops(row: RowFigures) -> str:
+    """The times of a row inside compiled loops."""
+    times = [f"our plan {row.by_contender[IN_LOOP].us:.3g} us"]
+    if NUMBA_MPI in row.by_contender:
+        times.append(f"numba-mpi {row.by_contender[NUMBA_MPI].us:.3g} us")
+    return f"{row.case.name} in a compiled loop: {', '.join(times)}"

@@ -15,11 +15,11 @@ from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
-from spmd_grid.ops.loops.entry import PlannedRun
+from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, PlannedRun
 from spmd_grid.ops.loops.plan import LoopPlan
 from spmd_grid.transport.communicator import INLINE_BYTES, Frames
-from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import GridAxes, Shape
+from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CallPlan", "OperationPlan"]
 
@@ -90,7 +90,7 @@ class OperationPlan(LoopPlan):
         self._op, self._process, self._gate = op, grid.process, grid.process.gate
         self._made_for = grid, tuple(grid_axes) if isinstance(grid_axes, Iterator) else grid_axes, args, path
         made, self._call = self._call_of_thread("plan"), self._find_call("plan.run")
-        self._name, self.name = op.name, name
+        self._name, self.name, self._made_at = op.name, name, call_site()
         self._request: Request | None = None
         self._is_closed = False
         self.shape: Shape | None = None
@@ -138,9 +138,10 @@ class OperationPlan(LoopPlan):
             recorder.moved(agreed)
         return agreed.run(x, out, frames)
 
-    def compiled_part(self) -> tuple[str, Gate, PlannedRun, str]:
-        """What compiled loops may run by themselves.  Local."""
-        return self._name, self._gate, self._call, _NamedCall(self._call, self.name).describe()
+    def compiled_part(self) -> CompiledPart:
+        """Return the part that compiled code may run by itself.  Local."""
+        activity = LoopActivity(_NamedCall(self._call, self.name).describe(), self._made_at)
+        return CompiledPart(self._name, self._gate, self._call, activity)
 
     def refuse(self, error: SpmdError) -> None:
         """Raise ``error`` on every device of the group, in place of a run that this process cannot take part in.

@@ -1,16 +1,16 @@
 """The entry of compiled loops into a plan of an operation.
 
 The first run of a loop is Python's own, `OperationPlan.run`; so is every run that is not of the common kind, with its
-checks, errors, records and traces.  Where small arrays travel in the lines of a `MemoryMeeting`, the entry prepares a
-compiled run (``kernels/protocol/loop_run.py``), which meets the same members in the same lines: it does not matter
-which of them are in compiled loops.
+checks, errors, records and traces.  Where small arrays travel in the lines of a `MemoryMeeting`, the entry then
+prepares a compiled run (``kernels/protocol/loop_run.py``), which meets the same members in the same lines: it does not
+matter which of them are in compiled loops.
 """
 
 from __future__ import annotations
 
 import weakref
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,9 +24,8 @@ from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.transport.communicator import HEADER_BYTES, Communicator
 from spmd_grid.transport.gate import Gate
-from spmd_grid.watch.call_site import call_site
 
-__all__ = ["LoopEntry", "PlannedRun", "RunnablePlan", "run_in_loop"]
+__all__ = ["CompiledPart", "LoopActivity", "LoopEntry", "PlannedRun", "RunnablePlan", "run_in_loop"]
 
 _entries: weakref.WeakValueDictionary[int, LoopEntry] = weakref.WeakValueDictionary()
 
@@ -48,14 +47,23 @@ class PlannedRun(Protocol):
         """Find what the frames of a meeting mean.  Collective."""
 
 
-class _Activity:
-    """A plan's runs in compiled loops, as reports describe them."""
+class LoopActivity:
+    """A plan's runs in compiled loops, as reports describe them; ``made_at``: the call site where it was made."""
 
-    def __init__(self, text: str):
-        self._text, self.made_at = text, call_site()
+    def __init__(self, text: str, made_at: str):
+        self._text, self.made_at = text, made_at
 
     def describe(self) -> str:
         return self._text
+
+
+class CompiledPart(NamedTuple):
+    """The part of a plan that compiled code may run by itself: one call, by the operation's own name in errors."""
+
+    name: str
+    gate: Gate
+    call: PlannedRun
+    activity: LoopActivity
 
 
 class RunnablePlan(Protocol):
@@ -64,8 +72,8 @@ class RunnablePlan(Protocol):
     def run(self, x: Any = None, out: np.ndarray | None = None) -> Any:
         """Run the plan."""
 
-    def compiled_part(self) -> tuple[str, Gate, PlannedRun, str] | None:
-        """The part that compiled code may run by itself: the operation's name, gate, call, and text for reports."""
+    def compiled_part(self) -> CompiledPart | None:
+        """Return the part that compiled code may run by itself."""
 
 
 def run_in_loop(state: int, code: int, x: Any, out: np.ndarray) -> None:
@@ -92,8 +100,7 @@ class LoopEntry:
         if part is None:
             self._is_settled = True
         else:
-            self._name, self._gate, self._call, shown = part
-            self._activity = _Activity(shown)
+            self._name, self._gate, self._call, self._activity = part
         _entries[self.address] = self
 
     def refresh(self) -> None:

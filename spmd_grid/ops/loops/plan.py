@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.ops.loops.entry import LoopEntry, PlannedRun
-from spmd_grid.transport.gate import Gate
+from spmd_grid.ops.loops.entry import CompiledPart, LoopEntry
 
 __all__ = ["LoopPlan"]
 
@@ -22,11 +21,8 @@ class LoopPlan:
         """Run the plan."""
         raise NotImplementedError
 
-    def compiled_part(self) -> tuple[str, Gate, PlannedRun, str] | None:
-        """The part that compiled code may run by itself: the operation's name, gate and call, and its text for reports.
-
-        Local.  None where Python makes all runs.
-        """
+    def compiled_part(self) -> CompiledPart | None:
+        """Return the part that compiled code may run by itself; None where Python makes all runs.  Local."""
         return None
 
     @property
