@@ -2,7 +2,8 @@
 
 attributes   dimensions of products, precisions, comparisons
 base         the shape that pretty forms share
-operations   elementwise operations, products, moves of dimensions, constants
+dot_general  products
+operations   elementwise operations, moves of dimensions, constants
 reduce       reductions
 """
 
