@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spmd_grid.errors import DTypeError, ShardingError
+from spmd_grid.errors import DTypeError, RequestError, ShardingError
 from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -68,6 +68,14 @@ class Plan(PlanValue):
         [[2], [5], [8], [11]]
         """
         return gate_of("run_plan", grid).run("run_plan", run_planned, self, local, grid, out)
+
+    @property
+    def _numba_type_(self) -> None:
+        """The refusal of compiled functions: numba asks here for the type of an argument.  Raises RequestError."""
+        raise RequestError(
+            f"a compiled function is given the resharding {self!r}; it takes a HaloExchange or the plan of an"
+            " operation: run this plan in Python, or inside numba.objmode"
+        )
 
     def __str__(self) -> str:
         return explain(self)

@@ -204,6 +204,14 @@ def test_what_is_no_array():
     sg.run_spmd(body, ranks=1)
 
 
+def test_plans_of_reshardings():
+    """They are bound to no grid, and no compiled function takes them."""
+    grid = sg.Grid((2,))
+    plan = sg.plan_reshard(sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[]]), (4,), "f8")
+    with pytest.raises(sg.RequestError, match=r"resharding .* run this plan in Python, or inside numba.objmode"):
+        receive(plan, np.ones(4))
+
+
 # -- reports ---------------------------------------------------------------------------------------------------
 
 PROGRAM = """
