@@ -5,6 +5,7 @@ Y. Collet, https://xxhash.com; the wheel ``xxhash`` has no dependencies.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -13,9 +14,10 @@ import numpy as np
 
 from spmd_grid.errors import StorageError
 
-__all__ = ["CHECKSUM", "check_library", "checksum", "shown"]
+__all__ = ["CHECKSUM", "check_library", "checksum", "in_pieces", "running_checksum", "shown"]
 
 CHECKSUM = "xxh3_64"
+_PIECE_BYTES = 1 << 18  # which stay in a processor's own cache between a checksum and a system call
 
 
 def checksum(data: np.ndarray | bytes) -> int:
@@ -23,6 +25,18 @@ def checksum(data: np.ndarray | bytes) -> int:
     if isinstance(data, np.ndarray):
         return int(_xxhash().xxh3_64_intdigest(data.reshape(-1).view(np.uint8).data if data.nbytes else b""))
     return int(_xxhash().xxh3_64_intdigest(data))
+
+
+def running_checksum() -> Any:
+    """A checksum that grows: ``update(data)``, and at the end ``intdigest()``.  Local."""
+    return _xxhash().xxh3_64()
+
+
+def in_pieces(data: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The bytes of a contiguous array in pieces, each with its first byte.  Local."""
+    raw = data.reshape(-1).view(np.uint8) if data.nbytes else np.empty(0, np.uint8)
+    for start in range(0, len(raw), _PIECE_BYTES):
+        yield start, raw[start : start + _PIECE_BYTES]
 
 
 def shown(number: int) -> str:

@@ -155,6 +155,12 @@ class File:
                 raise DamagedError(f"{self._op}: {self.path} ends at byte {offset}; {len(left)} more bytes are missing")
             left, offset = left[done:], offset + done
 
+    def start_sync(self, offset: int, n_bytes: int) -> None:
+        """Let the system begin to bring these bytes to the disk, so that `sync` waits less.  A hint: it cannot fail."""
+        if hasattr(os, "posix_fadvise"):  # not everywhere
+            with suppress(OSError):
+                os.posix_fadvise(self._descriptor, offset, n_bytes, os.POSIX_FADV_DONTNEED)
+
     def read_start(self, most: int) -> bytes:
         """The first bytes of the file, at most this many."""
         buffer = np.empty(min(most, self.size()), np.uint8)

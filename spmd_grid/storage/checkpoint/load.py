@@ -23,7 +23,7 @@ from spmd_grid.ops.calls.arguments import as_dtype, check_grid, gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray, parse_manifest
 from spmd_grid.storage.checkpoint.tree import from_tree
-from spmd_grid.storage.checkpoint.verify import check_block, is_checkpoint, newest, open_array
+from spmd_grid.storage.checkpoint.verify import is_checkpoint, newest, open_array, read_block
 from spmd_grid.storage.checksums import check_library
 from spmd_grid.storage.ranges.move import STAGE_BYTES, take_blocks
 from spmd_grid.storage.system import File
@@ -232,11 +232,10 @@ class _Loading:
         layout = Layout(Sharding(self._grid, []), region.shape) if layout is None else layout
         local = allocate_local("load", layout, self._asked.dtype(stored), self._grid, zeroed=True)
         array = ShardedArray(local, layout, self._grid)
-        file, start, blocks = self._opened[stored.name], len(stored.header), stored.blocks
+        file, blocks = self._opened[stored.name], stored.blocks
 
         def read(block: int, cells: np.ndarray) -> None:
-            file.read(cells, start + blocks.offset(block))
-            check_block("load", file.path, stored, block, cells)
+            read_block("load", file, stored, block, cells)
 
         box = region if stored.shape else None
         take_blocks(array, blocks, stored.dtype, read, self._team, self._stage_bytes, box)

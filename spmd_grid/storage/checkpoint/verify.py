@@ -13,11 +13,11 @@ from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.folders import published
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray, parse_manifest
-from spmd_grid.storage.checksums import check_library, checksum, shown
+from spmd_grid.storage.checksums import check_library, in_pieces, running_checksum, shown
 from spmd_grid.storage.system import File, Folders, System
 from spmd_grid.storage.team import Team
 
-__all__ = ["check_block", "latest", "open_array", "read_manifest", "verify", "verify_blocks"]
+__all__ = ["latest", "open_array", "read_block", "read_manifest", "verify", "verify_blocks"]
 
 _MOST_MANIFEST = 1 << 30  # bytes of a manifest that is read
 _MOST_SHOWN = 100  # problems of one process
@@ -48,13 +48,16 @@ def open_array(system: System, op: str, folder: Path, stored: StoredArray) -> Fi
     return file
 
 
-def check_block(op: str, path: Path, stored: StoredArray, block: int, cells: np.ndarray) -> None:
-    """Compare the checksum of a block's cells with the manifest's.  Local.  Raises DamagedError."""
-    found = checksum(cells)
+def read_block(op: str, file: File, stored: StoredArray, block: int, cells: np.ndarray) -> None:
+    """Fill ``cells`` with a block of the file.  Local.  Raises DamagedError if it has not the manifest's checksum."""
+    start, running = len(stored.header) + stored.blocks.offset(block), running_checksum()
+    for offset, piece in in_pieces(cells):
+        file.read(piece, start + offset)
+        running.update(piece)
+    found = running.intdigest()
     if found != stored.checksums[block]:
-        start = len(stored.header) + stored.blocks.offset(block)
         raise DamagedError(
-            f"{op}: {path} is damaged between bytes {start} and {start + cells.nbytes} (block {block} of array"
+            f"{op}: {file.path} is damaged between bytes {start} and {start + cells.nbytes} (block {block} of array"
             f" {stored.name!r}): its checksum is {shown(found)}, and {shown(stored.checksums[block])} was saved"
         )
 
@@ -73,9 +76,8 @@ def verify_blocks(system: System, op: str, folder: Path, manifest: Manifest, ran
             with open_array(system, op, folder, stored) as file:
                 for block in share:
                     cells = buffer[: blocks.box(block).size * stored.dtype.itemsize]
-                    file.read(cells, len(stored.header) + blocks.offset(block))
                     try:
-                        check_block(op, file.path, stored, block, cells)
+                        read_block(op, file, stored, block, cells)
                     except DamagedError as error:
                         problems.append(str(error))
         except (DamagedError, StorageError) as error:

@@ -92,7 +92,12 @@ def _write_blocks(team: Team, path: Path, a: ShardedArray, blocks: Blocks, start
     team.agree()
     assert file is not None, "a refusal raises on every process"
     with file:
-        give_blocks(a, blocks, lambda block, cells: file.write(cells, start + blocks.offset(block)), team, stage_bytes)
+
+        def write(block: int, cells: np.ndarray) -> None:
+            file.write(cells, start + blocks.offset(block))
+            file.start_sync(start + blocks.offset(block), cells.nbytes)
+
+        give_blocks(a, blocks, write, team, stage_bytes)
         with team.trying():
             file.sync()
             file.close()
