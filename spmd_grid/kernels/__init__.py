@@ -36,6 +36,7 @@ __all__ = [
     "fold_addresses",
     "loop_run_address",
     "meet",
+    "new_quick_call",
     "run_course",
     "short_fold",
     "supports",
@@ -48,6 +49,7 @@ _COMPILED = {
     "protocol.course": ("course_address", "run_course"),
     "protocol.traced_course": ("traced_course_address",),
     "protocol.loop_run": ("loop_run_address",),
+    "protocol.quick_call": ("new_quick_call",),
     "protocol.meeting": ("call_roll", "collect", "copy_table", "depart", "meet"),
     "reduce.short_folds": ("short_fold",),
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from functools import partial
 from threading import get_ident
 from types import SimpleNamespace
 from typing import Any
@@ -33,12 +34,15 @@ from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, ch
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
 from spmd_grid.ops.calls.opening import Opening, opening_key
 from spmd_grid.ops.calls.plan import OperationPlan
+from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 from spmd_grid.typing import GridAxes
 from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CollectiveCall", "Operation"]
+
+_TURNS = 8  # operations on arrays of one kind that Python makes, before compiled ones
 
 
 class CollectiveCall:
@@ -60,6 +64,7 @@ class CollectiveCall:
         "meeting",
         "op",
         "path",
+        "quick",
         "sizes",
         "takes_array",
     )
@@ -86,6 +91,7 @@ class CollectiveCall:
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm, path)
         self.meeting: Meeting = None  # type: ignore[assignment]  # `agree` sets it before anything reads it
+        self.quick: QuickCall | None = None  # the whole operation, where it has compiled runs
         if self.path is MIXED and kind.endswith("start"):  # started operations send messages
             self.path = INLINE
         self.lets_read = self.path in (DIRECT, MIXED) and not kind.endswith("start") and kind != "plan"
@@ -249,6 +255,17 @@ class Operation(ABC):
     ) -> Any:
         """Run the operation; its own signature says whether it may return None."""
         try:
+            axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
+            quick = grid.calls[self.name, axes, args, tuple(map(type, args)), "", chosen_path(), ""].quick
+        except (KeyError, TypeError, AttributeError):
+            quick = None
+        return self._operate_by_python(grid, grid_axes, args, x, out) if quick is None else quick.run(x, out)
+
+    def _operate_by_python(
+        self, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, x: Any, out: np.ndarray | None = None
+    ) -> Any:
+        """Run the operation, step by step."""
+        try:
             gate, token = grid.process.gate, None
             token = gate.idle.pop()
             if get_ident() == gate.owner and grid.process.recorder is None:  # `_run` inlined, for speed
@@ -256,6 +273,12 @@ class Operation(ABC):
                 opening, x = call.opening_for(x, out)
                 agreed, frames = call.agree(opening, x)
                 result = agreed.run(x, out, frames)
+                if opening.turns < _TURNS:
+                    opening.turns += 1
+                    if opening.turns == _TURNS and QuickCall.is_possible(call):
+                        slow = partial(self._operate_by_python, grid, grid_axes, args)
+                        call.quick = call.quick or QuickCall(self.name, gate, call, slow)
+                        call.quick.learn(opening, agreed, frames.headers, x, out, result)
             else:
                 result = self.run_in_gate(x, grid, grid_axes, args, out)
             gate.idle.append(token)

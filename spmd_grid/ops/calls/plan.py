@@ -15,13 +15,18 @@ from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
-from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, PlannedRun
+from spmd_grid.ops.loops.compiled_run import PlannedRun
+from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.plan import LoopPlan
+from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.transport.communicator import INLINE_BYTES, Frames
 from spmd_grid.typing import GridAxes, Shape
 from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CallPlan", "OperationPlan"]
+
+
+_TURNS = 2  # runs of a plan on arrays of one kind that Python makes, before compiled ones
 
 
 class PlannedCall(PlannedRun, Protocol):
@@ -76,6 +81,8 @@ class OperationPlan(LoopPlan):
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
+    _quick: QuickCall | None = None
+
     def __init__(
         self,
         op: PlannedOperation,
@@ -106,6 +113,10 @@ class OperationPlan(LoopPlan):
                 raise
             opening = made.refusal(made.blame(error))
         self._agreed, _ = made.agree_by_itself(opening, None)
+        self._call.meeting = meeting_of(self._call.comm)
+        if QuickCall.is_possible(self._call):
+            self._quick = QuickCall(f"{op.name}.plan.run", self._gate, self._call, self.run)
+            self.__dict__["run"] = self._quick.run  # instead of the method
 
     def run(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> np.ndarray | None:
         """Run the operation on ``x``, which has the plan's shape and dtype; return a new array or ``out``.  Collective.
@@ -120,6 +131,10 @@ class OperationPlan(LoopPlan):
                 opening, x = self._opening_for(self._call, x, out)
                 agreed, frames = self._call.agree(opening, x)
                 result = agreed.run(x, out, frames)
+                if opening.turns < _TURNS:
+                    opening.turns += 1
+                    if opening.turns == _TURNS and self._quick is not None and not self._is_closed:
+                        self._quick.learn(opening, agreed, frames.headers, x, out, result)
             else:
                 result = self._run(self._call_of_thread("plan.run"), x, out)
             gate.idle.append(token)
@@ -224,6 +239,8 @@ class OperationPlan(LoopPlan):
     def close(self) -> None:
         """End the use of the plan by this process; may be called again."""
         self._is_closed = True
+        if self._quick is not None:
+            self._quick.forget()
         self._leave_loops()
 
     def __enter__(self) -> OperationPlan:
