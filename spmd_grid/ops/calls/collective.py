@@ -48,7 +48,8 @@ _TURNS = 8  # operations on arrays of one kind that Python makes, before compile
 class CollectiveCall:
     """An operation with checked arguments on one group: all that does not depend on the arrays.
 
-    ``lets_read``: whether other members may read this member's array in memory; started operations send messages.
+    ``lets_read``: whether other members may read this member's array in memory; started operations send messages,
+    unless all arrays are posted with the frames.
     """
 
     __slots__ = (
@@ -182,7 +183,8 @@ class CollectiveCall:
             comm.frame[: opening.inline_stop] = opening.header + x.tobytes()
         else:
             comm.frame[:HEADER_BYTES] = opening.header
-        frames = meeting.swap(x if self.lets_read else None)
+        is_posted = self.lets_read or (x is not None and x.nbytes <= meeting.posted_bytes)
+        frames = meeting.swap(x if is_posted else None)
         agreed = opening.agreed.get(frames.headers)
         if agreed is None:
             agreed = self.resolve(opening, frames)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol
 
@@ -81,7 +82,8 @@ class OperationPlan(LoopPlan):
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
-    _quick: QuickCall | None = None
+    _quick: QuickCall | None = None  # its runs as one compiled function
+    _quick_start: QuickCall | None = None  # and its starts, which end with the result
 
     def __init__(
         self,
@@ -184,6 +186,11 @@ class OperationPlan(LoopPlan):
         """Start the operation; ``wait()``, of the request or of the plan, returns its result.  Collective."""
         if self._request is not None and not self._request.done:
             raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
+        started = self._start_by_python(x, out) if self._quick_start is None else self._quick_start.run(x, out)
+        self._request = started if type(started) is Request else Request.completed(started)
+        return self._request
+
+    def _start_by_python(self, x: Any = None, out: np.ndarray | None = None) -> Request:
         return self._gate.run(f"{self._name}.plan.start", self._start, self._call_of_thread("plan.start"), x, out)
 
     def _start(self, call: PlannedCall, x: Any, out: np.ndarray | None) -> Request:
@@ -194,8 +201,19 @@ class OperationPlan(LoopPlan):
         agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
-        self._request = Request(call.comm, agreed.steps(x, out, frames), _NamedCall(call, self.name))
-        return self._request
+        request = self._request_of(call, agreed, x, out, frames)
+        if opening.turns < _TURNS and recorder is None:
+            opening.turns += 1
+            if opening.turns == _TURNS and request.has_result and QuickCall.is_possible(call) and not self._is_closed:
+                if self._quick_start is None:
+                    finish, name = partial(self._request_of, call), f"{self._name}.plan.start"
+                    self._quick_start = QuickCall(name, self._gate, call, self._start_by_python, finish)
+                self._quick_start.learn(opening, agreed, frames.headers, x, out, request.result)
+        return request
+
+    def _request_of(self, call: PlannedCall, agreed: Any, x: Any, out: np.ndarray | None, frames: Frames) -> Request:
+        """The request of a started run that members have agreed on."""
+        return Request(call.comm, agreed.steps(x, out, frames), _NamedCall(call, self.name))
 
     def wait(self) -> np.ndarray | None:
         """Wait for the started operation and return its result.  Collective, as the operation is."""
@@ -239,8 +257,9 @@ class OperationPlan(LoopPlan):
     def close(self) -> None:
         """End the use of the plan by this process; may be called again."""
         self._is_closed = True
-        if self._quick is not None:
-            self._quick.forget()
+        for quick in (self._quick, self._quick_start):
+            if quick is not None:
+                quick.forget()
         self._leave_loops()
 
     def __enter__(self) -> OperationPlan:

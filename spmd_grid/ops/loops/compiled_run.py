@@ -7,8 +7,9 @@ the compiled one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
@@ -23,7 +24,10 @@ from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.transport.communicator import HEADER_BYTES, Communicator
 from spmd_grid.transport.gate import Gate
 
-__all__ = ["CompiledRun", "PlannedRun", "can_be_compiled"]
+__all__ = ["CompiledRun", "Finish", "PlannedRun", "can_be_compiled", "run_agreed"]
+
+
+Finish: TypeAlias = Callable[[Any, Any, Any, Any], Any]  # of what was agreed on, x, out, and the frames
 
 
 class PlannedRun(Protocol):
@@ -41,6 +45,11 @@ class PlannedRun(Protocol):
 
     def resolve(self, opening: Opening, frames: Any) -> Any:
         """Find what the frames of a meeting mean.  Collective."""
+
+
+def run_agreed(agreed: Any, x: Any, out: np.ndarray | None, frames: Any) -> Any:
+    """Run to its end what members have agreed on.  Collective."""
+    return agreed.run(x, out, frames)
 
 
 def can_be_compiled(call: PlannedRun) -> bool:
@@ -81,7 +90,7 @@ class CompiledRun:
         self._alive.append(thing)
         return thing
 
-    def go_on(self, x: Any, out: np.ndarray | None) -> Any:
+    def go_on(self, x: Any, out: np.ndarray | None, finish: Finish) -> Any:
         """The rest of a run from its meeting on, as Python makes it; the gate has been passed.  Collective."""
         call, opening = self.call, self.opening
         assert opening is not None  # `prepare` has set it
@@ -92,7 +101,7 @@ class CompiledRun:
         agreed = opening.agreed.get(frames.headers)
         if agreed is None:
             agreed = call.resolve(opening, frames)
-        return agreed.run(x, out, frames)
+        return finish(agreed, x, out, frames)
 
     def end(self, operation: str) -> NoReturn:
         """Raises the error for which compiled code has given up its wait; ``operation`` was cut off."""

@@ -16,7 +16,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.errors import RequestError
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.ops.loops.compiled_run import CompiledRun, PlannedRun, can_be_compiled
+from spmd_grid.ops.loops.compiled_run import CompiledRun, PlannedRun, can_be_compiled, run_agreed
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.transport.gate import Gate
 
@@ -101,7 +101,7 @@ class LoopEntry:
                 self._prepare(x, out)
         elif code == at.OTHERS:
             run.call.comm.process.activity = self._activity
-            run.gate.run(f"{run.name}.plan.run", run.go_on, x, out)
+            run.gate.run(f"{run.name}.plan.run", run.go_on, x, out, run_agreed)
         else:
             run.end(f"{run.name}.plan.run in a compiled loop")
 

@@ -16,7 +16,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.opening import Opening
-from spmd_grid.ops.loops.compiled_run import CompiledRun, PlannedRun, can_be_compiled
+from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun, can_be_compiled, run_agreed
 from spmd_grid.transport.gate import Gate
 
 __all__ = ["QuickCall"]
@@ -31,10 +31,14 @@ _NONE, _OUT = None, intern("out")
 class QuickCall:
     """The quick form of ``call``, which is ``name`` in errors; ``call(x, out)`` of it is ``run``.
 
-    ``slow(x, out)``, or with other arguments, makes whatever operation these compiled runs are not for.
+    ``slow(x, out)``, or with other arguments, makes whatever operation these compiled runs are not for.  ``finish`` ends
+    one that Python goes on with.
     """
 
-    def __init__(self, name: str, gate: Gate, call: PlannedRun, slow: Callable[..., Any]):
+    def __init__(
+        self, name: str, gate: Gate, call: PlannedRun, slow: Callable[..., Any], finish: Finish = run_agreed
+    ):
+        self._finish = finish
         self._name, self._gate, self._call = name, gate, call
         self._runs: list[CompiledRun] = []
         self._head = head = np.zeros(at.QUICK_WORDS, np.int64)
@@ -87,7 +91,7 @@ class QuickCall:
             gate, token = self._gate, None
             token = gate.idle.pop()
             self._call.comm.process.activity = self._call
-            result = run.go_on(x if run.state[at.RUN_X + at.A_DTYPE] else None, out)
+            result = run.go_on(x if run.state[at.RUN_X + at.A_DTYPE] else None, out, self._finish)
             if run.strangers > _MOST_STRANGERS:
                 self.forget()
             gate.idle.append(token)
