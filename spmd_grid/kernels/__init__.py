@@ -37,6 +37,7 @@ __all__ = [
     "loop_run_address",
     "meet",
     "new_quick_call",
+    "new_quick_update",
     "run_course",
     "short_fold",
     "supports",
@@ -50,6 +51,7 @@ _COMPILED = {
     "protocol.traced_course": ("traced_course_address",),
     "protocol.loop_run": ("loop_run_address",),
     "protocol.quick_call": ("new_quick_call",),
+    "protocol.quick_update": ("new_quick_update",),
     "protocol.meeting": ("call_roll", "collect", "copy_table", "depart", "meet"),
     "reduce.short_folds": ("short_fold",),
 }

@@ -15,7 +15,20 @@ from numba import types
 
 from spmd_grid.kernels.compiled import by_address, inner
 
-__all__ = ["as_builtin", "call_python", "clear_error", "item_of", "length_of", "new_reference", "release", "word_in"]
+__all__ = [
+    "append",
+    "as_builtin",
+    "call_python",
+    "clear_error",
+    "clear_list",
+    "item_of",
+    "items_in",
+    "length_of",
+    "new_integer",
+    "new_reference",
+    "release",
+    "word_in",
+]
 
 _object = types.int64  # an address
 
@@ -23,6 +36,10 @@ _object = types.int64  # an address
 call_python = types.ExternalFunction("PyObject_Vectorcall", _object(_object, types.int64, types.int64, _object))
 item_of = types.ExternalFunction("PyTuple_GetItem", _object(_object, types.int64))
 length_of = types.ExternalFunction("PyTuple_Size", types.int64(_object))
+items_in = types.ExternalFunction("PyList_Size", types.int64(_object))
+append = types.ExternalFunction("PyList_Append", types.int32(_object, _object))
+_set_slice = types.ExternalFunction("PyList_SetSlice", types.int32(_object, types.int64, types.int64, _object))
+new_integer = types.ExternalFunction("PyLong_FromLongLong", _object(types.int64))
 new_reference = types.ExternalFunction("Py_IncRef", types.void(_object))
 release = types.ExternalFunction("Py_DecRef", types.void(_object))
 clear_error = types.ExternalFunction("PyErr_Clear", types.void())
@@ -33,6 +50,12 @@ _as_word = types.ExternalFunction("PyLong_AsLongLong", types.int64(_object))
 def word_in(bound: int) -> int:
     """The word that a builtin function was made for: the first item of what it is bound to."""
     return _as_word(item_of(bound, 0))
+
+
+@inner
+def clear_list(items: int) -> None:
+    """Remove all items of a list."""
+    _set_slice(items, 0, items_in(items), 0)
 
 
 class _MethodDef(ctypes.Structure):

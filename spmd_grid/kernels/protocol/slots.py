@@ -64,7 +64,8 @@ GATE = EXTENTS + MOST_DIMS  # address of a word that is not 0 once the gate of t
 IN_USE = GATE + 1  # 1 while a thread runs the course, or prepares arrays for it
 THREAD = IN_USE + 1  # the thread whose compiled loops own it; 0: none
 CALLS_BACK = THREAD + 1  # whether START_MESSAGES and TEST_MESSAGES are callbacks, which set WENT_ON
-HEADER_WORDS = CALLS_BACK + 1
+LATCH = CALLS_BACK + 1  # address of the latch of the gate, while code that has the interpreter's lock waits; else 0
+HEADER_WORDS = LATCH + 1
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
 
@@ -201,6 +202,21 @@ QUICK_WATCHED = 2  # address of a word that is not 0 while operations are record
 QUICK_NONE, QUICK_OUT, QUICK_ARRAY = 3, 4, 5  # None, the string "out", and the type of arrays
 QUICK_TYPE, QUICK_FIELDS = 6, 7  # bytes from the start of an object to its type, and to the fields of an array
 QUICK_WORDS = 8
+
+# -- a quick update of halos, likewise (see quick_update.py) -----------------------------------------------------------
+FIELDS_STATE = 0  # address of the plan's state
+FIELDS_KNOWN = 1  # address of MOST_KNOWN rows: the address of a call, or 0, then its fields
+FIELDS_LATCH = 2  # address of the latch of the gate
+FIELDS_LATER = 3  # the list of what is done after updates
+FIELDS_SLOW, FIELDS_END, FIELDS_NONE = 4, 5, 6  # Python functions: that does everything else, that raises; None
+FIELDS_ARGUMENT = 7
+FIELDS_WORDS = 8
+MOST_KNOWN = 8
+
+# -- the latch of a gate: takes its token while code that has the interpreter's lock lets other threads run ------------
+LATCH_TOKENS, LATCH_TOKEN = 0, 1  # the list of tokens, and a token
+LATCH_THREAD = 2  # the thread that has taken it; 0: none
+LATCH_WORDS = 3
 
 # -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6

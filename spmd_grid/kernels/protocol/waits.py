@@ -16,9 +16,11 @@ from spmd_grid.kernels.address import (
     pause,
     start_messages,
     store,
+    this_thread,
 )
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.python_calls import append, clear_list
 
 __all__ = ["announce", "start_all", "test_all", "wait_a_while", "wait_for", "wait_for_messages"]
 
@@ -29,8 +31,15 @@ def _look_around(state: int, address: int, value: int, member: int) -> bool:
 
     The callback's result does not say so: it is undefined if a signal handler raises before the callback's first step.
     """
+    latch = load(state, at.LATCH)
+    if latch:  # other threads run in the callback
+        clear_list(load(latch, at.LATCH_TOKENS))
+        store(latch, at.LATCH_THREAD, this_thread())
     store(load(state, at.WENT_ON), 0, 0)
     call(load(state, at.ON_WAIT), address, value, member)
+    if latch:
+        store(latch, at.LATCH_THREAD, 0)
+        append(load(latch, at.LATCH_TOKENS), load(latch, at.LATCH_TOKEN))
     return load(load(state, at.WENT_ON), 0) == 1
 
 
