@@ -12,6 +12,7 @@ import numpy as np
 
 from spmd_grid.transport.communicator import Process, StartedOperation
 from spmd_grid.transport.mpi.group import Group
+from spmd_grid.transport.mpi.hosts import meet_hosts
 from spmd_grid.transport.mpi.library import MPI, abort
 from spmd_grid.transport.mpi.liveness.departure import Departure
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
@@ -44,6 +45,7 @@ class World:
 
     def __init__(self, user_comm: MPI.Intracomm):
         self.comm = user_comm.Dup()
+        self.hosts = meet_hosts(self.comm)
         self.process = Process(self.comm.rank, self.comm.size, self.pending, self.tokens)
         self.alone = MPI.COMM_SELF.Dup()
         self.mailbox = Mailbox(self.comm)
@@ -57,7 +59,13 @@ class World:
             watch = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
             self._control = self.comm.Dup()
             self.lifeline = Lifeline(
-                self.process, _Control(self._control), self._take_stock, watch, self._memory_of, *self._neighbours()
+                self.process,
+                _Control(self._control),
+                self._take_stock,
+                watch,
+                self._memory_of,
+                *self._neighbours(),
+                self.hosts.ranks,
             )
             self.process.gate.on_cut = self.lifeline.cut_off
         else:
