@@ -100,6 +100,7 @@ class Process:
         "gate",
         "kept",
         "messages",
+        "nodes",
         "pending",
         "rank",
         "recorder",
@@ -126,6 +127,7 @@ class Process:
         self.kept: dict[Hashable, Any] = {}  # what operations keep for the rest of the program, by purpose
         self.scratch: np.ndarray | None = None  # memory that operations use by turns
         self.arena = Arena()  # memory that other processes can address, where there is any
+        self.nodes: tuple[int, ...] = tuple(range(size))  # by process, the first process of its node
 
     def progress(self) -> None:
         """Advances every started operation as far as it goes without waiting.  Raises CutOffError."""
