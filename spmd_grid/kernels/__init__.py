@@ -33,9 +33,11 @@ __all__ = [
     "depart",
     "flatten",
     "fold",
+    "fold_address",
     "fold_addresses",
     "loop_run_address",
     "meet",
+    "relay",
     "run_course",
     "short_fold",
     "supports",
@@ -49,6 +51,8 @@ _COMPILED = {
     "protocol.traced_course": ("traced_course_address",),
     "protocol.loop_run": ("loop_run_address",),
     "protocol.meeting": ("call_roll", "collect", "copy_table", "depart", "meet"),
+    "protocol.relay": ("relay",),
+    "reduce.rows": ("fold_address",),
     "reduce.short_folds": ("short_fold",),
 }
 
