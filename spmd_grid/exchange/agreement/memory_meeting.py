@@ -80,8 +80,12 @@ class NodeMeeting(Meeting):
         self._address = kernels.address_of(state)
 
     copied_bytes = COPIED_BYTES
-    relays = False  # whether arrays outside the arena are relayed, unless they are small
     model: MachineModel | None = None
+
+    @property
+    def relays(self) -> bool:
+        """Whether arrays outside the arena are relayed, unless they are small."""
+        return False
 
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         """Offset in this process's segment at which others can read ``x`` or a copy of it (else -1), and flags."""
@@ -279,15 +283,13 @@ class MemoryMeeting(NodeMeeting):
         if not program.run(self._address, self.is_far, x, result):
             self._raise_ended()
 
-    @property  # type: ignore[override]  # a plain attribute elsewhere
+    @property
     def relays(self) -> bool:
         return self.copied_bytes >= _LEAST_STAGED
 
     def describe(self) -> str:
         timed = "" if self.model is None else f" (timed here: {self.model})"
-        others = (
-            "pass through it in pieces" if self.relays else f"of up to {self.copied_bytes} bytes are copied into it"
-        )
+        others = "pass through it" if self.relays else f"of up to {self.copied_bytes} bytes are copied into it"
         rest = "" if self.relays else "; larger ones go in messages"
         return f"direct: arrays in the node's memory are read where they lie; others {others}{timed}{rest}"
 

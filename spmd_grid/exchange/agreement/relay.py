@@ -18,14 +18,25 @@ from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.reduce.folds import STREAMED_FROM
 
-__all__ = ["RELAYED_FROM", "RING_BYTES", "SLOT_BYTES", "Program", "Slots", "Step", "suits"]
+__all__ = [
+    "LINES",
+    "RELAYED_FROM",
+    "RING_BYTES",
+    "SLOT_BYTES",
+    "Program",
+    "Slots",
+    "Step",
+    "area_of",
+    "has_areas",
+    "suits",
+]
 
 FOLD_BUFFER_BYTES = 1 << 14  # as BUFFER_BYTES of kernels/reduce/rows.py, which loads numba
 
 # A relay's ring has slots, of which each step packs one.
 RING_BYTES, SLOT_BYTES = 1 << 21, 1 << 18
 _SLOTS = RING_BYTES // SLOT_BYTES
-_LINES = 128  # bytes that no two writers share
+LINES = 128  # bytes that no two writers share
 
 # Arrays of up to this many bytes are read where they lie, or from a copy: a relay costs one more round of words.
 RELAYED_FROM = 1 << 14
@@ -45,6 +56,16 @@ def suits(n_bytes: int, far: bool, readable: bool, most_if_near: int) -> bool:
     return not readable or n_bytes <= (_RELAYED_IF_FAR if far else most_if_near)
 
 
+def area_of(owner: int, reader: int) -> int:
+    """The index of the area that ``reader`` reads, in slots of ``owner`` that have one for each other member."""
+    return reader - (reader > owner)
+
+
+def has_areas(members: int, itemsize: int) -> bool:
+    """Whether a slot has areas for so many members, each with space for a cell of ``itemsize`` bytes.  Local."""
+    return members * max(itemsize, 8 * LINES) <= SLOT_BYTES
+
+
 class Slots(NamedTuple):
     """The parts of a ring that the steps of a relay use by turns, of ``n_bytes`` each; alike on all members."""
 
@@ -53,7 +74,7 @@ class Slots(NamedTuple):
     @classmethod
     def of(cls, most: int) -> Slots:
         """Slots for steps that pack at most ``most`` bytes, which is at most `SLOT_BYTES`."""
-        return cls(max(-(-most // _LINES) * _LINES, _LINES))
+        return cls(max(-(-most // LINES) * LINES, LINES))
 
     def start(self, step: int) -> int:
         """The first byte of what a step packs."""
@@ -66,16 +87,17 @@ class Step(NamedTuple):
     Bases of the rows are FROM_X, INTO_RESULT, and FIRST_RING + a member's index.
     """
 
-    packs: Sequence[BoxRow | None]
-    lands: Sequence[BoxRow | None]
-    fold: Sequence[int] = ()
+    packs: list[BoxRow | None]
+    lands: list[BoxRow | None]
+    fold: list[int]
 
 
 class Program:
     """A relay for the compiled run, of arrays with certain strides.
 
     ``rings``: the addresses of the members' rings; ``n_bytes``: those of this member's result; ``fold``: the address of
-    the compiled fold; ``own_in_ring``: whether this member folds its own row from its ring.
+    the compiled fold; ``own_in_ring``: whether this member folds its own row from its ring; ``spreads``: whether what
+    it folds is packed again, for the others.
     """
 
     def __init__(
@@ -86,6 +108,7 @@ class Program:
         n_bytes: int,
         fold: int = 0,
         own_in_ring: bool = False,
+        spreads: bool = False,
     ):
         packs, lands = _counted([step.packs for step in steps]), _counted([step.lands for step in steps])
         lands.firsts[:] += len(packs.rows)
@@ -93,7 +116,7 @@ class Program:
         width = at.FOLD_FIRST + len(rings)
         folds = np.array([step.fold or (0,) * width for step in steps], np.int64)
         scratch, large = np.zeros(len(rings), np.int64), n_bytes >= STREAMED_FROM
-        buffer = np.empty(FOLD_BUFFER_BYTES if fold and large else 0, np.uint8)
+        buffer = np.empty(FOLD_BUFFER_BYTES if fold and large and not spreads else 0, np.uint8)
         self._alive = rings, table, packs, lands, folds, scratch, buffer
         self.words = words = np.zeros(at.RELAY_WORDS, np.int64)
         place = min(len(steps), _SLOTS) * slots.n_bytes

@@ -10,7 +10,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import SLOT_BYTES, Program, Slots, Step
+from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Slots, Step, area_of, has_areas
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.exchange.transfer.transfer import Transfer
@@ -30,21 +30,21 @@ _WHOLE_IF_NEAR, _PARTS_IF_NEAR = 1 << 21, 1 << 18
 # Larger arrays that need no packing go in messages: MPI copies them once, directly from array to array.
 _MOST_IN_RUNS = 1 << 23
 
-_LINES = 128  # bytes that no two readers share
-
 Strides = tuple[int, ...]
 
 
 class RelayedCopies:
     """Moves the boxes of ``transfer`` through staging memory, in steps.
 
-    Where members send different parts (``transfer.parts``), a slot has an area for each reader.  Else it holds a piece of the
-    whole array.  ``in_runs``: whether all boxes of all members are runs of their arrays.
+    Where members send different parts (``transfer.parts``), a slot has an area for each reader.  Else it holds a piece
+    of the whole array.  ``in_runs``: whether all boxes of all members are runs of their arrays.
     """
 
     def __init__(self, call: CollectiveCall, facts: Sequence[Facts], transfer: Transfer, in_runs: bool):
         self._call, self._facts, self._transfer = call, facts, transfer
         self._most = max(fact.nbytes for fact in facts)
+        itemsize = max(self._itemsize(member) for member in range(len(facts)))
+        self._fits = call.path is DIRECT and has_areas(call.comm.size, itemsize)
         self._sends_unpacked = in_runs and self._most > _MOST_IN_RUNS
         self._most_if_near = _PARTS_IF_NEAR if transfer.parts else _WHOLE_IF_NEAR
         self._programs: dict[tuple[Strides, Strides], Program] = {}
@@ -54,7 +54,7 @@ class RelayedCopies:
 
         The same on all members; collective when first used.
         """
-        if self._call.path is not DIRECT or (self._sends_unpacked and not readable):
+        if not self._fits or (self._sends_unpacked and not readable):
             return False
         return self._call.meeting.better_relayed(self._most, readable, self._most_if_near)
 
@@ -93,7 +93,9 @@ class RelayedCopies:
         steps = []
         for number in range(max(map(len, pieces), default=0)):
             now = [found[number] if number < len(found) else None for found in pieces]
-            packs, lands, mine = [], [], now[me]
+            packs: list[BoxRow | None] = []
+            lands: list[BoxRow | None] = []
+            mine = now[me]
             if mine is not None and is_read:
                 packs.append(self._pack(mine, given, slots.start(number)))
             for receive in transfer.receives:
@@ -106,7 +108,7 @@ class RelayedCopies:
                     inside = common.relative_to(piece.starts)
                     packed = slots.start(number), inside, piece.shape
                     lands.append(self._land(receive.peer, packed, common, given, target, into))
-            steps.append(Step(packs, lands))
+            steps.append(Step(packs, lands, []))
         return Program(rings, slots, steps, self._n_bytes)
 
     def _parts(self, rings: np.ndarray, given: Strides, into: Strides) -> Program:
@@ -115,8 +117,8 @@ class RelayedCopies:
         areas = transfer.size - 1
         itemsize = max(self._itemsize(member) for member in range(transfer.size))
         largest = max(prod(shape) for shape in transfer.parts)
-        most = max(min(SLOT_BYTES // _LINES // areas * _LINES // max(itemsize, 1), largest), 1)
-        area = -(-most * itemsize // _LINES) * _LINES
+        most = max(min(SLOT_BYTES // LINES // areas * LINES // max(itemsize, 1), largest), 1)
+        area = -(-most * itemsize // LINES) * LINES
         slots = Slots.of(area * areas)
         count = max(len(_pieces(Box.from_shape(shape), most)) for shape in transfer.parts)
         packs: list[list[BoxRow | None]] = [[] for _ in range(count)]
@@ -124,18 +126,18 @@ class RelayedCopies:
         for send in transfer.sends:
             if send.peer != me:
                 for number, piece in enumerate(_pieces(send.box, most)):
-                    start = slots.start(number) + area * _area_of(me, send.peer)
+                    start = slots.start(number) + area * area_of(me, send.peer)
                     packs[number].append(self._pack(piece, given, start))
         for receive in transfer.receives:
             for number, piece in enumerate(_pieces(receive.source_box, most)):
                 target = piece.relative_to(receive.source_box.starts).shift(receive.box.starts)
                 packed = (
-                    slots.start(number) + area * _area_of(receive.peer, me),
+                    slots.start(number) + area * area_of(receive.peer, me),
                     Box.from_shape(piece.shape),
                     piece.shape,
                 )
                 lands[number].append(self._land(receive.peer, packed, piece, given, target, into))
-        return Program(rings, slots, [Step(*step) for step in zip(packs, lands, strict=True)], self._n_bytes)
+        return Program(rings, slots, [Step(*step, []) for step in zip(packs, lands, strict=True)], self._n_bytes)
 
     def _pack(self, piece: Box, given: Strides, start: int) -> BoxRow | None:
         """The row that packs a piece of this member's array at ``start`` of its ring."""
@@ -165,11 +167,6 @@ class RelayedCopies:
 
 def _pieces(box: Box, most: int) -> list[Box]:
     return list(pieces_of(box, most))
-
-
-def _area_of(owner: int, reader: int) -> int:
-    """The index of the area in the owner's slots that ``reader`` reads."""
-    return reader - (reader > owner)
 
 
 def _offset(box: Box, strides: Strides) -> int:
