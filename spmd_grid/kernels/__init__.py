@@ -33,11 +33,13 @@ __all__ = [
     "depart",
     "flatten",
     "fold",
+    "fold_address",
     "fold_addresses",
     "loop_run_address",
     "meet",
     "new_quick_call",
     "new_quick_update",
+    "relay",
     "run_course",
     "short_fold",
     "supports",
@@ -53,6 +55,8 @@ _COMPILED = {
     "protocol.quick_call": ("new_quick_call",),
     "protocol.quick_update": ("new_quick_update",),
     "protocol.meeting": ("call_roll", "collect", "copy_table", "depart", "meet"),
+    "protocol.relay": ("relay",),
+    "reduce.rows": ("fold_address",),
     "reduce.short_folds": ("short_fold",),
 }
 
