@@ -2,9 +2,9 @@
 
 A process that has waited for long asks the first rank of another host to answer, and if it does not, all ranks there.
 Each rank of a host asks another host, so that all hosts are asked by some, with few messages.  A host without an answer
-may be down or unreachable, of which MPI says nothing; it may be stopped or overloaded; or all its ranks compute in C and
-keep the interpreter's lock.  These look alike from outside, and a pulled cable may be put back: so the job goes on unless
-a time limit is set (`HangWatch`).
+may be down or unreachable, of which MPI says nothing; it may be stopped or overloaded; or all its ranks compute in C
+and keep the interpreter's lock.  These look alike from outside, and a pulled cable may be put back: so the job goes on
+unless a time limit is set (`HangWatch`).
 """
 
 from __future__ import annotations
