@@ -98,6 +98,7 @@ class Process:
         "arena",
         "coords",
         "gate",
+        "host",
         "kept",
         "messages",
         "nodes",
@@ -120,6 +121,7 @@ class Process:
         self.pending: list[StartedOperation] = [] if pending is None else pending
         self._advancing = [True]  # empty while a thread advances them
         self.coords: tuple[int, ...] | None = None
+        self.host = ""  # its name, where there are several
         self.recorder: Recorder | None = None  # of its operations, while anything is watched
         self.watched = np.zeros(1, np.int64)  # 1 while it has a recorder, for compiled code
         self.messages = 0  # point-to-point messages sent so far
@@ -142,8 +144,9 @@ class Process:
             self._advancing.append(turn)
 
     def label(self) -> str:
-        """``rank 3``, with its grid coordinates once it has made a grid."""
-        return f"rank {self.rank}" + ("" if self.coords is None else f" {self.coords}")
+        """``rank 3``, with its grid coordinates once it has made a grid, and its host if there are several."""
+        coords = "" if self.coords is None else f" {self.coords}"
+        return f"rank {self.rank}{coords}{f' on {self.host}' if self.host else ''}"
 
 
 class Frames:

@@ -1,4 +1,4 @@
-"""What is done to the hosts while a command runs on them, and when."""
+"""Events: actions on the hosts at given times while a command runs on them."""
 
 from __future__ import annotations
 

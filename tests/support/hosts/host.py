@@ -120,7 +120,7 @@ class Host:
                         yield int(entry.name), words.decode(errors="replace").strip()
 
     def leftovers(self) -> list[str]:
-        """What programs have left on the host: a line for each process, file and segment of memory."""
+        """The things that programs have left on the host: a line for each process, file and segment of memory."""
         if not self.is_alive():
             return ["it is dead"]
         left = [f"process {pid}: {words[:160]}" for pid, words in self.programs()]

@@ -32,7 +32,7 @@ The exit code is the command's; 124: it reached --limit; 2: it could not be star
 
 @dataclass
 class Options:
-    """What was asked for.  ``ranks``: by node."""
+    """The options of a command.  ``ranks``: by node."""
 
     action: str
     command: list[str]

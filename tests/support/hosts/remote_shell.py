@@ -5,6 +5,7 @@ As with ssh, the command gets a bare environment, and what it reads and writes t
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ __all__ = ["main", "serve", "write_profile"]
 
 _PORT = 22
 _CONNECT_SECONDS = 10.0
+_PR_SET_PDEATHSIG = 1
 _HEAD = struct.Struct("!BI")  # 1 or 2: a number of bytes of that stream follow; 0: the exit code
 _PROFILE = Path("/run/cluster/profile.json")  # the environment of a login
 _OPTIONS_WITH_VALUE = {"-l", "-p", "-o", "-i", "-F"}
@@ -80,6 +82,8 @@ def _serve_one(connection: socket.socket, folder: str) -> None:
 
 def main() -> int:
     """``[options] HOST COMMAND...``, as ssh."""
+    # Real ssh stays when its launcher ends while the host cannot be reached, and may be told not to.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     words = sys.argv[1:]
     while words and words[0].startswith("-"):
         del words[: 2 if words[0] in _OPTIONS_WITH_VALUE else 1]

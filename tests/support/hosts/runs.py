@@ -20,7 +20,7 @@ CLUSTER = Path(__file__).resolve().parents[3] / "scripts" / "cluster"
 
 
 class Run:
-    """A run that has ended: exit code, output, seconds, and what it left on each node (``dead``: nodes that died)."""
+    """A run that has ended: exit code, output, seconds; ``left``: lines about each node; ``dead``: nodes that died."""
 
     def __init__(self, words: list[str], limit: float, environment: dict[str, str]):
         began = time.monotonic()

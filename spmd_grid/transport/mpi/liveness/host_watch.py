@@ -2,9 +2,9 @@
 
 A process that has waited for long asks the first rank of another host to answer, and if it does not, all ranks there.
 Each rank of a host asks another host, so that all hosts are asked by some, with few messages.  A host without an answer
-may be down or unreachable, and MPI tells nobody; it may be stopped or overloaded; or all its ranks compute in C and
-keep the interpreter's lock.  Nobody can tell these apart, and a pulled cable may be put back: so the job goes on unless
-a time limit is set (`HangWatch`).
+may be down or unreachable, of which MPI says nothing; it may be stopped or overloaded; or all its ranks compute in C
+and keep the interpreter's lock.  These look alike from outside, and a pulled cable may be put back: so the job goes on
+unless a time limit is set (`HangWatch`).
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class HostWatch:
             self._first_call, self._calls = now, 0
         elif self._reported is None and now - self._first_call >= _SILENT_AFTER:
             self._reported = self._first_call
+            ranks = f"rank{'s' * (len(self._asked_ranks) > 1)} {spans(self._asked_ranks)}"
             self._say(
-                f"{self._label()} has waited for {waited:.0f} s in {where()}, and {self._host} (ranks"
-                f" {spans(self._asked_ranks)}) does not answer: it is down, stopped or cannot be reached,"
-                " or its ranks compute without giving Python a chance; the job goes on if it answers again, and ends"
-                " by itself only where SPMD_GRID_TIMEOUT is set"
+                f"{self._label()} has waited for {waited:.0f} s in {where()}, and {self._host} ({ranks}) does not"
+                " answer: it is down, stopped or cannot be reached, or its ranks compute without giving Python a"
+                " chance; the job goes on if it answers again, and ends by itself only where SPMD_GRID_TIMEOUT is set"
             )
         self._next_call = now + _ASKED_AGAIN
         # A silent host is asked a few times only: what it does not take piles up here.

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -57,6 +57,9 @@ class CutOff:
 @dataclass
 class CutOffAnswer:
     """The answer to `CutOff`: no operation is under way here."""
+
+
+Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer
 
 
 class SideChannel(Protocol):
@@ -159,6 +162,7 @@ class Lifeline:
                 self._process.progress()
             self._waker.wait(0)
             self._look_for_the_dead(is_waiting=True)
+            self._hosts.look(True, lambda: "the end of the program")
             time.sleep(nap)
             nap = min(2 * nap, 0.02)
 
@@ -171,9 +175,7 @@ class Lifeline:
         finally:
             self._collecting.release()
 
-    def _receive(
-        self, source: int, message: Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer
-    ) -> None:
+    def _receive(self, source: int, message: Message) -> None:
         if isinstance(message, Report):
             self.hang.receive(message)
         elif isinstance(message, CutOff):

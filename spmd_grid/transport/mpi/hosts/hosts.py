@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 import socket
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -11,12 +11,13 @@ from spmd_grid.errors import TransportError
 from spmd_grid.formatting import spans
 from spmd_grid.transport.mpi.library import MPI
 from spmd_grid.version import __version__
+from spmd_grid.watch.trace.writer import machine
 
 __all__ = ["Hosts", "meet_hosts"]
 
 
 class Hosts:
-    """The host ``names`` of all processes, by rank.  Processes with equal names count as one host."""
+    """The host ``names`` of all processes, by rank; each host has another."""
 
     def __init__(self, names: Sequence[str]):
         self.names = tuple(names)
@@ -38,6 +39,23 @@ class Hosts:
         return f"{name} ({_ranks(self.ranks[name])})"
 
 
+def _distinct(hosts: Sequence[tuple[str, str]]) -> list[str]:
+    """The names of hosts, given with what identifies the machine; numbered where several machines have the same.
+
+    >>> _distinct([("localhost", "a"), ("localhost", "b"), ("localhost", "a")])
+    ['localhost', 'localhost#2', 'localhost']
+    """
+    machines: dict[str, list[str]] = {}
+    names = []
+    for name, identity in hosts:
+        known = machines.setdefault(name, [])
+        if identity not in known:
+            known.append(identity)
+        number = known.index(identity) + 1
+        names.append(name if number == 1 else f"{name}#{number}")
+    return names
+
+
 def _ranks(ranks: list[int]) -> str:
     return f"rank{'s' * (len(ranks) > 1)} {spans(ranks)}"
 
@@ -48,9 +66,9 @@ def meet_hosts(comm: MPI.Intracomm) -> Hosts:
     Raises TransportError, on all alike, if processes run other versions of this package or of Python than others: they
     could wait for messages that the others never send.
     """
-    software = f"spmd_grid {__version__}", f"Python {'.'.join(platform.python_version_tuple()[:2])}"
-    known = comm.allgather((socket.gethostname(), software))
-    hosts = Hosts([name for name, _ in known])
+    software = f"spmd_grid {__version__}", f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    known = comm.allgather(((socket.gethostname(), machine()), software))
+    hosts = Hosts(_distinct([host for host, _ in known]))
     by_software: dict[tuple[str, ...], list[int]] = {}
     for rank, (_, each) in enumerate(known):
         by_software.setdefault(each, []).append(rank)

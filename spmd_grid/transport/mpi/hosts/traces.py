@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spmd_grid.errors import OutputError
 from spmd_grid.transport.communicator import Process
-from spmd_grid.transport.mpi.hosts import Hosts
+from spmd_grid.transport.mpi.hosts.hosts import Hosts
 from spmd_grid.transport.mpi.library import MPI
 from spmd_grid.watch.trace.runs import trace_process
 from spmd_grid.watch.trace.writer import remove_files
@@ -58,8 +58,8 @@ def _look_at_folder(comm: MPI.Intracomm, hosts: Hosts, folder: str) -> bool:
     others = [hosts.described(host) for host, ranks in hosts.ranks.items() if not sees[ranks[0]]]
     if others and comm.rank == 0:
         print(
-            f"spmd_grid: the trace folder {folder!r} is not shared by all hosts: {', '.join(others)} write to folders of"
-            " their own; copy these to one host, and read them together: python -m spmd_grid trace FOLDER FOLDER ...",
+            f"spmd_grid: the trace folder {folder!r} is not shared by all hosts: {', '.join(others)} write to folders"
+            " of their own; copy these to one host, and read all together: python -m spmd_grid trace FOLDER FOLDER ...",
             file=sys.stderr,
             flush=True,
         )
