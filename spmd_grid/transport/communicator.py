@@ -57,6 +57,7 @@ TAGS = {
     "channels": range(8192, 16384),
     "bodies of send and recv": range(16384, 24384),
     "meetings": range(30000, 30001),
+    "none": range(30001, 30002),
 }
 
 

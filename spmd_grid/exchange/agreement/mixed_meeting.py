@@ -57,6 +57,10 @@ class MixedMeeting(NodeMeeting):
             f" are copied into it if of up to {self.copied_bytes} bytes; messages carry the rest"
         )
 
+    def run_locations(self, frames: Frames) -> list[bool]:
+        places = read_locations(frames.locations)
+        return [place[at.LOCATION_OFFSET] >= 0 and not place[at.LOCATION_FLAGS] & at.STRIDED for place in places]
+
     def is_read_by(self, frames: Frames, facts: Sequence[Facts], member: int) -> bool:
         """Whether ``member`` can read this member's array without a message.  Local."""
         me = self.comm.rank

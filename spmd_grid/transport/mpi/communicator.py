@@ -36,6 +36,8 @@ __all__ = ["MpiCommunicator"]
 # Polls before a wait also makes other progress (and, with more ranks than cores, sleeps).
 _EAGER_POLLS = 4000
 _POLITE_POLLS = 20
+# A tag of no message: MPI libraries look for one thoroughly, and make progress meanwhile.
+_NEVER_SENT = tag_of("none")
 # A polite rank sleeps for a part of its waiting time so far, so it oversleeps by at most that part.
 _NAP_PER_WAIT = 1 / 16
 _LONGEST_NAP = 1e-3
@@ -223,10 +225,16 @@ class MpiCommunicator(Group):
             self._lifeline,
             lambda message: send_straight(comm, message, tag),
             world.forget,
+            self._stir,
         )
         wire.watch((self.processes, number), epoch, messages, sources, readers, activity)
         world.wires.add(wire)
         return wire
+
+    def _stir(self) -> None:
+        """Lets MPI move messages on their way to other nodes, while this process waits in its node's memory."""
+        if not self.shares_memory:
+            self.comm.Iprobe(tag=_NEVER_SENT)
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
