@@ -21,9 +21,9 @@ class Meeting:
     """Meetings by means of the transport alone."""
 
     is_far = False  # whether the processors of some members are far apart; the same on all members
-    stage: Stage | None = None  # where members of one node pass on what has crossed from others, in groups that span nodes
-
-    carried_bytes = INLINE_BYTES  # arrays of up to this size come with the frames
+    stage: Stage | None = (
+        None  # where members of one node pass on what has crossed from others, in groups that span nodes
+    )
 
     def __init__(self, comm: Communicator):
         self.comm = comm
@@ -54,6 +54,11 @@ class Meeting:
     def describe(self) -> str:
         """Text for users: the way of arrays to the other members.  Local."""
         return "direct: arrays are read where they lie" if self.comm.shares_objects else "by messages"
+
+    @property
+    def carried_bytes(self) -> int:
+        """Arrays of up to this size come with the frames.  Local; the same on all members."""
+        return INLINE_BYTES
 
     def run_locations(self, frames: Frames) -> list[bool]:
         """Whether the array of each member lies as one run where members of its node can read it.  Local."""

@@ -28,7 +28,7 @@ _TAG = tag_of("blocking movements")
 
 
 class _Part(NamedTuple):
-    """Cells ``start`` to ``stop`` of the box of ``source``, at ``offset`` (in cells) of a carrier's half of its stage."""
+    """Cells ``start`` to ``stop`` of the box of ``source``, at the cell ``offset`` of a half of a carrier's stage."""
 
     source: int
     start: int
@@ -127,7 +127,8 @@ class Crossing:
         """Runs the crossing, and ``meanwhile()`` while the first round travels.  Collective.
 
         ``cells_of(member)``: the flat cells of the box of this member, or of a near one that is readable.
-        ``place(member, start, cells)`` copies cells of the box of ``member``, from its cell ``start`` on, to the result.
+        ``place(member, start, cells)`` copies cells of the box of ``member``, from its cell ``start`` on, to the
+        result.
         """
         comm, stage = self._stage.comm, self._stage
         posted: dict[int, tuple[list[Any], list[Any]]] = {}

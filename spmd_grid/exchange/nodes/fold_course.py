@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 __all__ = ["FoldCourse", "Visit", "fold_course"]
 
@@ -19,6 +19,9 @@ class Visit(NamedTuple):
 
     node: int
     members: tuple[int, ...]
+
+
+_Way: TypeAlias = tuple[int, int, tuple[Visit, ...]]  # crossings, minus the number of visits, the visits
 
 
 class FoldCourse(NamedTuple):
@@ -37,8 +40,8 @@ class FoldCourse(NamedTuple):
 def fold_course(node_of: tuple[int, ...], needed: tuple[int, ...], any_order: bool, turn: int = 0) -> FoldCourse:
     """The course of a fold of all members, whose result the nodes ``needed`` get.  Local.
 
-    ``any_order``: whether the result does not depend on the order.  Courses of successive ``turn`` end on different nodes
-    where that costs the same, so that together they use all links alike.
+    ``any_order``: whether the result does not depend on the order.  Courses of successive ``turn`` end on different
+    nodes where that costs the same, so that together they use all links alike.
 
     >>> for visit in fold_course((0, 0, 1, 1), (0, 1), False).visits:
     ...     print(visit)
@@ -60,13 +63,13 @@ def fold_course(node_of: tuple[int, ...], needed: tuple[int, ...], any_order: bo
     # For each node where the fold may be: its cost so far, and its visits.  With equal costs, more visits: each sends
     # one way what another sends the other way.
     nodes = sorted(set(node_of))
-    best: dict[int, tuple[int, int, tuple[Visit, ...]]] = {}
+    best: dict[int, _Way] = {}
     for run in runs:
         home = node_of[run[0]]
-        found: dict[int, tuple[int, int, tuple[Visit, ...]]] = {}
+        found: dict[int, _Way] = {}
         for node in nodes:
             brought = 0 if node == home else len(run)
-            ways = [(brought, -1, (Visit(node, run),))] if not best else []
+            ways: list[_Way] = [] if best else [(brought, -1, (Visit(node, run),))]
             for before, (cost, _, visits) in best.items():
                 if before == node:
                     longer = (*visits[:-1], Visit(node, visits[-1].members + run))
@@ -76,12 +79,12 @@ def fold_course(node_of: tuple[int, ...], needed: tuple[int, ...], any_order: bo
                     ways.append((cost + 1 + brought, -len(longer), longer))
             found[node] = min(ways)
         best = found
-    ways = []
+    ends = []
     for node, (cost, order, visits) in best.items():
         spread = _spread(node, needed)
-        ways.append((cost + len(spread), order, visits, spread))
-    ways = [way for way in sorted(ways) if way[:2] == min(ways)[:2]]
-    _, _, visits, spread = ways[turn % len(ways)]
+        ends.append((cost + len(spread), order, visits, spread))
+    least = [end for end in sorted(ends) if end[:2] == min(ends)[:2]]
+    _, _, visits, spread = least[turn % len(least)]
     return FoldCourse(visits, spread)
 
 

@@ -161,7 +161,8 @@ class Movement:
         self._copies.run(frames, arrays, target)
         self.comm.wait_all(requests)
         next(steps, None)
-        self.call.meeting.depart(frames)
+        if not self._arrays.come_with_frames:
+            self.call.meeting.depart(frames)
 
     def _copy_inline(self, arrays: list[Any] | None, target: np.ndarray | None) -> None:
         """Copy the receives from the frames; the views of the frames are made once."""

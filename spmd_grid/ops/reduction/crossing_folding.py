@@ -28,7 +28,7 @@ __all__ = ["CrossingFolding", "Part"]
 # Chunks are as small as pays: a message of the least size takes as long to begin as to send.
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8
 
-# A carrier waits for a chunk from the next node once it has folded so many chunks more.
+# A carrier waits for a chunk from the next node once it has folded this number of chunks more.
 _AHEAD = 2
 
 _TAG = tag_of("blocking movements")
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """Cells ``start`` to ``stop`` of the part ``part``, number ``number`` of their lane, at ``at`` in areas of a stage."""
+    """Cells ``start`` to ``stop`` of ``part``: chunk ``number`` of its lane, at the cell ``at`` of areas of a stage."""
 
     part: int
     lane: int

@@ -122,7 +122,7 @@ class Reduction:
         target = self._target(out)
         arrays = self._arrays.of(frames)
         if self._arrays.way is MIXED:
-            self._run_mixed(x, target, arrays, frames)
+            self._run_mixed(x, target, arrays or [], frames)
             return target
         if arrays is None:
             if not (self._can_be_staged and self._staged_folding.is_better and self._staged_folding.run(x, target)):
@@ -156,14 +156,14 @@ class Reduction:
         """Combine the arrays of a group that spans nodes."""
         meeting, me = self.call.meeting, self.comm.rank
         arrays = [*arrays[:me], x, *arrays[me + 1 :]]
-        if all(array is not None for array in arrays):
+        if self._arrays.come_with_frames:
             self._fold_arrays(arrays, target)
-        elif self._crossing is None:
+            return
+        if self._crossing is None:
             self._run_by_messages(x, target)
             return
-        else:
-            runs, near = meeting.run_locations(frames), [me, *self.comm.near]
-            self._crossing.run(x, arrays if all(runs[member] for member in near) else None, target)
+        runs, near = meeting.run_locations(frames), [me, *self.comm.near]
+        self._crossing.run(x, arrays if all(runs[member] for member in near) else None, target)
         meeting.depart(frames)
 
     @property

@@ -38,8 +38,7 @@ class MpiWire(Wire):
 
     ``requests``: persistent receives, sends and shorts.  ``nap(seconds waited)`` lets other processes of a crowded
     node run.  ``send_straight(message)`` makes a persistent send of a message where it lies; ``on_close(wire)`` is
-    called at the end; ``stir()`` lets messages go on that others wait for.  ``key`` identifies this wire in every process that has one end of it; ``epoch()`` is the number
-    of exchanges that this process has begun.
+    called at the end; ``stir()`` lets messages go on that others wait for.
     """
 
     def __init__(
