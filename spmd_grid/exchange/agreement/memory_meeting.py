@@ -129,6 +129,10 @@ class NodeMeeting(Meeting):
         self.is_far = bool(self._call_roll(1, seconds > FAR_SECONDS))
         return seconds
 
+    def together(self) -> None:
+        """Waits until all members of the node have come.  Collective over these."""
+        self._call_roll(1)
+
     def _call_roll(self, rounds: int, value: int = 0) -> int:
         """The largest ``value`` of the members of the node, found in ``rounds`` exchanges of words."""
         found = kernels.call_roll(self._address, rounds, value)
