@@ -31,13 +31,11 @@ _NONE, _OUT = None, intern("out")
 class QuickCall:
     """The quick form of ``call``, which is ``name`` in errors; ``call(x, out)`` of it is ``run``.
 
-    ``slow(x, out)``, or with other arguments, makes whatever operation these compiled runs are not for.  ``finish`` ends
-    one that Python goes on with.
+    ``slow(x, out)``, or with other arguments, makes whatever operation these compiled runs are not for.  ``finish``
+    ends one that Python goes on with.
     """
 
-    def __init__(
-        self, name: str, gate: Gate, call: PlannedRun, slow: Callable[..., Any], finish: Finish = run_agreed
-    ):
+    def __init__(self, name: str, gate: Gate, call: PlannedRun, slow: Callable[..., Any], finish: Finish = run_agreed):
         self._finish = finish
         self._name, self._gate, self._call = name, gate, call
         self._runs: list[CompiledRun] = []
@@ -60,11 +58,12 @@ class QuickCall:
 
         ``opening`` is this member's, ``headers`` are those of all members, of which ``agreed`` was made.
         """
-        if opening.agreed.get(headers) is not agreed or not hasattr(agreed, "loop_work"):
+        find_work = getattr(agreed, "loop_work", None)
+        if find_work is None or opening.agreed.get(headers) is not agreed:
             return
         if isinstance(result, np.ndarray) and out is None and result.nbytes >= _MOST_MADE_BYTES:
             return
-        work = agreed.loop_work()
+        work = find_work()
         if work is None:
             return
         run = CompiledRun(self._name, self._gate, self._call)
