@@ -23,6 +23,7 @@ __all__ = ["QuickCall"]
 
 _MOST_RUNS = 8  # of one call, for arrays of different kinds
 _MOST_STRANGERS = 8  # meetings in which other members have changed their arrays, until a run is given up
+_TURNS_AGAIN = -64  # since members whose arrays change by turns make compiled runs useless
 _MOST_MADE_BYTES = 1 << 12  # larger results come from the arena
 
 _NONE, _OUT = None, intern("out")
@@ -80,8 +81,11 @@ class QuickCall:
         self._head[at.QUICK_FIRST] = run.address
 
     def forget(self) -> None:
-        """Leaves all operations to ``slow``, until it learns others.  Local."""
+        """Leaves all operations to ``slow``, until it has learned again.  Local."""
         self._head[at.QUICK_FIRST] = 0
+        for run in self._runs:
+            if run.opening is not None:
+                run.opening.turns = _TURNS_AGAIN
         self._runs.clear()
 
     def _go_on(self, run: CompiledRun, x: Any, out: np.ndarray | None) -> Any:
