@@ -1,7 +1,7 @@
 """Python's objects from compiled code that has the interpreter's lock, and compiled code as a function of Python's.
 
-A compiled function with the address of a `PyMethodDef` is a builtin function: a call of it from Python takes some 10 ns,
-that of a function by numba's dispatcher or by ctypes some 200.  All that is used here is in CPython's stable interface.
+A compiled function whose address is in a `PyMethodDef` is a builtin function: Python calls it in some 10 ns, and a
+function of numba's dispatcher or of ctypes in some 200.  All that is used here is in CPython's stable interface.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The compiled run of an operation on small arrays, as a function that Python calls.
 
-It looks for a run, as `loop_run` has them, that is for these arrays.  If there is one, the whole operation is made here:
-nothing of it is Python's, so no exception can come in its middle, and no other thread of this process sees it under way.
-It keeps the interpreter's lock, and so it never waits for long: then Python goes on from the meeting.  Everything else is
-left to a Python function, with the arguments as they came.
+It looks for a run, as `loop_run` has them, that is for these arrays.  If there is one, the whole operation is made
+here: nothing of it is Python's, so no exception can come in its middle, and no other thread of this process sees it
+under way.  It keeps the interpreter's lock, and so it never waits for long: then Python goes on from the meeting.
+Everything else is left to a Python function, with the arguments as they came.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An update of halos as a function that Python calls, for fields that the plan has seen before.
 
 It keeps the interpreter's lock, but for the callbacks of long waits: no exception can come in its middle, and no other
-thread of this process sees it under way.  During callbacks it holds the gate's token (see waits.py).  Everything else is
-left to a Python function, with the arguments as they came.
+thread of this process sees it under way.  During callbacks it holds the gate's token (see waits.py).  Everything else
+is left to a Python function, with the arguments as they came.
 """
 
 from __future__ import annotations
@@ -73,5 +73,7 @@ def _quick_update(bound: int, fields: int, number: int, names: int) -> int:
 
 # new_quick_update(head, keeps) makes a function update(*fields); ``head`` is the address of words FIELDS_*.
 new_quick_update = as_builtin(
-    "update", "update($self, *fields, only_dirty=False)\n--\n\nRefresh halos; see the method of the class.", _quick_update
+    "update",
+    "update($self, *fields, only_dirty=False)\n--\n\nRefresh halos; see HaloExchange.update.",
+    _quick_update,
 )
