@@ -18,6 +18,8 @@ LAYERS = [
     ["reduction_kind", "watch"],
     ["functions"],
     ["kernels", "transport", "grid"],
+    ["links"],
+    ["grid.making"],
     ["grid.process_grid"],
     ["exchange"],
     ["ops"],

@@ -55,7 +55,7 @@ class World:
         self.groups: Mapping[tuple[int, ...], Group] = {}
         self.wires: set[MpiWire] = set()
         self.exchanged: dict[tuple[Any, ...], int] = {}  # numbers of exchanges of closed wires
-        self.polite, self.process.arena = survey_node(self.comm)
+        self.polite, self.process.arena, self.process.nodes = survey_node(self.comm)
         self.lifeline: Lifeline | None = None
         if self.comm.size > 1:
             watch = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
@@ -84,6 +84,7 @@ class World:
         if settings.records and self._recorder is None:
             self._recorder = self._make_recorder()
         recorder = self.process.recorder = self._recorder if settings.records else None
+        self.process.watched[0] = recorder is not None
         if recorder is not None:
             recorder.check = settings.check
             recorder.sign(self.process.label())
