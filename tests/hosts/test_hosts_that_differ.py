@@ -77,8 +77,9 @@ def test_folders_of_each_host(tmp_path, capsys):
     """The job says what to do, and the parts are read together; what an earlier run left is gone."""
     folder, collected = tmp_path / "trace", tmp_path / "collected"
     folder.mkdir()
+    copy = f"mkdir -p {collected}/$(hostname) && cp {folder}/* {collected}/$(hostname)"
     ended = run(
-        "sh", "-c", f"python {DRILL} end 15 && mkdir -p {collected}/$(hostname) && cp {folder}/* {collected}/$(hostname)",
+        "sh", "-c", f"python {DRILL} end 15 && {copy}",
         options=["--private", folder], setup=[f"touch {folder}/rank-0.json {folder}/rank-7.json"],
         SPMD_GRID_TRACE=str(folder),
     )  # fmt: skip
