@@ -18,6 +18,7 @@ from __future__ import annotations
 import dis
 from sys import getrefcount
 from types import CodeType, FrameType
+from typing import Any
 
 __all__ = ["REFERENCES", "mark_of", "site_of"]
 

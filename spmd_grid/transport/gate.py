@@ -53,9 +53,7 @@ Name: TypeAlias = str | Activity  # of an operation
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
-_THREAD = (
-    2  # word of the latch: the thread of compiled code that has the token; see LATCH_* in kernels/protocol/slots.py
-)
+_THREAD = 2  # word of the latch: the thread of compiled code that has the token; see LATCH_* in kernels/protocol/slots.py
 
 _gates: WeakSet[Gate] = WeakSet()
 
@@ -186,9 +184,7 @@ class Gate:
         ident = int(self.latch[_THREAD]) % (1 << 64)  # idents have no sign
         if ident:
             where = call_site(sys._current_frames().get(ident))
-            return (
-                f"while another operation of this process was under way, begun at {where}; a process runs one at a time"
-            )
+            return f"while another operation of this process was under way, begun at {where}; a process runs one at a time"
         return "after an exception had cut off the one before it"
 
     def check(self) -> None:
