@@ -46,7 +46,7 @@ class Owner:
     """The lock of a program on something that it writes: ``take`` makes one.  Local."""
 
     def __init__(self, file: File):
-        self._file = file
+        self._file, self._is_held = file, True
 
     @classmethod
     def take(cls, folders: Folders, unfinished: Path) -> Owner | None:
@@ -73,7 +73,10 @@ class Owner:
         return owner
 
     def release(self, folders: Folders) -> None:
-        """Give the lock back, and remove its file.  Local; what fails does no harm."""
+        """Give the lock back, and remove its file.  Local; may be called again; what fails does no harm."""
+        if not self._is_held:
+            return
+        self._is_held = False
         with suppress(StorageError):
             folders.remove_file(self._file.path)
         with suppress(StorageError):
@@ -90,7 +93,7 @@ def remove_left(
     """
     found = []
     for unfinished in _unfinished(folders, root, beginning):
-        with suppress(StorageError):  # it stays, as if nobody had looked
+        with suppress(StorageError):  # it stays
             with File(folders.system, folders.op, _lock_of(unfinished), os.O_RDWR) as file:
                 if file.lock() is True and (sure or _is_left(file, root)):
                     remove(unfinished)

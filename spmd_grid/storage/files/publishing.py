@@ -55,6 +55,8 @@ def published(team: Team, path: Path, is_folder: bool = False, replaces: bool = 
         with team.trying():
             if team.is_first:
                 _rename(team.op, folders, temporary, path, replaces)
+        if owner is not None:
+            owner.release(folders)  # before others go on, who find no trace of it
         team.agree()
     except SpmdError:
         if team.is_first:
