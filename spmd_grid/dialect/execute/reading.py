@@ -45,6 +45,7 @@ __all__ = [
     "is_shaped",
     "mixed",
     "name_of",
+    "numbers_of",
     "place_of",
     "scalar_of",
     "shape_of",
@@ -130,10 +131,11 @@ def integer(op: Operation, *names: str, default: int | None = None) -> int:
 
 def integers(op: Operation, *names: str) -> tuple[int, ...]:
     """An attribute that is a list of whole numbers; () where there is none."""
-    return _numbers(attribute(op, *names))
+    return numbers_of(attribute(op, *names))
 
 
-def _numbers(found: Any) -> tuple[int, ...]:
+def numbers_of(found: Any) -> tuple[int, ...]:
+    """The whole numbers of an attribute; () of none."""
     if found is None:
         return ()
     if isinstance(found, DenseArrayBase):
@@ -142,7 +144,7 @@ def _numbers(found: Any) -> tuple[int, ...]:
         return tuple([int(n) for n in cells_of(found).reshape(-1)])
     if isinstance(found, IntegerAttr):
         return (int(found.value.data),)
-    return tuple([n for each in found for n in _numbers(each)])
+    return tuple([n for each in found for n in numbers_of(each)])
 
 
 def mixed(static: Sequence[int], dynamic: Iterator[Any]) -> list[int]:

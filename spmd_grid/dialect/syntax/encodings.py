@@ -15,7 +15,7 @@ __all__ = ["DtypeType", "EncodingAttr", "is_encoded"]
 
 _Lists = ArrayAttr[DenseArrayBase[IntegerType]]
 _KINDS = {kind.value for kind in ReductionKind}
-_WORDS = ("halo_sizes", "sharded_dims_offsets", "blocks")
+_WORDS = ("halo_sizes", "sharded_dims_offsets", "blocks", "ranks")
 
 
 @irdl_attr_definition

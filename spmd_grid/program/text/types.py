@@ -100,6 +100,8 @@ def _blocks_text(sharding: Sharding) -> str:
         parts += f", sharded_dims_offsets = {[n for each in sharding.sharded_dims_offsets for n in each]}"
     if sharding.blocks != "ceil":
         parts += f', blocks = "{sharding.blocks}"'
+    if sharding.grid.ranks is not None:
+        parts += f", ranks = {list(sharding.grid.ranks)}"
     return parts
 
 
