@@ -117,7 +117,7 @@ class EngineDevices:
         """The coordinates of this process."""
         return self.grid(name).own_coords
 
-    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
+    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
         """Refused: arrays of such a function are local.  Raises GridError."""
         raise GridError("shard.shard annotates arrays of a function that is partitioned; this one has local types")
 

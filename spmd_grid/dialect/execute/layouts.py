@@ -21,7 +21,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reduction_kind import KINDS, identity
 
-__all__ = ["Layouts", "block_of", "coords_of", "grid_symbol", "has_layouts", "layouts_of", "whole_of"]
+__all__ = ["Layouts", "block_of", "coords_of", "function_types", "grid_symbol", "has_layouts", "layout_of_type", "layouts_of", "whole_of"]
 
 
 class Layouts(NamedTuple):
@@ -34,7 +34,7 @@ class Layouts(NamedTuple):
 
 def has_layouts(op: Operation) -> bool:
     """Whether an operation, or a function, says what its blocks are blocks of."""
-    if attribute(op, "sources") is not None:
+    if attribute(op, "sources", "of_types") is not None:
         return True
     return any(is_encoded(x.type) for x in (*op.operands, *op.results))
 
@@ -49,13 +49,11 @@ def grid_symbol(op: Operation) -> str:
     return ""
 
 
-def layouts_of(op: Operation, grids: Any) -> Layouts | None:
-    """What the operands and results of an operation are blocks of; None where it does not say.
+def layouts_of(op: Operation, grids: Any) -> Layouts:
+    """What the operands and results of an operation are blocks of; types without encodings are those of whole arrays.
 
     ``grids``: has `grid`, which gives the grid of a symbol.  Raises ShapeError and what shardings raise.
     """
-    if not has_layouts(op):
-        return None
     name = grid_symbol(op)
     grid = grids.grid(name).grid
     kinds = attribute(op, "sources"), attribute(op, "targets")
@@ -63,11 +61,22 @@ def layouts_of(op: Operation, grids: Any) -> Layouts | None:
         lists: list[list[Attribute]] = [[x.type for x in op.operands], [x.type for x in op.results]]
     else:
         lists = [list(each) if isinstance(each, ArrayAttr) else [] for each in kinds]
-    sources, targets = (tuple([_layout(kind, grid) for kind in each]) for each in lists)
+    sources, targets = (tuple([layout_of_type(kind, grid) for kind in each]) for each in lists)
     return Layouts(name, sources, targets)
 
 
-def _layout(kind: Attribute, grid: Grid) -> Layout:
+def function_types(function: Operation) -> tuple[list[Attribute], list[Attribute]] | None:
+    """The global types of a function on blocks of whole arrays: of its arguments, and of its results; None of others."""
+    kinds = attribute(function, "sources"), attribute(function, "targets")
+    if isinstance(kinds[0], ArrayAttr) and isinstance(kinds[1], ArrayAttr):
+        return list(kinds[0]), list(kinds[1])
+    block = function.regions[0].block
+    last = block.last_op
+    types = [x.type for x in block.args], [x.type for x in last.operands] if last is not None else []
+    return types if any(is_encoded(each) for side in types for each in side) else None
+
+
+def layout_of_type(kind: Attribute, grid: Grid) -> Layout:
     """The layout that a global type says; without an encoding every device holds the array."""
     shape = shape_of(kind)
     whole = tuple([n for n in shape if n is not None])

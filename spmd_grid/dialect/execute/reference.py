@@ -198,7 +198,7 @@ class ReferenceDevice:
         """The coordinates of this device."""
         return tuple([int(n) for n in np.unravel_index(self._linear, self.grid(name).shape)])
 
-    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
+    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
         """Refused, as by the engine's devices.  Raises GridError."""
         raise GridError("shard.shard annotates arrays of a function that is partitioned; this one has local types")
 

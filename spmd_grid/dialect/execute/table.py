@@ -22,8 +22,8 @@ class Communication(Protocol):
     def coords(self, name: str) -> tuple[int, ...]:
         """The coordinates of this process on a grid."""
 
-    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
-        """``x`` with a sharding, as ``shard.shard`` gives it."""
+    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
+        """``x`` with a sharding, as ``shard.shard`` gives it; ``options``: those of `constrain`."""
 
     def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         """The result of a collective; None where this device has none."""

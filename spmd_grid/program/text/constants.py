@@ -50,7 +50,9 @@ def number_text(x: Any) -> str:
 
 def _dense_text(array: np.ndarray) -> str:
     flat = array.reshape(-1)
-    if array.size and (flat[0] == flat).all():
+    if not array.size:
+        return "dense<>"
+    if (flat[0] == flat).all():
         return f"dense<{_cell(flat[0])}>"
     if array.size <= _MOST_NUMBERS or array.dtype.kind in "bc":
         return f"dense<{_list_text(array)}>" if array.size <= _MOST_BYTES else "dense_resource<__elided__>"

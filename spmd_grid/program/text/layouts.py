@@ -39,9 +39,15 @@ def is_function_of_blocks(step: Compute) -> bool:
         isinstance(function, np.ufunc)
         or function in _CELLWISE
         or (function in _PRODUCTS and is_wide)
-        or (function in _EXTREMES and len(operation.operands) == 1)
+        or (function in _EXTREMES and len(operation.operands) == 1 and not _combines(step))  # a block may be empty
         or (function in _TOTALS and is_wide and len(operation.operands) == 1)
     )
+
+
+def _combines(step: Compute) -> bool:
+    """Whether devices find parts of what is combined."""
+    assert step.splits is not None  # asked for calls alone
+    return bool(step.splits.axes_of_reductions(step.operation.interface))
 
 
 def _has_cut_constant(step: Compute) -> bool:

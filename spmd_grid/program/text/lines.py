@@ -13,12 +13,12 @@ import numpy as np
 from spmd_grid.functions.linear.contractions import product
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.program.ir import Constant, Operation, Program
+from spmd_grid.program.ir import Constant, Operation, Program, Value
 from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.text.constants import constant_text
 from spmd_grid.program.text.types import sharding_text
 
-__all__ = ["GRID", "Lines", "call_text", "function_name", "operation_name", "program_text"]
+__all__ = ["GRID", "Lines", "call_text", "function_name", "operation_name", "program_text", "totals_of"]
 
 GRID = "@grid0"
 _NO_NAME = re.compile(r"[^\w.$]")
@@ -102,6 +102,15 @@ def function_name(function: Callable[..., Any]) -> str:
         if getattr(module, name, None) is function:
             return f"{place}.{name}"
     return f"spmd_grid.{name}"
+
+
+def totals_of(program: Program) -> dict[Value, Operation]:
+    """The values that are totals, of which the following operation makes what the function gives; who computes them."""
+    return {
+        operation.results[0]: operation
+        for operation, finish in zip(program.operations, program.operations[1:])
+        if finish.name == f"{operation.name}_finish" and finish.values == [operation.results[0]]
+    }
 
 
 def call_text(

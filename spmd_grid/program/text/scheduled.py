@@ -8,19 +8,19 @@ import numpy as np
 
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.program.ir import Constant, Operation, Program, Value
+from spmd_grid.program.ir import Constant, Program
 from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Wait
 from spmd_grid.program.text.attributes import call_attributes, cut_attribute, selection_attributes
 from spmd_grid.program.text.layouts import is_function_of_blocks, layout_attribute, step_layouts
-from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text
+from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text, totals_of
 from spmd_grid.program.text.moves import adds_halos, step_text
 from spmd_grid.program.text.slicing import Slicing
 from spmd_grid.program.text.types import encoded_type, local_type, tensor_type
 from spmd_grid.typing import Shape
 
-__all__ = ["schedule_text", "totals_of"]
+__all__ = ["schedule_text"]
 
 
 def schedule_text(program: Program, schedule: Schedule, is_local: bool, slices: bool = False) -> str:
@@ -152,12 +152,3 @@ class _Writer:
             self._lines.define(text, ", ".join([self._name(x) for x in results]))
         else:
             self._lines.add(text)
-
-
-def totals_of(program: Program) -> dict[Value, Operation]:
-    """The values that are totals, of which the following operation makes what the function gives; who computes them."""
-    return {
-        operation.results[0]: operation
-        for operation, finish in zip(program.operations, program.operations[1:])
-        if finish.name == f"{operation.name}_finish" and finish.values == [operation.results[0]]
-    }

@@ -19,6 +19,7 @@ __all__ = ["as_called", "is_constant", "named_function", "plain_arguments", "sel
 
 # The parser keeps the name of an operation that it does not know; the others say what operands are.
 _NOT_ARGUMENTS = {"collective", "of", "of_types", "op_name__", "operands", "sharding", "sources", "targets"}
+_OF_PYTHON = "spmd_grid.opaque", "spmd_grid.manual"
 _CONSTANTS = "arith.constant", "complex.constant"
 
 
@@ -27,6 +28,8 @@ def named_function(name: str) -> Callable[..., Any]:
 
     Raises ImplicitGatherError.
     """
+    if name in _OF_PYTHON:
+        raise ImplicitGatherError(f"{name} is a call of Python's, which the text does not hold")
     root, *path = name.split(".")
     found: Any = reduce(lambda at, part: getattr(at, part, None), path, np) if root == "numpy" and path else None
     if root == "spmd_grid" and len(path) == 1:

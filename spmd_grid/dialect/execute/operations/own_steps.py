@@ -29,11 +29,9 @@ Coords = tuple[int, ...]
 
 
 def own_layouts(machine: Machine, op: Operation) -> tuple[Layouts, Coords]:
-    """The layouts of a step, and the coordinates of this device.  Raises ShapeError where it does not say them."""
+    """The layouts of a step, and the coordinates of this device.  Raises ShapeError."""
     devices = needs_devices(machine, name_of(op))
-    found = machine.kept((op, "layouts"), lambda: layouts_of(op, devices))
-    if found is None:
-        raise ShapeError(f"{name_of(op)}: neither its types nor sources and targets say what its blocks are blocks of")
+    found: Layouts = machine.kept((op, "layouts"), lambda: layouts_of(op, devices))
     return found, devices.coords(found.grid)
 
 
