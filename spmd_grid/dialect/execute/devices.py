@@ -139,7 +139,7 @@ class EngineDevices:
         grid: str,
         function: Callable[..., Any],
         blocks: Sequence[Any],
-        sources: Sequence[Layout],
+        sources: Sequence[Layout | None],
         targets: Sequence[Layout],
     ) -> list[Any]:
         """The blocks of the results of a function, which is called with sharded arrays.  Collective over the grid."""

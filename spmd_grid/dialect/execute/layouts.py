@@ -21,7 +21,17 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reduction_kind import KINDS, identity
 
-__all__ = ["Layouts", "block_of", "coords_of", "function_types", "grid_symbol", "has_layouts", "layout_of_type", "layouts_of", "whole_of"]
+__all__ = [
+    "Layouts",
+    "block_of",
+    "coords_of",
+    "function_types",
+    "grid_symbol",
+    "has_layouts",
+    "layout_of_type",
+    "layouts_of",
+    "whole_of",
+]
 
 
 class Layouts(NamedTuple):
@@ -66,7 +76,7 @@ def layouts_of(op: Operation, grids: Any) -> Layouts:
 
 
 def function_types(function: Operation) -> tuple[list[Attribute], list[Attribute]] | None:
-    """The global types of a function on blocks of whole arrays: of its arguments, and of its results; None of others."""
+    """The global types of a function on blocks of whole arrays: arguments and results; None of others."""
     kinds = attribute(function, "sources"), attribute(function, "targets")
     if isinstance(kinds[0], ArrayAttr) and isinstance(kinds[1], ArrayAttr):
         return list(kinds[0]), list(kinds[1])

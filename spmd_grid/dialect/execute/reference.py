@@ -232,7 +232,7 @@ class ReferenceDevice:
         grid: str,
         function: Callable[..., Any],
         blocks: Sequence[Any],
-        sources: Sequence[Layout],
+        sources: Sequence[Layout | None],
         targets: Sequence[Layout],
     ) -> list[Any]:
         """The blocks of the results of a function of the whole arrays."""
@@ -253,7 +253,9 @@ class ReferenceDevice:
         own: list[Any] = self._met(("whole arrays", grid), self._linear, [np.array(x) for x in blocks], size, call)
         return own
 
-    def _met(self, place: Any, own: Any, given: Any, n: int, compute: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Any:
+    def _met(
+        self, place: Any, own: Any, given: Any, n: int, compute: Callable[[dict[Any, Any]], dict[Any, Any]]
+    ) -> Any:
         """The part of this device in what the last of ``n`` members that comes has computed for all."""
         self._counts[place] = number = self._counts.get(place, 0) + 1
         key = (*place, number)

@@ -36,10 +36,10 @@ class Communication(Protocol):
         grid: str,
         function: Callable[..., Any],
         blocks: Sequence[Any],
-        sources: Sequence[Layout],
+        sources: Sequence[Layout | None],
         targets: Sequence[Layout],
     ) -> list[Any]:
-        """The blocks of the results of a function of the whole arrays."""
+        """The blocks of the results of a function of whole arrays; operands without a layout are plain."""
 
 
 class Machine(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
@@ -22,6 +22,7 @@ from spmd_grid.dialect.execute.reading import (
 )
 from spmd_grid.errors import GridError
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
 from spmd_grid.program.ir import ArraySpec, Program
 from spmd_grid.program.ir import Operation as TracedOperation
 from spmd_grid.program.text.lines import function_name
@@ -99,6 +100,14 @@ class _Annotating:
     def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         """Refused: collectives take local types.  Raises GridError."""
         raise GridError(f"shard.{name} takes local types; the function is partitioned")
+
+    def reshard(self, grid: str, x: Any, source: Layout, target: Layout) -> Any:
+        """Refused: moves are what the partition finds.  Raises GridError."""
+        raise GridError("a move between layouts has no meaning in a function that is partitioned")
+
+    def collectively(self, grid: str, function: Callable[..., Any], *rest: Any) -> list[Any]:
+        """Refused: calls are written with whole arrays.  Raises GridError."""
+        raise GridError("a call on blocks has no meaning in a function that is partitioned")
 
 
 def program_of(

@@ -34,7 +34,7 @@ def is_function_of_blocks(step: Compute) -> bool:
     if function is None:
         return operation.key == "constrain" or operation.name in ("constant", "astype")
     dtypes = {x.dtype for x in (*operation.values, *operation.results)}
-    is_wide = len(dtypes) == 1 and all(x.itemsize >= 4 and x.kind in "fc" or x.itemsize == 8 for x in dtypes)
+    is_wide = len(dtypes) == 1 and all((x.itemsize >= 4 and x.kind in "fc") or x.itemsize == 8 for x in dtypes)
     return (
         isinstance(function, np.ufunc)
         or function in _CELLWISE

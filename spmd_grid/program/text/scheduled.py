@@ -140,7 +140,7 @@ class _Writer:
             if adds_halos(each.source, each.target):  # the dialect's operation finds room for the halos
                 room = call_text("spmd_grid.make_room", [(name, types[0])], types[1:], layouts)
                 name = self._lines.define(room)
-            name = self._lines.define(step_text(each, name, *types, layouts), target)
+            name = self._lines.define(step_text(each, name, types[0], types[1], layouts), target)
             held = each.target
 
     def _wait(self, step: Wait) -> None:

@@ -31,13 +31,17 @@ def named_function(name: str) -> Callable[..., Any]:
     if name in _OF_PYTHON:
         raise ImplicitGatherError(f"{name} is a call of Python's, which the text does not hold")
     root, *path = name.split(".")
-    found: Any = reduce(lambda at, part: getattr(at, part, None), path, np) if root == "numpy" and path else None
+    found: Any = reduce(_part_of, path, np) if root == "numpy" and path else None
     if root == "spmd_grid" and len(path) == 1:
         found = rule_named(path[0])
     if not callable(found) or any(part.startswith("_") for part in path):
         raise ImplicitGatherError(f"{name} is neither a function of numpy nor one of the engine's rules")
     function: Callable[..., Any] = found
     return function
+
+
+def _part_of(at: Any, name: str) -> Any:
+    return getattr(at, name, None)
 
 
 def plain_arguments(op: Operation) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Operation
 
 from spmd_grid.compute.indexing.index import Selection
@@ -22,9 +23,9 @@ from spmd_grid.dialect.execute.operations.own_steps import own_concatenate, own_
 from spmd_grid.dialect.execute.operations.rebuilt import blocks_by_rule
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integers, name_of, shape_of, text_of
 from spmd_grid.dialect.execute.table import HANDLERS, Machine, handles, needs_devices
-from spmd_grid.errors import ImplicitGatherError
 
 __all__ = ["numpy_call"]
+
 
 def numpy_call(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     """The results of ``numpy.NAME``: the function of numpy, with the attributes as its arguments."""
@@ -54,7 +55,8 @@ def _as_due(found: Any, dtype: np.dtype) -> Any:
 def _collectively(machine: Machine, op: Operation, operands: Sequence[Any]) -> list[Any]:
     """A function that arrays compute by communication of their own."""
     layouts, _ = own_layouts(machine, op)
-    function, names = named_function(name_of(op)), [text_of(each) for each in attribute(op, "operands") or ()]  # type: ignore[attr-defined]
+    function, found = named_function(name_of(op)), attribute(op, "operands")
+    names = [text_of(each) for each in found] if isinstance(found, ArrayAttr) else []
     options = plain_arguments(op)
 
     def call(*arrays: Any) -> Any:
@@ -95,10 +97,12 @@ def _setitem(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 def _cells(cells: Selection) -> tuple[slice, ...]:
     """The selected cells, none of them walked backwards."""
-    return tuple([
-        slice(start, start + (n - 1) * step + 1, step) if n else slice(0, 0)
-        for start, n, step in zip(cells.starts, cells.counts, cells.steps)
-    ])
+    return tuple(
+        [
+            slice(start, start + (n - 1) * step + 1, step) if n else slice(0, 0)
+            for start, n, step in zip(cells.starts, cells.counts, cells.steps)
+        ]
+    )
 
 
 @handles("numpy.reshape")

@@ -14,7 +14,8 @@ from xdsl.ir import Operation
 from spmd_grid.compute.splits import block_starts
 from spmd_grid.dialect.execute.layouts import Layouts, has_layouts, layouts_of
 from spmd_grid.dialect.execute.operations.arguments import named_function, selection_of
-from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
+from spmd_grid.dialect.execute.operations.tensors import extents
+from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, text_of
 from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import cut
@@ -80,7 +81,7 @@ def _put(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 @handles("spmd_grid.new")
 def _new(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     is_block = has_layouts(op) and machine.devices is not None
-    shape = _own_shape(machine, op) if is_block else shape_of(op.results[0].type)
+    shape = _own_shape(machine, op) if is_block else extents(op, ())
     zeros = np.zeros(shape, dtype_of(op.results[0].type))
     return current_tracer("spmd_grid.new").constant(zeros) if machine.is_tracing else zeros
 
