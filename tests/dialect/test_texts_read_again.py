@@ -95,6 +95,70 @@ def test_older_and_generic_spellings_are_read_as_those_of_today(today, older):
         assert dialect.to_text(module) == dialect.to_text(wanted)
 
 
+FIRST_YEARS = """mesh.cluster @m(rank = 3, dim_sizes = [2, 0, 4])
+mesh.cluster @two(rank = 2, dim_sizes = 2x?)
+mesh.cluster @open(rank = 2)
+mesh.mesh @last(shape = 2x4)
+func.func @f(%a: tensor<4x8xf32, #mesh.shard<@m, [[0]]>>, %x: tensor<4x8xf32>, %y: tensor<4xf32>)
+    attributes {mesh_cluster = @m} {
+  %0 = mesh.shard %x to <@m, [[0]]> : tensor<4x8xf32>
+  %1 = mesh.shard %0 to <@m, [[0]], partial = max[2]> annotate_for_users : tensor<4x8xf32>
+  %2 = mesh.all_reduce %y {
+    mesh = @m, mesh_axes = array<i16: 2, 0>, reduction = #mesh.partial<max>
+  } : tensor<4xf32> -> tensor<4xf64>
+  %3 = mesh.all_gather %y {mesh = @m, mesh_axes = array<i16: 2>, gather_axis = 0} : tensor<4xf32> -> tensor<16xf32>
+  %4 = mesh.reduce_scatter %y {mesh = @m, mesh_axes = array<i16: 0>, scatter_axis = 0} : tensor<4xf32> -> tensor<2xf64>
+  %5:3 = mesh.cluster_shape @m : index, index, index
+  %6 = "mesh.annotate"(%x) {sharding = [[], [0], [2]], as_result = false} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+func.func @g(%x: tensor<4x8xf32, #mesh.shard<[[0], [1]]>>) -> index attributes {mesh_cluster = @last} {
+  %0 = mesh.size {axis = 1 : index} : index
+  %1 = mesh.idx(0)
+  %2 = mesh.all_gather %x {mesh_axis = [[0], [1]]} : tensor<4x8xf32, #mesh.shard<[[0], [1]]>> -> tensor<4x8xf32>
+  %3 = mesh.annotate %2 {sharding = [[1]], required = false} : tensor<4x8xf32> -> tensor<4x8xf32>
+  return %0 : index
+}
+"""
+OF_TODAY = """shard.grid @m(shape = 2x?x4)
+shard.grid @two(shape = 2x?)
+shard.grid @open(shape = ?x?)
+shard.grid @last(shape = 2x4)
+func.func @f(%a: tensor<4x8xf32, #shard.shard<[[0]], grid = "m">>, %x: tensor<4x8xf32>, %y: tensor<4xf32>)
+    attributes {grid = @m} {
+  %s = shard.sharding @m split_axes = [[0]] : !shard.sharding
+  %0 = shard.shard %x to %s : tensor<4x8xf32>
+  %t = shard.sharding @m split_axes = [[0]] partial = max [2] : !shard.sharding
+  %1 = shard.shard %0 to %t annotate_for_users : tensor<4x8xf32>
+  %2 = shard.all_reduce %y on @m grid_axes = [2, 0] reduction = max : tensor<4xf32> -> tensor<4xf64>
+  %3 = shard.all_gather %y on @m grid_axes = [2] gather_axis = 0 : tensor<4xf32> -> tensor<16xf32>
+  %4 = shard.reduce_scatter %y on @m grid_axes = [0] scatter_dim = 0 : tensor<4xf32> -> tensor<2xf64>
+  %5:3 = shard.grid_shape @m : index, index, index
+  %u = shard.sharding @m split_axes = [[], [0]] partial = sum [2] : !shard.sharding
+  %6 = shard.shard %x to %u annotate_for_users : tensor<4x8xf32>
+  return
+}
+func.func @g(%x: tensor<4x8xf32, #shard.shard<[[0], [1]]>>) -> index attributes {grid = @last} {
+  %0 = shard.grid_shape @last axes = [1] : index
+  %1 = shard.process_multi_index on @last axes = [0] : index
+  %h = shard.all_gather %x on @last grid_axes = [0] gather_axis = 0
+    : tensor<4x8xf32, #shard.shard<[[0], [1]]>> -> tensor<4x8xf32, #shard.shard<[[], [1]]>>
+  %2 = shard.all_gather %h on @last grid_axes = [1] gather_axis = 1
+    : tensor<4x8xf32, #shard.shard<[[], [1]]>> -> tensor<4x8xf32>
+  %s = shard.sharding @last split_axes = [[1]] : !shard.sharding
+  %3 = shard.shard %2 to %s {required = false} : tensor<4x8xf32>
+  return %0 : index
+}
+"""
+
+
+def test_words_of_the_first_years_become_those_of_today():
+    """The RFC's operations, and those of the first dialect whose parts were attributes."""
+    module, wanted = dialect.parse(FIRST_YEARS), dialect.parse(OF_TODAY)
+    assert module.is_structurally_equivalent(wanted), dialect.to_text(module)
+    assert_reads_again(FIRST_YEARS)
+
+
 @pytest.mark.parametrize(
     "text, kind, value",
     [

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from spmd_grid.dialect.execute.reading import attribute, shape_of, symbol, text_of
+from spmd_grid.dialect.execute.reading import attribute, numbers_of, shape_of, symbol, text_of
 from spmd_grid.dialect.syntax.encodings import EncodingAttr, is_encoded
 from spmd_grid.errors import ShapeError
 from spmd_grid.grid.device_grid import Grid
@@ -56,7 +56,9 @@ def grid_symbol(op: Operation) -> str:
         if symbol(at, "grid"):
             return symbol(at, "grid")
         at = at.parent_op()
-    return ""
+    encodings = [getattr(x.type, "encoding", None) for x in (*op.operands, *op.results)]
+    named = [each.blocks.data.get("grid") for each in encodings if isinstance(each, EncodingAttr)]
+    return next((each.data for each in named if isinstance(each, StringAttr)), "")
 
 
 def layouts_of(op: Operation, grids: Any) -> Layouts:
@@ -98,12 +100,14 @@ def layout_of_type(kind: Attribute, grid: Grid) -> Layout:
     lists = [tuple([int(n) for n in each.get_values()]) for each in encoding.axes]
     options: dict[str, Any] = {}
     for word, found in encoding.blocks.data.items():
-        options[word] = text_of(found) if word == "blocks" else [int(n) for n in found.get_values()]  # type: ignore[attr-defined]
-    ranks = options.pop("ranks", None)
+        options[word] = text_of(found) if isinstance(found, StringAttr) else list(numbers_of(found))
+    ranks, _ = options.pop("ranks", None), options.pop("grid", None)
     if ranks is not None:
         grid = Grid(grid.shape, axis_names=grid.axis_names, ranks=ranks)
     if len(lists) > len(whole):
-        options |= {"partial_axes": lists[len(whole)], "partial_kind": encoding.kind.data.value}
+        options["partial_axes"] = lists[len(whole)]
+    if "partial_axes" in options:
+        options["partial_kind"] = encoding.kind.data.value
     return Layout(Sharding(grid, lists[: len(whole)], **options), whole)
 
 

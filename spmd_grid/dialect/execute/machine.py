@@ -55,6 +55,7 @@ def function_of(module: ModuleOp, name: str | None) -> Operation:
         raise ExecutionError(f"{wanted}; the functions of the module are {known}", place_of(module))
     if not found[name].regions or not found[name].regions[0].blocks:
         raise ExecutionError(f"function @{name} is only declared; it must have a body", place_of(found[name]))
+    _only_block(found[name], found[name].regions[0])
     return found[name]
 
 
