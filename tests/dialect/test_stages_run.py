@@ -1,4 +1,4 @@
-"""What the engine prints of a program is read again and run: every stage equals numpy."""
+"""Texts of all stages of programs are read again and run, and equal numpy."""
 
 import numpy as np
 import pytest

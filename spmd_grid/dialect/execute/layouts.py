@@ -62,7 +62,7 @@ def grid_symbol(op: Operation) -> str:
 
 
 def layouts_of(op: Operation, grids: Any) -> Layouts:
-    """What the operands and results of an operation are blocks of; types without encodings are those of whole arrays.
+    """The layouts of the operands and results of an operation; types without encodings are those of whole arrays.
 
     ``grids``: has `grid`, which gives the grid of a symbol.  Raises ShapeError and what shardings raise.
     """

@@ -132,7 +132,7 @@ class FunctionRunner:
         return self._frames[-1][x]
 
     def kept(self, key: tuple[Operation, str], make: Callable[[], Any]) -> Any:
-        """What ``make`` finds for an operation, which is asked once per run."""
+        """The finding of ``make`` for an operation, which is asked once per run."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]

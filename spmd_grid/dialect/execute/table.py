@@ -63,7 +63,7 @@ class Machine(Protocol):
         """The value that a name of the text stands for."""
 
     def kept(self, key: tuple[Operation, str], make: Callable[[], Any]) -> Any:
-        """What ``make`` finds for an operation, which is asked once per run."""
+        """The finding of ``make`` for an operation, which is asked once per run."""
 
     def thin(self, operands: Sequence[Any]) -> list[Any]:
         """The operands, where arrays that repeat one number are that number if another operand tells the shape."""

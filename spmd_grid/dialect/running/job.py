@@ -128,7 +128,7 @@ class _Wholes(NamedTuple):
 
     @staticmethod
     def of(function: Operation, grid: Grid) -> _Wholes | None:
-        """Those of a function; None where it does not say them."""
+        """The whole arrays of a function; None where it does not say them."""
         found = function_types(function)
         if found is None:
             return None

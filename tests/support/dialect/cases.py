@@ -25,7 +25,7 @@ RUN_BY = {
 
 
 def left_out(case):
-    """Why a resharding is not run as a program of the dialect; "" where it is."""
+    """The reason for which a resharding is not run as a program of the dialect; "" where it is."""
     if case.get("sub_axes"):
         return "parts of grid axes: the dialect's shardings have none (the planner's tests refine the grid instead)"
     if "to_grid" in case or not case["grid"]:
