@@ -1,5 +1,6 @@
 """Texts that are printed and read again give equal modules, in all spellings."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from support.dialect.random_texts import Writer
 
 import spmd_grid as sg
 from spmd_grid import dialect
+from spmd_grid.dialect.execute.machine import FunctionRunner
 
 PROGRAMS = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "programs").glob("*.mlir"))}
 SEEDS = range(40)
@@ -213,3 +215,58 @@ def test_constants_of_our_own_programs_are_exact():
     assert any(np.array_equal(array, np.linspace(0, 1, 40)) for array in arrays if array.size == 40)
     numbers = [each.value.data for each in found if not hasattr(each, "get_values")]
     assert -np.inf in numbers
+
+
+def run_constant(text, kind):
+    """The value of a constant, of a module that is read twice as equal ones."""
+    text = f"func.func @main() -> {kind} {{\n  %0 = arith.constant {text} : {kind}\n  return %0 : {kind}\n}}\n"
+    assert assert_reads_again(text).is_structurally_equivalent(dialect.parse(text))
+    return FunctionRunner(dialect.parse(text, "constant.mlir")).call("main", [])[0]
+
+
+CONSTANTS = [
+    ("0x7FC00000", "f32", np.float32("nan")),
+    ("0x7FF8000000000001", "f64", np.float64("nan")),
+    ("dense<0x7FC00000>", "tensor<2xf32>", np.full(2, np.nan, "f4")),
+    ("dense<[0x7E00, 1.0]>", "tensor<2xf16>", np.array([np.nan, 1], "f2")),
+    ("dense<1.5>", "tensor<2x3xf64>", np.full((2, 3), 1.5)),
+    ("dense<[true, false]>", "tensor<2xi1>", np.array([True, False])),
+    ("dense<[1, 0]>", "tensor<2xi1>", np.array([True, False])),
+    ("dense<[[1, -3]]>", "tensor<1x2xindex>", np.array([[1, -3]])),
+    ("dense<7>", "tensor<2xindex>", np.array([7, 7])),
+    ("dense<>", "tensor<0x3xf32>", np.zeros((0, 3), "f4")),
+    ("dense<(1.0, -2.0)>", "tensor<2xcomplex<f32>>", np.full(2, 1 - 2j, "c8")),
+    ('dense<"0x0000803F">', "tensor<2xf32>", np.ones(2, "f4")),
+]
+
+
+@pytest.mark.parametrize("text, kind, value", CONSTANTS)
+def test_constants_run(text, kind, value):
+    found = run_constant(text, kind)
+    assert found.dtype == value.dtype and np.array_equal(found, value, equal_nan=value.dtype.kind in "fc")
+
+
+@pytest.mark.parametrize(
+    "kind, name",
+    [("bf16", "bfloat16"), ("f8E4M3FN", "float8_e4m3fn"), ("f8E5M2", "float8_e5m2"), ("f8E4M3FNUZ", "float8_e4m3fnuz")],
+)
+def test_constants_of_short_floats(kind, name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    found = run_constant("dense<[1.5, -0.25]>", f"tensor<2x{kind}>")
+    assert found.dtype == getattr(ml_dtypes, name) and found.astype("f4").tolist() == [1.5, -0.25]
+
+
+@pytest.mark.parametrize(
+    "text, kind, words",
+    [
+        ("dense_resource<__elided__>", "tensor<4xf32>", r"constant.mlir:2:8: .*the cells of the constant are not in the"),
+        ("dense<...>", "tensor<4xf32>", r"constant.mlir:2:29: Expected either a float"),
+        ("dense<__elided__>", "tensor<4xf32>", r"constant.mlir:2:29: Expected either a float"),
+        ('dense<"0x01">', "tensor<8xi1>", r"constant.mlir:2:39: the bits of an i1 array in hexadecimal digits are packed"),
+    ],
+)
+def test_constants_without_their_cells_are_refused(text, kind, words):
+    text = f"func.func @main() -> {kind} {{\n  %0 = arith.constant {text} : {kind}\n  return %0 : {kind}\n}}\n"
+    with pytest.raises(sg.SpmdError) as refusal:
+        FunctionRunner(dialect.parse(text, "constant.mlir")).call("main", [])
+    assert re.search(words, "\n".join([str(refusal.value), *getattr(refusal.value, "__notes__", [])]))

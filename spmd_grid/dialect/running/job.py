@@ -235,10 +235,11 @@ def _run_annotated(module: ModuleOp, function: Operation, job: Job) -> list[Any]
     if world.rank == 0:
         for line in upstream_notes(part):
             _say(f"note: {line}", sys.stderr)
-    found = part.run(grid, *arrays)
-    results = list(found) if isinstance(found, tuple) else [found]
     if job.shows_values:
-        _show_all(part, grid, arrays)
+        results = _run_and_show(part, grid, arrays)
+    else:
+        found = part.run(grid, *arrays)
+        results = list(found) if isinstance(found, tuple) else [found]
     if job.is_checked or job.outputs or job.shows_results:
         gathered = [_whole(x) for x in results]
         kinds = _result_types(function)
@@ -273,16 +274,18 @@ def _report_annotated(
             _say(f"@{title}: result {number} against the serial run: {words}")
 
 
-def _show_all(part: Partition, grid: Any, arrays: Sequence[Any]) -> None:
-    """Show every value of a program, by a run in which all of them are results."""
+def _run_and_show(part: Partition, grid: Any, arrays: Sequence[Any]) -> list[Any]:
+    """The results of a run that shows every value: all of them are results of it, too, so passes take none away."""
     program = part.program
     values = [value for operation in program.operations for value in operation.results]
-    every = partition(replace(program, results=tuple(values), returns_one=False), part.grid, part.in_shardings)
-    for value, x in zip(values, every.run(grid, *arrays)):
+    every = replace(program, results=(*program.results, *values), returns_one=False)
+    found = list(partition(every, part.grid, part.in_shardings).run(grid, *arrays))
+    for value, x in zip(values, found[len(program.results) :]):
         cells = _whole(x)
         if current_world().rank == 0:
             place = f"{value.site}: " if value.site else ""
             _say(f"{place}{value!r} as {part.sharding_of(value)} = {in_one_line(cells)}")
+    return found[: len(program.results)]
 
 
 def upstream_notes(part: Partition) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, UnknownLoc, i1
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError
@@ -21,6 +21,7 @@ __all__ = ["read"]
 
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
 _NEW_WORDS = {old: new for new, old in OLD_WORDS.items()}
+_HEX_CELLS = re.compile(r'"0x[0-9A-Fa-f]*"\s*>\s*:?\s*$|[0-9A-Fa-f]{40}"\s*>\s*:?\s*$')
 _LONGEST_HEAD = 400  # of the name and the operand of an operation
 _MOST_CELLS = 2**25  # of a constant: the parser behind us writes all of them down
 
@@ -88,6 +89,9 @@ class _Reader(Parser):
         start = self.pos
         kind = super()._parse_dense_literal_type()
         cells = prod(kind.get_shape())
+        before = self.text.content[max(start - 100, 0) : start]
+        if kind.get_element_type() == i1 and _HEX_CELLS.search(before):
+            self.raise_error("the bits of an i1 array in hexadecimal digits are packed; write true and false", start)
         if cells > _MOST_CELLS:
             self.raise_error(f"a constant of {cells} cells; at most {_MOST_CELLS} are read: use tensor.splat", start)
         return kind

@@ -49,7 +49,7 @@ def step_text(step: Step, name: str, source: str, target: str, layouts: Sequence
 
 
 def _words(step: Step) -> dict[str, Any] | None:
-    """What the dialect's operation says beside its axes; None where it has no such operation."""
+    """The words of the dialect's operation beside its axes; None where it has no such operation."""
     kind, dims = step.kind, step.dims
     if kind == ALL_GATHER:
         return {"gather_axis": dims[0]}

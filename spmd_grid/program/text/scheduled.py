@@ -62,7 +62,7 @@ class _Writer:
         return program_text(self._program, self._lines, arguments, results, self._layouts(slices))
 
     def _layouts(self, slices: bool) -> list[str]:
-        """What the blocks that come and go are blocks of."""
+        """The arrays that the blocks which come and go are blocks of."""
         if not self._is_local:
             return []
         whole = [tensor_type(x.shape, x.dtype) for x in self._schedule.arguments]
