@@ -3,8 +3,8 @@
     PYTHONPATH=tests python scripts/fuzz_dialect.py --cases 10000 --seed 0
 
 Every text must be read, printed and read again as an equal one, or be refused with the place in the text, within
-seconds, by an error of the dialect; what is read is run on one process, and may be refused there.  Prints how many of each there were; the first that breaks the rule is printed
-whole, and ends the run with status 1.
+seconds, by an error of the dialect; what is read is run on one process, and may be refused there.  Prints how many of
+each there were; the first that breaks the rule is printed whole, and ends the run with status 1.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def outcome(text: str) -> str:
-    """The name of the error, or "read".  Raises AssertionError, or anything that is a defect, where a rule is broken."""
+    """The name of the error, or "read".  Raises AssertionError, or what a defect raises, where a rule is broken."""
     began = time.process_time()
     try:
         module = dialect.parse(text, "fuzz.mlir")

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from spmd_grid.functions.linear.contractions import product
 from spmd_grid.grid.layout import Layout
 from spmd_grid.program.ir import Constant
 from spmd_grid.program.partition.binding import is_plain_call
@@ -21,7 +22,7 @@ __all__ = ["is_function_of_blocks", "layout_attribute", "step_layouts"]
 
 # Functions of which blocks of the result are those of blocks, as long as no cells are combined.
 _CELLWISE = {np.where, np.real, np.imag, np.transpose, np.expand_dims, np.squeeze, np.swapaxes, np.moveaxis, np.copy}
-_PRODUCTS = {np.matmul, np.einsum, np.dot, np.tensordot, np.outer, np.vecdot}
+_PRODUCTS = {np.matmul, np.einsum, product, np.dot, np.tensordot, np.outer, np.vecdot}
 _EXTREMES = {np.max, np.min, np.all, np.any}
 _TOTALS = {np.sum, np.prod}
 
