@@ -178,14 +178,16 @@ def run_panels(
     if not panels.pieces:
         result[...] = 0
     pieces, progress = panels.pieces, grid.process.progress if panels.is_ahead else None
-    started = [taker and taker.start(*pieces[0]) for taker in takers] if panels.is_ahead else []
+    started: list[Request | None] = []
+    if panels.is_ahead:
+        started = [None if taker is None else taker.start(*pieces[0]) for taker in takers]
     for number, (start, stop) in enumerate(pieces):
         if panels.is_ahead:
-            taken = [request and request.take_in_gate() for request in started]
+            taken = [None if request is None else request.take_in_gate() for request in started]
             if number + 1 < len(pieces):
-                started = [taker and taker.start(*pieces[number + 1]) for taker in takers]
+                started = [None if taker is None else taker.start(*pieces[number + 1]) for taker in takers]
         else:
-            taken = [taker and taker.take(start, stop) for taker in takers]
+            taken = [None if taker is None else taker.take(start, stop) for taker in takers]
         parts = [
             block[tuple([slice(start, stop) if i == k else slice(None) for i in by])] if panel is None else panel
             for block, panel, by in zip(blocks, taken, interface.operands)

@@ -22,7 +22,7 @@ __all__ = ["cells_to_put", "put_cells"]
 def cells_to_put(key: Any, a: ArrayOnGrid) -> Any:
     """As `cells_named`; None also for a single list of numbers, which names rows.  Collective as that is."""
     entries = key if type(key) is tuple else (key,)
-    lists = [each for each in entries if is_sharded(each) or isinstance(each, np.ndarray | list)]
+    lists: list[Any] = [each for each in entries if is_sharded(each) or isinstance(each, np.ndarray | list)]
     if len(lists) == 1 and np.ndim(lists[0]) == 1:
         return None
     return cells_named("setitem", key, a.shape)
@@ -36,7 +36,8 @@ def put_cells(a: ArrayOnGrid, numbers: Any, value: Any) -> None:
     a.grid.check_same_program(numbers.grid, "setitem")
     shape = numbers.shape
     if is_sharded(value):
-        value = np.reshape(np.broadcast_to(value, shape), (-1,))
+        spread: Any = value
+        value = np.reshape(np.broadcast_to(spread, shape), (-1,))
     elif np.ndim(value):
         value = np.broadcast_to(value, shape).reshape(-1)
     a.grid.process.gate.run("setitem", _put_cells, a, np.reshape(numbers, (-1,)), value)
