@@ -8,8 +8,7 @@ is used, when it is used.
 from importlib import import_module as _import_module
 
 from spmd_grid import errors, reshard
-
-__version__ = "0.1.0"
+from spmd_grid.version import __version__ as __version__
 
 del reshard  # the package is loaded first of all, so that its name is free for the public function
 

@@ -36,9 +36,9 @@ def kernel(signature: str, name: str = "") -> Callable[[Callable[..., Any]], Cal
     return partial(_compiled, partial(numba.njit, signature, nogil=True), name)
 
 
-def by_address(signature: str) -> Callable[[Callable[..., Any]], Any]:
+def by_address(signature: str, name: str = "") -> Callable[[Callable[..., Any]], Any]:
     """Like ``kernel``, for a function that compiled code calls by its ``address``."""
-    return partial(_compiled, partial(numba.cfunc, signature, nopython=True), "")
+    return partial(_compiled, partial(numba.cfunc, signature, nopython=True), name)
 
 
 def _compiled(compiler: Callable[..., Any], name: str, function: Callable[..., Any]) -> Any:

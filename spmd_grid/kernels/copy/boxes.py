@@ -159,15 +159,16 @@ def _is_large(table: int, columns: int, first: int, last: int) -> bool:
     return False
 
 
-@by_address("int64(int64, int64, int64, int64, int64, int64)")
-def copy_rows(table: int, columns: int, first: int, last: int, source_base: int, target_base: int) -> int:
+@by_address("int64(int64, int64, int64, int64, int64, int64, int64)")
+def copy_rows(table: int, columns: int, first: int, last: int, source_base: int, target_base: int, streams: int) -> int:
     """Copy the boxes of rows ``first`` to ``last`` (not included) of the table at an address; the bases are addresses.
 
+    ``streams``: 1 to stream past the caches whatever the size, 0 to stream only what is larger than they are.
     Other kernels call it by its address, so that it is compiled only once, which takes seconds.  A process that sees a
     release store which follows it sees all that was copied.
     """
     ndim = (columns - FIXED_COLUMNS) // 3
-    asked, large = False, False
+    asked = large = streams != 0
     for i in range(first, last):
         row = table + 8 * columns * i
         source, target = source_base + load(row, 0), target_base + load(row, 1)
@@ -211,7 +212,7 @@ def copy_rows(table: int, columns: int, first: int, last: int, source_base: int,
 
 @kernel("void(int64, int64[:, ::1], int64, int64)")
 def _copy_boxes(copy: int, table: np.ndarray, source_base: int, target_base: int) -> None:
-    copy_at(copy, table.ctypes.data, table.shape[1], 0, table.shape[0], source_base, target_base)
+    copy_at(copy, table.ctypes.data, table.shape[1], 0, table.shape[0], source_base, target_base, 0)
 
 
 @kernel("void(int64, int64[:, ::1], int64[::1], int64[::1])")
@@ -219,7 +220,7 @@ def _copy_boxes_between(copy: int, table: np.ndarray, source_bases: np.ndarray, 
     rows, columns = table.shape
     for row in range(rows):
         source, target = source_bases[table[row, 2]], target_bases[table[row, 3]]
-        copy_at(copy, table.ctypes.data, columns, row, row + 1, source, target)
+        copy_at(copy, table.ctypes.data, columns, row, row + 1, source, target, 0)
 
 
 copy_address = copy_rows.address

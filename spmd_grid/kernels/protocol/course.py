@@ -28,15 +28,15 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.unchanged_arrays import field_of, is_unchanged
 from spmd_grid.kernels.protocol.waits import announce, start_all, test_all, wait_for, wait_for_messages
 
-__all__ = ["course_address", "run_course"]
+__all__ = ["course_address", "run_claimed", "run_course"]
 
 
 @inner
-def _copy(state: int, call_: int, first: int, count: int, source: int, target: int) -> None:
+def _copy(state: int, call_: int, first: int, count: int, source: int, target: int, streams: int = 0) -> None:
     """Copy ``count`` rows of the call's table between two base addresses, by `copy_rows` of copy/boxes.py."""
     if count:
         table, columns = load(call_, at.CALL_TABLE), load(call_, at.CALL_COLUMNS)
-        copy_at(load(state, at.COPY), table, columns, first, first + count, source, target)
+        copy_at(load(state, at.COPY), table, columns, first, first + count, source, target, streams)
 
 
 @inner
@@ -90,7 +90,8 @@ def _begin(state: int, call_: int) -> int:
                         continue
                     if load(reader, at.R_STAGED) or field_of(call_, f, at.F_OFFSET) < 0:
                         first = load(reader, at.R_ROWS) + f * pieces
-                        _copy(state, call_, first, pieces, field_of(call_, f, at.F_ADDRESS), staging)
+                        source = field_of(call_, f, at.F_ADDRESS)
+                        _copy(state, call_, first, pieces, source, staging, load(state, at.STREAMS))
                     else:
                         lends = 1
         line = load(state, at.LINES) + odd * load(state, at.LINE_BYTES)
@@ -289,14 +290,25 @@ course = by_address("int64(int64, int64, int64)")(_course)
 course_address = course.address
 
 
-@kernel("int64(int64, int64, int64)")
-def run_course(what: int, state: int, call_: int) -> int:
-    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.  Needs no GIL."""
+@inner
+def run_claimed(what: int, state: int, call_: int, latch: int) -> int:
+    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.
+
+    ``latch``: that of the gate, where the caller has the interpreter's lock; else 0.
+    """
     if claim(state + 8 * at.IN_USE):
         return at.TAKEN
     if what & at.BEGIN and load(state, at.THREAD) and load(state, at.THREAD) != this_thread():
         store_release(state + 8 * at.IN_USE, 0)
         return at.TAKEN
+    store(state, at.LATCH, latch)
     code = call(load(state, at.COURSE), what, state, call_)
+    store(state, at.LATCH, 0)
     store_release(state + 8 * at.IN_USE, 0)
     return code
+
+
+@kernel("int64(int64, int64, int64)")
+def run_course(what: int, state: int, call_: int) -> int:
+    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.  Needs no GIL."""
+    return run_claimed(what, state, call_, 0)

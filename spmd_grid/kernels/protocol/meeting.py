@@ -147,11 +147,11 @@ def call_roll(state: int, rounds: int, value: int) -> int:
     return value
 
 
-@kernel("void(int64, int64, int64, int64, int64, int64)")
-def _copy_table(copy: int, table: int, columns: int, rows: int, source: int, target: int) -> None:
-    copy_at(copy, table, columns, 0, rows, source, target)
+@kernel("void(int64, int64, int64, int64, int64, int64, int64)")
+def _copy_table(copy: int, table: int, columns: int, rows: int, source: int, target: int, streams: int) -> None:
+    copy_at(copy, table, columns, 0, rows, source, target, streams)
 
 
-# copy_table(table, columns, rows, source, target) copies all rows of the copy table at an address between two base
-# addresses.  Local; needs no GIL.
+# copy_table(table, columns, rows, source, target, streams) copies all rows of the copy table at an address between two
+# base addresses; ``streams`` as for `copy_rows`.  Local; needs no GIL.
 copy_table = partial(_copy_table, copy_address)

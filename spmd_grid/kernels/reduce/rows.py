@@ -8,6 +8,7 @@ pass, 8 rows of 8 MiB took twice as long).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import isnan
 from threading import Lock
 from typing import Any
@@ -17,8 +18,8 @@ import numpy as np
 from numba import carray, types
 from numba.extending import overload
 
-from spmd_grid.kernels.address import pointer
-from spmd_grid.kernels.compiled import kernel
+from spmd_grid.kernels.address import fold_at, load, pointer
+from spmd_grid.kernels.compiled import by_address, kernel
 from spmd_grid.kernels.copy.streams import stream_rows
 from spmd_grid.kernels.copy.vectors import LINE, drain, move
 
@@ -101,46 +102,46 @@ _BOOL_IS = {
 }
 
 
-def _make(operation: str, dtype: str) -> Callable[[np.ndarray, int, int, int], None]:
+def _make(operation: str, dtype: str) -> Any:
     itemsize = np.dtype(dtype).itemsize
     block, buffer_block = BLOCK // itemsize, BUFFER_BYTES // itemsize
 
-    @kernel("void(int64[::1], int64, int64, int64)", f"{operation}_{dtype}")
-    def fold(rows: np.ndarray, size: int, out: int, buffer: int) -> None:
+    @by_address("int64(int64, int64, int64, int64, int64)", f"{operation}_{dtype}")
+    def fold(rows: int, count: int, size: int, out: int, buffer: int) -> int:
         step = buffer_block if buffer else block
         for start in range(0, size, step):
             n = min(step, size - start)
             at = start * itemsize
             o = carray(pointer(buffer if buffer else out + at, dtype), n)
-            a = carray(pointer(rows[0] + at, dtype), n)
+            a = carray(pointer(load(rows, 0) + at, dtype), n)
             row = 1
-            if buffer or rows[0] != out:
-                if rows.size > 3:
-                    b = carray(pointer(rows[1] + at, dtype), n)
-                    c = carray(pointer(rows[2] + at, dtype), n)
-                    d = carray(pointer(rows[3] + at, dtype), n)
+            if buffer or load(rows, 0) != out:
+                if count > 3:
+                    b = carray(pointer(load(rows, 1) + at, dtype), n)
+                    c = carray(pointer(load(rows, 2) + at, dtype), n)
+                    d = carray(pointer(load(rows, 3) + at, dtype), n)
                     for i in range(n):
                         ab = combine(operation, a[i], b[i])
                         o[i] = combine(operation, combine(operation, ab, c[i]), d[i])
                     row = 4
-                elif rows.size > 1:
-                    b = carray(pointer(rows[1] + at, dtype), n)
+                elif count > 1:
+                    b = carray(pointer(load(rows, 1) + at, dtype), n)
                     for i in range(n):
                         o[i] = combine(operation, a[i], b[i])
                     row = 2
                 else:
                     o[:] = a
-            while row + 3 < rows.size:
-                a = carray(pointer(rows[row] + at, dtype), n)
-                b = carray(pointer(rows[row + 1] + at, dtype), n)
-                c = carray(pointer(rows[row + 2] + at, dtype), n)
-                d = carray(pointer(rows[row + 3] + at, dtype), n)
+            while row + 3 < count:
+                a = carray(pointer(load(rows, row) + at, dtype), n)
+                b = carray(pointer(load(rows, row + 1) + at, dtype), n)
+                c = carray(pointer(load(rows, row + 2) + at, dtype), n)
+                d = carray(pointer(load(rows, row + 3) + at, dtype), n)
                 for i in range(n):
                     oab = combine(operation, combine(operation, o[i], a[i]), b[i])
                     o[i] = combine(operation, combine(operation, oab, c[i]), d[i])
                 row += 4
-            while row < rows.size:
-                a = carray(pointer(rows[row] + at, dtype), n)
+            while row < count:
+                a = carray(pointer(load(rows, row) + at, dtype), n)
                 for i in range(n):
                     o[i] = combine(operation, o[i], a[i])
                 row += 1
@@ -150,11 +151,17 @@ def _make(operation: str, dtype: str) -> Callable[[np.ndarray, int, int, int], N
                 stream_rows(buffer, out + at, n * itemsize, 1, 0, 0, 1, 0, 0)
         if buffer:
             drain()  # as at the end of copy_rows
+        return 0
 
     return fold
 
 
-_kernels: dict[tuple[str, np.dtype], Callable[[np.ndarray, int, int, int], None]] = {}
+@kernel("void(int64, int64[::1], int64, int64, int64)")
+def _fold_rows(fold: int, rows: np.ndarray, size: int, out: int, buffer: int) -> None:
+    fold_at(fold, rows.ctypes.data, rows.size, size, out, buffer)
+
+
+_kernels: dict[tuple[str, np.dtype], tuple[Callable[[np.ndarray, int, int, int], None], Any]] = {}
 _lock = Lock()
 
 
@@ -166,13 +173,26 @@ def kernel_of(kind: str, dtype: np.dtype) -> Callable[[np.ndarray, int, int, int
     is streamed past the caches.
     The result may be the first row, in place; it must not overlap the others.
     """
+    return _compiled_fold(kind, dtype)[0]
+
+
+def fold_address(kind: str, dtype: np.dtype) -> int:
+    """The address of the same kernel for compiled code, which takes the address and the number of the row addresses.
+
+    Local.  ``int64 fold(rows, count, elements, out, buffer)``: see `fold_at`.
+    """
+    return _compiled_fold(kind, dtype)[1].address
+
+
+def _compiled_fold(kind: str, dtype: np.dtype) -> tuple[Callable[[np.ndarray, int, int, int], None], Any]:
     key = kind, dtype
     found = _kernels.get(key)
     if found is None:
         with _lock:
             found = _kernels.get(key)
             if found is None:
-                found = _kernels[key] = _make(*element_operation(kind, dtype))
+                fold = _make(*element_operation(kind, dtype))
+                found = _kernels[key] = partial(_fold_rows, fold.address), fold
     return found
 
 
