@@ -73,5 +73,7 @@ def _quick_update(bound: int, fields: int, number: int, names: int) -> int:
 
 # new_quick_update(head, keeps) makes a function update(*fields); ``head`` is the address of words FIELDS_*.
 new_quick_update = as_builtin(
-    "update", "update($self, *fields, only_dirty=False)\n--\n\nRefresh halos; see the method of the class.", _quick_update
+    "update",
+    "update($self, *fields, only_dirty=False)\n--\n\nRefresh halos; see the method of the class.",
+    _quick_update,
 )

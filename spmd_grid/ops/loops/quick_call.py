@@ -35,9 +35,7 @@ class QuickCall:
     one that Python goes on with.
     """
 
-    def __init__(
-        self, name: str, gate: Gate, call: PlannedRun, slow: Callable[..., Any], finish: Finish = run_agreed
-    ):
+    def __init__(self, name: str, gate: Gate, call: PlannedRun, slow: Callable[..., Any], finish: Finish = run_agreed):
         self._finish = finish
         self._name, self._gate, self._call = name, gate, call
         self._runs: list[CompiledRun] = []
