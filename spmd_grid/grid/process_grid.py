@@ -15,6 +15,7 @@ from spmd_grid.errors import GridError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.groups import group_members
 from spmd_grid.grid.making import InitGridCall, as_ranks, compares, fitting_grid
+from spmd_grid.links.known import known_links
 from spmd_grid.links.model import LinkModel
 from spmd_grid.transport.communicator import Activity, Communicator
 from spmd_grid.transport.launch import as_communicator, current_world, is_simulated, refuse_grid_during_import
@@ -185,9 +186,7 @@ class ProcessGrid:
 
     def links(self) -> LinkModel:
         """The links between the processes, as far as they are known without measuring: who shares a node.  Local."""
-        if "links" not in self.kept:
-            self.kept["links"] = LinkModel(nodes=self.process.nodes)
-        return self.kept["links"]
+        return known_links(self.process)
 
     def measured_links(self, path: str | PathLike[str] | None = None) -> LinkModel:
         """As `LinkModel.measure` of this grid.  Collective."""

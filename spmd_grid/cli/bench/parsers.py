@@ -92,7 +92,18 @@ def _add_size_and_folder(parser: ArgumentParser) -> None:
     )
 
 
+def _add_links_name(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--links-name",
+        type=given,
+        default="",
+        metavar="NAME",
+        help="what to call these links; rows of other names in the file of --json stay there",
+    )
+
+
 _OWN_OPTIONS: Mapping[str, Callable[[ArgumentParser], None]] = {
     "halo": _add_overlap,
+    "links": _add_links_name,
     "storage": _add_size_and_folder,
 }

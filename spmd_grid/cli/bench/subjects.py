@@ -122,6 +122,16 @@ BENCHMARKS = (
         quick="a few rows, few rounds",
     ),
     Benchmark(
+        "links",
+        "the model of the links against the clock: operations and reshardings between nodes",
+        "Measures a model of the links between all ranks, and compares what it says of every collective and of 60"
+        " random reshardings with the time that these take; and the way that it chooses with the other ways. Made for"
+        " ranks on several nodes.",
+        row="'all_reduce'",
+        quick="a few rows, few rounds",
+        rounds=(7, 5),
+    ),
+    Benchmark(
         "kernels",
         "the compiled kernels against numpy, in one process",
         "Time in which the compiled kernels, and numpy, copy and combine the same arrays, and draw random numbers."

@@ -194,12 +194,8 @@ def _check_wished(name: str, wished: Sharding, shape: tuple[int, ...], dtype: np
 
 
 def links_of(grid: ProcessGrid) -> LinkModel:
-    """The links between the grid's processes, as far as they are known: whether all share one node.  Local."""
-    arena = grid.process.arena
-    processes = grid.grid.ranks or range(grid.size)
-    if all(arena.base_of(process) is not None for process in processes):
-        return LinkModel(node_size=max(processes) + 1)
-    return LinkModel()
+    """The links between the grid's processes, as far as they are known: who shares a node.  Local."""
+    return grid.links()
 
 
 def _sends_messages(name: str, grid: ProcessGrid) -> bool:
