@@ -68,6 +68,16 @@ class Request:
         return request
 
     @property
+    def has_result(self) -> bool:
+        """Whether the operation has ended, without an error.  Local; makes no progress."""
+        return self._done and self._error is None
+
+    @property
+    def result(self) -> Any:
+        """The result, if there is one already.  Local."""
+        return self._result
+
+    @property
     def process(self) -> Process:
         """The process that has started it.  Local."""
         return self._comm.process

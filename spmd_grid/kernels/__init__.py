@@ -36,6 +36,8 @@ __all__ = [
     "fold_addresses",
     "loop_run_address",
     "meet",
+    "new_quick_call",
+    "new_quick_update",
     "run_course",
     "short_fold",
     "supports",
@@ -48,6 +50,8 @@ _COMPILED = {
     "protocol.course": ("course_address", "run_course"),
     "protocol.traced_course": ("traced_course_address",),
     "protocol.loop_run": ("loop_run_address",),
+    "protocol.quick_call": ("new_quick_call",),
+    "protocol.quick_update": ("new_quick_update",),
     "protocol.meeting": ("call_roll", "collect", "copy_table", "depart", "meet"),
     "reduce.short_folds": ("short_fold",),
 }

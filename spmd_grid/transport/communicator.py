@@ -106,6 +106,7 @@ class Process:
         "retired",
         "scratch",
         "size",
+        "watched",
     )
 
     def __init__(
@@ -119,6 +120,7 @@ class Process:
         self._advancing = [True]  # empty while a thread advances them
         self.coords: tuple[int, ...] | None = None
         self.recorder: Recorder | None = None  # of its operations, while anything is watched
+        self.watched = np.zeros(1, np.int64)  # 1 while it has a recorder, for compiled code
         self.messages = 0  # point-to-point messages sent so far
         self.retired: list[Any] = []  # channels that are no longer used and not yet closed
         self.kept: dict[Hashable, Any] = {}  # what operations keep for the rest of the program, by purpose

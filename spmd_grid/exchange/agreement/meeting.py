@@ -19,6 +19,7 @@ __all__ = ["Meeting", "array_in_frame"]
 class Meeting:
     """Meetings by means of the transport alone."""
 
+    posted_bytes = 0  # arrays of up to so many bytes are posted with the frames
     is_far = False  # whether the processors of some members are far apart; the same on all members
 
     def __init__(self, comm: Communicator):

@@ -154,6 +154,8 @@ class NodeMeeting(Meeting):
 class MemoryMeeting(NodeMeeting):
     """Meetings in the memory of the node, of members that all see it."""
 
+    posted_bytes = at.LINE_ARRAY_BYTES
+
     def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
         super().__init__(comm, members, block, addresses)
         self._headers = np.zeros((2, comm.size * HEADER_BYTES), np.uint8)

@@ -28,7 +28,7 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.unchanged_arrays import field_of, is_unchanged
 from spmd_grid.kernels.protocol.waits import announce, start_all, test_all, wait_for, wait_for_messages
 
-__all__ = ["course_address", "run_course"]
+__all__ = ["course_address", "run_claimed", "run_course"]
 
 
 @inner
@@ -289,14 +289,25 @@ course = by_address("int64(int64, int64, int64)")(_course)
 course_address = course.address
 
 
-@kernel("int64(int64, int64, int64)")
-def run_course(what: int, state: int, call_: int) -> int:
-    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.  Needs no GIL."""
+@inner
+def run_claimed(what: int, state: int, call_: int, latch: int) -> int:
+    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.
+
+    ``latch``: that of the gate, where the caller has the interpreter's lock; else 0.
+    """
     if claim(state + 8 * at.IN_USE):
         return at.TAKEN
     if what & at.BEGIN and load(state, at.THREAD) and load(state, at.THREAD) != this_thread():
         store_release(state + 8 * at.IN_USE, 0)
         return at.TAKEN
+    store(state, at.LATCH, latch)
     code = call(load(state, at.COURSE), what, state, call_)
+    store(state, at.LATCH, 0)
     store_release(state + 8 * at.IN_USE, 0)
     return code
+
+
+@kernel("int64(int64, int64, int64)")
+def run_course(what: int, state: int, call_: int) -> int:
+    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.  Needs no GIL."""
+    return run_claimed(what, state, call_, 0)

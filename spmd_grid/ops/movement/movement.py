@@ -131,11 +131,10 @@ class Movement:
         self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames
     ) -> Generator[list, None, np.ndarray | None]:
         """Move the boxes as ``run`` does, in steps that do not wait."""
+        if self._arrays.are_posted:
+            return self.run(x, out, frames)
         target = self._target(out)
-        if self._arrays.way is INLINE:
-            self._copy_inline(self._arrays.of(frames), target)
-        else:
-            yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
+        yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
         return target
 
     def _run_mixed(self, x: np.ndarray | None, arrays: list[Any], target: np.ndarray | None, frames: Frames) -> None:

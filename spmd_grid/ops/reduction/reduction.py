@@ -191,9 +191,9 @@ class Reduction:
 
     def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Generator[list, None, np.ndarray | None]:
         """Combine the arrays as ``run`` does, in steps that do not wait."""
+        if self._arrays.are_posted:
+            return self.run(x, out, frames)
         target = self._target(out)
-        if self._arrays.way is INLINE:
-            return self._fold_arrays(self._arrays.of(frames), target)
         tags = next_tag(self.comm), next_tag(self.comm)
         shape = self.collect.target_shape
         stack = None if shape is None else np.empty(shape, self.dtype)

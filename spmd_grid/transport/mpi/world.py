@@ -74,6 +74,7 @@ class World:
         if settings.records and self._recorder is None:
             self._recorder = self._make_recorder()
         recorder = self.process.recorder = self._recorder if settings.records else None
+        self.process.watched[0] = recorder is not None
         if recorder is not None:
             recorder.check = settings.check
             recorder.sign(self.process.label())
