@@ -1,25 +1,24 @@
-"""Kernels: compiled functions over arrays of integers and raw addresses.
+"""Kernels: compiled functions over integers and raw addresses.
 
-Importing this package does not load numba.  Use it as ``kernels.copy_boxes(...)``: the first access compiles the copies
-or loads them from the cache, and binds the compiled function itself to its name, so that later calls cost no more.
-(``from spmd_grid.kernels import copy_boxes`` works too, and loads numba immediately.)
+Importing this package does not load numba.  Use it as ``kernels.copy_table(...)``: the first access loads the kernel's
+kept machine code, or compiles it, which loads numba, and binds it to its name, so that later calls cost no more.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from spmd_grid.kernels import machine_code
 from spmd_grid.kernels.array_object import ARRAY_FIELDS, address_of
-from spmd_grid.kernels.builtin_functions import bound_builtins, builtin
+from spmd_grid.kernels.builtin_functions import bound_builtins
 from spmd_grid.kernels.copy.tables import BoxRow, box_row, build_table, table_bytes
+from spmd_grid.kernels.loading import address_at, function_at
 from spmd_grid.kernels.memory import Flat, bytes_at, flatten
-from spmd_grid.kernels.reduce.folds import fold, fold_addresses, supports
+from spmd_grid.kernels.reduce.folds import fold, fold_addresses
+from spmd_grid.kernels.reduce.variants import fold_address, short_fold, supports
 
 __all__ = [
     "ARRAY_FIELDS",
@@ -39,11 +38,13 @@ __all__ = [
     "depart",
     "flatten",
     "fold",
+    "fold_address",
     "fold_addresses",
     "loop_run_address",
     "meet",
     "new_quick_call",
     "new_quick_update",
+    "relay",
     "run_course",
     "short_fold",
     "supports",
@@ -64,10 +65,11 @@ _FUNCTIONS = {
     "collect": "protocol.meeting.collect",
     "depart": "protocol.meeting.depart",
     "meet": "protocol.meeting.meet",
+    "relay": "protocol.relay.relay",
     "run_course": "protocol.course.run_course",
 }
 _COPIES = {"copy_table": "copy.boxes.copy_table", "copy_table_between": "copy.boxes.copy_table_between"}
-# ... from which functions for one plan or call are made: their names and signatures ...
+# ... and from which functions for one plan or call are made: their names and signatures ...
 _MAKERS = {
     "new_quick_call": ("protocol.quick_call.quick_call", "run", "run($self, x=None, out=None)", "Run the operation"),
     "new_quick_update": (
@@ -77,32 +79,22 @@ _MAKERS = {
         "Refresh halos",
     ),
 }
-# ... and functions that return addresses.
-_VARIANTS = {"short_fold": "reduce.short_folds"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _ADDRESSES:
-        found: Any = _address(_ADDRESSES[name])
+        found: Any = address_at(_ADDRESSES[name])
     elif name in _FUNCTIONS:
-        found = builtin(name, _address(_FUNCTIONS[name]))
+        found = function_at(_FUNCTIONS[name])
     elif name in _COPIES:
-        found = partial(builtin(name, _address(_COPIES[name])), _address(_ADDRESSES["copy_address"]))
+        found = partial(function_at(_COPIES[name]), address_at(_ADDRESSES["copy_address"]))
     elif name in _MAKERS:
         path, called, signature, text = _MAKERS[name]
-        found = bound_builtins(called, f"{signature}\n--\n\n{text}; see the method of the class.", _address(path))
-    elif name in _VARIANTS:
-        found = getattr(import_module(f"{__name__}.{_VARIANTS[name]}"), name)
+        found = bound_builtins(called, f"{signature}\n--\n\n{text}; see the method of the class.", address_at(path))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
     return found
-
-
-def _address(path: str) -> int:
-    """The address of a kernel: its kept machine code, or what numba compiles."""
-    module, _, function = path.rpartition(".")
-    return machine_code.find(path) or getattr(import_module(f"{__name__}.{module}"), function).address
 
 
 def copy_boxes(table: np.ndarray, source_base: int, target_base: int) -> None:
@@ -110,7 +102,7 @@ def copy_boxes(table: np.ndarray, source_base: int, target_base: int) -> None:
 
     Local; needs no GIL.  Source and target bytes must not overlap.
     """
-    _this.copy_table(address_of(table), table.shape[1], table.shape[0], source_base, target_base)
+    _this.copy_table(address_of(table), table.shape[1], table.shape[0], source_base, target_base, 0)
 
 
 def copy_boxes_between(table: np.ndarray, source_bases: np.ndarray, target_bases: np.ndarray) -> None:

@@ -13,13 +13,13 @@ from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.calls.arguments import gate_of, hashable
 from spmd_grid.reshard.executor.arguments import DTypes, LocalArrays, LocalResult
 from spmd_grid.reshard.executor.prepared_reshard import PreparedReshard, prepare, run_planned
 from spmd_grid.reshard.executor.specification import Specification
 from spmd_grid.reshard.plan import Plan, check_options, plan_reshard
 from spmd_grid.reshard.plan_value import digest_of
-from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
 

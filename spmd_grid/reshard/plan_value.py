@@ -15,10 +15,11 @@ import numpy as np
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
+from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.choose import Alternative
 from spmd_grid.reshard.planner.chunking import chunk_bytes, held_at_once
-from spmd_grid.reshard.planner.cost import LinkModel, chain_cost, step_totals
+from spmd_grid.reshard.planner.cost import chain_cost, step_totals
 from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.steps import NATIVE, Step
 from spmd_grid.reshard.volume.totals import Totals, most_local

@@ -54,7 +54,8 @@ with ThreadPoolExecutor(8) as pool:
 
 def start(program, *args, **environment):
     command = [sys.executable, "-W", "error", "-c", program, *args]
-    return subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, text=True, **pipes)
 
 
 def finish(process):

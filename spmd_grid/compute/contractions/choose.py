@@ -23,7 +23,7 @@ from spmd_grid.functions.interface import Interface
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.grid.starts import BlockStarts
-from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.links.model import LinkModel
 
 __all__ = ["choose_scheme", "schemes"]
 

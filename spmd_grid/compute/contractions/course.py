@@ -24,9 +24,9 @@ from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.all_reduce import all_reduce
 from spmd_grid.reshard.execute import reshard_local
-from spmd_grid.reshard.planner.cost import LinkModel
 
 __all__ = ["ContractionCourse", "links_of", "plan_contraction"]
 

@@ -33,8 +33,8 @@ from spmd_grid.functions.interface import IndexingMap, Interface
 from spmd_grid.grid.box import multi_index
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.broadcast import broadcast
-from spmd_grid.reshard.planner.cost import LinkModel
 
 __all__ = ["run_panels", "with_panels"]
 

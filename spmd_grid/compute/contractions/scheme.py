@@ -21,8 +21,8 @@ from spmd_grid.compute.splits import Splits, block_starts, plain_sharding
 from spmd_grid.functions.interface import Interface
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.plan import plan_reshard
-from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.reshard.volume.totals import most_local
 from spmd_grid.typing import Shape
 

@@ -43,12 +43,13 @@ from spmd_grid.typing import MultiIndex, Shape
 __all__ = ["get", "number_of", "put"]
 
 _MOST_KEPT = 1024
+_BOUNDS = int, type(None)
 
 
 class _Course:
     """The way arrays of one layout are indexed by one key, on one process; found once."""
 
-    __slots__ = ("_cells", "_held", "_kept", "_moves", "_reads_halos", "_result", "_selection", "_view")
+    __slots__ = ("_cells", "_held", "_is_view", "_kept", "_moves", "_reads_halos", "_result", "_selection", "_view")
 
     def __init__(self, layout: Layout, selection: Selection, coords: MultiIndex):
         whole = plain_sharding(layout.sharding)
@@ -65,11 +66,16 @@ class _Course:
             cells = cells_in_local(layout, self._result, selection, positions_of(selection, layout.ndim), coords)
             if cells is not None:
                 self._cells, self._moves, self._reads_halos = cells, False, True
+        self._is_view = not self._moves and self._view is None and self._result.ndim > 0
 
     def run(self, a: ArrayOnGrid) -> Any:
         """The selected cells.  Collective over a's grid, if cells move."""
         if self._moves or (self._reads_halos and not is_ready(a)):
             return a.grid.process.gate.run("getitem", self.run_in_gate, a)
+        if self._is_view:  # the rest of `_cells_of`, in short
+            result = type(a)(a.stored[self._cells], self._result, a.grid)
+            a.lend(result)
+            return result
         return self._cells_of(a)
 
     def run_in_gate(self, a: ArrayOnGrid) -> Any:
@@ -155,11 +161,7 @@ def _key_of(op: str, key: Any, layout: Layout) -> tuple[Any, ...] | None:
         found = type(each)
         if found is slice:
             bounds = start, stop, step = each.start, each.stop, each.step
-            if (
-                (type(start) is not int and start is not None)
-                or (type(stop) is not int and stop is not None)
-                or (type(step) is not int and step is not None)
-            ):
+            if type(start) not in _BOUNDS or type(stop) not in _BOUNDS or type(step) not in _BOUNDS:
                 return None
             entries.append(bounds)
         elif found is int or each is None or each is Ellipsis:

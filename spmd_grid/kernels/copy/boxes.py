@@ -158,15 +158,16 @@ def _is_large(table: int, columns: int, first: int, last: int) -> bool:
     return False
 
 
-@by_address("int64(int64, int64, int64, int64, int64, int64)")
-def copy_rows(table: int, columns: int, first: int, last: int, source_base: int, target_base: int) -> int:
+@by_address("int64(int64, int64, int64, int64, int64, int64, int64)")
+def copy_rows(table: int, columns: int, first: int, last: int, source_base: int, target_base: int, streams: int) -> int:
     """Copy the boxes of rows ``first`` to ``last`` (not included) of the table at an address; the bases are addresses.
 
+    ``streams``: 1 to stream past the caches whatever the size, 0 to stream only what is larger than they are.
     Other kernels call it by its address, so that it is compiled only once, which takes seconds.  A process that sees a
     release store which follows it sees all that was copied.
     """
     ndim = (columns - FIXED_COLUMNS) // 3
-    asked, large = False, False
+    asked = large = streams != 0
     for i in range(first, last):
         row = table + 8 * columns * i
         source, target = source_base + load(row, 0), target_base + load(row, 1)
@@ -209,9 +210,9 @@ def copy_rows(table: int, columns: int, first: int, last: int, source_base: int,
 
 
 @on_integers
-def copy_table(copy: int, table: int, columns: int, rows: int, source_base: int, target_base: int) -> int:
+def copy_table(copy: int, table: int, columns: int, rows: int, source: int, target: int, streams: int) -> int:
     """Copy all boxes of the table at an address between two base addresses; ``copy`` is the address of `copy_rows`."""
-    return copy_at(copy, table, columns, 0, rows, source_base, target_base)
+    return copy_at(copy, table, columns, 0, rows, source, target, streams)
 
 
 @on_integers
@@ -220,5 +221,5 @@ def copy_table_between(copy: int, table: int, columns: int, rows: int, source_ba
     for row in range(rows):
         columns_of_row = table + 8 * columns * row
         source, target = load(source_bases, load(columns_of_row, 2)), load(target_bases, load(columns_of_row, 3))
-        copy_at(copy, table, columns, row, row + 1, source, target)
+        copy_at(copy, table, columns, row, row + 1, source, target, 0)
     return 0

@@ -33,11 +33,11 @@ __all__ = ["course", "run_claimed", "run_course"]
 
 
 @inner
-def _copy(state: int, call_: int, first: int, count: int, source: int, target: int) -> None:
+def _copy(state: int, call_: int, first: int, count: int, source: int, target: int, streams: int = 0) -> None:
     """Copy ``count`` rows of the call's table between two base addresses, by `copy_rows` of copy/boxes.py."""
     if count:
         table, columns = load(call_, at.CALL_TABLE), load(call_, at.CALL_COLUMNS)
-        copy_at(load(state, at.COPY), table, columns, first, first + count, source, target)
+        copy_at(load(state, at.COPY), table, columns, first, first + count, source, target, streams)
 
 
 @inner
@@ -91,7 +91,8 @@ def _begin(state: int, call_: int) -> int:
                         continue
                     if load(reader, at.R_STAGED) or field_of(call_, f, at.F_OFFSET) < 0:
                         first = load(reader, at.R_ROWS) + f * pieces
-                        _copy(state, call_, first, pieces, field_of(call_, f, at.F_ADDRESS), staging)
+                        source = field_of(call_, f, at.F_ADDRESS)
+                        _copy(state, call_, first, pieces, source, staging, load(state, at.STREAMS))
                     else:
                         lends = 1
         line = load(state, at.LINES) + odd * load(state, at.LINE_BYTES)

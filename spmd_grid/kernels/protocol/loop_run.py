@@ -103,7 +103,7 @@ def _work(run: int, out: int) -> None:
         first, last = load(firsts, i), load(firsts, i + 1)
         if first < last:
             table, columns = load(run, at.RUN_TABLE), load(run, at.RUN_COLUMNS)
-            copy_at(load(run, at.RUN_COPY), table, columns, first, last, load(rows, i), into)
+            copy_at(load(run, at.RUN_COPY), table, columns, first, last, load(rows, i), into, 0)
     if load(run, at.RUN_FOLD):
         call(load(run, at.RUN_FOLD), load(run, at.RUN_FOLDED), load(run, at.RUN_COUNT), out)
 

@@ -65,7 +65,8 @@ IN_USE = GATE + 1  # 1 while a thread runs the course, or prepares arrays for it
 THREAD = IN_USE + 1  # the thread whose compiled loops own it; 0: none
 CALLS_BACK = THREAD + 1  # whether START_MESSAGES and TEST_MESSAGES are callbacks, which set WENT_ON
 LATCH = CALLS_BACK + 1  # address of the latch of the gate, while code that has the interpreter's lock waits; else 0
-HEADER_WORDS = LATCH + 1
+STREAMS = LATCH + 1  # whether cells are staged past the caches: 1 where neighbours are far
+HEADER_WORDS = STREAMS + 1
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
 
@@ -217,6 +218,22 @@ MOST_KNOWN = 8
 LATCH_TOKENS, LATCH_TOKEN = 0, 1  # the list of tokens, and a token
 LATCH_THREAD = 2  # the thread that has taken it; 0: none
 LATCH_WORDS = 3
+
+# -- a relay: arrays that pass through staging memory in steps (see relay.py) -----------------------------------------
+RELAY_STEPS = 0
+RELAY_STREAMS = 1  # whether cells are staged past the caches: where members are far
+RELAY_LANDS_STREAMING = 2  # whether they are copied from there past the caches: where the result is large
+RELAY_RINGS = 3  # address of words: the address of each member's ring
+RELAY_PLACES, RELAY_PLACE_BYTES = 4, 5  # the parts of a ring that relays take by turns
+RELAY_COPY, RELAY_TABLE, RELAY_COLUMNS = 6, 7, 8  # address of the compiled copies, of their table; words per row
+RELAY_PACKS, RELAY_LANDS = 9, 10  # addresses of words: the first row of each step, and the end
+RELAY_FOLD = 11  # address of the compiled fold; 0: nothing is folded
+RELAY_FOLDS = 12  # address of words of each step: elements, bytes from the start of the result, and of each row
+RELAY_ROWS, RELAY_BUFFER = 13, 14  # address of words for addresses of rows, and of the fold's buffer, or 0
+RELAY_OWN_IN_RING = 15  # whether a member folds its own row from its ring, not from its array
+RELAY_WORDS = 16
+FROM_X, INTO_RESULT, FIRST_RING = 0, 1, 2  # bases of the table's rows; then the other members' rings
+FOLD_ELEMENTS, FOLD_OUT, FOLD_FIRST = 0, 1, 2
 
 # -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6

@@ -65,6 +65,11 @@ class MemberArrays:
         return bool(most) and all([fact.nbytes <= most for fact in self._facts])
 
     @property
+    def come_with_frames(self) -> bool:
+        """Whether frames carry all arrays, so that none is read elsewhere.  Local; the same on all members."""
+        return all([fact.nbytes <= self._call.meeting.carried_bytes for fact in self._facts])
+
+    @property
     def way_in_traces(self) -> str:
         """The path as traces name it: where the arrays of an operation are not read, messages carry them."""
         return self.way if self._call.lets_read or self.are_posted else MESSAGE
@@ -124,7 +129,7 @@ class DirectCopies:
             found = table, kernels.address_of(table), table.shape[1], len(table)
             keep(self._tables, key, found)
         _, address, columns, rows = found
-        kernels.copy_table(address, columns, rows, 0, kernels.address_of(target))
+        kernels.copy_table(address, columns, rows, 0, kernels.address_of(target), 0)
 
     def _table(self, arrays: Sequence[Any], target: np.ndarray) -> np.ndarray:
         start, rows = kernels.address_of(target), []

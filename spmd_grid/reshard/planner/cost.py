@@ -20,15 +20,13 @@ processes are assumed to be as busy as the busiest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from math import inf, prod
-from typing import NamedTuple, TypeAlias, cast
+from math import prod
+from typing import NamedTuple
 
-from spmd_grid.errors import ShardingError
-from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
@@ -36,67 +34,7 @@ from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["Cost", "LinkModel", "chain_cost", "step_cost", "step_totals"]
-
-
-_Axes: TypeAlias = Sequence[tuple[int, float, float]] | Mapping[int, tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class LinkModel:
-    """The speed of the links between processes: seconds per message, and bytes per second to or from one process.
-
-    Local; a value.  ``node_...`` holds within a node, ``network_...`` between nodes, ``memory_bandwidth`` for copies in
-    a process's own memory; ``node_size`` consecutive processes share a node.  ``axes`` overrides (latency, bandwidth)
-    by number of a grid axis.  The slowest axis that a step crosses determines its pace.
-
-    The defaults are typical of servers with a network of 100 Gbit/s, and put each process on a node of its own.  They
-    serve to compare ways, not to predict times.  Raises ShardingError.
-
-    >>> LinkModel(node_size=4, axes={1: (1e-6, 5e9), 0: (1e-6, 2e9)}).axes
-    ((0, 1e-06, 2000000000.0), (1, 1e-06, 5000000000.0))
-    """
-
-    node_latency: float = 0.5e-6
-    node_bandwidth: float = 5e9
-    network_latency: float = 2e-6
-    network_bandwidth: float = 12.5e9
-    memory_bandwidth: float = 10e9
-    node_size: int = 1
-    axes: _Axes = ()
-
-    def __post_init__(self) -> None:
-        for field in fields(self)[:5]:
-            value = getattr(self, field.name)
-            if not _is_number(value) or value < 0 or (value == 0 and "bandwidth" in field.name):
-                rule = "bytes per second, more than 0" if "bandwidth" in field.name else "seconds, from 0"
-                raise ShardingError(f"links: {field.name} is {value!r}; it must be a number of {rule}")
-        if (as_ints((self.node_size,)) or (0,))[0] < 1:
-            raise ShardingError(f"links: node_size is {self.node_size!r}; it must be a number of processes, at least 1")
-        object.__setattr__(self, "axes", _check_axes(self.axes))
-
-    def between(self, grid: Grid, axes: Iterable[int]) -> _Link:
-        """The slowest link along ``axes``.  Local."""
-        overrides = cast("tuple[tuple[int, float, float], ...]", self.axes)  # as `_check_axes` makes them
-        special = {axis: _Link(latency, bandwidth, in_node=False) for axis, latency, bandwidth in overrides}
-        links = [special.get(axis) or self.link(_in_nodes(grid, axis, self.node_size)) for axis in axes]
-        return _Link(
-            max((link.latency for link in links), default=0.0),
-            min((link.bandwidth for link in links), default=inf),
-            all(link.in_node for link in links),
-        )
-
-    def link(self, in_node: bool) -> _Link:
-        """The link within a node, or that between nodes.  Local."""
-        if in_node:
-            return _Link(self.node_latency, self.node_bandwidth, True)
-        return _Link(self.network_latency, self.network_bandwidth, False)
-
-
-class _Link(NamedTuple):
-    latency: float
-    bandwidth: float
-    in_node: bool
+__all__ = ["Cost", "chain_cost", "step_cost", "step_totals"]
 
 
 class Cost(NamedTuple):
@@ -181,7 +119,7 @@ def _contributions(move: Redistribution) -> int:
     return most if most > 1 else 0
 
 
-def _link_of(move: Redistribution, links: LinkModel) -> _Link:
+def _link_of(move: Redistribution, links: LinkModel) -> Link:
     """The link of an exchange: partners differ on axes that cut the source and the target differently."""
     source, target = move.source.grid, move.target.grid
     if move.on_one_grid:
@@ -189,8 +127,7 @@ def _link_of(move: Redistribution, links: LinkModel) -> _Link:
         return links.between(
             source, [axis for held, wanted in pairs for axis in held.axes[common_axes(held, wanted) :]]
         )
-    nodes = {end // links.node_size for grid in (source, target) for end in _ends(grid)}
-    return links.link(in_node=len(nodes) == 1)
+    return links.link(in_node=links.is_one_node(source, target))
 
 
 def _messages(move: Redistribution) -> tuple[int, int]:
@@ -227,36 +164,3 @@ def _probes(grid: Grid) -> Iterator[MultiIndex]:
     yield tuple([size * (axis + 1) // parts for axis, size in enumerate(grid.shape)])
     yield tuple([size * (grid.ndim - axis) // parts for axis, size in enumerate(grid.shape)])
     yield tuple([size - 1 for size in grid.shape])
-
-
-def _in_nodes(grid: Grid, axis: int, node_size: int) -> bool:
-    """Whether processes that differ on ``axis`` alone share a node, as far as sizes show."""
-    if grid.ranks is None:
-        return node_size % (grid.strides[axis] * grid.shape[axis]) == 0 or grid.size <= node_size
-    first, last = _ends(grid)
-    return first // node_size == last // node_size
-
-
-def _ends(grid: Grid) -> tuple[int, int]:
-    """The first and the last process of a grid."""
-    return (0, grid.size - 1) if grid.ranks is None else (min(grid.ranks), max(grid.ranks))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
-
-
-def _check_axes(axes: _Axes) -> tuple[tuple[int, float, float], ...]:
-    """The ``axes`` of a link model as sorted (axis, latency, bandwidth)."""
-    rule = "it must map numbers of grid axes to (seconds from 0, bytes per second more than 0)"
-    try:
-        rows = [(axis, *link) for axis, link in axes.items()] if isinstance(axes, Mapping) else list(map(tuple, axes))
-        checked = sorted((axis, float(latency), float(bandwidth)) for axis, latency, bandwidth in rows)
-    except (TypeError, ValueError):
-        raise ShardingError(f"links: axes is {axes!r}; {rule}") from None
-    numbers = as_ints([axis for axis, _, _ in checked])
-    if numbers is None or len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
-        raise ShardingError(f"links: axes is {axes!r}; {rule}")
-    if not all(latency >= 0 and bandwidth > 0 for _, latency, bandwidth in checked):
-        raise ShardingError(f"links: axes is {axes!r}; {rule}")
-    return tuple([(number, latency, bandwidth) for number, (_, latency, bandwidth) in zip(numbers, checked)])

@@ -16,8 +16,10 @@ from spmd_grid.watch.settings import Settings
 __all__ = ["agreed_settings", "survey_node"]
 
 
-def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena]:
-    """Whether any node has more ranks than cores that they may use together, and this node's shared memory.
+def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena, tuple[int, ...]]:
+    """Whether any node has more ranks than cores that they may use together, this node's shared memory, and all nodes.
+
+    The nodes are told by process: the first process of its node.
 
     Collective.  The environment may differ between processes; an invalid setting of one is raised on all.
     """
@@ -41,7 +43,7 @@ def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena]:
         members = [member for member in members if member[0] // per_node == comm.rank // per_node]
     arena = share_memory(node, [process for process, _, _ in members], min(size for _, size, _ in members))
     node.Free()
-    return crowded, arena
+    return crowded, arena, tuple(comm.allgather(members[0][0]))
 
 
 def agreed_settings(comm: MPI.Intracomm) -> Settings:

@@ -8,7 +8,7 @@ from spmd_grid.compute.contractions.choose import choose_scheme, schemes
 from spmd_grid.compute.contractions.scheme import Held, price
 from spmd_grid.functions.linear.contractions import matmul
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.links.model import LinkModel
 
 ITEM = 8
 

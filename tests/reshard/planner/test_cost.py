@@ -13,9 +13,10 @@ from spmd_grid.errors import ShardingError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner import cost as cost_module
-from spmd_grid.reshard.planner.cost import LinkModel, step_cost
+from spmd_grid.reshard.planner.cost import step_cost
 from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     ALL_REDUCE,
