@@ -77,7 +77,7 @@ def test_first_use_by_threads_of_processes_with_an_empty_cache(tmp_path, beside)
     ):
         finish(one)
         finish(two)
-    assert list(tmp_path.rglob("*.nbc")) and list(tmp_path.rglob("*.code")) and not list(tmp_path.rglob("*.part"))
+    assert list(tmp_path.rglob("*.code")) and not list(tmp_path.rglob("*.part"))
 
 
 KEPT = """
