@@ -71,12 +71,17 @@ _FUNCTIONS = {
 _COPIES = {"copy_table": "copy.boxes.copy_table", "copy_table_between": "copy.boxes.copy_table_between"}
 # ... and from which functions for one plan or call are made: their names and signatures ...
 _MAKERS = {
-    "new_quick_call": ("protocol.quick_call.quick_call", "run", "run($self, x=None, out=None)", "Run the operation"),
+    "new_quick_call": (
+        "protocol.quick_call.quick_call",
+        "run",
+        "run($self, x=None, out=None)",
+        "Run it; see the class",
+    ),
     "new_quick_update": (
         "protocol.quick_update.quick_update",
         "update",
         "update($self, *fields, only_dirty=False)",
-        "Refresh halos",
+        "Refresh halos; see HaloExchange.update",
     ),
 }
 
@@ -90,7 +95,7 @@ def __getattr__(name: str) -> Any:
         found = partial(function_at(_COPIES[name]), address_at(_ADDRESSES["copy_address"]))
     elif name in _MAKERS:
         path, called, signature, text = _MAKERS[name]
-        found = bound_builtins(called, f"{signature}\n--\n\n{text}; see the method of the class.", address_at(path))
+        found = bound_builtins(called, f"{signature}\n--\n\n{text}.", address_at(path))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found

@@ -49,7 +49,7 @@ def by_address(signature: str, name: str = "") -> Callable[[Callable[..., Any]],
         if address:
             return Compiled(function, address)
         args, result = normalize_signature(signature)
-        callback = CFunc(function, (args, result), locals={}, options={"nopython": True})
+        callback: Any = CFunc(function, (args, result), locals={}, options={"nopython": True})
         callback._cache = _Keeper(path)  # in place of numba's own files, which only numba can load
         callback.compile()
         return Compiled(function, callback.address, callback)

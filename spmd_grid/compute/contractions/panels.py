@@ -62,8 +62,8 @@ def with_panels(
 ) -> tuple[Scheme | None, int]:
     """(``scheme`` in panels that keep to ``limit`` bytes, or None; the least bytes with which it would work).
 
-    Plans only.  ``is_ahead``: whether the next panel is to travel meanwhile, if two find room within the limit.  It needs
-    one summed iterator that has more than one step, is not cut, and runs along the operands that move; and blocks that
+    Plans only.  ``is_ahead``: whether the next panel is to travel meanwhile, if two find room within the limit.  It
+    needs one summed iterator that has more than one step, is not cut, and runs along the operands that move; and blocks that
     are the result's own.
     """
     summed = [i for i, each in enumerate(interface.iterators) if each.is_reduction and each.extent > 1]
