@@ -259,10 +259,18 @@ def test_constants_of_short_floats(kind, name):
 @pytest.mark.parametrize(
     "text, kind, words",
     [
-        ("dense_resource<__elided__>", "tensor<4xf32>", r"constant.mlir:2:8: .*the cells of the constant are not in the"),
+        (
+            "dense_resource<__elided__>",
+            "tensor<4xf32>",
+            r"constant.mlir:2:8: .*the cells of the constant are not in the",
+        ),
         ("dense<...>", "tensor<4xf32>", r"constant.mlir:2:29: Expected either a float"),
         ("dense<__elided__>", "tensor<4xf32>", r"constant.mlir:2:29: Expected either a float"),
-        ('dense<"0x01">', "tensor<8xi1>", r"constant.mlir:2:39: the bits of an i1 array in hexadecimal digits are packed"),
+        (
+            'dense<"0x01">',
+            "tensor<8xi1>",
+            r"constant.mlir:2:39: the bits of an i1 array in hexadecimal digits are packed",
+        ),
     ],
 )
 def test_constants_without_their_cells_are_refused(text, kind, words):

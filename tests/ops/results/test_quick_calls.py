@@ -61,7 +61,10 @@ def check_all():
                 plan.start(x, out)
                 found += [plan.wait(), op(x, grid, (0,), *args, out=out)]
                 assert all(same(each, wanted) for each in found), (name, found, wanted)
-            if is_quick(grid) and name not in ("gather", "reduce"):  # only root has an out: the others cannot foresee it
+            if is_quick(grid) and name not in (
+                "gather",
+                "reduce",
+            ):  # only root has an out: the others cannot foresee it
                 assert plan._quick._runs and plan._quick_start._runs, name
                 assert any(call.quick and call.quick._runs for key, call in grid.calls.items() if key[0] == name), name
 
