@@ -64,8 +64,8 @@ def with_panels(
 
     Plans only.  ``is_ahead``: whether the next panel is to travel meanwhile, if two find room within the limit.
 
-    It needs one summed iterator that has more than one step, is not cut, and runs along the operands that move; and blocks
-    that are the result's own.
+    It needs one summed iterator that has more than one step, is not cut, and runs along the operands that move; and
+    blocks that are the result's own.
     """
     summed = [i for i, each in enumerate(interface.iterators) if each.is_reduction and each.extent > 1]
     if len(summed) != 1 or scheme.splits.axes[summed[0]] or not is_result(scheme, interface.result_shape()):
