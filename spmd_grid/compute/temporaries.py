@@ -1,10 +1,10 @@
-"""Temporaries of one expression: arrays that nothing but the next operator will ever see, which writes its result there.
+"""Temporaries of one expression: arrays that only the next operator will ever see, which writes its result there.
 
     0.25 * (a[:-1] + a[1:] + b)      a[:-1] + a[1:] gets new memory; both other operators write to it
 
-numpy does the same in large arrays, and finds its temporaries by the number of references and the stack of C functions.
-Here the operator looks at the instruction that the calling function is at.  A mark is the address of a function's frame,
-and the offset of an instruction in its code.  An operand is a temporary if
+numpy does the same in large arrays, and finds its temporaries by their references and the stack of C functions.  Here
+the operator looks at the instruction that the calling function is at.  A mark is the address of a function's frame, and
+the offset of an instruction in its code.  An operand is a temporary if
 
 - within that function, without a jump, a call or an assignment between, the operand is what another instruction left on
   the stack: so reads the function's code;
@@ -18,7 +18,6 @@ from __future__ import annotations
 import dis
 from sys import getrefcount
 from types import CodeType, FrameType
-from typing import Any
 
 __all__ = ["REFERENCES", "mark_of", "site_of"]
 

@@ -133,9 +133,10 @@ class Request:
         if self._steps is None:
             self._taken = True
             return self._result
-        return self._comm.process.gate.run(_Wait(self._activity), self._take)
+        return self._comm.process.gate.run(_Wait(self._activity), self.take_in_gate)
 
-    def _take(self) -> Any:
+    def take_in_gate(self) -> Any:
+        """As `wait`, within an operation.  Collective."""
         self._finish()
         self._taken = True
         if self._error is not None:

@@ -79,7 +79,8 @@ class HaloExchange:
 
     def _make(self, grid: ProcessGrid, axes: tuple[int, ...], asked: Specification) -> None:
         self._plan = plan = make_plan(grid, axes, asked, self.name)
-        self.__dict__["update"] = updates_of(plan)  # instead of the method
+        if type(self).update is HaloExchange.update:
+            self.__dict__["update"] = updates_of(plan)  # instead of the method
         self._state = plan.state  # what compiled code gets of this object
         self._loops = LoopEntry(plan, type(self))
         self.pattern, self.layout, self.dtypes, self.trial = plan.pattern, plan.layout, plan.dtypes, plan.trial

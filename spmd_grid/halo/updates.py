@@ -12,7 +12,7 @@ from spmd_grid.halo.plan.field_checks import Field
 from spmd_grid.halo.plan.halo_plan import HaloPlan
 from spmd_grid.kernels.protocol import slots as at
 
-__all__ = ["updates_of"]
+__all__ = ["Updates", "updates_of"]
 
 
 def updates_of(plan: HaloPlan) -> Callable[..., None]:
@@ -21,13 +21,15 @@ def updates_of(plan: HaloPlan) -> Callable[..., None]:
     Where processes are the ranks, and nothing is recorded, updates of known fields are a compiled function
     (``kernels/protocol/quick_update.py``).
     """
-    updates = _Updates(plan)
+    updates = Updates(plan)
     if type(plan) is not HaloPlan or plan.channel.comm.shares_objects or not kernels.ARRAY_FIELDS:
         return updates.update
     return updates.compiled()
 
 
-class _Updates:
+class Updates:
+    """The updates of a plan by Python."""
+
     def __init__(self, plan: HaloPlan):
         self._plan, self._gate = plan, plan.gate
         self._update, self._follow_ups = plan.update, plan.follow_ups  # here as well: looked up in every update

@@ -1,23 +1,22 @@
-"""Python's objects from compiled code that has the interpreter's lock, and compiled code as a function of Python's.
+"""Python's objects from compiled code that has the interpreter's lock, and compiled code for `builtin_functions`.
 
-A compiled function with the address of a `PyMethodDef` is a builtin function: a call of it from Python takes some 10 ns,
-that of a function by numba's dispatcher or by ctypes some 200.  All that is used here is in CPython's stable interface.
+All that is used here is in CPython's stable interface.
 """
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba  # noqa: F401 - imported first: see compiled.py
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
-from spmd_grid.kernels.compiled import by_address, inner
+from spmd_grid.kernels.compiled import Compiled, Intrinsic, by_address, inner
 
 __all__ = [
     "append",
-    "as_builtin",
     "call_python",
     "clear_error",
     "clear_list",
@@ -27,6 +26,7 @@ __all__ = [
     "new_integer",
     "new_reference",
     "release",
+    "on_integers",
     "word_in",
 ]
 
@@ -43,6 +43,10 @@ new_integer = types.ExternalFunction("PyLong_FromLongLong", _object(types.int64)
 new_reference = types.ExternalFunction("Py_IncRef", types.void(_object))
 release = types.ExternalFunction("Py_DecRef", types.void(_object))
 clear_error = types.ExternalFunction("PyErr_Clear", types.void())
+_complain = types.ExternalFunction("PyErr_BadArgument", types.int32())
+_has_error = types.ExternalFunction("PyErr_Occurred", _object())
+_unlock = types.ExternalFunction("PyEval_SaveThread", _object())
+_lock = types.ExternalFunction("PyEval_RestoreThread", types.void(_object))
 _as_word = types.ExternalFunction("PyLong_AsLongLong", types.int64(_object))
 
 
@@ -58,27 +62,39 @@ def clear_list(items: int) -> None:
     _set_slice(items, 0, items_in(items), 0)
 
 
-class _MethodDef(ctypes.Structure):
-    """The C struct ``PyMethodDef``."""
+@intrinsic(prefer_literal=True)
+def _integers(typingctx: Any, arguments: types.Type, number: types.Type) -> Intrinsic:
+    """The first ``number`` (a literal) of the arguments at an address, as a tuple of words; -1 where one raises."""
+    words, i64, n = types.UniTuple(types.int64, number.literal_value), ir.IntType(64), number.literal_value
 
-    _fields_ = [("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
+        take = builder.module.globals.get("PyLong_AsLongLong") or ir.Function(
+            builder.module, ir.FunctionType(i64, [i64]), "PyLong_AsLongLong"
+        )
+        first = builder.inttoptr(args[0], i64.as_pointer())
+        found = [builder.call(take, [builder.load(builder.gep(first, [i64(i)]))]) for i in range(n)]
+        return context.make_tuple(builder, words, found)
+
+    return words(types.int64, number), emit
 
 
-_FASTCALL, _KEYWORDS = 0x0080, 0x0002
+def on_integers(function: Callable[..., Any]) -> Compiled:
+    """Compiles a function of integers with an integer as its result for `builtin`; it runs without the lock.  Local."""
+    n, run = function.__code__.co_argcount, inner(function)
 
-_new = ctypes.pythonapi.PyCFunction_NewEx
-_new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+    def entry(bound: int, arguments: int, number: int, names: int) -> int:
+        if number != n or names:
+            _complain()
+            return 0
+        words = _integers(arguments, n)
+        if _has_error():
+            return 0
+        thread = _unlock()
+        result = run(*words)
+        _lock(thread)
+        return new_integer(result)
 
-
-def as_builtin(name: str, text: str, code: Callable[..., Any]) -> Callable[[int, object], Callable[..., Any]]:
-    """A maker of builtin functions that run ``code(bound, arguments, number, names)``, whose result is a new reference.
-
-    The maker takes the word that `word_in` finds, and an object that the builtin function keeps alive.
-    """
-    compiled = by_address("int64(int64, int64, int64, int64)")(code)
-    method = _MethodDef(name.encode(), compiled.address, _FASTCALL | _KEYWORDS, text.encode())
-
-    def make(word: int, keeps: object) -> Callable[..., Any]:
-        return _new(ctypes.addressof(method), (word, keeps, method, compiled), None)
-
-    return make
+    entry.__module__, entry.__name__ = function.__module__, function.__name__
+    compiled = by_address("int64(int64, int64, int64, int64)")(entry)
+    compiled.function = function
+    return compiled

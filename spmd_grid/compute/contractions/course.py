@@ -18,6 +18,7 @@ from spmd_grid.compute.course.apply import check_operands, owned
 from spmd_grid.compute.course.output import check_out, check_out_dtype, write_out
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, plain_sharding, reference_of
 from spmd_grid.errors import GridError, OutputError, ReductionError, ShardingError
+from spmd_grid.exchange.paths import DIRECT, chosen_path, path_for
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.grid.box import as_ints
@@ -155,10 +156,13 @@ def plan_contraction(
     grid = reference.grid
     links = links_of(grid)
     choose = application.name, interface, held, dtype, grid.grid, out_sharding, links
-    scheme = choose_scheme(*choose, memory_limit)
-    if memory_limit is None and scheme.staging > _SMALL:
-        share = all_reduce(np.int64(_free_share(grid)), grid, None, "min")
-        scheme = choose_scheme(*choose, max(int(share), _SMALL))
+    if memory_limit is not None:
+        scheme = choose_scheme(*choose, memory_limit, _sends_messages(name, grid))
+    else:
+        scheme = choose_scheme(*choose)
+        if scheme.staging > _SMALL:
+            share = all_reduce(np.int64(_free_share(grid)), grid, None, "min")
+            scheme = choose_scheme(*choose, max(int(share), _SMALL), _sends_messages(name, grid))
     if out is not None:
         (target,) = out
         check_out(name, target, Layout(scheme.result, interface.result_shape()), grid)
@@ -192,6 +196,15 @@ def _check_wished(name: str, wished: Sharding, shape: tuple[int, ...], dtype: np
 def links_of(grid: ProcessGrid) -> LinkModel:
     """The links between the grid's processes, as far as they are known: who shares a node.  Local."""
     return grid.links()
+
+
+def _sends_messages(name: str, grid: ProcessGrid) -> bool:
+    """Whether panels travel in messages, beside which processes can compute.  Collective.
+
+    Where all share memory, they copy the cells themselves, and nothing could hide that.
+    """
+    comm = grid.process.gate.run(name, grid.group, tuple(range(grid.ndim)))
+    return path_for(comm, chosen_path()) != DIRECT
 
 
 def _free_share(grid: ProcessGrid) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.compute.course.apply import sharded_like
+from spmd_grid.compute.indexing.cell_puts import cells_to_put, put_cells
 from spmd_grid.compute.indexing.fresh import cells_in_local, is_ready, refresh
 from spmd_grid.compute.indexing.index import Listed, Selection, as_selection, list_in
 from spmd_grid.compute.indexing.lookups import cells_named, look_up
@@ -104,7 +105,7 @@ def get(a: ArrayOnGrid, key: Any) -> Any:
     kept = a.grid.functions
     course = None if known is None else kept.get(known)
     if course is None:
-        cells = cells_named(key, a.shape) if known is None else None
+        cells = cells_named("getitem", key, a.shape) if known is None else None
         if cells is not None:
             return look_up(a, cells)
         mask = _mask_in("getitem", key, a) if known is None else None
@@ -194,6 +195,13 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
     if mask is not None:
         _check_dtype(a, value)
         put_masked(a, mask, value)
+        return
+    cells = cells_to_put(key, a)
+    if cells is not None:
+        extra = _check_value(a, value, cells.shape)
+        if extra > 0:
+            value = get(value, (0,) * extra) if is_sharded(value) else np.reshape(value, np.shape(value)[extra:])
+        put_cells(a, cells, value)
         return
     listed = list_in(key, a.shape)
     if listed is not None:

@@ -20,7 +20,7 @@ __all__ = ["Meeting", "array_in_frame"]
 class Meeting:
     """Meetings by means of the transport alone."""
 
-    posted_bytes = 0  # arrays of up to so many bytes are posted with the frames
+    posted_bytes = 0  # the size of the largest arrays that are posted with the frames
     is_far = False  # whether the processors of some members are far apart; the same on all members
     stage: Stage | None = (
         None  # where members of one node pass on what has crossed from others, in groups that span nodes

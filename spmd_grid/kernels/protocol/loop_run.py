@@ -20,7 +20,7 @@ from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for
 
-__all__ = ["loop_run_address", "run_once"]
+__all__ = ["loop_run", "run_once"]
 
 _HEADER_WORDS = at.FRAME_WORDS // 2
 
@@ -133,9 +133,6 @@ def run_once(run: int, x: int, out: int, patient: bool) -> int:
     return code
 
 
-def _loop_run(run: int, x: int, out: int) -> int:
+@by_address("int64(int64, int64, int64)")
+def loop_run(run: int, x: int, out: int) -> int:
     return run_once(run, x, out, True)
-
-
-loop_run = by_address("int64(int64, int64, int64)")(_loop_run)
-loop_run_address = loop_run.address

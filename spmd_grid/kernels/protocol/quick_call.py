@@ -1,9 +1,9 @@
 """The compiled run of an operation on small arrays, as a function that Python calls.
 
-It looks for a run, as `loop_run` has them, that is for these arrays.  If there is one, the whole operation is made here:
-nothing of it is Python's, so no exception can come in its middle, and no other thread of this process sees it under way.
-It keeps the interpreter's lock, and so it never waits for long: then Python goes on from the meeting.  Everything else is
-left to a Python function, with the arguments as they came.
+It looks for a run, as `loop_run` has them, that is for these arrays.  If there is one, the whole operation is made
+here: nothing of it is Python's, so no exception can come in its middle, and no other thread of this process sees it
+under way.  It keeps the interpreter's lock, and so it never waits for long: then Python goes on from the meeting.
+Everything else is left to a Python function, with the arguments as they came.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import load, store
 from spmd_grid.kernels.array_object import DATA, DTYPE, FLAGS, NDIM, PLAIN, SHAPE, WRITEABLE
-from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.loop_run import run_once
 from spmd_grid.kernels.python_calls import (
-    as_builtin,
     call_python,
     clear_error,
     item_of,
@@ -26,7 +25,7 @@ from spmd_grid.kernels.python_calls import (
     word_in,
 )
 
-__all__ = ["new_quick_call"]
+__all__ = ["quick_call"]
 
 
 @inner
@@ -101,7 +100,8 @@ def _try_run(head: int, run: int, x: int, out: int) -> int:
     return call_python(load(run, at.RUN_GO_ON), arguments, 2, 0)
 
 
-def _quick_call(bound: int, arguments: int, number: int, names: int) -> int:
+@by_address("int64(int64, int64, int64, int64)")
+def quick_call(bound: int, arguments: int, number: int, names: int) -> int:
     """``call(x=None, out=None)``."""
     head = word_in(bound)
     run = load(head, at.QUICK_FIRST)
@@ -124,9 +124,3 @@ def _quick_call(bound: int, arguments: int, number: int, names: int) -> int:
                 return result
             run = load(run, at.RUN_NEXT)
     return call_python(load(head, at.QUICK_SLOW), arguments, number, names)
-
-
-# new_quick_call(head, keeps) makes a function call(x=None, out=None); ``head`` is the address of words QUICK_*.
-new_quick_call = as_builtin(
-    "run", "run($self, x=None, out=None)\n--\n\nRun the operation; see the method of the class.", _quick_call
-)

@@ -1,8 +1,8 @@
 """An update of halos as a function that Python calls, for fields that the plan has seen before.
 
 It keeps the interpreter's lock, but for the callbacks of long waits: no exception can come in its middle, and no other
-thread of this process sees it under way.  During callbacks it holds the gate's token (see waits.py).  Everything else is
-left to a Python function, with the arguments as they came.
+thread of this process sees it under way.  During callbacks it holds the gate's token (see waits.py).  Everything else
+is left to a Python function, with the arguments as they came.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import load, store
-from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.course import run_claimed
 from spmd_grid.kernels.python_calls import (
-    as_builtin,
     call_python,
     items_in,
     new_integer,
@@ -23,7 +22,7 @@ from spmd_grid.kernels.python_calls import (
     word_in,
 )
 
-__all__ = ["new_quick_update"]
+__all__ = ["quick_update"]
 
 
 @inner
@@ -52,7 +51,8 @@ def _end(head: int, code: int) -> int:
     return result
 
 
-def _quick_update(bound: int, fields: int, number: int, names: int) -> int:
+@by_address("int64(int64, int64, int64, int64)")
+def quick_update(bound: int, fields: int, number: int, names: int) -> int:
     """``update(*fields)``."""
     head = word_in(bound)
     state, latch = load(head, at.FIELDS_STATE), load(head, at.FIELDS_LATCH)
@@ -69,11 +69,3 @@ def _quick_update(bound: int, fields: int, number: int, names: int) -> int:
             if code == at.REFUSED_BY or code == at.ENDED or code == at.MOVED:
                 return _end(head, code)
     return call_python(load(head, at.FIELDS_SLOW), fields, number, names)
-
-
-# new_quick_update(head, keeps) makes a function update(*fields); ``head`` is the address of words FIELDS_*.
-new_quick_update = as_builtin(
-    "update",
-    "update($self, *fields, only_dirty=False)\n--\n\nRefresh halos; see the method of the class.",
-    _quick_update,
-)

@@ -314,16 +314,16 @@ class Operation(ABC):
         self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
     ) -> Request:
         """Start the operation."""
-        return gate_of(self.name, grid).run(f"{self.name}.start", self._start, x, grid, grid_axes, args, out)
+        return gate_of(self.name, grid).run(f"{self.name}.start", self.start_in_gate, x, grid, grid_axes, args, out)
 
-    def _start(
+    def start_in_gate(
         self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
     ) -> Request:
-        """Start the operation; the gate has been passed."""
+        """Start the operation as a part of another one, which has passed the gate."""
         call = self.find_call(grid, grid_axes, args, "start", thread_name=grid.process.gate.thread_name())
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(call, x, self._start, x, grid, grid_axes, args, out)
+            return recorder.run(call, x, self.start_in_gate, x, grid, grid_axes, args, out)
         opening, x = call.opening_for(x, out)
         agreed, frames = call.agree(opening, x)
         if recorder is not None:

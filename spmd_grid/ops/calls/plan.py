@@ -116,7 +116,7 @@ class OperationPlan(LoopPlan):
             opening = made.refusal(made.blame(error))
         self._agreed, _ = made.agree_by_itself(opening, None)
         self._call.meeting = meeting_of(self._call.comm)
-        if QuickCall.is_possible(self._call):
+        if QuickCall.is_possible(self._call) and type(self).run is OperationPlan.run:
             self._quick = QuickCall(f"{op.name}.plan.run", self._gate, self._call, self.run)
             self.__dict__["run"] = self._quick.run  # instead of the method
 

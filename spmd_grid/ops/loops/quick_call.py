@@ -23,6 +23,7 @@ __all__ = ["QuickCall"]
 
 _MOST_RUNS = 8  # of one call, for arrays of different kinds
 _MOST_STRANGERS = 8  # meetings in which other members have changed their arrays, until a run is given up
+_TURNS_AGAIN = -64  # since members whose arrays change by turns make compiled runs useless
 _MOST_MADE_BYTES = 1 << 12  # larger results come from the arena
 
 _NONE, _OUT = None, intern("out")
@@ -31,8 +32,8 @@ _NONE, _OUT = None, intern("out")
 class QuickCall:
     """The quick form of ``call``, which is ``name`` in errors; ``call(x, out)`` of it is ``run``.
 
-    ``slow(x, out)``, or with other arguments, makes whatever operation these compiled runs are not for.  ``finish`` ends
-    one that Python goes on with.
+    ``slow(x, out)``, or with other arguments, makes whatever operation these compiled runs are not for.  ``finish``
+    ends one that Python goes on with.
     """
 
     def __init__(self, name: str, gate: Gate, call: PlannedRun, slow: Callable[..., Any], finish: Finish = run_agreed):
@@ -58,11 +59,12 @@ class QuickCall:
 
         ``opening`` is this member's, ``headers`` are those of all members, of which ``agreed`` was made.
         """
-        if opening.agreed.get(headers) is not agreed or not hasattr(agreed, "loop_work"):
+        find_work = getattr(agreed, "loop_work", None)
+        if find_work is None or opening.agreed.get(headers) is not agreed:
             return
         if isinstance(result, np.ndarray) and out is None and result.nbytes >= _MOST_MADE_BYTES:
             return
-        work = agreed.loop_work()
+        work = find_work()
         if work is None:
             return
         run = CompiledRun(self._name, self._gate, self._call)
@@ -79,8 +81,11 @@ class QuickCall:
         self._head[at.QUICK_FIRST] = run.address
 
     def forget(self) -> None:
-        """Leaves all operations to ``slow``, until it learns others.  Local."""
+        """Leaves all operations to ``slow``, until it has learned again.  Local."""
         self._head[at.QUICK_FIRST] = 0
+        for run in self._runs:
+            if run.opening is not None:
+                run.opening.turns = _TURNS_AGAIN
         self._runs.clear()
 
     def _go_on(self, run: CompiledRun, x: Any, out: np.ndarray | None) -> Any:

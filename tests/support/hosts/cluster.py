@@ -22,7 +22,7 @@ from support.hosts.system import STATE, ClusterError, children, do, say
 
 __all__ = ["Cluster"]
 
-_UP_SECONDS, _LOOK_SECONDS, _KEPT_CHARACTERS = 10.0, 0.005, 1 << 20
+_UP_SECONDS, _LOOK_SECONDS, _SETTLE_SECONDS, _KEPT_CHARACTERS = 10.0, 0.005, 0.1, 1 << 20
 
 
 class Cluster:
@@ -154,10 +154,12 @@ class Cluster:
     def _list_leftovers(self, code: int, seconds: float) -> None:
         say(f"ended with exit code {code} after {seconds:.2f} s")
         deadline = time.monotonic() + self._options.settle
-        while any(any(host.programs()) for host in self._hosts) and time.monotonic() < deadline:
+        while True:
+            left = {host: host.leftovers() if host.is_alive() else [] for host in self._hosts}
+            if not any(left.values()) or time.monotonic() > deadline:
+                break
             self._bury_orphans()
-            time.sleep(_LOOK_SECONDS)
-        for host in self._hosts:
-            left = host.leftovers()
-            for line in left or ["nothing is left"]:
+            time.sleep(_SETTLE_SECONDS)
+        for host, lines in left.items():
+            for line in lines or ["nothing is left" if host.is_alive() else "it is dead"]:
                 say(f"{host.name}: {line}")

@@ -17,6 +17,7 @@ __all__ = ["TEMPORARY", "Host", "address_of"]
 
 TEMPORARY = "/run/cluster/tmp"  # TMPDIR; each host has its own
 _PR_SET_NAME = 15
+_SHM_DEST = 0o1000  # of a segment that goes with the last process that uses it
 _BOOT_SECONDS = 100_000  # by which the clocks since boot of two hosts differ
 
 
@@ -121,15 +122,15 @@ class Host:
 
     def leftovers(self) -> list[str]:
         """The things that programs have left on the host: a line for each process, file and segment of memory."""
-        if not self.is_alive():
-            return ["it is dead"]
         left = [f"process {pid}: {words[:160]}" for pid, words in self.programs()]
         root = Path(f"/proc/{self.pid}/root")
         for folder in ("/dev/shm", TEMPORARY):
             found = [path for path in (root / folder[1:]).rglob("*") if not path.is_dir()]
             left += [f"file {folder}/{path.name}, {path.lstat().st_size} bytes" for path in sorted(found)]
         shm = subprocess.run(self.words(["cat", "/proc/sysvipc/shm"]), capture_output=True, text=True).stdout
-        left += [f"System V memory: {' '.join(line.split()[:4])}" for line in shm.splitlines()[1:]]
+        for _, number, mode, size, *_ in (line.split() for line in shm.splitlines()[1:]):
+            if not int(mode, 8) & _SHM_DEST:
+                left.append(f"System V memory {number}, {size} bytes")
         return left
 
 
