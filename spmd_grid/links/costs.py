@@ -131,7 +131,7 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
 
     >>> links = LinkModel(node_size=4, cable_bandwidth=10e9)
     >>> [f"{1e3 * operation_seconds('all_reduce', 10**8, Grid((2, 4)), axes, links):.0f} ms" for axes in ((0, 1), (1,))]
-    ['68 ms', '58 ms']
+    ['65 ms', '55 ms']
     """
     if name not in OPERATIONS:
         raise ShardingError(f"links: operation is {name!r}; it must be one of {', '.join(OPERATIONS)}")
