@@ -198,7 +198,7 @@ class _Bench:
         latency = min(
             self._word_seconds(*words, first) for first in range(0, _WORD_BATCHES * _WORD_ROUNDS, _WORD_ROUNDS)
         )
-        self._comm.barrier()  # nobody reads memory that is given back
+        self._comm.barrier()  # no process reads memory that is given back
         return self._slowest(latency), _COPY_BYTES / alone, self._most * _COPY_BYTES / together
 
     def _word_seconds(self, mine: np.ndarray, seen: np.ndarray, first: int) -> float:
