@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from support.storage.faults import Faulty, kill_process
-from support.storage.layouts import cells
-from support.storage.vti import read_whole
 
 import spmd_grid as sg
 from spmd_grid.storage.system import replace_system
+from support.storage.faults import Faulty, kill_process
+from support.storage.layouts import cells
+from support.storage.vti import read_whole
 
 WHOLE = cells((7, 5))
 SMALL = {"block_bytes": 16, "stage_bytes": 64}
