@@ -1,6 +1,6 @@
 """Runs a command on a host: ``entering.py PID CORES FOLDER COMMAND...``, PID being the host's first process.
 
-In place of nsenter, which stops itself when its child is stopped, and stays so when something else lets the child go on.
+In place of nsenter, which stops itself when its child is stopped, and is not woken when somebody lets the child go on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 __all__ = ["NAMESPACES", "words_to_enter"]
 
-# The namespaces of a host, as /proc names them, and the flags of unshare(2).  Folders come last: /proc changes with them.
+# The namespaces of a host, as /proc names them, with the flags of unshare(2).  Folders are last: they hold /proc.
 NAMESPACES = {
     "uts": 0x04000000, "ipc": 0x08000000, "pid": 0x20000000, "net": 0x40000000, "time": 0x80, "mnt": 0x00020000,
 }  # fmt: skip
