@@ -100,14 +100,17 @@ class Process:
         "arena",
         "coords",
         "gate",
+        "host",
         "kept",
         "messages",
+        "nodes",
         "pending",
         "rank",
         "recorder",
         "retired",
         "scratch",
         "size",
+        "watched",
     )
 
     def __init__(
@@ -120,12 +123,15 @@ class Process:
         self.pending: list[StartedOperation] = [] if pending is None else pending
         self._advancing = [True]  # empty while a thread advances them
         self.coords: tuple[int, ...] | None = None
+        self.host = ""  # its name, where there are several
         self.recorder: Recorder | None = None  # of its operations, while anything is watched
+        self.watched = np.zeros(1, np.int64)  # 1 while it has a recorder, for compiled code
         self.messages = 0  # point-to-point messages sent so far
         self.retired: list[Any] = []  # channels that are no longer used and not yet closed
         self.kept: dict[Hashable, Any] = {}  # what operations keep for the rest of the program, by purpose
         self.scratch: np.ndarray | None = None  # memory that operations use by turns
         self.arena = Arena()  # memory that other processes can address, where there is any
+        self.nodes: tuple[int, ...] = tuple(range(size))  # by process, the first process of its node
 
     def progress(self) -> None:
         """Advances every started operation as far as it goes without waiting.  Raises CutOffError."""
@@ -140,8 +146,9 @@ class Process:
             self._advancing.append(turn)
 
     def label(self) -> str:
-        """``rank 3``, with its grid coordinates once it has made a grid."""
-        return f"rank {self.rank}" + ("" if self.coords is None else f" {self.coords}")
+        """``rank 3``, with its grid coordinates once it has made a grid, and its host if there are several."""
+        coords = "" if self.coords is None else f" {self.coords}"
+        return f"rank {self.rank}{coords}{f' on {self.host}' if self.host else ''}"
 
 
 class Frames:

@@ -20,6 +20,7 @@ __all__ = ["Meeting", "array_in_frame"]
 class Meeting:
     """Meetings by means of the transport alone."""
 
+    posted_bytes = 0  # the size of the largest arrays that are posted with the frames
     is_far = False  # whether the processors of some members are far apart; the same on all members
     stage: Stage | None = (
         None  # where members of one node pass on what has crossed from others, in groups that span nodes
@@ -46,10 +47,9 @@ class Meeting:
         """Whether the others read ``x``, which is contiguous, where it lies (and could write to it).  Local."""
         return self.comm.shares_objects
 
-    @property
-    def stage_bytes(self) -> int:
-        """Arrays outside the arena go through it in pieces of at most this size; 0: messages carry them."""
-        return 0
+    def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int) -> bool:
+        """Whether arrays are better relayed (see ``relay.py``) than read or sent; the same on all members."""
+        return False
 
     def describe(self) -> str:
         """Text for users: the way of arrays to the other members.  Local."""
