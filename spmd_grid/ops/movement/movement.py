@@ -128,11 +128,17 @@ class Movement:
         me, size = self.transfer.rank, self.dtype.itemsize
         out = sum(send.box.size for send in self.transfer.sends if send.peer != me) * size
         into = sum(receive.box.size for receive in self.transfer.receives if receive.peer != me) * size
-        return f"sends {out} bytes to the other members and receives {into}"
+        text = f"sends {out} bytes to the other members and receives {into}"
+        if self._crossing is None:
+            return text
+        crossing = self._crossing.sent
+        return f"{text}; to other nodes, which share them, it sends {sum(crossing.values())}"
 
     def traffic(self) -> Traffic:
         """The movement's part of a trace, on the path that is taken if arrays can be read."""
-        return traffic_of(self.comm, self.dtype.itemsize, self._arrays.way_in_traces, self.transfer)
+        crossing = None if self._crossing is None else self._crossing.sent
+        way = self._arrays.way_in_traces
+        return traffic_of(self.comm, self.dtype.itemsize, way, self.transfer, crossing=crossing)
 
     def steps(
         self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames

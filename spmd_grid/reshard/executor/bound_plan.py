@@ -83,9 +83,10 @@ class BoundPlan:
         comm = self._comm
         if self._sent is None:
             self._sent = {}
-            for move in self.plan.moves:
+            for move, exchange in zip(self.plan.moves, self._exchanges, strict=True):
                 coords = coords_of(move.source, comm)
-                for process, box in () if coords is None else move.sends(coords):
+                pieces = () if coords is None else move.sends(coords)
+                for process, box in exchange.sent if isinstance(exchange, BoxExchange) else pieces:
                     self._sent[process] = self._sent.get(process, 0) + box.size * move.itemsize
         return Traffic(self._sent, self.plan.strategy, group_name(comm.processes))
 

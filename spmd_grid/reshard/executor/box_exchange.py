@@ -1,7 +1,8 @@
 """An exchange of boxes between processes, made once for two layouts and run many times: most steps run as one.
 
 On one node, boxes too large for staging are read out of the sender's array if all members' arrays allow it; if not,
-they are staged piece by piece, in rounds.
+they are staged piece by piece, in rounds.  Between nodes, what several processes of a node need crosses once, in lanes
+that they receive each, and copy from one another's results (`NodeSharing`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reduction_kind import as_reduction, identity
 from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
+from spmd_grid.reshard.executor.node_sharing import NodeSharing
+from spmd_grid.reshard.executor.shared_copies import SharedCopies
 from spmd_grid.reshard.executor.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
-from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape
 
@@ -70,6 +73,7 @@ class BoxExchange:
         self._has_source, self._has_target = source is not None, target is not None
         self.target_shape = None if target is None else move.target.local_shape(target)
         self._hides = move.hidden is not None
+        self._sharing = NodeSharing.of(move, comm)
         given = into = (0,) * (move.source.ndim + self._hides)
         self._rows = 1
         gives: list[tuple[int, Cells]] = []
@@ -99,6 +103,10 @@ class BoxExchange:
             self._channel.choose(READ if self._are_read else STAGED)
         elif (path := chosen_path()) in (READ, STAGED, PACKED, STRAIGHT):
             self._channel.choose(path)
+        self._shared = None
+        if self._sharing is not None:
+            shared = self._sharing.copies(self._result_of)
+            self._shared = SharedCopies(comm, into, dtypes, *shared, STAGING_BYTES, activity)
         ends = comm.rank, comm.size, given, into
         self._beside = Transfer("pairwise", *ends, tuple(sends), tuple(receives), 0) if sends or receives else None
         # Not in rounds, and not with messages beside the channel: there boxes arrive while others are still to be sent.
@@ -116,7 +124,7 @@ class BoxExchange:
         """The shape of this process's array, the cells that it gives by the channel, and its large messages."""
         shape, origin = self._array_of(source)
         gives, sends = [], []
-        for process, piece in self._move.sends(source):
+        for process, piece in self._move.sends(source) if self._sharing is None else self._sharing.sends():
             member, box = member_of(process, self._comm), piece.relative_to(origin)
             if self._is_large(process, box):
                 sends.append(Send(member, box))
@@ -127,13 +135,11 @@ class BoxExchange:
     def _incoming(self, target: MultiIndex) -> tuple[Shape, list[Taken], list[Receive]]:
         """The shape of the array that cells arrive in, the cells taken by the channel, and the large messages."""
         move, comm, takes, receives = self._move, self._comm, [], []
-        needed = move.target_box(target)
-        self._rows = needed.stops[0] - needed.starts[0] if self._hides else 1
-        into = (*[self._rows] * self._hides, *move.target.local_shape(target))
-        corner = (*needed.starts[: self._hides], *move.target.local_box(target).starts)
+        into, corner = self._result_of(target)
+        self._rows = into[0] if self._hides else 1
         kept = move.kept_box(target)
         own = [] if kept is None else [(comm.processes[comm.rank], kept)]
-        for process, box in (*own, *move.receives(target)):
+        for process, box in (*own, *(move.receives(target) if self._sharing is None else self._sharing.receives())):
             shape, origin = self._array_of(coords_of_process(move.source.grid, process))
             member, here, there = member_of(process, comm), box.relative_to(corner), box.relative_to(origin)
             if self._is_large(process, box):
@@ -182,6 +188,12 @@ class BoxExchange:
             return shape, origin
         return (1, *shape), (move.source_box(coords).starts[0], *origin)
 
+    def _result_of(self, target: MultiIndex) -> tuple[Shape, tuple[int, ...]]:
+        """The shape of the array in which a target device's cells arrive, and the global coordinates of its first."""
+        needed, layout = self._move.target_box(target), self._move.target
+        rows = [stop - start for start, stop in zip(needed.starts, needed.stops)][: self._hides]
+        return (*rows, *layout.local_shape(target)), (*needed.starts[: self._hides], *layout.local_box(target).starts)
+
     def run(self, arrays: Sequence[np.ndarray] | None, results: Sequence[np.ndarray] | None) -> None:
         """Move boxes of ``arrays`` into ``results``.  Collective; each is ignored where this process has no part."""
         n = len(self._dtypes)
@@ -209,6 +221,8 @@ class BoxExchange:
         for steps, requests in under_way:
             comm.wait_all(requests)
             next(steps, None)
+        if self._shared is not None:
+            self._shared.run(into)
         if self._folds and results is not None:
             for stack, result in zip(into, results, strict=True):
                 self._fold(stack, result)
@@ -255,12 +269,21 @@ class BoxExchange:
         return self._stacked
 
     @property
+    def sent(self) -> Sequence[Piece]:
+        """The pieces that this process gives to others: to other nodes, and on its own.  Local."""
+        if self._sharing is not None:
+            return [*self._sharing.sends(), *self._sharing.gives()]
+        source = coords_of(self._move.source, self._comm)
+        return () if source is None else self._move.sends(source)
+
+    @property
     def staging_bytes(self) -> int:
         """Bytes held besides the arrays: cells packed for others of the node, twice, and stacks of contributions."""
+        staging = self._channel.staging_bytes + (0 if self._shared is None else self._shared.staging_bytes)
         if not self._folds:
-            return self._channel.staging_bytes
+            return staging
         stacked = self._rounds.most_stacked if isinstance(self._rounds, Stacked) else prod(self._into_shape)
-        return self._channel.staging_bytes + stacked * self._itemsize
+        return staging + stacked * self._itemsize
 
     @property
     def _has_halos(self) -> bool:
@@ -292,4 +315,6 @@ class BoxExchange:
     def retire(self) -> None:
         """Give the channel back.  Local."""
         self._channel.retire()
+        if self._shared is not None:
+            self._shared.retire()
         self._stacked = None
