@@ -43,6 +43,7 @@ COPIED_BYTES = MOST_STAGED
 FAR_SECONDS = 170e-9
 _ASKED_EVERY = 256
 _ROLL_CALLS = 8
+_RELAYS_ASKED_EVERY = 16  # relays, which depend on it most
 
 # Bits of a meeting's result that are rare: -1 has all bits.
 _RARE = at.RENEWED | at.ASK
@@ -158,6 +159,7 @@ class MemoryMeeting(NodeMeeting):
         self._loop_activity: Activity | None = None
         self._ring: np.ndarray | None = None
         self._rings: np.ndarray | None = None
+        self._relays_asked = 0
         self._wire.find_activity = self._purpose
         state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
         state[at.FRAMES_SEEN] = kernels.address_of(data)
@@ -272,11 +274,13 @@ class MemoryMeeting(NodeMeeting):
         Collective at its first use; the same on all members.  ``readable``: whether all of them can be read where they
         lie; ``most_if_near``: the size from which on that is better between near processors.
         """
-        return (
-            (readable or self.relays)
-            and suits(n_bytes, self.is_far, readable, most_if_near)
-            and self.rings() is not None
-        )
+        if n_bytes <= RELAYED_FROM:
+            return False
+        self._relays_asked += 1
+        if self._relays_asked % _RELAYS_ASKED_EVERY == 0 and self._state[at.ASKS]:
+            self.ask_distance()
+        may = readable or self.relays
+        return may and suits(n_bytes, self.is_far, readable, most_if_near) and self.rings() is not None
 
     def relay(self, program: Program, x: np.ndarray | None, result: np.ndarray | None) -> None:
         """Run a relay on which the members have agreed in the last meeting.  Collective."""

@@ -33,10 +33,9 @@ __all__ = ["Movement"]
 class Movement:
     """Moves boxes of the members' arrays into a result of ``shape`` (None: this member has no result).
 
-    ``in_runs``: whether all boxes of all members are runs of consecutive cells in their arrays.  ``fill``: the value of
-    cells that no member sends.
+    ``fill``: the value of cells that no member sends.
 
-    A run copies from the other members' arrays if they can be read (`MemberArrays`), through staging memory or by
+    A run copies from the other members' arrays if they can be read (`MemberArrays`), or relays them, sends
     messages if not, and from the frames, with which small arrays travel.
     """
 
@@ -61,7 +60,6 @@ class Movement:
         transfer: Transfer,
         shape: Shape | None,
         dtype: np.dtype,
-        in_runs: bool,
         fill: Any = None,
     ):
         self.call = call
@@ -77,7 +75,7 @@ class Movement:
         self._inline: tuple[list[Any] | None, list[tuple[np.ndarray, tuple[slice, ...]]]] = (None, [])
         self._far: dict[bytes | None, Transfer] = {}
         large = self._arrays.way is DIRECT and max(fact.nbytes for fact in facts) > RELAYED_FROM
-        self._relayed = RelayedCopies(call, facts, transfer, in_runs) if large else None
+        self._relayed = RelayedCopies(call, facts, transfer) if large else None
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         """Move the boxes; ``frames`` are those in which the members agreed.  Collective."""
