@@ -16,10 +16,11 @@ from spmd_grid.errors import DamagedError, StorageError
 from spmd_grid.formatting import aligned, bytes_text, count_text
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.random import Generator
-from spmd_grid.storage.checkpoint.folders import partial_numbers, published
+from spmd_grid.storage.checkpoint.folders import partial_numbers, published, remove_unfinished
 from spmd_grid.storage.checkpoint.manifest import Manifest
 from spmd_grid.storage.checkpoint.tree import from_tree
 from spmd_grid.storage.checkpoint.verify import is_checkpoint, newest, read_manifest, verify
+from spmd_grid.storage.owners import PARTIAL, fate_of
 from spmd_grid.storage.system import Folders, System
 
 __all__ = ["add_parser"]
@@ -40,6 +41,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     for name, action, text in (
         ("ls", _list, "list the checkpoints of a folder, and what programs have left unfinished"),
         ("verify", _verify, "read every byte and compare the checksums; under mpiexec each process reads a share"),
+        ("clean", _clean, "remove what programs have left unfinished, unless a living one holds its lock"),
         ("show", _show, "describe the state in a checkpoint, the newest if PATH is a folder of several"),
     ):
         each = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -61,8 +63,9 @@ def _list(options: argparse.Namespace) -> Outcome:
         step = "-" if manifest.step is None else str(manifest.step)
         rows.append((folder.name, step, str(len(manifest.arrays)), bytes_text(size), "valid"))
     lines = aligned(rows, left=(0, 4)) if len(rows) > 1 else [f"there is no checkpoint in {root}"]
-    left = [] if is_checkpoint(system, root) else partial_numbers(Folders(system, "ls"), root)
-    lines += [f".save-{number:06d}.partial is being written, or was left by a program that ended" for number in left]
+    for number in [] if is_checkpoint(system, root) else partial_numbers(Folders(system, "ls"), root):
+        hidden = root / f".save-{number:06d}{PARTIAL}"
+        lines.append(f"{hidden.name} {fate_of(system, hidden).value}")
     return "\n".join(lines), code if len(rows) > 1 else _DAMAGED
 
 
@@ -81,6 +84,12 @@ def _verify(options: argparse.Namespace) -> Outcome:
     if not lines:
         lines, code = [f"there is no checkpoint in {root}"], _DAMAGED
     return "\n".join(lines) if grid is None or grid.rank == 0 else "", code
+
+
+def _clean(options: argparse.Namespace) -> Outcome:
+    root = _folder(options.path)
+    removed = remove_unfinished(Folders(System(), "clean"), root, sure=True)
+    return "\n".join([f"removed {each.name}" for each in removed] or ["there is nothing to remove"]), _WHOLE
 
 
 def _show(options: argparse.Namespace) -> Outcome:

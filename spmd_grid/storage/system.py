@@ -6,6 +6,7 @@ Tests replace it, to fail or to end a process at any call: see `system_of`.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from contextlib import suppress
@@ -50,6 +51,14 @@ class System:
     def fsync(self, descriptor: int) -> None:
         """Waits until the file, or the folder, is on the disk."""
         os.fsync(descriptor)
+
+    def lock(self, descriptor: int, path: Path) -> bool:
+        """Whether the lock of an open file is now this descriptor's, and the file is still the one at ``path``."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+        except (BlockingIOError, FileNotFoundError):
+            return False
 
     def size(self, descriptor: int) -> int:
         """The number of bytes of a regular file."""
@@ -181,6 +190,13 @@ class File:
         except OSError as error:
             raise described(self._op, "ftruncate", self.path, error) from None
 
+    def lock(self) -> bool | None:
+        """Whether this program has the lock of the file until it closes it; None where there are no locks."""
+        try:
+            return self._system.lock(self._descriptor, self.path)
+        except OSError:
+            return None
+
     def sync(self) -> None:
         """Waits until what was written is on the disk."""
         try:
@@ -216,7 +232,7 @@ class Folders:
     """
 
     def __init__(self, system: System, op: str):
-        self.system, self._op = system, op
+        self.system, self.op = system, op
 
     def make(self, path: Path) -> None:
         """Makes a folder; raises FileExistsError itself where there is one."""
@@ -225,7 +241,7 @@ class Folders:
         except FileExistsError:
             raise
         except OSError as error:
-            raise described(self._op, "mkdir", path, error) from None
+            raise described(self.op, "mkdir", path, error) from None
 
     def make_all(self, path: Path) -> None:
         """Makes a folder and those above it, where they do not exist."""
@@ -251,11 +267,11 @@ class Folders:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise described(self._op, "listdir", path, error) from None
+            raise described(self.op, "listdir", path, error) from None
 
     def sync(self, path: Path) -> None:
         """Waits until the names in a folder are on the disk."""
-        with File(self.system, self._op, path, os.O_RDONLY | os.O_DIRECTORY) as folder:
+        with File(self.system, self.op, path, os.O_RDONLY | os.O_DIRECTORY) as folder:
             folder.sync()
 
     def rename(self, source: Path, target: Path) -> None:
@@ -263,21 +279,21 @@ class Folders:
         try:
             self.system.rename(source, target)
         except OSError as error:
-            raise described(self._op, "rename", source, error) from error
+            raise described(self.op, "rename", source, error) from error
 
     def remove_file(self, path: Path) -> None:
         """Removes a file."""
         try:
             self.system.unlink(path)
         except OSError as error:
-            raise described(self._op, "unlink", path, error) from None
+            raise described(self.op, "unlink", path, error) from None
 
     def remove_folder(self, path: Path) -> None:
         """Removes an empty folder."""
         try:
             self.system.rmdir(path)
         except OSError as error:
-            raise described(self._op, "rmdir", path, error) from None
+            raise described(self.op, "rmdir", path, error) from None
 
 
 def _bytes_of(data: np.ndarray | bytes) -> memoryview:

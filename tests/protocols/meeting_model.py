@@ -232,7 +232,6 @@ def _fold(recorder: Recorder) -> Callable:
             recorder.stream(target + at, recorder.load(source + at))
 
     words = {
-        "kernel": lambda *signature: lambda function: function,
         "by_address": lambda *signature: lambda function: function,
         "load": lambda rows, i: rows[i],
         "carray": Cells,
@@ -243,5 +242,5 @@ def _fold(recorder: Recorder) -> Callable:
         "move": recorder.move,
         "drain": recorder.drain,
     }
-    fold = reread(reduce, words)["_make"]("sum", "i8")
+    fold = reread(reduce, words)["make"]("sum", "i8")
     return lambda rows, size, out, buffer: fold(rows, len(rows), size, out, buffer)

@@ -145,6 +145,10 @@ def test_each_call_of_npy_files_fails(spmd):
                     assert len(set(texts)) == 1 and ("ENOSPC" in texts[0] or not texts[0]), texts
                     found = sg.load_npy(path, old.sharding, grid).to_global()
                     assert any(same_bytes(found, each.to_global()) for each in (old, new))
+                    assert {each.suffix for each in folder.iterdir()} <= {".npy", ".lock"}
+                    sg.all_reduce(1, grid, None, "sum")
+                    sg.save_npy(path, old)  # removes a lock that could not be removed
                     assert [each.name for each in folder.iterdir()] == ["a.npy"]
+                    sg.all_reduce(1, grid, None, "sum")  # before another rank makes the next hidden file
 
     spmd(2, body)

@@ -72,8 +72,8 @@ def test_each_call_fails(spmd, tmp_path, request, kind):
             assert len(set(texts)) == 1, (rank, number, texts)
             if texts[0]:
                 assert texts[0].startswith("StorageError: save_") and f"(on process {rank})" in texts[0], texts
-            else:  # a folder that had been brought to the disk could not be closed, which does not matter
-                assert grid.rank != rank or faulty.made[number] == "close"
+            else:  # a folder that is on the disk was not closed, or the lock's file stays, which does not matter
+                assert grid.rank != rank or faulty.made[number] in ("close", "lock", "unlink")
                 assert np.array_equal(whole_of(kind, base, a), cells((7, 5)))
                 remove_all(base, grid)
             assert list(base.iterdir()) == [], (rank, number, texts)

@@ -35,6 +35,27 @@ def test_numpys_bytes_from_and_into_every_layout(spmd, shape, stage_bytes):
     spmd(6, body)
 
 
+@pytest.mark.parametrize("shape", [(7, 9), (6, 4, 5), (3, 0), (5,)])
+@pytest.mark.parametrize("stage_bytes", [64, 1 << 20])
+def test_files_in_fortrans_order(spmd, shape, stage_bytes):
+    def body():
+        grid = sg.init_grid((2, 3))
+        want = values(shape, "f4")
+        with common_folder(grid) as folder:
+            if grid.rank == 0:
+                np.save(folder / "f.npy", np.asfortranarray(want))
+            sg.all_reduce(1, grid, None, "sum")
+            for axes, options in LAYOUTS.values():
+                if len(axes) <= len(shape) and len(options.get("halo_sizes", ())) in (0, 2 * len(shape)):
+                    a = sg.from_global(want, sg.Sharding(grid, axes, **options), grid)
+                    again = sg.load_npy(folder / "f.npy", a.sharding, grid, stage_bytes=stage_bytes)
+                    assert same_bytes(again.local, a.local), (axes, options)
+                    same = sg.load_npy(folder / "f.npy", a.sharding, grid, dtype="f8", stage_bytes=stage_bytes)
+                    assert same_bytes(same.local, a.local.astype("f8"))
+
+    spmd(6, body)
+
+
 DTYPES = [
     "?",
     "<i2",

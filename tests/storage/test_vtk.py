@@ -23,20 +23,21 @@ def test_every_cell_is_there_once(spmd, tmp_path, case, dtype):
     assert all(spmd(CUTS[case].ranks, body))
 
 
-def two_arrays(path):
+def two_arrays(path, **options):
     """Two arrays in one image, cut in different ways, with cells that are no cubes; their values."""
     grid = sg.init_grid((3,))
     u, v = cells((4, 5, 6)), cells((4, 5, 6), "int32") + 7
     rows, columns = (sg.Sharding(grid, axes) for axes in ([[0]], [[], [], [0]]))
     arrays = {"u": sg.from_global(u, rows, grid), "v": sg.from_global(v, columns, grid)}
-    sg.save_vtk(path, arrays, origin=[1, 2, 3], spacing=[0.5, 2, 0.25])
+    sg.save_vtk(path, arrays, origin=[1, 2, 3], spacing=[0.5, 2, 0.25], **options)
     return u, v
 
 
-def test_several_arrays_and_coordinates(spmd, tmp_path):
+@pytest.mark.parametrize("stage_bytes", [1, 300, 1 << 20])
+def test_several_arrays_and_coordinates(spmd, tmp_path, stage_bytes):
     def body():
         path = shared_folder(tmp_path) / "fields.pvti"
-        u, v = two_arrays(path)
+        u, v = two_arrays(path, stage_bytes=stage_bytes)
         found, place = read_whole(path)
         assert place == ("2.875 1.0 0.75", "0.25 2.0 0.5")  # corners of cells, x first
         assert sorted(each.name for each in path.parent.iterdir()) == ["fields", "fields.pvti"]

@@ -29,23 +29,26 @@ def test_zarr_reads_what_is_saved(spmd, tmp_path, case, dtype):
 
 @pytest.mark.parametrize("chunks", [(1, 1), (2, 3), (4, 5), (100, 100)])
 @pytest.mark.parametrize("case", ["uneven rows", "both, halos", "offsets", "partial"])
-def test_any_chunks(spmd, tmp_path, case, chunks):
+def test_any_chunks_in_any_memory(spmd, tmp_path, case, chunks):
     def body():
-        path, whole = shared_folder(tmp_path) / "u.zarr", cells(CUTS[case].shape)
-        sg.save_zarr(path, cut(case, whole), chunks=chunks)
-        found = zarr.open_array(path, mode="r")
-        return found.chunks == chunks and np.array_equal(found[...], whole)
+        folder, whole = shared_folder(tmp_path), cells(CUTS[case].shape)
+        for stage_bytes in (1, 200, 1 << 20):
+            path = folder / f"{stage_bytes}.zarr"
+            sg.save_zarr(path, cut(case, whole), chunks=chunks, stage_bytes=stage_bytes)
+            found = zarr.open_array(path, mode="r")
+            assert found.chunks == chunks and np.array_equal(found[...], whole), stage_bytes
+        return True
 
     assert all(spmd(CUTS[case].ranks, body))
 
 
 def test_regular_blocks_are_the_chunks_and_nothing_moves(spmd, tmp_path, monkeypatch):
-    from spmd_grid.storage.files import blocks
+    from spmd_grid.storage.files import steps
 
     def moved(*args):
         raise AssertionError("an array was moved, of which every block is a chunk")
 
-    monkeypatch.setattr(blocks, "reshard_local", moved)
+    monkeypatch.setattr(steps, "reshard_local", moved)
 
     def body():
         path = shared_folder(tmp_path) / "u.zarr"

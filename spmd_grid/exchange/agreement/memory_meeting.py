@@ -130,6 +130,10 @@ class NodeMeeting(Meeting):
         self.is_far = bool(self._call_roll(1, seconds > FAR_SECONDS))
         return seconds
 
+    def together(self) -> None:
+        """Waits until all members of the node have come.  Collective over these."""
+        self._call_roll(1)
+
     def _call_roll(self, rounds: int, value: int = 0) -> int:
         """The largest ``value`` of the members of the node, found in ``rounds`` exchanges of words."""
         found = kernels.call_roll(self._address, rounds, value)
@@ -147,6 +151,8 @@ class NodeMeeting(Meeting):
 
 class MemoryMeeting(NodeMeeting):
     """Meetings in the memory of the node, of members that all see it."""
+
+    posted_bytes = at.LINE_ARRAY_BYTES
 
     def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
         super().__init__(comm, members, block, addresses)

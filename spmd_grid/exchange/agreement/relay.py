@@ -17,6 +17,7 @@ from spmd_grid import kernels
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.reduce.folds import STREAMED_FROM
+from spmd_grid.kernels.reduce.variants import BUFFER_BYTES
 
 __all__ = [
     "LINES",
@@ -31,7 +32,6 @@ __all__ = [
     "suits",
 ]
 
-FOLD_BUFFER_BYTES = 1 << 14  # as BUFFER_BYTES of kernels/reduce/rows.py, which loads numba
 
 # A relay's ring has slots, of which each step packs one.
 RING_BYTES, SLOT_BYTES = 1 << 20, 1 << 18
@@ -114,7 +114,7 @@ class Program:
         width = at.FOLD_FIRST + len(rings)
         folds = np.array([step.fold or (0,) * width for step in steps], np.int64)
         scratch, large = np.zeros(len(rings), np.int64), n_bytes >= STREAMED_FROM
-        buffer = np.empty(FOLD_BUFFER_BYTES if fold and large and not spreads else 0, np.uint8)
+        buffer = np.empty(BUFFER_BYTES if fold and large and not spreads else 0, np.uint8)
         self._alive = rings, table, packs, lands, folds, scratch, buffer
         self.words = words = np.zeros(at.RELAY_WORDS, np.int64)
         place = min(len(steps), _SLOTS) * slots.n_bytes

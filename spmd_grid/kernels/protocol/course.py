@@ -23,12 +23,13 @@ from __future__ import annotations
 import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import call, claim, copy_at, load, load_acquire, store, store_release, this_thread
-from spmd_grid.kernels.compiled import by_address, inner, kernel
+from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.unchanged_arrays import field_of, is_unchanged
 from spmd_grid.kernels.protocol.waits import announce, start_all, test_all, wait_for, wait_for_messages
+from spmd_grid.kernels.python_calls import on_integers
 
-__all__ = ["course_address", "run_course"]
+__all__ = ["course", "run_claimed", "run_course"]
 
 
 @inner
@@ -257,7 +258,8 @@ def _poke(state: int) -> int:
     return ready
 
 
-def _course(what: int, state: int, call_: int) -> int:
+@by_address("int64(int64, int64, int64)")
+def course(what: int, state: int, call_: int) -> int:
     """Run the parts that the bits of ``what`` select, in the order of the bits; FINE, or another outcome."""
     if what & at.BEGIN:
         code = _begin(state, call_)
@@ -286,18 +288,25 @@ def _course(what: int, state: int, call_: int) -> int:
     return code
 
 
-course = by_address("int64(int64, int64, int64)")(_course)
-course_address = course.address
+@inner
+def run_claimed(what: int, state: int, call_: int, latch: int) -> int:
+    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.
 
-
-@kernel("int64(int64, int64, int64)")
-def run_course(what: int, state: int, call_: int) -> int:
-    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.  Needs no GIL."""
+    ``latch``: that of the gate, where the caller has the interpreter's lock; else 0.
+    """
     if claim(state + 8 * at.IN_USE):
         return at.TAKEN
     if what & at.BEGIN and load(state, at.THREAD) and load(state, at.THREAD) != this_thread():
         store_release(state + 8 * at.IN_USE, 0)
         return at.TAKEN
+    store(state, at.LATCH, latch)
     code = call(load(state, at.COURSE), what, state, call_)
+    store(state, at.LATCH, 0)
     store_release(state + 8 * at.IN_USE, 0)
     return code
+
+
+@on_integers
+def run_course(what: int, state: int, call_: int) -> int:
+    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.  Needs no GIL."""
+    return run_claimed(what, state, call_, 0)

@@ -16,9 +16,10 @@ from __future__ import annotations
 import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, fold_at, load, store, store_release
-from spmd_grid.kernels.compiled import inner, kernel
+from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.waits import announce, wait_for
+from spmd_grid.kernels.python_calls import on_integers
 
 __all__ = ["relay"]
 
@@ -59,7 +60,7 @@ def _fold(state: int, program: int, step: int, x: int, result: int, place: int) 
         fold_at(load(program, at.RELAY_FOLD), rows, size, elements, out, load(program, at.RELAY_BUFFER))
 
 
-@kernel("int64(int64, int64, int64, int64)")
+@on_integers
 def relay(state: int, program: int, x: int, result: int) -> int:
     """Run all steps of a relay from the array at ``x`` to the one at ``result``; FINE, or ENDED if a wait was given up.
 

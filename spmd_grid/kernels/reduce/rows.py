@@ -8,9 +8,7 @@ pass, 8 rows of 8 MiB took twice as long).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from math import isnan
-from threading import Lock
 from typing import Any
 
 import numba  # noqa: F401 - imported first: see compiled.py
@@ -19,12 +17,13 @@ from numba import carray, types
 from numba.extending import overload
 
 from spmd_grid.kernels.address import fold_at, load, pointer
-from spmd_grid.kernels.compiled import by_address, kernel
+from spmd_grid.kernels.compiled import Compiled, by_address
 from spmd_grid.kernels.copy.streams import stream_rows
 from spmd_grid.kernels.copy.vectors import LINE, drain, move
+from spmd_grid.kernels.python_calls import on_integers
+from spmd_grid.kernels.reduce.variants import BUFFER_BYTES
 
 BLOCK = 1 << 16  # bytes of ``out`` at a time; measured 8 KiB to 256 KiB, flat from 64 KiB
-BUFFER_BYTES = 1 << 14  # of a buffer in which a block is folded before it is streamed past the caches
 
 
 def combine(operation: str, a: Any, b: Any) -> Any:
@@ -94,15 +93,10 @@ _OPERATIONS = {
     "bitwise_or": _or,
     "bitwise_xor": _xor,
 }
-_BOOL_IS = {
-    "sum": "bitwise_or",
-    "max": "bitwise_or",
-    "product": "bitwise_and",
-    "min": "bitwise_and",
-}
 
 
-def _make(operation: str, dtype: str) -> Any:
+def make(operation: str, dtype: str) -> Compiled:
+    """The kernel that folds elements by an operation; see `fold_address` in variants.py."""
     itemsize = np.dtype(dtype).itemsize
     block, buffer_block = BLOCK // itemsize, BUFFER_BYTES // itemsize
 
@@ -156,52 +150,7 @@ def _make(operation: str, dtype: str) -> Any:
     return fold
 
 
-@kernel("void(int64, int64[::1], int64, int64, int64)")
-def _fold_rows(fold: int, rows: np.ndarray, size: int, out: int, buffer: int) -> None:
-    fold_at(fold, rows.ctypes.data, rows.size, size, out, buffer)
-
-
-_kernels: dict[tuple[str, np.dtype], tuple[Callable[[np.ndarray, int, int, int], None], Any]] = {}
-_lock = Lock()
-
-
-def kernel_of(kind: str, dtype: np.dtype) -> Callable[[np.ndarray, int, int, int], None]:
-    """The kernel of a reduction kind and dtype, compiled or loaded from the cache at its first use.
-
-    Local, and safe to call from several threads.  A kernel takes (int64 array of row addresses, elements per row,
-    address of the result, address of a buffer of BUFFER_BYTES or 0), all aligned to the dtype; with a buffer the result
-    is streamed past the caches.
-    The result may be the first row, in place; it must not overlap the others.
-    """
-    return _compiled_fold(kind, dtype)[0]
-
-
-def fold_address(kind: str, dtype: np.dtype) -> int:
-    """The address of the same kernel for compiled code, which takes the address and the number of the row addresses.
-
-    Local.  ``int64 fold(rows, count, elements, out, buffer)``: see `fold_at`.
-    """
-    return _compiled_fold(kind, dtype)[1].address
-
-
-def _compiled_fold(kind: str, dtype: np.dtype) -> tuple[Callable[[np.ndarray, int, int, int], None], Any]:
-    key = kind, dtype
-    found = _kernels.get(key)
-    if found is None:
-        with _lock:
-            found = _kernels.get(key)
-            if found is None:
-                fold = _make(*element_operation(kind, dtype))
-                found = _kernels[key] = partial(_fold_rows, fold.address), fold
-    return found
-
-
-def element_operation(kind: str, dtype: np.dtype) -> tuple[str, str]:
-    """The operation on two elements by which a reduction kind folds arrays of ``dtype``, and their type string.
-
-    Local.
-    """
-    operation = "sum" if kind == "average" else kind
-    if dtype.kind == "b":  # bytes of 0 and 1
-        return _BOOL_IS.get(operation, operation), "u1"
-    return operation, dtype.str[1:]
+@on_integers
+def fold_by_address(fold: int, rows: int, count: int, size: int, out: int, buffer: int) -> int:
+    """Run the fold at an address, for `fold_rows`."""
+    return fold_at(fold, rows, count, size, out, buffer)

@@ -21,6 +21,7 @@ from spmd_grid.kernels import BoxRow
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of, is_short
+from spmd_grid.ops.movement.crossing import CrossingCopies
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.ops.movement.relayed_copies import RelayedCopies
 from spmd_grid.transport.communicator import Frames, tag_of
@@ -42,6 +43,7 @@ class Movement:
     __slots__ = (
         "_arrays",
         "_copies",
+        "_crossing",
         "_far",
         "_inline",
         "_relayed",
@@ -70,7 +72,9 @@ class Movement:
         self.fill = fill
         # In large groups MPI's own collectives, which are logarithmic, beat a message to every member on other nodes.
         mixes = transfer.pattern in ("pairwise", "all_to_all") or transfer.size <= FEW_MEMBERS
-        self._arrays = MemberArrays(call, facts, mixes)
+        crosses = CrossingCopies.suits(call, facts, transfer, dtype)
+        self._arrays = MemberArrays(call, facts, mixes or crosses)
+        self._crossing = CrossingCopies(call, self._arrays, transfer, dtype) if crosses else None
         self._copies = DirectCopies(transfer)
         self._inline: tuple[list[Any] | None, list[tuple[np.ndarray, tuple[slice, ...]]]] = (None, [])
         self._far: dict[bytes | None, Transfer] = {}
@@ -132,15 +136,19 @@ class Movement:
         self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames
     ) -> Generator[list, None, np.ndarray | None]:
         """Move the boxes as ``run`` does, in steps that do not wait."""
+        if self._arrays.are_posted:
+            return self.run(x, out, frames)
         target = self._target(out)
-        if self._arrays.way is INLINE:
-            self._copy_inline(self._arrays.of(frames), target)
-        else:
-            yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
+        yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
         return target
 
     def _run_mixed(self, x: np.ndarray | None, arrays: list[Any], target: np.ndarray | None, frames: Frames) -> None:
         """Copy from arrays that can be read while messages carry the rest."""
+        if self._crossing is not None:
+            assert target is not None  # all members get what crosses to all
+            self._crossing.run(x, arrays, target, frames, lambda: self._copies.run(frames, arrays, target))
+            self.call.meeting.depart(frames)
+            return
         far = self._far.get(frames.locations)
         if far is None:
             me, transfer = self.transfer.rank, self.transfer
@@ -153,7 +161,8 @@ class Movement:
         self._copies.run(frames, arrays, target)
         self.comm.wait_all(requests)
         next(steps, None)
-        self.call.meeting.depart(frames)
+        if not self._arrays.come_with_frames:
+            self.call.meeting.depart(frames)
 
     def _copy_inline(self, arrays: list[Any] | None, target: np.ndarray | None) -> None:
         """Copy the receives from the frames; the views of the frames are made once."""

@@ -28,6 +28,10 @@ class Folding:
         kernels.fold_addresses(self._name, addresses, part.size, part)
         self.divide(part)
 
+    def partly(self, addresses: np.ndarray, part: np.ndarray) -> None:
+        """Fold the first of all arrays, as `addresses` does; the others are still to be folded into ``part``."""
+        kernels.fold_addresses(self._name, addresses, part.size, part)
+
     def stack(self, stack: np.ndarray, flat: np.ndarray) -> None:
         """Fold the rows of a stack into ``flat``."""
         kernels.fold(self._name, stack, flat)

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -49,12 +50,12 @@ class StoredArray:
         """The name of the file."""
         return file_name(self.name)
 
-    @property
+    @cached_property
     def header(self) -> bytes:
         """The bytes of the file before those of the array."""
         return header_of(stored_dtype("checkpoint", self.dtype), self.shape)
 
-    @property
+    @cached_property
     def blocks(self) -> Blocks:
         """The blocks that have a checksum each."""
         return Blocks(self.shape, self.dtype.itemsize, self.block_bytes)

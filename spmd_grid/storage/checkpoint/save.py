@@ -88,11 +88,13 @@ def save(
     and sharding.  ``attributes``: a dict of JSON for the manifest, beside ``state["step"]`` if that is a whole number.
 
     Everything is written to a hidden folder and brought to the disk; once all processes agree that their parts are
-    there, the folder gets its name.  If anything fails on any process, all raise the error, and nothing is published.
-    Nothing is ever overwritten, and programs that save to one path at the same time publish one checkpoint each.
-    ``keep``: once this checkpoint has been read again and verified, older ones are removed, so that this number are
-    left.  ``commit="file"`` is for file systems that do not rename folders in one step: the files are written to the
-    final folder, and the manifest, written last, publishes them.
+    there, the folder gets its name.  If anything fails on any process, all raise the error, and nothing is published;
+    where only the new name could not be brought to the disk, the error says that the checkpoint is there.  Nothing is
+    ever overwritten, and programs that save to one path at the same time publish one checkpoint each.  What programs
+    that were killed left unfinished in ``path`` is removed.  ``keep``: once this checkpoint has been read again and
+    verified, older ones are removed, so that this number are left.  ``commit="file"`` is for file systems that do not
+    rename folders in one step: the files are written to the final folder, and the manifest, written last, publishes
+    them.
 
     A process uses at most ``stage_bytes`` of memory besides its arrays.  With ``wait=False`` half of it is for copies
     of this process's blocks: those are written by a thread while the program computes, all others before the call
@@ -212,8 +214,7 @@ class _Making:
             for each in self.stored if team.is_first else ():
                 with File.create(team.system, team.op, self.claimed.folder / each.file) as file:
                     file.truncate(each.n_bytes)
-                    file.write(each.header, 0)
-                    file.sync()
+                    file.write(each.header, 0)  # which `finish` brings to the disk with the cells
         team.agree()
 
     def fill(self, team: Team, stage: Stage | None) -> None:

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 
-import numpy as np
-
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.grid.box import Box, multi_index
-from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import Shape
 
-__all__ = ["aligned_sharding", "chunks_in", "edges_of", "fitting_chunks", "own_box", "resharded"]
+__all__ = ["aligned_sharding", "chunks_in", "cut_alike", "edges_of", "fitting_chunks", "own_box"]
 
 _CHUNK_BYTES = 1 << 26  # at most, where chunks can be parts of blocks
 
@@ -76,15 +72,11 @@ def fitting_chunks(sharding: Sharding, shape: Shape, itemsize: int) -> tuple[int
     return tuple(chunks)
 
 
-def resharded(a: ShardedArray, target: Sharding) -> ShardedArray:
-    """``a`` in the cuts of ``target``: ``a`` itself where only halos differ.  Collective over the grid."""
-    shape = a.shape
-    if not a.sharding.partial_axes and a.sharding.split_axes == target.split_axes:
-        if all(edges_of(a.sharding, dim, n) == edges_of(target, dim, n) for dim, n in enumerate(shape)):
-            return a
-    local = reshard_local(a.stored, a.sharding, target, a.grid, shape)
-    assert isinstance(local, np.ndarray), "the processes of both layouts are the same"
-    return ShardedArray(local, Layout(target, shape), a.grid)
+def cut_alike(a: ShardedArray, target: Sharding) -> bool:
+    """Whether ``a`` has the cuts of ``target``, and all its values are whole.  Local."""
+    if a.sharding.partial_axes or a.sharding.split_axes != target.split_axes:
+        return False
+    return all(edges_of(a.sharding, dim, n) == edges_of(target, dim, n) for dim, n in enumerate(a.shape))
 
 
 def chunks_in(box: Box, chunks: Sequence[int]) -> list[tuple[int, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,10 +17,12 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import as_dtype, gate_of
 from spmd_grid.storage.arguments import as_path, check_array, check_target
+from spmd_grid.storage.files.blocks import edges_of
+from spmd_grid.storage.files.publishing import published
 from spmd_grid.storage.npy_format import header_of, read_header, stored_dtype
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.storage.ranges.move import STAGE_BYTES, give_blocks, take_blocks
-from spmd_grid.storage.system import File, Folders
+from spmd_grid.storage.system import File
 from spmd_grid.storage.team import Team
 
 __all__ = ["BLOCK_BYTES", "load_npy", "save_npy"]
@@ -60,28 +61,15 @@ def _save_npy(path: Path, a: ShardedArray, stage_bytes: int) -> Path:
     team = Team("save_npy", [a.grid])
     header = header_of(stored_dtype(team.op, a.dtype), a.shape)
     blocks = Blocks(a.shape, a.dtype.itemsize, min(BLOCK_BYTES, max(stage_bytes // 4, 1)))
-    token = team.tell(secrets.token_hex(4).encode()).decode()
-    hidden = path.with_name(f".{path.name}.{token}.partial")
-    folders = Folders(team.system, team.op)
-    try:
+    team.agree(f"{path}, {stage_bytes} bytes")
+    with published(team, path, replaces=True) as hidden:
         with team.trying():
             if team.is_first:
                 with File.create(team.system, team.op, hidden) as file:
                     file.truncate(len(header) + blocks.n_bytes)
                     file.write(header, 0)
-                    file.sync()
-        team.agree(f"{path}, {stage_bytes} bytes")
-        _write_blocks(team, hidden, a, blocks, len(header), stage_bytes)
-        with team.trying():
-            if team.is_first:
-                folders.rename(hidden, path)
-                folders.sync(path.parent)
         team.agree()
-    except StorageError:
-        if team.is_first:
-            with suppress(StorageError):
-                folders.remove_file(hidden)
-        raise
+        _write_blocks(team, hidden, a, blocks, len(header), stage_bytes)
     return path
 
 
@@ -116,9 +104,9 @@ def load_npy(
 
     Collective over the grid.  Halo cells in the domain are filled, those outside are 0.  ``dtype``: values are
     converted to it (within the same kind); raw bytes are taken as elements of it, if of equal size.  A process uses at
-    most ``stage_bytes`` of memory besides its array.  Objects are never unpickled, and files in Fortran's order are
-    refused.  Raises `DamagedError` for a file that is not a whole ``.npy`` file, `StorageError`, `ShardingError` where
-    the sharding does not fit the shape, and `DTypeError`, the same on every process.
+    most ``stage_bytes`` of memory besides its array.  Objects are never unpickled.  Raises `DamagedError` for a file
+    that is not a whole ``.npy`` file, `StorageError`, `ShardingError` where the sharding does not fit the shape, and
+    `DTypeError`, the same on every process.
 
     >>> import tempfile, numpy as np, spmd_grid as sg
     >>> def body(path):
@@ -147,8 +135,6 @@ def _load_npy(
     try:
         team.agree(f"{path}, {sharding}, {wanted}, {header}")
         assert file is not None and header is not None, "a refusal raises on every process"
-        if header.fortran_order:
-            raise StorageError(f"load_npy: {path} is in Fortran's order; only files in C order are read")
         stored = header.dtype
         if wanted is not None and stored.kind == "V" and stored.names is None and stored.itemsize == wanted.itemsize:
             stored = wanted
@@ -157,10 +143,11 @@ def _load_npy(
             raise DTypeError(f"load_npy: {path} holds {stored}, which does not convert to {element}")
         layout = Layout(sharding, header.shape)
         array = ShardedArray(allocate_local(team.op, layout, element, grid, zeroed=True), layout, grid)
-        blocks = Blocks(header.shape, stored.itemsize, min(BLOCK_BYTES, max(stage_bytes // 4, 1)))
+        filled = _reversed(array) if header.fortran_order else array
+        blocks = Blocks(filled.shape, stored.itemsize, min(BLOCK_BYTES, max(stage_bytes // 4, 1)))
         offset = header.offset
         take_blocks(
-            array,
+            filled,
             blocks,
             stored,
             lambda block, cells: file.read(cells, offset + blocks.offset(block)),
@@ -174,3 +161,17 @@ def _load_npy(
     if sharding.halo_sizes is not None:
         array.refresh_halos()
     return array.with_fresh_halos()
+
+
+def _reversed(a: ShardedArray) -> ShardedArray:
+    """The cells of ``a`` with its dimensions in reverse order, as in a file in Fortran's order: a view.  Local."""
+    shape, sharding = a.shape, a.sharding
+    dims = range(len(shape) - 1, -1, -1)
+    turned = Sharding(
+        sharding.grid,
+        [sharding.axes_of(dim) for dim in dims],
+        sharded_dims_offsets=[edges_of(sharding, dim, shape[dim]) for dim in dims if sharding.axes_of(dim)] or None,
+        partial_axes=sharding.partial_axes,
+        partial_kind=sharding.partial_kind,
+    )
+    return ShardedArray(a.core_to_write().T, Layout(turned, shape[::-1]), a.grid)

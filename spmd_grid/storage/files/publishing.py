@@ -1,7 +1,7 @@
 """Files and folders that appear under their name only when they are whole.
 
 They are written under a name of their own beside it, brought to the disk, and then renamed.  What a program that was
-killed leaves behind has a name that ends in ``.partial``, and is never read.
+killed leaves behind has a name that ends in ``.partial``, is never read, and is removed by the next save to that name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from secrets import token_hex
 import numpy as np
 
 from spmd_grid.errors import SpmdError, StorageError
+from spmd_grid.storage.owners import PARTIAL, Owner, remove_left
 from spmd_grid.storage.system import File, Folders
 from spmd_grid.storage.team import Team
 
@@ -28,37 +29,55 @@ def refuse_existing(op: str, path: Path) -> None:
 
 
 @contextmanager
-def published(team: Team, path: Path, is_folder: bool = False) -> Iterator[Path]:
+def published(team: Team, path: Path, is_folder: bool = False, replaces: bool = False) -> Iterator[Path]:
     """A path to write to, of a new file or folder, which bears the name ``path`` after the block.
 
     Collective over the team.  A folder is there when the block begins; a file is made by the block.  In it all
-    processes bring to the disk what they wrote, and agree on errors.  After an error, nothing bears the name.  Raises
-    `StorageError`, also where ``path`` is there already.
+    processes bring to the disk what they wrote, and agree on errors.  After an error, nothing bears the name, or, if
+    the new file ``replaces`` one, the old file does.  What programs that have ended left of saves to ``path`` is
+    removed.  Raises `StorageError`, also where ``path`` is there already.
     """
     folders = Folders(team.system, team.op)
-    temporary = path.with_name(f".{path.name}.{token_hex(8)}.partial")
-    with team.trying():
-        if team.is_first:
-            refuse_existing(team.op, path)
-            if is_folder:
-                folders.make(temporary)
-    team.agree()
-    temporary = Path(os.fsdecode(team.tell(os.fsencode(temporary))))  # the name that the first process made up
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}{PARTIAL}")
+    owner: Owner | None = None
     try:
+        with team.trying():
+            if team.is_first:
+                if not replaces:
+                    refuse_existing(team.op, path)
+                remove_left(folders, path.parent, f".{path.name}.", lambda left: remove_tree(folders, left))
+                owner = Owner.take(folders, temporary)
+                if is_folder:
+                    folders.make(temporary)
+        team.agree()
+        temporary = Path(os.fsdecode(team.tell(os.fsencode(temporary))))  # the name that the first process made up
         yield temporary
         with team.trying():
             if team.is_first:
-                refuse_existing(team.op, path)
-                folders.rename(temporary, path)
-                try:
-                    folders.sync(path.parent)
-                except SpmdError:  # the name may not outlast a failure of power, so that it must not be there
-                    remove_tree(folders, path)
-                    raise
+                _rename(team.op, folders, temporary, path, replaces)
+        if owner is not None:
+            owner.release(folders)  # before others go on, who find no trace of it
         team.agree()
     except SpmdError:
         if team.is_first:
             remove_tree(folders, temporary)
+        raise
+    finally:
+        if owner is not None:
+            owner.release(folders)
+
+
+def _rename(op: str, folders: Folders, temporary: Path, path: Path, replaces: bool) -> None:
+    """Give what is whole its name.  Local.  Raises StorageError."""
+    if not replaces:
+        refuse_existing(op, path)
+    folders.rename(temporary, path)
+    try:
+        folders.sync(path.parent)
+    except StorageError as error:  # the name may not outlast a failure of power
+        if replaces:
+            raise StorageError(f"{error}; {path} is the new file, or after a failure of power maybe the old") from None
+        remove_tree(folders, path)
         raise
 
 

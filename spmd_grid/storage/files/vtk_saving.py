@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,38 +13,49 @@ from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
-from spmd_grid.storage.files.blocks import aligned_sharding, resharded
+from spmd_grid.storage.files.blocks import aligned_sharding
 from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described, named_arrays
 from spmd_grid.storage.files.publishing import published, refuse_existing, remove_tree, write_file
+from spmd_grid.storage.files.steps import in_steps
 from spmd_grid.storage.files.vtk_format import PIECE_END, Image, piece_text, vtk_dtype, whole_text
-from spmd_grid.storage.system import Folders
+from spmd_grid.storage.ranges.move import STAGE_BYTES
+from spmd_grid.storage.system import File, Folders
 from spmd_grid.storage.team import Team
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["save_vtk"]
 
 _OP = "save_vtk"
-_PIECE_BYTES = 1 << 26  # of a block that is not contiguous, packed at a time
+_PIECE_BYTES = 1 << 24  # of a block that is not contiguous, packed at a time
 Numbers = float | Sequence[float]
 
 
-def save_vtk(path: object, arrays: Arrays, *, origin: Numbers = 0.0, spacing: Numbers = 1.0) -> None:
+def save_vtk(
+    path: object,
+    arrays: Arrays,
+    *,
+    origin: Numbers = 0.0,
+    spacing: Numbers = 1.0,
+    stage_bytes: int = STAGE_BYTES,
+) -> None:
     """Save one array or several named ones as an image for ParaView: ``path``, ``NAME.pvti``, and a folder ``NAME``.
 
     Collective over the grid of the arrays, of one shape with one to three dimensions, the last one along x.  Every
-    process writes one file, of its block; arrays that are cut otherwise than the first one are brought to its cuts.
+    process writes one file, of its block; arrays that are cut otherwise than the first one are brought to its cuts, in
+    at most ``stage_bytes`` of memory.
     Values belong to cells, whose centres lie where ``a.coordinates(origin, spacing)`` says.  Bools become bytes.
 
     Both appear when all is on the disk, ``path`` last; nothing is overwritten.  Raises `StorageError`, `ShapeError`,
     `DTypeError`, `GridError` and `MismatchError`, the same on every process.
     """
     grid = common_grid(_OP, arrays)
-    gate_of(_OP, grid).run(_OP, _save, path, arrays, grid, origin, spacing)
+    gate_of(_OP, grid).run(_OP, _save, path, arrays, grid, origin, spacing, stage_bytes)
 
 
-def _save(path: object, arrays: Arrays, grid: ProcessGrid, origin: Numbers, spacing: Numbers) -> None:
+def _save(path: object, arrays: Arrays, grid: ProcessGrid, origin: Numbers, spacing: Numbers, stage_bytes: int) -> None:
     team = Team(_OP, [grid])
     text = ""
     with team.trying():
@@ -56,17 +67,21 @@ def _save(path: object, arrays: Arrays, grid: ProcessGrid, origin: Numbers, spac
         dtypes = {name: vtk_dtype(_OP, name, a.dtype) for name, a in named.items()}
         if team.is_first:
             refuse_existing(_OP, target)  # before the pieces are written
-        text = f"path {str(target)!r}, {described(arrays)}, {image.attributes()}"
+        text = f"path {str(target)!r}, {described(arrays)}, {image.attributes()}, {stage_bytes} bytes"
     team.agree()
     team.agree(text)
     folders, pieces = Folders(team.system, _OP), target.with_suffix("")
     with published(team, pieces, is_folder=True) as folder:
         first = next(iter(named.values()))
         sharding = aligned_sharding(first.sharding, first.shape, (1,) * first.ndim)
-        cut = {name: resharded(a, sharding) for name, a in named.items()}
-        boxes = _boxes(target.stem, next(iter(cut.values())).layout)
-        with team.trying():
-            _write_piece(team, folder, boxes, image, cut, dtypes)
+        boxes = _boxes(target.stem, Layout(sharding, first.shape))
+        piece = boxes.get(grid.own_coords)
+        with _Piece(team, None if piece is None else folder / piece[0]) as file:
+            if piece is not None:
+                file.write(piece_text(image, piece[1], dtypes))
+            for name, a in named.items():
+                _write_cells(file, a, sharding, dtypes[name], stage_bytes)
+            file.write(PIECE_END)
         team.agree()
         with team.trying():
             if team.is_first:
@@ -120,30 +135,39 @@ def _boxes(stem: str, layout: Layout) -> dict[MultiIndex, tuple[str, Box]]:
     return found
 
 
-def _write_piece(
-    team: Team,
-    folder: Path,
-    boxes: Mapping[MultiIndex, tuple[str, Box]],
-    image: Image,
-    cut: Mapping[str, ShardedArray],
-    dtypes: Mapping[str, np.dtype],
-) -> None:
-    """Write this process's file, if it has one.  Local."""
-    own = boxes.get(next(iter(cut.values())).grid.own_coords)
-    if own is not None:
-        name, box = own
-        write_file(team, folder / name, _piece(image, box, cut, dtypes))
+class _Piece:
+    """The file of this process, written from its start to its end, if it has one.  Errors are kept by the team."""
+
+    def __init__(self, team: Team, path: Path | None):
+        self._team, self._path, self._at = team, path, 0
+        self._file: File | None = None
+
+    def write(self, data: np.ndarray | bytes) -> None:
+        """Write what follows.  Local."""
+        with self._team.trying():
+            if self._file is not None and not self._team.failed:
+                self._file.write(data, self._at)
+                self._at += len(data)
+
+    def __enter__(self) -> _Piece:
+        with self._team.trying():
+            if self._path is not None:
+                self._file = File.create(self._team.system, _OP, self._path)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        with self._team.trying():
+            if self._file is not None:
+                with self._file as file:
+                    file.sync()
 
 
-def _piece(
-    image: Image, box: Box, cut: Mapping[str, ShardedArray], dtypes: Mapping[str, np.dtype]
-) -> Iterator[bytes | np.ndarray]:
-    """The parts of a file, cells as flat bytes."""
-    yield piece_text(image, box, dtypes)
-    for name, dtype in dtypes.items():
-        yield (box.size * dtype.itemsize).to_bytes(8, "little")
-        core = cut[name].stored_core
-        for piece in pieces_of(box, max(_PIECE_BYTES // dtype.itemsize, 1)):
-            cells = view_of(core, piece.relative_to(box.starts))
-            yield np.ascontiguousarray(cells, dtype).reshape(-1).view(np.uint8)
-    yield PIECE_END
+def _write_cells(file: _Piece, a: ShardedArray, sharding: Sharding, dtype: np.dtype, stage_bytes: int) -> None:
+    """Write the cells that ``sharding`` gives to this process, and the number of their bytes.  Collective."""
+    layout = Layout(sharding, a.shape)
+    file.write((layout.core_box(a.grid.own_coords).size * dtype.itemsize).to_bytes(8, "little"))
+    most = max(min(_PIECE_BYTES, stage_bytes // 4) // dtype.itemsize, 1)
+    for place, cells in in_steps(a, sharding, (1,) * a.ndim, stage_bytes):
+        for piece in pieces_of(place, most):
+            some = view_of(cells, piece.relative_to(place.starts))
+            file.write(np.ascontiguousarray(some, dtype).reshape(-1).view(np.uint8))

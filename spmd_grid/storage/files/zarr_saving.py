@@ -17,9 +17,10 @@ from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
-from spmd_grid.storage.files.blocks import aligned_sharding, chunks_in, fitting_chunks, own_box, resharded
+from spmd_grid.storage.files.blocks import aligned_sharding, chunks_in, fitting_chunks
 from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described, named_arrays
 from spmd_grid.storage.files.publishing import published, write_file
+from spmd_grid.storage.files.steps import in_steps
 from spmd_grid.storage.files.zarr_format import (
     METADATA,
     array_metadata,
@@ -28,6 +29,7 @@ from spmd_grid.storage.files.zarr_format import (
     text_of,
     zarr_dtype,
 )
+from spmd_grid.storage.ranges.move import STAGE_BYTES
 from spmd_grid.storage.system import Folders
 from spmd_grid.storage.team import Team
 
@@ -42,6 +44,7 @@ class _Options(NamedTuple):
     chunks: Sequence[int] | None
     dimension_names: Sequence[str] | None
     attributes: Mapping[str, Any]
+    stage_bytes: int
 
 
 class _Member(NamedTuple):
@@ -61,19 +64,21 @@ def save_zarr(
     chunks: Sequence[int] | None = None,
     dimension_names: Sequence[str] | None = None,
     attributes: Mapping[str, Any] | None = None,
+    stage_bytes: int = STAGE_BYTES,
 ) -> None:
     """Save an array, or a group of named arrays, as zarr v3, which zarr, xarray and other programs read.
 
     Collective over the grid of the arrays.  ``chunks``: the extents of all chunks; by default blocks are chunks, or
     equal parts of blocks of more than 64 MiB.  Cuts between processes that are not at edges of chunks are moved to the
-    nearest ones first, by messages.  ``dimension_names`` and ``attributes`` (as JSON has them) are for all arrays; of
-    arrays with fewer dimensions, the last names count.  Every chunk has a checksum.
+    nearest ones, by messages, in at most ``stage_bytes`` of memory or that of single chunks.  ``dimension_names`` and
+    ``attributes`` (as JSON has them) are for all arrays; of arrays with fewer dimensions, the last names count.  Every
+    chunk has a checksum.
 
     The folder ``path`` appears when all is on the disk, and is never overwritten.  Needs zarr, the extra ``[zarr]``.
     Raises `StorageError`, `ShapeError`, `DTypeError`, `GridError` and `MismatchError`, the same on every process.
     """
     grid = common_grid(_OP, arrays)
-    options = _Options(chunks, dimension_names, {} if attributes is None else attributes)
+    options = _Options(chunks, dimension_names, {} if attributes is None else attributes, stage_bytes)
     gate_of(_OP, grid).run(_OP, _save, path, arrays, grid, options)
 
 
@@ -97,10 +102,7 @@ def _save(path: object, arrays: Arrays, grid: ProcessGrid, options: _Options) ->
                 _make_folders(team, folder, members)
         team.agree()
         for member in members:
-            a = member.array
-            aligned = resharded(a, aligned_sharding(a.sharding, a.shape, member.chunks))
-            with team.trying():
-                _write_chunks(team, folder / member.folder, aligned, member)
+            _write_chunks(team, folder / member.folder, member, options.stage_bytes)
             team.agree()
         with team.trying():
             if team.is_first:
@@ -164,27 +166,35 @@ def _make_folders(team: Team, folder: Path, members: Sequence[_Member]) -> None:
         folders.sync(parent)
 
 
-def _write_chunks(team: Team, folder: Path, a: ShardedArray, member: _Member) -> None:
-    """Write the chunks in this process's block.  Local."""
-    box, checksum = own_box(a), _checksum()
-    if box is None:
-        return
-    core = a.stored_core
+def _write_chunks(team: Team, folder: Path, member: _Member, stage_bytes: int) -> None:
+    """Write the chunks that this process holds, or is given.  Collective; errors are kept by the team."""
+    a, used = member.array, set[Path]()
+    target = aligned_sharding(a.sharding, a.shape, member.chunks)
+    for box, cells in in_steps(a, target, member.chunks, stage_bytes):
+        with team.trying():
+            if not team.failed:
+                used |= _write_box(team, folder, member, box, cells)
+    with team.trying():
+        for each in used:
+            Folders(team.system, _OP).sync(each)
+
+
+def _write_box(team: Team, folder: Path, member: _Member, box: Box, cells: np.ndarray) -> set[Path]:
+    """Write the chunks in ``box``, and return the folders of their files.  Local."""
+    checksum, used = _checksum(), set[Path]()
     whole = np.zeros(member.chunks, member.dtype)  # chunks at the upper edges are as large as all others
-    used: set[Path] = set()
     for number in chunks_in(box, member.chunks):
         starts = tuple([n * extent for n, extent in zip(number, member.chunks)])
         chunk = Box(starts, tuple([start + extent for start, extent in zip(starts, member.chunks)]))
-        cells = chunk.intersect(box)
-        if cells != chunk:
+        inside = chunk.intersect(box)
+        if inside != chunk:
             whole[...] = 0
-        view_of(whole, cells.relative_to(chunk.starts))[...] = view_of(core, cells.relative_to(box.starts))
+        view_of(whole, inside.relative_to(chunk.starts))[...] = view_of(cells, inside.relative_to(box.starts))
         path = folder / chunk_key(number)
         raw = whole.reshape(-1).view(np.uint8)
         write_file(team, path, (raw, checksum(raw).to_bytes(4, "little")))
         used.add(path.parent)
-    for each in used:
-        Folders(team.system, _OP).sync(each)
+    return used
 
 
 def _write_texts(team: Team, folder: Path, texts: Mapping[str, bytes]) -> None:

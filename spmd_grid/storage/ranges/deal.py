@@ -3,7 +3,7 @@
 A block whose cells all lie in one device's core needs no message: that device's process writes or reads it.  All other
 blocks are *shared*.  They are dealt out in rounds, each a stretch of the array that fits into the staging memory of all
 processes: in a round every process handles some blocks that follow one another, and a resharding between the array's
-layout and a layout by blocks moves the cells.
+layout and a layout by blocks moves the cells.  A stretch may have gaps.
 """
 
 from __future__ import annotations
@@ -68,6 +68,15 @@ class Round:
             partial_kind=sharding.partial_kind,
         )
 
+    def most_cells(self, layout: Layout) -> int:
+        """The most cells of the stretch that a device holds in ``layout``, cut down to the stretch."""
+        sharding, shape = self.stretch_sharding(layout), self.shape(layout.global_shape)
+        lengths = list(shape)
+        for dim in sharding.sharded_dims:
+            cuts = _cuts(Layout(sharding, shape), dim)
+            lengths[dim] = max([stop - start for start, stop in zip(cuts, cuts[1:])])
+        return prod(lengths)
+
     def block_sharding(self, grid: Grid) -> Sharding:
         """The stretch cut by blocks among the processes of ``grid``, which has one dimension."""
         ends = np.cumsum([0, *[stop - start for start, stop in self.rows]])
@@ -110,17 +119,10 @@ def deal(
     axes = sharding.replicated_axes
     replicas = prod([layout.grid.shape[axis] for axis in axes])
     alone = not sharding.partial_axes and (spread or replicas == 1)
-    most = len(processes) * max(1, stage_bytes // max(blocks.rows * blocks.row_bytes, 1))
+    per_process = max(1, stage_bytes // max(blocks.rows * blocks.row_bytes, 1))
     pending: list[tuple[int, Interval]] = []
     lead: MultiIndex = ()
     count = 0
-
-    def end_round() -> None:
-        if pending:
-            n, size = len(pending), len(processes)
-            firsts = tuple([n * process // size for process in range(size + 1)])
-            rounds.append(Round(lead, tuple([b for b, _ in pending]), tuple([rows for _, rows in pending]), firsts))
-            pending.clear()
 
     for block, piece in touched(blocks, region):
         holder = _holder(layout, piece) if alone else None
@@ -134,12 +136,45 @@ def deal(
             count += 1
             continue
         before = piece.starts[: blocks.dim]
-        if before != lead or len(pending) == most:
-            end_round()
-            lead = before
+        if before != lead:
+            rounds += _rounds(lead, pending, len(processes), per_process, layout, blocks)
+            lead, pending = before, []
         pending.append((block, (piece.starts[blocks.dim], piece.stops[blocks.dim])))
-    end_round()
+    rounds += _rounds(lead, pending, len(processes), per_process, layout, blocks)
     return Deal(own, rounds)
+
+
+def _rounds(
+    lead: MultiIndex,
+    pending: Sequence[tuple[int, Interval]],
+    size: int,
+    per_process: int,
+    layout: Layout,
+    blocks: Blocks,
+) -> list[Round]:
+    """The rounds of shared blocks with the same indices ``lead``; each of ``size`` processes handles ``per_process``.
+
+    Every process handles blocks that follow one another from round to round, since files are read and written fastest
+    so; unless that gave a process cells of many blocks, as where all processes hold all cells.
+    """
+
+    def gathered(parts: Sequence[Sequence[tuple[int, Interval]]]) -> Round:
+        firsts = np.cumsum([0, *map(len, parts)]).tolist()
+        chosen = [each for part in parts for each in part]
+        return Round(lead, tuple([b for b, _ in chosen]), tuple([rows for _, rows in chosen]), tuple(firsts))
+
+    n = len(pending)
+    sections = [pending[n * i // size : n * (i + 1) // size] for i in range(size)]
+    starts = range(0, max(map(len, sections)), per_process)
+    found = [gathered([section[start : start + per_process] for section in sections]) for start in starts]
+    most = 2 * per_process * blocks.rows * blocks.row_bytes
+    if len(found) < 2 or all(each.most_cells(layout) * blocks.itemsize <= most for each in (found[0], found[-1])):
+        return found
+    found = []
+    for start in range(0, n, size * per_process):
+        part = pending[start : start + size * per_process]
+        found.append(gathered([part[len(part) * i // size : len(part) * (i + 1) // size] for i in range(size)]))
+    return found
 
 
 def touched(blocks: Blocks, region: Box) -> Iterator[tuple[int, Box]]:

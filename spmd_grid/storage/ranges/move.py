@@ -6,7 +6,9 @@ to a limit of memory: see `deal`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -15,18 +17,20 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
+from spmd_grid.storage.ranges.ahead import Ahead
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.storage.ranges.deal import Deal, Round, deal, take_rows
 from spmd_grid.storage.ranges.padding import with_clean_padding
 from spmd_grid.storage.team import Team
-from spmd_grid.typing import Shape
 
 __all__ = ["STAGE_BYTES", "give_blocks", "take_blocks"]
 
-# The most memory that a process uses besides its arrays, unless told otherwise: a quarter for its blocks of a round, as
-# much for messages out of and into them, and the rest for cells on their way.
+# The most memory that a process uses besides its arrays, unless told otherwise: of a quarter, it gives its blocks of a
+# round, and has as much for messages out of them; in a half of it, it takes blocks of several rounds, and has an eighth
+# for messages.  The rest is for cells on their way.
 STAGE_BYTES = 64 << 20
-_SHARE = 4
+_GIVEN, _TAKEN = 4, 16  # the parts that blocks of one round may have
+_BUFFERS = 4  # for rounds that are read ahead
 
 # Called with a block's number and its cells, a contiguous array, to be stored, or to be filled.
 Handle = Callable[[int, np.ndarray], None]
@@ -47,7 +51,7 @@ def give_blocks(
         layout,
         team.processes,
         team.rank,
-        stage_bytes // _SHARE,
+        stage_bytes // _GIVEN,
         spread=True,
     )
     coords = array.grid.own_coords
@@ -87,7 +91,7 @@ def take_blocks(
     """
     region = region or Box.from_shape(blocks.extents)
     layout = Layout(array.sharding, region.shape)
-    dealt = deal(blocks, region, layout, team.processes, team.rank, stage_bytes // _SHARE, spread=False)
+    dealt = deal(blocks, region, layout, team.processes, team.rank, stage_bytes // _TAKEN, spread=False)
     coords = array.grid.own_coords
     box, core = layout.core_box(coords), array.core_to_write()
     core = core.reshape(box.shape) if not array.shape else core
@@ -108,16 +112,43 @@ def take_blocks(
             piece = blocks.box(block).intersect(region).relative_to(region.starts)
             fill(block, core[piece.relative_to(box.starts).slices()])
     team.agree()
-    for each in dealt.rounds:
-        shape = each.shape(layout.global_shape)
-        target, source = each.stretch_sharding(layout), each.block_sharding(team.grid.grid)
-        mine = np.empty(Layout(source, shape).local_shape((team.rank,)), array.dtype)
-        with team.trying():
-            for block, rows in each.pieces(team.rank):
-                fill(block, mine[(*[slice(None)] * each.dim, rows)])
-        team.agree()
-        _fill_stretch(core, box, each, mine, source, target, shape, team)
+    if dealt.rounds:
+        _take_rounds(core, box, dealt.rounds, fill, layout, team, stage_bytes // 2)
     return dealt
+
+
+def _take_rounds(
+    core: np.ndarray,
+    box: Box,
+    rounds: Sequence[Round],
+    fill: Handle,
+    layout: Layout,
+    team: Team,
+    most_bytes: int,
+) -> None:
+    """Fill a core from shared blocks.  Collective.  A thread reads the next blocks while cells are on their way."""
+    shapes = []
+    for each in rounds:
+        parts = Layout(each.block_sharding(team.grid.grid), each.shape(layout.global_shape))
+        shapes.append(parts.local_shape((team.rank,)))
+    largest = max([prod(shape) for shape in shapes])
+    n_buffers = max(1, min(most_bytes // max(largest * core.itemsize, 1), _BUFFERS, len(rounds)))
+    buffers = [team.grid.allocate((largest,), core.dtype) for _ in range(n_buffers)]
+
+    def read(i: int) -> np.ndarray:
+        mine = buffers[i % n_buffers][: prod(shapes[i])].reshape(shapes[i])
+        for block, rows in rounds[i].pieces(team.rank):
+            fill(block, mine[(*[slice(None)] * rounds[i].dim, rows)])
+        return mine
+
+    with Ahead([partial(read, i) for i in range(len(rounds))], n_buffers) as ahead:
+        for each in rounds:
+            mine = buffers[0][:0]
+            with team.trying():
+                mine = ahead.next()
+            team.agree()
+            _fill_stretch(core, box, each, mine, layout, team)
+            ahead.done()
 
 
 def _stretch_of(core: np.ndarray, box: Box, each: Round) -> np.ndarray:
@@ -136,13 +167,12 @@ def _fill_stretch(
     box: Box,
     each: Round,
     mine: np.ndarray,
-    source: Sharding,
-    target: Sharding,
-    shape: Shape,
+    layout: Layout,
     team: Team,
 ) -> None:
     """Move the cells of a round from the processes that have read them to those that hold them.  Collective."""
-    parts = take_rows(box, each)
+    target, source = each.stretch_sharding(layout), each.block_sharding(team.grid.grid)
+    parts, shape = take_rows(box, each), each.shape(layout.global_shape)
     out = core[parts[0][1]] if len(parts) == 1 else None
     if out is None or not out.size:
         found = reshard_local(_raw(mine, target), source, target, team.grid, shape).view(core.dtype)
