@@ -17,7 +17,7 @@ from spmd_grid.errors import TransportError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, Program, suits
-from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, StagingRing
+from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, RING_HELD_BYTES, StagingRing
 from spmd_grid.exchange.transfer.machine_model import MachineModel
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
@@ -30,6 +30,7 @@ __all__ = [
     "FAR_SECONDS",
     "LOCATION_BYTES",
     "MEETING_LINE_BYTES",
+    "STAGED_BYTES",
     "MemoryMeeting",
     "NodeMeeting",
     "read_locations",
@@ -37,6 +38,9 @@ __all__ = [
 
 # Arrays of at most this many bytes outside the arena are copied into it to be read, where they cannot be relayed.
 COPIED_BYTES = MOST_STAGED
+
+# The most bytes of copies that a process holds for a group: of large arrays, which are copied or relayed, and of small.
+STAGED_BYTES = max(RING_BYTES + 8 * RELAYED_FROM, RING_HELD_BYTES)
 
 # Processors are far apart where a word takes longer from one to the other than within one cache.  Measured again
 # every _ASKED_EVERY meetings, since virtual processors move.

@@ -93,8 +93,9 @@ class RelayedBoxes:
             for piece in self._pieces(cells):
                 number = numbers[member] = numbers.get(member, -1) + 1
                 start = self._slots.start(number) + self._area * area_of(me, member)
-                ends = piece.offset(given), c_strides(piece.shape, itemsize), start, at.FROM_X, at.FIRST_RING + me
-                steps[number].packs.append(kernels.box_row(piece.shape, itemsize, piece.strides(given), *ends))
+                first, packed = piece.offset(given), c_strides(piece.shape, itemsize)
+                to = packed, start, at.FROM_X, at.FIRST_RING + me
+                steps[number].packs.append(kernels.box_row(piece.shape, itemsize, piece.strides(given), first, *to))
         numbers.clear()
         for take in self._takes:
             for source, target in zip(self._pieces(take.source), self._pieces(take.target), strict=True):
