@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from numpy.typing import DTypeLike
 
-from spmd_grid import fft as transforms
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.array_api.arrays import as_sharded, check_device
 from spmd_grid.array_api.defaults import ShardingRule
+from spmd_grid.array_api.frequencies import frequencies
 from spmd_grid.functions.axes import Axis
+from spmd_grid.functions.table import call
 from spmd_grid.grid.process_grid import ProcessGrid
 
 __all__ = [
@@ -39,7 +41,7 @@ Norm: TypeAlias = Literal["backward", "ortho", "forward"]
 
 def _along_one(name: str, text: str) -> Callable[..., ShardedArray]:
     def transform(x: ShardedArray, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ShardedArray:
-        found: ShardedArray = getattr(transforms, name)(as_sharded(name, x), n, axis, norm)
+        found: ShardedArray = call(getattr(np.fft, name), as_sharded(name, x), n, axis, norm)
         return found
 
     return _named(transform, name, text)
@@ -54,7 +56,7 @@ def _along_several(name: str, text: str) -> Callable[..., ShardedArray]:
         axes: Sequence[int] | None = None,
         norm: Norm = "backward",
     ) -> ShardedArray:
-        found: ShardedArray = getattr(transforms, name)(as_sharded(name, x), axes, s=s, norm=norm)
+        found: ShardedArray = call(getattr(np.fft, name), as_sharded(name, x), s, axes, norm)
         return found
 
     return _named(transform, name, text)
@@ -90,7 +92,7 @@ def fftfreq(
 ) -> ShardedArray:
     """The frequencies of the cells that `fft` of ``n`` cells at a distance of ``d`` gives.  Collective."""
     check_device("fftfreq", device)
-    return _cast(transforms.fftfreq(n, d, sharding=sharding, grid=grid), dtype)
+    return _cast(frequencies("fftfreq", n, d, n, sharding, grid), dtype)
 
 
 def rfftfreq(
@@ -105,21 +107,23 @@ def rfftfreq(
 ) -> ShardedArray:
     """The frequencies of the cells that `rfft` of ``n`` cells at a distance of ``d`` gives.  Collective."""
     check_device("rfftfreq", device)
-    return _cast(transforms.rfftfreq(n, d, sharding=sharding, grid=grid), dtype)
+    return _cast(
+        frequencies("rfftfreq", n, d, n // 2 + 1 if isinstance(n, int | np.integer) else 0, sharding, grid), dtype
+    )
 
 
-def _cast(frequencies: ShardedArray, dtype: DTypeLike | None) -> ShardedArray:
-    found: ShardedArray = frequencies if dtype is None else frequencies.astype(dtype, copy=False)
-    return found
+def _cast(found: ShardedArray, dtype: DTypeLike | None) -> ShardedArray:
+    cast: ShardedArray = found if dtype is None else found.astype(dtype, copy=False)
+    return cast
 
 
 def fftshift(x: ShardedArray, /, *, axes: Axis = None) -> ShardedArray:
     """The cells moved so that frequency 0 is in the middle.  Collective."""
-    found: ShardedArray = transforms.fftshift(as_sharded("fftshift", x), axes)
+    found: ShardedArray = call(np.fft.fftshift, as_sharded("fftshift", x), axes)
     return found
 
 
 def ifftshift(x: ShardedArray, /, *, axes: Axis = None) -> ShardedArray:
     """The inverse of `fftshift`.  Collective."""
-    found: ShardedArray = transforms.ifftshift(as_sharded("ifftshift", x), axes)
+    found: ShardedArray = call(np.fft.ifftshift, as_sharded("ifftshift", x), axes)
     return found

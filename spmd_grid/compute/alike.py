@@ -23,8 +23,8 @@ _known: dict[tuple[Any, ...], np.dtype] = {}
 def again(ufunc: np.ufunc, array: Any, x: Any, y: Any, into: Any = None) -> Any:
     """`on_equal_layouts` of two operands, in short, where it has found the same before; else None.  Local.
 
-    One of ``x`` and ``y`` is ``array``.  ``into``: None, or the one of them that nobody will read again: the result, if
-    it is of its dtype.
+    One of ``x`` and ``y`` is ``array``.  ``into``: None, or the one of them that nothing will read again: the
+    result, if it is of its dtype.
     """
     layout, grid, kind = array._layout, array._grid, type(array)
     if type(x) is not kind:

@@ -88,7 +88,7 @@ class Memory:
 
     @property
     def is_alone(self) -> bool:
-        """Whether no slice reads this memory, it is nobody else's, and the program has had no view of it.  Local."""
+        """Whether no slice reads this memory, none of it is borrowed, and the program has had no view of it.  Local."""
         return self._lender is None and not self._loans and not self._was_seen
 
     def stored_to_write(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What `init_grid` does before there is a grid: its arguments fitted to the processes, and compared between them."""
+"""Preparations of `init_grid`: its arguments fitted to the processes, and compared between them."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def kernel(signature: str, name: str = "") -> Callable[[Callable[..., Any]], Cal
 
 
 class _Keeper:
-    """What numba takes for its cache: it has nothing, and keeps the machine code of what is compiled."""
+    """A cache for numba that has nothing, and keeps the machine code of all that is compiled."""
 
     def __init__(self, path: str):
         self._path = path

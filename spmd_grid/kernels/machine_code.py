@@ -76,7 +76,7 @@ def _digest(content: bytes) -> bytes:
 
 
 def _read(path: Path) -> MachineCode | None:
-    """What ``path`` keeps, if it is there and whole."""
+    """The machine code in a file, if it is there and whole."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -56,7 +56,7 @@ def kept_or_measured(comm: Communicator, path: str | PathLike[str] | None) -> Li
 
 
 def _misfit(model: LinkModel, machine: Machine, nodes: Sequence[int]) -> str:
-    """What of a model in a file is not so here; empty where it fits."""
+    """The properties of a model in a file that differ here; empty where it fits."""
     found = model.machine
     if found is None:
         return "it was not measured"
@@ -86,7 +86,7 @@ def _check_alike(comm: Communicator, path: str | None) -> None:
 
 
 def _from_first(comm: Communicator, call: Callable[[], str]) -> str:
-    """What ``call`` gives on the first member, on all of them; what it raises there is raised on all."""
+    """The result of ``call`` on the first member, on all of them; an error there is raised on all."""
     told = ["", ""]
     if comm.rank == 0:
         try:

@@ -5,8 +5,8 @@ bytes both ways, as in most operations.  First one process of each node does so,
 what a cable carries.  Sizes grow until an exchange takes long enough to be timed.  Within nodes, processes read one
 another's memory, first one process of each node, then all.
 
-An exchange is repeated without a pause, so that processes keep in step; the least mean of a few batches counts, since
-other programs only lengthen it, and all processes take that of the slowest.
+An exchange is repeated without a pause, so that processes keep in step and cables stay busy; the least mean of a few
+batches counts, since other programs only lengthen it, and all processes take that of the slowest.
 """
 
 from __future__ import annotations
@@ -127,12 +127,11 @@ class _Bench:
         while seconds < _LONG_ENOUGH and size < _MOST:
             size = min(_MOST, size * max(2, int(_LONG_ENOUGH / seconds)))
             seconds = self._shift_seconds(1, size, 2)
-        one = size / max(self._shift_seconds(1, size, _LARGE_ROUNDS) - latency, 1e-9)
+        one = size / self._shift_seconds(1, size, _LARGE_ROUNDS)
         if self._most == 1:
             return latency, one, one
         part = max(_LEAST, size // self._most)
-        all_ = self._shift_seconds(self._most, part, _LARGE_ROUNDS)
-        return latency, one, max(one, self._least * part / max(all_ - latency, 1e-9))
+        return latency, one, max(one, self._least * part / self._shift_seconds(self._most, part, _LARGE_ROUNDS))
 
     def _shift_seconds(self, places: int, size: int, rounds: int, n: int = 1) -> float:
         """Seconds in which ``places`` members of each node send ``n`` times ``size`` bytes to the next node."""
@@ -199,7 +198,7 @@ class _Bench:
         latency = min(
             self._word_seconds(*words, first) for first in range(0, _WORD_BATCHES * _WORD_ROUNDS, _WORD_ROUNDS)
         )
-        self._comm.barrier()  # nobody reads memory that is given back
+        self._comm.barrier()  # no process reads memory that is given back
         return self._slowest(latency), _COPY_BYTES / alone, self._most * _COPY_BYTES / together
 
     def _word_seconds(self, mine: np.ndarray, seen: np.ndarray, first: int) -> float:

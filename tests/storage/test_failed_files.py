@@ -6,25 +6,10 @@ import numpy as np
 import pytest
 from support.storage.faults import ERRORS, Faulty, Short, fail
 from support.storage.layouts import cells, shared_folder
-from support.storage.vti import read_whole
+from support.storage.saves import FILES, NEEDED, whole_of
 
 import spmd_grid as sg
 from spmd_grid.storage.system import System, replace_system
-
-SAVES = {
-    "zarr": lambda folder, a: sg.save_zarr(folder / "u.zarr", {"u": a}, chunks=(3, 4)),
-    "vtk": lambda folder, a: sg.save_vtk(folder / "u.pvti", {"u": a}),
-    "hdf5": lambda folder, a: sg.save_hdf5(folder / "u.h5", {"u": a}),
-}
-NEEDED = {"zarr": "zarr", "hdf5": "h5py"}
-
-
-def whole_of(kind, folder, a):
-    if kind == "zarr":
-        return sg.load_zarr(folder / "u.zarr", a.sharding, a.grid, name="u").to_global()
-    if kind == "vtk":
-        return read_whole(folder / "u.pvti")[0]["u"]
-    return sg.load_hdf5(folder / "u.h5", "u", a.sharding, a.grid).to_global()
 
 
 def outcomes(grid, save):
@@ -46,7 +31,7 @@ def remove_all(folder, grid):
     sg.all_reduce(1, grid, [0], "sum")
 
 
-@pytest.mark.parametrize("kind", SAVES)
+@pytest.mark.parametrize("kind", FILES)
 def test_each_call_fails(spmd, tmp_path, request, kind):
     if kind in NEEDED:
         pytest.importorskip(NEEDED[kind])
@@ -58,7 +43,7 @@ def test_each_call_fails(spmd, tmp_path, request, kind):
         counted = Faulty()
         replace_system(grid, counted)
         (folder / "counted").mkdir(exist_ok=True)
-        SAVES[kind](folder / "counted", a)
+        FILES[kind](folder / "counted", a)
         counts = sg.all_gather(np.array([len(counted.made)]), grid, [0], 0)
         assert counts.min() >= 3
         trials = [(rank, number) for rank, count in enumerate(counts) for number in range(count)]
@@ -67,7 +52,7 @@ def test_each_call_fails(spmd, tmp_path, request, kind):
         for i, (rank, number) in enumerate(trials[::one_of]):
             faulty = Faulty(number if grid.rank == rank else None, fail(ERRORS[i % len(ERRORS)]))
             replace_system(grid, faulty)
-            texts = outcomes(grid, lambda: SAVES[kind](base, a))
+            texts = outcomes(grid, lambda: FILES[kind](base, a))
             replace_system(grid, System())
             assert len(set(texts)) == 1, (rank, number, texts)
             if texts[0]:
@@ -79,7 +64,7 @@ def test_each_call_fails(spmd, tmp_path, request, kind):
             assert list(base.iterdir()) == [], (rank, number, texts)
             sg.all_reduce(1, grid, [0], "sum")
         replace_system(grid, Short())
-        SAVES[kind](base, a)
+        FILES[kind](base, a)
         replace_system(grid, System())
         return np.array_equal(whole_of(kind, base, a), cells((7, 5)))
 

@@ -38,7 +38,7 @@ __all__ = ["run_bench"]
 
 _SMALL_BYTES, _LEAST_BYTES, _MOST_BYTES = 4096, 1 << 18, 1 << 23
 _CROSSING_SECONDS = 0.04  # of a large array over one cable
-_ROW_SECONDS = 2.0
+_BATCH_SECONDS, _ROW_SECONDS = 0.02, 2.0
 
 
 def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_name: str = "") -> None:
@@ -81,7 +81,8 @@ def _measure_row(named: Named, grid: ProcessGrid, comm: Intracomm, rounds: int, 
         n_bytes, what = side * side * 8, str(plans[AUTO].chosen)
         predicted = {name: plan.run_seconds for name, plan in plans.items()}
         calls = {name: _run_of(plan, grid) for name, plan in plans.items()}
-    times = measure(comm, {name: calls_of(call) for name, call in calls.items()}, rounds, at_most_seconds=_ROW_SECONDS)
+    batches = {name: calls_of(call) for name, call in calls.items()}
+    times = measure(comm, batches, rounds, _BATCH_SECONDS, at_most_seconds=_ROW_SECONDS)
     return LinksRow(named, what, n_bytes, predicted, {name: times.median(name) for name in calls})
 
 

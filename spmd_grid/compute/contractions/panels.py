@@ -62,9 +62,10 @@ def with_panels(
 ) -> tuple[Scheme | None, int]:
     """(``scheme`` in panels that keep to ``limit`` bytes, or None; the least bytes with which it would work).
 
-    Plans only.  ``is_ahead``: whether the next panel is to travel meanwhile, if two find room within the limit.  It
-    needs one summed iterator that has more than one step, is not cut, and runs along the operands that move; and blocks that
-    are the result's own.
+    Plans only.  ``is_ahead``: whether the next panel is to travel meanwhile, if two find room within the limit.
+
+    It needs one summed iterator that has more than one step, is not cut, and runs along the operands that move; and
+    blocks that are the result's own.
     """
     summed = [i for i, each in enumerate(interface.iterators) if each.is_reduction and each.extent > 1]
     if len(summed) != 1 or scheme.splits.axes[summed[0]] or not is_result(scheme, interface.result_shape()):
@@ -253,7 +254,7 @@ class _Taker:
         return broadcast.start_in_gate(own, self._grid, self._axes, (root,), panel)
 
     def _next(self, start: int, stop: int) -> tuple[np.ndarray | None, MultiIndex, np.ndarray]:
-        """What this process gives to the panel, the root, and the buffer of the panel."""
+        """The part of the panel that this process gives, the root, and the buffer of the panel."""
         shape = [stop - start if d == self._dim else n for d, n in enumerate(self._block.shape)]
         self._buffers.append(self._buffers.pop(0))
         panel = self._buffers[-1][: prod(shape)].reshape(shape)

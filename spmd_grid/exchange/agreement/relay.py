@@ -60,7 +60,7 @@ def area_of(owner: int, reader: int) -> int:
 
 
 def has_areas(members: int, itemsize: int) -> bool:
-    """Whether a slot has areas for the other members, each with space for a cell of ``itemsize`` bytes.  Local."""
+    """Whether a slot has areas for this number of members, each with space for a cell of ``itemsize`` bytes.  Local."""
     return members * max(itemsize, 8 * LINES) <= SLOT_BYTES
 
 

@@ -48,7 +48,7 @@ def fold_course(node_of: tuple[int, ...], needed: tuple[int, ...], any_order: bo
     Visit(node=0, members=(0, 1))
     Visit(node=1, members=(2, 3))
     >>> fold_course((0, 1, 0, 1), (0, 1), False)
-    FoldCourse(visits=(Visit(node=0, members=(0, 1, 2, 3)),), spread=(1,))
+    FoldCourse(visits=(Visit(node=0, members=(0,)), Visit(node=1, members=(1, 2, 3))), spread=(0,))
     """
     members: Sequence[int] = range(len(node_of))
     if any_order:

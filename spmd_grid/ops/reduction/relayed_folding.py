@@ -154,7 +154,7 @@ class RelayedFolding:
         return Program(rings, slots, steps, self._n_bytes, self._fold, spreads=True)
 
     def _cut(self, boxes: Sequence[Box], areas: int) -> tuple[list[list[Box]], int, Slots]:
-        """The pieces of each box, the bytes of an area for one of them, and slots of ``areas`` of them."""
+        """The pieces of each box, the bytes of an area for one of them, and slots of these areas."""
         itemsize, largest = self._dtype.itemsize, max(box.size for box in boxes)
         most = max(min(SLOT_BYTES // LINES // areas * LINES // itemsize, largest), 1)
         area = -(-most * itemsize // LINES) * LINES

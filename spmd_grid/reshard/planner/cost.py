@@ -8,7 +8,8 @@ unpacked or combined is a pass over memory:
     exchange, swap,   the larger of what is sent and received; passes over what is sent and over the result, or over
       all_to_all,       the contributions to it, twice
       reduce_scatter
-    all_gather        ceil(log2 p) rounds; every byte crosses to a node once; a pass over the result
+    all_gather        ceil(log2 H) rounds; MPI's own collective, whose members each receive from other nodes what theirs
+                      lacks (recursive doubling); a pass over the result
     all_reduce        a reduce_scatter, and an all_gather of its result (Rabenseifner)
     broadcast         of n bytes on H nodes, the faster of ceil(log2 H) x (latency + n / cable) and
                       2 ceil(log2 H) x latency + 2 n (H - 1) / H / cable; a pass over the result
@@ -121,7 +122,7 @@ def _native(step: Step, link: Link, received: int, links: LinkModel) -> tuple[in
         near = links.node_latency + received / near_bandwidth(links, crowd.processes)
     if step.kind == ALL_GATHER:
         rounds = (crowd.members - 1).bit_length()
-        share = received * crowd.members / max(1, crowd.members - 1) * far
+        share = received * crowd.members / max(1, crowd.members - 1) * far * crowd.on_node
         return rounds, near + seconds((crowd.nodes - 1).bit_length(), share)
     rounds = (crowd.nodes - 1).bit_length()
     tree, spread = seconds(rounds, rounds * received), seconds(2 * rounds, 2 * received * far)

@@ -112,6 +112,6 @@ def _nodes_to_list(grid: Grid, links: LinkModel, most: int) -> Iterator[tuple[in
 
 
 def _some(devices: Sequence[int], most: int) -> Iterable[int]:
-    """At most so many of ``devices``, evenly spread."""
+    """Some of ``devices``, evenly spread."""
     n = min(len(devices), most, _MOST_DEVICES)
     return [devices[i * len(devices) // n] for i in range(n)]

@@ -66,7 +66,7 @@ def _save(path: object, arrays: Arrays, grid: ProcessGrid, origin: Numbers, spac
         image = _image(named, origin, spacing)
         dtypes = {name: vtk_dtype(_OP, name, a.dtype) for name, a in named.items()}
         if team.is_first:
-            refuse_existing(_OP, target)  # before the pieces are written
+            _refuse_existing(target)  # before the pieces are written
         text = f"path {str(target)!r}, {described(arrays)}, {image.attributes()}, {stage_bytes} bytes"
     team.agree()
     team.agree(text)
@@ -98,6 +98,17 @@ def _save(path: object, arrays: Arrays, grid: ProcessGrid, origin: Numbers, spac
         if team.is_first:
             remove_tree(folders, pieces)
         raise
+
+
+def _refuse_existing(target: Path) -> None:
+    """Refuse names that are there already.  Local.  Raises StorageError."""
+    refuse_existing(_OP, target)
+    try:
+        refuse_existing(_OP, target.with_suffix(""))
+    except StorageError as error:
+        raise StorageError(
+            f"{error}; {target.name} is not, so that a program which was killed while it saved may have left it"
+        ) from None
 
 
 def _image(named: Mapping[str, ShardedArray], origin: Numbers, spacing: Numbers) -> Image:

@@ -10,6 +10,7 @@ import spmd_grid as sg
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.paths import chosen_path
+from spmd_grid.watch.recorder import Recorder
 
 SHAPE, ROUNDS = (6, 5), 12
 # Operations with their arguments on a line of n, and the member without whose array they do; None: all have one.
@@ -193,12 +194,15 @@ def test_what_is_recorded_is_seen(spmd):
             for _ in range(ROUNDS):
                 plan.run(np.ones(3))
                 sg.all_reduce(np.ones(3), grid, [0])
-            sg.init_grid((-1,), check=True)
-            for _ in range(3):
-                plan.run(np.ones(3))
-                sg.all_reduce(np.ones(3), grid, [0])
-            records = [record.what for record in grid.process.recorder.last(6)]
-            sg.init_grid((-1,), check=False)
+            process = grid.process
+            kept, process.recorder, process.watched[0] = process.recorder, Recorder(), 1
+            try:
+                for _ in range(3):
+                    plan.run(np.ones(3))
+                    sg.all_reduce(np.ones(3), grid, [0])
+                records = [record.what for record in process.recorder.last(6)]
+            finally:
+                process.recorder, process.watched[0] = kept, kept is not None
         assert sum("'late'" in what for what in records) == sum("'late'" not in what for what in records) == 3
 
     spmd(2, body)
