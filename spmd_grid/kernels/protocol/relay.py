@@ -7,8 +7,6 @@ step before.  So it packs while others may still read.
 A place in the ring is used again four steps later.  Who packs step s has seen all posts of step s - 2; who posted
 step s - 2 had read all that was packed in step s - 4.  A relay follows a meeting, in which all members have left the
 relay before it.
-
-Every release, acquire and wait here is needed: tests/protocols runs this source on a weak memory.
 """
 
 from __future__ import annotations

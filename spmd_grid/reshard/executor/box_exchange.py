@@ -42,6 +42,7 @@ __all__ = ["STAGING_BYTES", "BoxExchange"]
 # less, more rounds would be needed, in which processes that share a processor wait for one another; more would exceed
 # the caches.
 STAGING_BYTES = 2 << 20
+_BESIDE_RING = STAGING_BYTES - RING_BYTES
 
 # Boxes of at least this size are read out of the sender's array.  Smaller ones pass through staging: one more pass over
 # memory, but lines that a neighbour has read are expensive to write to until they have left the caches.
@@ -91,7 +92,8 @@ class BoxExchange:
         gives, takes = sorted(gives, key=lambda give: give[0]), sorted(takes, key=lambda take: take.member)
         self._relay = self._relay_of(gives, takes)
         self._is_far = False
-        capacity -= 0 if self._relay is None else RING_BYTES
+        if self.relays:
+            capacity = min(capacity, _BESIDE_RING)
         self._rounds = self._agree_on_rounds(gives, takes, prod(into) if self._folds else 0, capacity)
         self._channel = Channel(
             comm,
@@ -301,10 +303,18 @@ class BoxExchange:
         return self._stacked
 
     @property
+    def relays(self) -> bool:
+        """Whether boxes may be relayed, through the ring of the group."""
+        return self._relay is not None
+
+    @property
     def staging_bytes(self) -> int:
-        """Bytes held besides the arrays: cells packed for others of the node, twice, and stacks of contributions."""
+        """Bytes held besides the arrays: cells packed for others of the node, twice, and stacks of contributions.
+
+        A relay's ring, which all exchanges of a group share, is not counted.
+        """
         if not self._folds:
-            return self._channel.staging_bytes + (0 if self._relay is None else RING_BYTES)
+            return self._channel.staging_bytes
         stacked = self._rounds.most_stacked if isinstance(self._rounds, Stacked) else prod(self._into_shape)
         return self._channel.staging_bytes + stacked * self._itemsize
 
