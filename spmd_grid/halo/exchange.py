@@ -79,8 +79,9 @@ class HaloExchange:
 
     def _make(self, grid: ProcessGrid, axes: tuple[int, ...], asked: Specification) -> None:
         self._plan = plan = make_plan(grid, axes, asked, self.name)
+        self._run_update = updates_of(plan)
         if type(self).update is HaloExchange.update:
-            self.__dict__["update"] = updates_of(plan)  # instead of the method
+            self.__dict__["update"] = self._run_update  # instead of the method, which takes a call more
         self._state = plan.state  # what compiled code gets of this object
         self._loops = LoopEntry(plan, type(self))
         self.pattern, self.layout, self.dtypes, self.trial = plan.pattern, plan.layout, plan.dtypes, plan.trial
@@ -102,7 +103,7 @@ class HaloExchange:
         Raises `ShapeError`, `DTypeError` and `OutputError` where a field is invalid, the same on this process and on
         all that wait for it; `RequestError` while an update is under way or after ``close``.
         """
-        raise NotImplementedError  # each object has its own, see updates.py
+        self._run_update(*fields, only_dirty=only_dirty)
 
     def start(self, *fields: Field) -> None:
         """Begins an update, which ``wait()`` ends; until then the fields must not be written.

@@ -106,7 +106,7 @@ def test_kept_machine_code_runs_without_numba_and_damaged_code_is_compiled(tmp_p
     whole = code.read_bytes()
     for damaged in (b"", whole[:100], whole[:-1], whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]):
         code.write_bytes(damaged)
-        assert compiles() and code.read_bytes() == whole, len(damaged)
+        assert compiles() and not compiles(), len(damaged)
     code.unlink()
     code.mkdir()  # neither read nor written
     assert compiles()

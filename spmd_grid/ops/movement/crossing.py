@@ -42,6 +42,8 @@ class CrossingCopies:
             return False
         if transfer.pattern not in ("all_gather", "broadcast"):
             return False
+        if transfer.pattern == "all_gather" and len(transfer.receives) < sum([fact.nbytes > 0 for fact in facts]):
+            return False  # of equal arrays each member needs one
         return stage.is_worthwhile(sum(_counts(call, facts)) * dtype.itemsize)
 
     def run(
