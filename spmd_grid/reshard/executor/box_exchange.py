@@ -14,6 +14,9 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.meeting import Meeting
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.relay import RING_BYTES
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.exchange.channel.copy_table import Taken
@@ -29,6 +32,7 @@ from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reduction_kind import as_reduction, identity
 from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
 from spmd_grid.reshard.executor.node_sharing import NodeSharing
+from spmd_grid.reshard.executor.relayed_boxes import RelayedBoxes
 from spmd_grid.reshard.executor.shared_copies import SharedCopies
 from spmd_grid.reshard.executor.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
@@ -41,10 +45,14 @@ __all__ = ["STAGING_BYTES", "BoxExchange"]
 # less, more rounds would be needed, in which processes that share a processor wait for one another; more would exceed
 # the caches.
 STAGING_BYTES = 2 << 20
+_BESIDE_RING = STAGING_BYTES - RING_BYTES
 
 # Boxes of at least this size are read out of the sender's array.  Smaller ones pass through staging: one more pass over
 # memory, but lines that a neighbour has read are expensive to write to until they have left the caches.
 _READ_BYTES = 3 << 20
+
+# Far processors stage even those, past the caches, unless they are so large that no cache holds them.
+_LEFT_CACHES = 1 << 24
 
 # Boxes of at least this size bypass the channel where memory is not shared: packing them for persistent requests costs
 # more than the requests save.
@@ -86,6 +94,10 @@ class BoxExchange:
             into, takes, receives = self._incoming(target)
         self._folds = self._has_target and self._hides and self._rows != 1
         gives, takes = sorted(gives, key=lambda give: give[0]), sorted(takes, key=lambda take: take.member)
+        self._relay = self._relay_of(gives, takes)
+        self._is_far = False
+        if self.relays:
+            capacity = min(capacity, _BESIDE_RING)
         self._rounds = self._agree_on_rounds(gives, takes, prod(into) if self._folds else 0, capacity)
         self._channel = Channel(
             comm,
@@ -109,9 +121,11 @@ class BoxExchange:
             self._shared = SharedCopies(comm, into, dtypes, *shared, STAGING_BYTES, activity)
         ends = comm.rank, comm.size, given, into
         self._beside = Transfer("pairwise", *ends, tuple(sends), tuple(receives), 0) if sends or receives else None
-        # Not in rounds, and not with messages beside the channel: there boxes arrive while others are still to be sent.
+        # Not in rounds or steps, and not with messages beside the channel: there boxes arrive while others are still to
+        # be sent.
         stays = all(take.source == take.target for take in self._channel.own)
-        self.works_in_place = stays and self._beside is None and self._rounds is None
+        at_once = self._rounds is None and (self._relay is None or self._relay.packs_first)
+        self.works_in_place = stays and self._beside is None and at_once
         self._empty = [np.empty(shape, dtype) for shape in (given, into) for dtype in dtypes]
         self._into_shape = into
         self._calls: dict[tuple, ChannelCall] = {}
@@ -148,6 +162,20 @@ class BoxExchange:
                 takes.append(Taken(member, Cells.of_box(here), Cells.of_box(there), shape))
         return into, takes, receives
 
+    def _relay_of(self, gives: list[tuple[int, Cells]], takes: list[Taken]) -> RelayedBoxes | None:
+        """The relay that may move the boxes, where all members share memory and none folds; alike on all members.
+
+        Collective.
+        """
+        comm = self._comm
+        may = len(self._dtypes) == 1 and allows_memory(chosen_path()) and chosen_path() not in (READ, STAGED)
+        if not may or comm.shares_objects or not comm.shares_memory:
+            return None
+        meeting = meeting_of(comm)
+        if not isinstance(meeting, MemoryMeeting) or meeting.most(int(self._folds)):
+            return None
+        return RelayedBoxes(comm, meeting, gives, takes, self._itemsize)
+
     def _agree_on_rounds(
         self, gives: list[tuple[int, Cells]], takes: list[Taken], stacked: int, capacity: int
     ) -> Rounds | None:
@@ -164,7 +192,8 @@ class BoxExchange:
             return None
         largest = meeting.most(max(given, default=0) * n_bytes)
         self._are_read = {READ: True, STAGED: False}.get(chosen_path(), largest >= _READ_BYTES)
-        self._all_at_once = self._are_read and not meeting.most(int(self._folds))
+        self._must_be_read = chosen_path() is READ or largest > _LEFT_CACHES
+        self._all_at_once = self._reads_at_once = self._are_read and not meeting.most(int(self._folds))
         if self._folds:
             takes = own_in_boxes(takes, comm.rank)
         boxes = max(meeting.most(2 * len(gives) + (len(takes) if self._folds else 0)), 1)
@@ -203,7 +232,12 @@ class BoxExchange:
             given = [array[None] for array in arrays] if self._hides else arrays
         if results is not None and self._rows and not self._folds:
             into = [result[None] for result in results] if self._hides else results
-        if self._rounds is not None and not (self._all_at_once and self._all_can_be_read(given, into)):
+        if self._relay is not None and self._relay.suits(lambda: self._all_can_be_read(given, into)):
+            self._relay.run(given[0], into[0])
+            return
+        if self._comm.meeting is not None:
+            self._choose_by_distance(self._comm.meeting)
+        if self._rounds is not None and not (self._reads_at_once and self._all_can_be_read(given, into)):
             self._run_in_rounds(self._rounds, given, into, results)
             return
         if self._folds and self._rows:
@@ -226,6 +260,20 @@ class BoxExchange:
         if self._folds and results is not None:
             for stack, result in zip(into, results, strict=True):
                 self._fold(stack, result)
+
+    def _choose_by_distance(self, meeting: Meeting) -> None:
+        """Set whether boxes are staged past the caches, and whether any are read out of arrays.
+
+        Local, alike on all members.
+        """
+        far = meeting.is_far
+        if far == self._is_far:
+            return
+        self._is_far = far
+        self._channel.stage_past_caches(far)
+        if self._rounds is not None and self._are_read and not self._must_be_read:
+            self._reads_at_once = self._all_at_once and not far
+            self._channel.choose(STAGED if far else READ)
 
     def _all_can_be_read(self, given: Sequence[np.ndarray], into: Sequence[np.ndarray]) -> bool:
         """Whether all members' arrays are in memory that the others can read.  Collective."""
@@ -277,8 +325,16 @@ class BoxExchange:
         return () if source is None else self._move.sends(source)
 
     @property
+    def relays(self) -> bool:
+        """Whether boxes may be relayed, through the ring of the group."""
+        return self._relay is not None
+
+    @property
     def staging_bytes(self) -> int:
-        """Bytes held besides the arrays: cells packed for others of the node, twice, and stacks of contributions."""
+        """Bytes held besides the arrays: cells packed for others of the node, twice, and stacks of contributions.
+
+        A relay's ring, which all exchanges of a group share, is not counted.
+        """
         staging = self._channel.staging_bytes + (0 if self._shared is None else self._shared.staging_bytes)
         if not self._folds:
             return staging

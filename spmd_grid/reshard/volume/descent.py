@@ -10,7 +10,7 @@ choosing three consecutive parts.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
