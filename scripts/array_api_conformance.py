@@ -86,15 +86,6 @@ class OnRanks:
         )
         settings.load_profile("on ranks")
 
-    def pytest_collection_modifyitems(self, items):
-        # The suite skips tests of extensions that a namespace does not have, but for those of their names.
-        import spmd_grid as sg
-
-        for item in items:
-            extension = item.name.removeprefix("test_has_names[").partition("-")[0]
-            if extension in ("fft", "linalg") and not hasattr(sg.array_api, extension):
-                item.add_marker(pytest.mark.skip(reason=f"{extension} not found in array module"))
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem):
         if self.ranks == 1:

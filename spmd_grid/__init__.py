@@ -8,8 +8,7 @@ is used, when it is used.
 from importlib import import_module as _import_module
 
 from spmd_grid import errors, reshard
-
-__version__ = "0.1.0"
+from spmd_grid.version import __version__ as __version__
 
 del reshard  # the package is loaded first of all, so that its name is free for the public function
 
@@ -28,6 +27,7 @@ _PUBLIC = {
     "spmd_grid.halo.exchange": ("HaloExchange",),
     "spmd_grid.halo.overlap": ("map_overlap",),
     "spmd_grid.halo.update_halo": ("update_halo",),
+    "spmd_grid.links.model": ("LinkModel",),
     "spmd_grid.ops.all_gather": ("all_gather",),
     "spmd_grid.ops.all_reduce": ("all_reduce",),
     "spmd_grid.ops.all_slice": ("all_slice",),
@@ -48,7 +48,6 @@ _PUBLIC = {
     "spmd_grid.reductions.sums": ("dot", "norm", "sum"),
     "spmd_grid.reshard.execute": ("reshard", "run_plan"),
     "spmd_grid.reshard.plan": ("Plan", "plan_reshard"),
-    "spmd_grid.reshard.planner.cost": ("LinkModel",),
     "spmd_grid.storage.checkpoint.load": ("load",),
     "spmd_grid.storage.checkpoint.save": ("Saving", "save"),
     "spmd_grid.storage.checkpoint.verify": ("latest", "verify"),

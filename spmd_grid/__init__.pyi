@@ -22,6 +22,7 @@ from spmd_grid.grid.sharding import Sharding as Sharding
 from spmd_grid.halo.exchange import HaloExchange as HaloExchange
 from spmd_grid.halo.overlap import map_overlap as map_overlap
 from spmd_grid.halo.update_halo import update_halo as update_halo
+from spmd_grid.links.model import LinkModel as LinkModel
 from spmd_grid.ops.all_gather import all_gather as all_gather
 from spmd_grid.ops.all_reduce import all_reduce as all_reduce
 from spmd_grid.ops.all_slice import all_slice as all_slice
@@ -42,7 +43,6 @@ from spmd_grid.reductions.extremes import max as max, min as min
 from spmd_grid.reductions.sums import dot as dot, norm as norm, sum as sum
 from spmd_grid.reshard.execute import reshard as reshard, run_plan as run_plan
 from spmd_grid.reshard.plan import Plan as Plan, plan_reshard as plan_reshard
-from spmd_grid.reshard.planner.cost import LinkModel as LinkModel
 from spmd_grid.storage.checkpoint.load import load as load
 from spmd_grid.storage.checkpoint.save import Saving as Saving, save as save
 from spmd_grid.storage.checkpoint.verify import latest as latest, verify as verify

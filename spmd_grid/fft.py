@@ -28,10 +28,10 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.array.constructors import from_function
 from spmd_grid.array.sharded_array import ShardedArray
-from spmd_grid.array_api.defaults import ShardingRule, place
-from spmd_grid.errors import DTypeError, ShapeError
+from spmd_grid.array_api.defaults import ShardingRule
+from spmd_grid.array_api.frequencies import frequencies
+from spmd_grid.errors import DTypeError
 from spmd_grid.functions.axes import Axis
 from spmd_grid.functions.table import call, is_array
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -212,25 +212,11 @@ def fftfreq(
     >>> sg.run_spmd(body, ranks=2)
     [[0.0, 2.0, 4.0], [-4.0, -2.0]]
     """
-    return _frequencies("fftfreq", n, d, n, sharding, grid)
+    return frequencies("fftfreq", n, d, n, sharding, grid)
 
 
 def rfftfreq(
     n: int, d: float = 1.0, *, sharding: ShardingRule | None = None, grid: ProcessGrid | None = None
 ) -> ShardedArray:
     """np.fft.rfftfreq as a sharded array.  Collective; arguments and errors as of `fftfreq`."""
-    return _frequencies("rfftfreq", n, d, n // 2 + 1 if isinstance(n, int | np.integer) else 0, sharding, grid)
-
-
-def _frequencies(
-    name: str, n: int, d: float, cells: int, sharding: ShardingRule | None, grid: ProcessGrid | None
-) -> ShardedArray:
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise ShapeError(f"{name}: n is {n!r}; it must be a whole number, at least 1")
-    n, middle = int(n), cells if name == "rfftfreq" else (int(n) - 1) // 2 + 1
-    step = 1.0 / (n * d)
-
-    def frequency(k: np.ndarray) -> np.ndarray:
-        return np.where(k < middle, k, k - n) * step
-
-    return from_function(frequency, (cells,), *place(name, (cells,), sharding, grid), dtype="float64")
+    return frequencies("rfftfreq", n, d, n // 2 + 1 if isinstance(n, int | np.integer) else 0, sharding, grid)

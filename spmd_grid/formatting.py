@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["aligned", "bytes_text", "count_text", "seconds_text"]
+__all__ = ["aligned", "bytes_text", "count_text", "seconds_text", "spans"]
 
 _BYTE_UNITS = "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"
 
@@ -65,3 +65,18 @@ def aligned(rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> list
 
 def _padded(row: Sequence[str], widths: Sequence[int], left: Collection[int]) -> list[str]:
     return [cell.ljust(width) if n in left else cell.rjust(width) for n, (cell, width) in enumerate(zip(row, widths))]
+
+
+def spans(ranks: Sequence[int]) -> str:
+    """Format ascending ranks, with runs given by their ends.  Local.
+
+    >>> spans([0, 1, 2, 5, 7, 8])
+    '0-2, 5, 7-8'
+    """
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)

@@ -3,7 +3,7 @@
 Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
 those that have passed, so that runs on more and more processes repeat only one in forty; and on four and more, of a
 test that has passed with other parameters, only one parameter set in three runs, on six one in five.  With ``--full``
-all do.  Tests that take what there is (``most_ranks``) always run.
+all do.  Tests that take what there is (``most_ranks``) always run.  ``--sample N`` runs one in N.
 """
 
 import faulthandler
@@ -47,6 +47,7 @@ def pytest_addoption(parser):
         metavar="FILE",
         help="repeat one in forty of the tests that FILE names; add those that pass",
     )
+    parser.addoption("--sample", type=int, default=1, metavar="N", help="run one in N of the tests, by their names")
 
 
 def pytest_configure(config):
@@ -80,6 +81,7 @@ def pytest_collection_modifyitems(config, items):
         spread = [item for item in items if "spmd" in item.fixturenames]
         config.hook.pytest_deselected(items=[item for item in items if "spmd" not in item.fixturenames])
         items[:] = spread
+        _thin_out(config, items)
         _leave_out_what_has_passed(config, items)
     if not config.getoption("full"):
         _sample(config, items)
@@ -131,6 +133,13 @@ def _sample(config, items):
         (chosen if runs else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = chosen
+
+
+def _thin_out(config, items):
+    """Keep one in N tests, by a hash of their names."""
+    chosen = [crc32(item.nodeid.encode()) % config.getoption("sample") == 0 for item in items]
+    config.hook.pytest_deselected(items=[item for item, stays in zip(items, chosen) if not stays])
+    items[:] = [item for item, stays in zip(items, chosen) if stays]
 
 
 @pytest.fixture

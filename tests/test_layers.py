@@ -14,10 +14,12 @@ ROOT = Path(spmd_grid.__file__).parent
 # From the bottom up.  A module may import what lies on lower layers, and its own room; rooms of one layer never import
 # one another.  The longest matching prefix counts.
 LAYERS = [
-    ["errors", "formatting", "numerals", "typing"],
+    ["errors", "formatting", "numerals", "typing", "version"],
     ["reduction_kind", "watch"],
     ["functions"],
     ["kernels", "transport", "grid"],
+    ["links"],
+    ["grid.making"],
     ["grid.process_grid"],
     ["exchange"],
     ["ops"],

@@ -20,12 +20,12 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo import kept_updates
 from spmd_grid.halo.update_halo import update_halo
+from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.all_reduce import all_reduce
 from spmd_grid.ops.calls.arguments import gate_of, hashable
 from spmd_grid.ops.calls.compare import compare_array
 from spmd_grid.ops.to_global import assemble
 from spmd_grid.reshard.execute import reshard_local
-from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["ShardedArray"]

@@ -24,6 +24,7 @@ from spmd_grid.array_api import (
     data_types,
     dtypes,
     elementwise,
+    fft,
     inspection,
     linalg,
     linear_algebra,
@@ -48,6 +49,7 @@ __array_api_version__ = "2024.12"
 
 __all__ = [
     "__array_api_version__",
+    "fft",
     "linalg",
     *creation.__all__,
     *data_types.__all__,

@@ -16,9 +16,9 @@ from spmd_grid.cli.option_types import whole
 from spmd_grid.cli.reporting import reported
 from spmd_grid.errors import DeviceError, ShardingError
 from spmd_grid.formatting import bytes_text
+from spmd_grid.links.model import LinkModel
 from spmd_grid.numerals import byte_count
 from spmd_grid.reshard.plan import Plan, plan_reshard
-from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.viz.messages import Message, device_text, message_table, step_title, summary_text
 
 __all__ = ["add_parser"]

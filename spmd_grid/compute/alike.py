@@ -10,10 +10,43 @@ import numpy as np
 from spmd_grid.compute.splits import one_layout, plain_sharding
 from spmd_grid.grid.layout import Layout
 
-__all__ = ["on_equal_layouts"]
+__all__ = ["again", "on_equal_layouts"]
 
+_MOST_KEPT = 4096
 _NUMBERS = frozenset((int, float, complex, bool))
 _result_dtypes: dict[tuple[Any, ...], np.dtype] = {}
+# By ufunc of two operands, the layout of the arrays among them, and what stands for each in `_result_dtypes`: those
+# that have been computed on local arrays without halos.
+_known: dict[tuple[Any, ...], np.dtype] = {}
+
+
+def again(ufunc: np.ufunc, array: Any, x: Any, y: Any, into: Any = None) -> Any:
+    """`on_equal_layouts` of two operands, in short, where it has found the same before; else None.  Local.
+
+    One of ``x`` and ``y`` is ``array``.  ``into``: None, or the one of them that nothing will read again: the
+    result, if it is of its dtype.
+    """
+    layout, grid, kind = array._layout, array._grid, type(array)
+    if type(x) is not kind:
+        a, b = x, y._local
+        shape, size, found = b.shape, b.size, _known.get((ufunc, layout, type(x), b.dtype))
+    elif type(y) is not kind:
+        a, b = x._local, y
+        shape, size, found = a.shape, a.size, _known.get((ufunc, layout, a.dtype, type(y)))
+    elif x._layout is y._layout and x._grid is y._grid:
+        a, b = x._local, y._local
+        shape, size, found = a.shape, a.size, _known.get((ufunc, layout, a.dtype, b.dtype))
+    else:
+        return None
+    if found is None:
+        return None
+    if into is not None and into._local.dtype == found:
+        ufunc(a, b, into._local)
+        return into
+    memory = grid.process.arena.allocate(size * found.itemsize)
+    result: np.ndarray = np.empty(shape, found) if memory is None else np.ndarray(shape, found, memory)
+    ufunc(a, b, result)
+    return kind(result, layout, grid)
 
 
 def on_equal_layouts(ufunc: np.ufunc, array: Any, inputs: tuple[Any, ...], out: Any = None) -> Any:
@@ -60,6 +93,10 @@ def on_equal_layouts(ufunc: np.ufunc, array: Any, inputs: tuple[Any, ...], out: 
         blocks = [block[core] if type(block) is np.ndarray else block for block in blocks]
         shape = next(block.shape for block in blocks if type(block) is np.ndarray)
         layout = _without_halos(layout)
+    elif len(blocks) == 2 and dtype.itemsize and not any(isinstance(x, np.generic) for x in inputs):
+        if len(_known) >= _MOST_KEPT:
+            _known.clear()
+        _known[(ufunc, layout, *key[1:])] = dtype
     result = grid.allocate(shape, dtype)
     ufunc(*blocks, out=result)
     return kind(result, layout, grid)

@@ -42,6 +42,7 @@ class Memory:
         "_lender",
         "_loans",
         "_local",
+        "_mark",
         "_notes",
         "_refreshed",
         "_version",
@@ -55,6 +56,7 @@ class Memory:
     _lender: Memory | None  # whose memory it is, if it is not its own
     _loans: list[ref[Memory]] | None  # slices that read this memory
     _local: np.ndarray
+    _mark: int  # of the instruction that made it: see `temporaries`
     _notes: tuple[FreshnessNotes, ...]  # of the halo exchanges that update it
     _refreshed: int  # the version of which the halos are copies
     _version: int  # the number of calls of `mark_dirty`, plus 1
@@ -65,6 +67,7 @@ class Memory:
         self._local = local
         self._layout = layout
         self._grid = grid
+        self._mark = 0
         self._coords = grid.own_coords
         self._version = 1
         self._refreshed = 0
@@ -82,6 +85,11 @@ class Memory:
     def stored_core(self) -> np.ndarray:
         """As ``core``, to be read within an operation: never written, kept or handed out."""
         return self._local[self._layout.core_key(self._coords)]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no slice reads this memory, none of it is borrowed, and the program has had no view of it.  Local."""
+        return self._lender is None and not self._loans and not self._was_seen
 
     def stored_to_write(self) -> np.ndarray:
         """The local array, halos included, to be written within an operation.  Local."""
@@ -185,8 +193,9 @@ class Memory:
 
         Local, called before a slice reads halos.  Only this process knows the answer.
         """
-        for notes in self._notes:
-            notes.are_read()
+        if self._notes:
+            for notes in self._notes:
+                notes.are_read()
         return self._witness is None or self._witness.agrees(self._local)
 
     def follow_exchange(self, notes: FreshnessNotes) -> None:

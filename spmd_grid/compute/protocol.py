@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
+from sys import _getframe
 from typing import Any, NoReturn
 
 import numpy as np
@@ -40,6 +41,7 @@ from spmd_grid.compute.operators import Operators
 from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.compute.standard import StandardArray
+from spmd_grid.compute.temporaries import mark_of
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.methods import ArrayMethods
@@ -128,7 +130,10 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
     def __getitem__(self, key: Any) -> Any:
         if self._grid.process.recorder is not None and is_checking(self._grid):
             return compared(self, "getitem", (key,), {}, partial(selection.get, self, key))
-        return selection.get(self, key)
+        found = selection.get(self, key)
+        if type(found) is type(self):
+            found._mark = mark_of(_getframe(1))
+        return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self._grid.process.recorder is not None and is_checking(self._grid):

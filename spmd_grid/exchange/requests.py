@@ -68,6 +68,16 @@ class Request:
         return request
 
     @property
+    def has_result(self) -> bool:
+        """Whether the operation has ended, without an error.  Local; makes no progress."""
+        return self._done and self._error is None
+
+    @property
+    def result(self) -> Any:
+        """The result, if there is one already.  Local."""
+        return self._result
+
+    @property
     def process(self) -> Process:
         """The process that has started it.  Local."""
         return self._comm.process
@@ -123,9 +133,10 @@ class Request:
         if self._steps is None:
             self._taken = True
             return self._result
-        return self._comm.process.gate.run(_Wait(self._activity), self._take)
+        return self._comm.process.gate.run(_Wait(self._activity), self.take_in_gate)
 
-    def _take(self) -> Any:
+    def take_in_gate(self) -> Any:
+        """As `wait`, within an operation.  Collective."""
         self._finish()
         self._taken = True
         if self._error is not None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from spmd_grid.typing import Shape
 
-__all__ = ["Box", "as_ints", "multi_index", "pieces_of", "row_major"]
+__all__ = ["Box", "as_ints", "multi_index", "pieces_of", "row_major", "run_boxes"]
 
 
 def as_ints(values: object) -> tuple[int, ...] | None:
@@ -174,3 +174,34 @@ def pieces_of(box: Box, most: int) -> Iterator[Box]:
         starts, stops = list(box.starts), list(box.stops)
         starts[dim], stops[dim] = start, min(start + step, box.stops[dim])
         yield from pieces_of(Box(tuple(starts), tuple(stops)), most)
+
+
+def run_boxes(shape: Sequence[int], start: int, stop: int) -> list[Box]:
+    """The cells ``start`` to ``stop``, in row-major order, of an array of ``shape``: disjoint boxes, in this order.
+
+    >>> [str(box) for box in run_boxes((3, 4), 2, 11)]
+    ['[0:1, 2:4]', '[1:2, 0:4]', '[2:3, 0:3]']
+    """
+    if start >= stop:
+        return []
+    if not shape:
+        return [Box((), ())]
+    inner = math.prod(shape[1:])
+    first, last = start // inner, (stop - 1) // inner
+    if start == first * inner and stop == (last + 1) * inner:
+        return [Box((first, *[0] * (len(shape) - 1)), (last + 1, *shape[1:]))]
+    found = []
+    middle = -(-start // inner), stop // inner  # rows that are whole
+    parts = [(start, min(stop, (first + 1) * inner))] if start % inner or first == last else []
+    if middle[0] < middle[1]:
+        parts.append((middle[0] * inner, middle[1] * inner))
+    if stop % inner and last != first:
+        parts.append((last * inner, stop))
+    for low, high in parts:
+        row = low // inner
+        if high - low >= inner:
+            found.append(Box((row, *[0] * (len(shape) - 1)), (high // inner, *shape[1:])))
+        else:
+            for box in run_boxes(shape[1:], low - row * inner, high - row * inner):
+                found.append(Box((row, *box.starts), (row + 1, *box.stops)))
+    return found

@@ -5,20 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from math import prod
+from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.errors import GridError
-from spmd_grid.grid.box import as_ints
-from spmd_grid.grid.device_grid import Grid, resolve_shape
+from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.groups import group_members
+from spmd_grid.grid.making import InitGridCall, as_ranks, compares, fitting_grid
+from spmd_grid.links.known import known_links
+from spmd_grid.links.model import LinkModel
 from spmd_grid.transport.communicator import Activity, Communicator
 from spmd_grid.transport.launch import as_communicator, current_world, is_simulated, refuse_grid_during_import
-from spmd_grid.transport.mismatch import DIFFERENT_GRIDS, mismatch
 from spmd_grid.typing import GridAxes, MultiIndex, Shape
-from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.recorder import Recorder
 
 __all__ = ["ProcessGrid", "init_grid"]
@@ -183,6 +184,20 @@ class ProcessGrid:
                 return np.ndarray(shape, dtype, memory)
         return np.zeros(shape, dtype) if zeroed else np.empty(shape, dtype)
 
+    def links(self) -> LinkModel:
+        """The links between the processes, as far as they are known without measuring: who shares a node.  Local."""
+        return known_links(self.process)
+
+    def measured_links(self, path: str | PathLike[str] | None = None) -> LinkModel:
+        """As `LinkModel.measure` of this grid.  Collective."""
+        self.check_use("LinkModel.measure")
+        return self.process.gate.run("LinkModel.measure", self._measured_links, path)
+
+    def _measured_links(self, path: str | PathLike[str] | None) -> LinkModel:
+        from spmd_grid.links.kept import kept_or_measured
+
+        return kept_or_measured(self.group(tuple(range(self.ndim))), path)
+
     def check_use(self, operation: str) -> None:
         """Refuse a closed grid, a process that is not in it, and one whose operations are refused.  Local."""
         self.process.gate.check()
@@ -258,14 +273,14 @@ def init_grid(
     grid: Grid | None = None
     refused: GridError | None = None
     try:
-        grid = _fitting_grid(shape, axis_names, None if ranks is None else _as_ranks(ranks), world.size)
+        grid = fitting_grid(shape, axis_names, None if ranks is None else as_ranks(ranks), world.size)
     except GridError as error:
         alone = "; start the program with 'mpiexec -n N python app.py', or on simulated ranks"
         alone += " with 'python -m spmd_grid run -n N app.py'"
         refused = GridError(f"init_grid: {error}{alone if world.size == 1 else ''}")
     world.process.gate.check()
-    was_compared = _compares(world)
-    call = _InitGridCall(grid, refused)
+    was_compared = compares(world)
+    call = InitGridCall(grid, refused)
     if was_compared:
         call.compare(world)
     if refused is not None:
@@ -275,73 +290,8 @@ def init_grid(
     world.process.coords = bound.coords
     if check is not None or timeout is not None:
         world.process.gate.run("init_grid", world.watch, check, timeout)
-        if not was_compared and _compares(world):
+        if not was_compared and compares(world):
             call.compare(world)
     if bound.recorder is not None:
         bound.recorder.sign(world.process.label())
     return bound
-
-
-def _compares(world: Communicator) -> bool:
-    """Whether the processes of ``world`` compare the grids that they make: as simulated ranks, or in checking mode."""
-    recorder = world.process.recorder
-    return world.size > 1 and (world.shares_objects or (recorder is not None and recorder.check))
-
-
-class _InitGridCall:
-    """A call of init_grid: the grid that it makes, or its refusal; an activity for reports."""
-
-    def __init__(self, grid: Grid | None, refused: GridError | None):
-        self._text = repr(grid) if refused is None else f"refused: {refused}"
-
-    def describe(self) -> str:
-        """The call as reports show it."""
-        return f"init_grid of {self._text}"
-
-    def compare(self, world: Communicator) -> None:
-        """Compare the grids that all processes make.  Collective.  Raises MismatchError, the same on every process."""
-        differing = world.process.gate.run("init_grid", self._compare, world)
-        if differing is not None:
-            error = mismatch(differing, DIFFERENT_GRIDS)
-            error.is_shared = True
-            raise error
-
-    def _compare(self, world: Communicator) -> list[str] | None:
-        process, recorder = world.process, world.process.recorder
-        process.activity = self
-        if recorder is not None and recorder.is_idle:
-            differing = recorder.watch(self, self._exchange, world)
-        else:
-            differing = self._exchange(world)
-        process.activity = None
-        return differing
-
-    def _exchange(self, world: Communicator) -> list[str] | None:
-        return world.compare(self._text, f"rank {world.rank}: {self.describe()} at {call_site()}")
-
-
-def _as_ranks(ranks: object) -> tuple[int, ...]:
-    numbers = as_ints(ranks)
-    if not numbers:
-        raise GridError(f"ranks is {ranks!r}; it must list the process of each device, by linear index")
-    return numbers
-
-
-def _fitting_grid(
-    shape: Sequence[int], axis_names: Sequence[str] | None, ranks: tuple[int, ...] | None, n_processes: int
-) -> Grid:
-    """The grid, if every device has its own process and, unless ``ranks`` is given, every process a device."""
-    n_devices = n_processes if ranks is None else len(ranks)
-    grid = Grid(resolve_shape(shape, n_devices), axis_names, ranks)
-    if grid.size != n_devices:
-        raise GridError(
-            f"a grid of shape {grid.shape} has {grid.size} devices, but "
-            + (
-                f"there are {n_processes} processes (ranks= may name those to use)"
-                if ranks is None
-                else f"ranks lists {n_devices} processes; every device needs one"
-            )
-        )
-    if ranks is not None and max(ranks) >= n_processes:
-        raise GridError(f"ranks names process {max(ranks)}; there are processes 0 to {n_processes - 1}")
-    return grid

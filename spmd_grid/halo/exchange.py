@@ -15,6 +15,7 @@ from spmd_grid.halo.plan.field_checks import Field
 from spmd_grid.halo.plan.halo_plan import HaloPlan
 from spmd_grid.halo.plan.specification import Specification, group_axes
 from spmd_grid.halo.plan.watched import make_plan
+from spmd_grid.halo.updates import updates_of
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["HaloExchange", "plan_of"]
@@ -78,7 +79,9 @@ class HaloExchange:
 
     def _make(self, grid: ProcessGrid, axes: tuple[int, ...], asked: Specification) -> None:
         self._plan = plan = make_plan(grid, axes, asked, self.name)
-        self._update, self._follow_ups = plan.update, plan.follow_ups  # here as well: looked up in every update
+        self._run_update = updates_of(plan)
+        if type(self).update is HaloExchange.update:
+            self.__dict__["update"] = self._run_update  # instead of the method, which takes a call more
         self._state = plan.state  # what compiled code gets of this object
         self._loops = LoopEntry(plan, type(self))
         self.pattern, self.layout, self.dtypes, self.trial = plan.pattern, plan.layout, plan.dtypes, plan.trial
@@ -100,16 +103,7 @@ class HaloExchange:
         Raises `ShapeError`, `DTypeError` and `OutputError` where a field is invalid, the same on this process and on
         all that wait for it; `RequestError` while an update is under way or after ``close``.
         """
-        try:
-            gate, token = self._gate, None
-            token = gate.idle.pop()
-            self._update(fields, only_dirty)
-            if self._follow_ups:
-                self._plan.follow_up(fields, only_dirty)
-            gate.idle.append(token)
-        except BaseException as error:
-            self._gate.fail("HaloExchange.update", locals().get("token"), error)
-            raise
+        self._run_update(*fields, only_dirty=only_dirty)
 
     def start(self, *fields: Field) -> None:
         """Begins an update, which ``wait()`` ends; until then the fields must not be written.

@@ -31,7 +31,8 @@ from numba.np.numpy_support import as_dtype
 
 from spmd_grid.errors import RequestError
 from spmd_grid.kernels.address import call, claim, load, store, store_release, this_thread
-from spmd_grid.kernels.compiled import digest_of, inner
+from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.machine_code import digest_of
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["let_in", "raise_in_loop"]

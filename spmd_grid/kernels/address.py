@@ -23,6 +23,7 @@ __all__ = [
     "claim",
     "complete_messages",
     "copy_at",
+    "fold_at",
     "give_way",
     "load",
     "load_acquire",
@@ -153,9 +154,24 @@ def copy_at(
     last: types.Type,
     source: types.Type,
     target: types.Type,
+    streams: types.Type,
 ) -> Intrinsic:
     """``int64 function(int64, ...)``: see ``copy_rows`` in ``copy/boxes.py``."""
-    return types.int64(*[types.int64] * 7), _caller(_I64, *[_I64] * 6)
+    return types.int64(*[types.int64] * 8), _caller(_I64, *[_I64] * 7)
+
+
+@intrinsic
+def fold_at(
+    typingctx: Any,
+    function: types.Type,
+    rows: types.Type,
+    count: types.Type,
+    size: types.Type,
+    out: types.Type,
+    buffer: types.Type,
+) -> Intrinsic:
+    """``int64 function(int64, ...)``: the folds of ``reduce/rows.py``."""
+    return types.int64(*[types.int64] * 6), _caller(_I64, *[_I64] * 5)
 
 
 @intrinsic

@@ -12,11 +12,13 @@ import ctypes
 
 import numpy as np
 
-__all__ = ["ARRAY_FIELDS", "DATA", "DTYPE", "FLAGS", "NDIM", "SHAPE", "STRIDES", "WRITEABLE", "address_of"]
+__all__ = ["ARRAY_FIELDS", "DATA", "DTYPE", "FLAGS", "NDIM", "PLAIN", "SHAPE", "STRIDES", "WRITEABLE", "address_of"]
 
-# Words of the struct, and the flag of arrays that may be written to (numpy's NPY_ARRAY_WRITEABLE).
+# Words of the struct, the flag of arrays that may be written to (numpy's NPY_ARRAY_WRITEABLE), and the flags of arrays
+# that are C-contiguous and aligned.
 DATA, NDIM, SHAPE, STRIDES, DTYPE, FLAGS = 0, 1, 2, 3, 5, 6
 WRITEABLE = 0x0400
+PLAIN = 0x0001 | 0x0100
 
 _HEADER = object.__basicsize__
 _word_at = ctypes.c_size_t.from_address
@@ -48,7 +50,8 @@ def _fields_offset() -> int:
             words[DATA] == probe.ctypes.data
             and sides == [[2, 2], [12, 4]]
             and words[DTYPE] == id(probe.dtype)
-            and not words[FLAGS] & WRITEABLE
+            and words[FLAGS] & (WRITEABLE | PLAIN) == PLAIN & ~1
+            and ctypes.c_int.from_address(id(np.zeros(1)) + _HEADER + 8 * FLAGS).value & PLAIN == PLAIN
             and bool(ctypes.c_int.from_address(id(np.zeros(1)) + _HEADER + 8 * FLAGS).value & WRITEABLE)
         )
     return _HEADER if known else 0

@@ -1,4 +1,4 @@
-"""Compiles kernels: without the GIL, without inner threads, cached on disk if a cache folder can be written.
+"""Compiles kernels: without the GIL, without inner threads, kept on disk if a cache folder can be written.
 
 A module of this package says ``import numba`` before it imports anything inside numba.  If two threads load numba at
 the same time, ``from numba.core import types`` takes the lock of ``numba.core`` and then waits for ``numba``, whose
@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numba
 from llvmlite.binding import get_host_cpu_name
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
+
+from spmd_grid.kernels import machine_code
+from spmd_grid.kernels.machine_code import MachineCode, digest_of
 
 # The result of an intrinsic: its signature, and the function that emits LLVM's instructions (numba has no types).
 Intrinsic: TypeAlias = tuple[Any, Callable[..., Any]]
@@ -24,21 +28,66 @@ inner = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 pasted = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, inline="always")
 
 
-def kernel(signature: str, name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function to be compiled for exactly ``signature``, at once, or loaded from the cache.
+class Compiled:
+    """The machine code of a ``function``, at an ``address`` by which other code calls it."""
 
-    Local.  ``name`` tells variants of one function apart.  The names of the cache's files contain it, the processor and
-    a digest of this package's sources, for two reasons.  numba numbers the entries of one file without a lock, so that
-    two processes which save different entries at the same time can mix them up; with one entry per file both write the
-    same.  And numba checks only whether the file of the function has changed, not those of the functions it calls.  If
-    no cache folder can be written (a read-only home on a compute node) the function is compiled without a cache.
+    def __init__(self, function: Callable[..., Any], address: int, keeps: object = None):
+        self.function, self.address = function, address
+        self._keeps = keeps
+
+
+def by_address(signature: str, name: str = "") -> Callable[[Callable[..., Any]], Compiled]:
+    """Decorate a function to be compiled for exactly ``signature``, at once, or loaded from its file of machine code.
+
+    Local.  ``name`` tells variants of one function apart.  If no cache folder can be written (a read-only home on a
+    compute node) the function is compiled in every process.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Compiled:
+        path = _path_of(function, name)
+        address = machine_code.find(path)
+        if address:
+            return Compiled(function, address)
+        args, result = normalize_signature(signature)
+        callback: Any = CFunc(function, (args, result), locals={}, options={"nopython": True})
+        callback._cache = _Keeper(path)  # in place of numba's own files, which only numba can load
+        callback.compile()
+        return Compiled(function, callback.address, callback)
+
+    return compiled
+
+
+def kernel(signature: str, name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function that Python calls, with arrays, to be compiled or loaded from numba's cache.
+
+    Local.  The names of the cache's files contain ``name``, the processor and a digest of this package's sources, for
+    two reasons.  numba numbers the entries of one file without a lock, so that two processes which save different
+    entries at the same time can mix them up; with one entry per file both write the same.  And numba checks only
+    whether the file of the function has changed, not those of the functions it calls.
     """
     return partial(_compiled, partial(numba.njit, signature, nogil=True), name)
 
 
-def by_address(signature: str) -> Callable[[Callable[..., Any]], Any]:
-    """Like ``kernel``, for a function that compiled code calls by its ``address``."""
-    return partial(_compiled, partial(numba.cfunc, signature, nopython=True), "")
+class _Keeper:
+    """A cache for numba that has nothing, and keeps the machine code of all that is compiled."""
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def load_overload(self, signature: object, context: object) -> None:
+        return None
+
+    def save_overload(self, signature: object, result: Any) -> None:
+        library = result.library
+        _, _, (object_file, _) = library.serialize_using_object_code()
+        needs = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+        machine_code.keep(self._path, MachineCode(result.fndesc.llvm_cfunc_wrapper_name, needs, object_file))
+
+
+def _path_of(function: Callable[..., Any], name: str) -> str:
+    """The module of a function in this package, and its name."""
+    module = function.__module__.removeprefix(f"{__package__}.")
+    return ".".join(filter(None, (module, function.__name__, name)))
 
 
 def _compiled(compiler: Callable[..., Any], name: str, function: Callable[..., Any]) -> Any:
@@ -51,11 +100,6 @@ def _compiled(compiler: Callable[..., Any], name: str, function: Callable[..., A
         if "cannot cache" not in str(error):
             raise
         return compiler()(function)
-
-
-def digest_of(*files: Path) -> str:
-    """A short digest of the contents of the files.  Local."""
-    return blake2b(b"".join(path.read_bytes() for path in files), digest_size=8).hexdigest()
 
 
 _SOURCES = digest_of(*sorted(Path(__file__).parent.rglob("*.py")))

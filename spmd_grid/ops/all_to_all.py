@@ -125,6 +125,7 @@ class AllToAll(Operation):
             sends=tuple(send for send in sends if not send.box.is_empty),
             receives=tuple(receive for receive in receives if not receive.box.is_empty),
             volume=sum(prod(shape) for shape in given),
+            parts=frozenset(cut_box(s, split, call.sizes, peer).shape for s in set(given) for peer in range(comm.size)),
         )
         in_runs = all(prod(s[:split]) == 1 for s in given) and all(prod(s[:concat]) == 1 for s in shapes)
         return Movement(call, facts, transfer, shapes[comm.rank], dtype, in_runs)

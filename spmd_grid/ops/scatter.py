@@ -113,6 +113,7 @@ class Scatter(Operation):
             receives=() if mine.is_empty else (Receive(root, mine, Box.from_shape(mine.shape)),),
             volume=Box.from_shape(shape).size,
             root=root,
+            parts=frozenset(block.shape for block in blocks),
         )
         return Movement(call, facts, transfer, mine.shape, dtype, prod(shape[:axis]) == 1)
 

@@ -13,13 +13,14 @@ from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.known import known_links
+from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.calls.arguments import gate_of, hashable
 from spmd_grid.reshard.executor.arguments import DTypes, LocalArrays, LocalResult
 from spmd_grid.reshard.executor.prepared_reshard import PreparedReshard, prepare, run_planned
 from spmd_grid.reshard.executor.specification import Specification
 from spmd_grid.reshard.plan import Plan, check_options, plan_reshard
 from spmd_grid.reshard.plan_value import digest_of
-from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
 
@@ -72,9 +73,7 @@ class ReshardRequest:
 
     def plan_for(self, dtypes: DTypes, comm: Communicator) -> Plan:
         """The plan for arrays of ``dtypes`` on the processes of ``comm``.  Local."""
-        links = self.links
-        if links is None and all(comm.process.arena.base_of(process) is not None for process in comm.processes):
-            links = LinkModel(node_size=max(comm.processes) + 1)  # all processes address each other's memory
+        links = known_links(comm.process) if self.links is None else self.links
         arguments = self.source, self.target, self.global_shape, list(dtypes), self.strategy
         return plan_reshard(*arguments, memory_limit=self.memory_limit, links=links)
 

@@ -17,13 +17,13 @@ from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.calls.arguments import as_dtype, gate_of
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.prepared_reshard import run_planned
 from spmd_grid.reshard.explain import explain
 from spmd_grid.reshard.plan_value import PlanTotals, PlanValue
 from spmd_grid.reshard.planner.choose import STRATEGIES, choose
-from spmd_grid.reshard.planner.cost import LinkModel
 
 __all__ = ["Plan", "PlanTotals", "check_options", "plan_reshard"]
 

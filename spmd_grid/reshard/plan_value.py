@@ -15,10 +15,12 @@ import numpy as np
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
+from spmd_grid.links.costs import agreement_seconds, crowd_of
+from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.choose import Alternative
 from spmd_grid.reshard.planner.chunking import chunk_bytes, held_at_once
-from spmd_grid.reshard.planner.cost import LinkModel, chain_cost, step_totals
+from spmd_grid.reshard.planner.cost import chain_cost, step_totals
 from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.steps import NATIVE, Step
 from spmd_grid.reshard.volume.totals import Totals, most_local
@@ -98,10 +100,16 @@ class PlanValue:
 
     @cached_property
     def seconds(self) -> float:
-        """The time that a run takes, by the model of the links."""
-        cost = chain_cost(self.steps, self.itemsize, self.links)
-        latency = max(self.links.node_latency, self.links.network_latency)
-        return cost.seconds + (self.chunks - 1) * cost.messages * latency
+        """The time that the steps take, by the model of the links."""
+        cost, links = chain_cost(self.steps, self.itemsize, self.links), self.links
+        each = max(links.node_latency, links.network_latency) * len(self.steps) + cost.messages * links.message_seconds
+        return cost.seconds + (self.chunks - 1) * each
+
+    @property
+    def run_seconds(self) -> float:
+        """The time of a run: ``seconds``, and the exchange of headers that begins it."""
+        grid = max(self.source.grid, self.target.grid, key=lambda grid: grid.size)
+        return self.seconds + agreement_seconds(self.links, crowd_of(grid, tuple(range(grid.ndim)), self.links))
 
     def bytes_received(self, coords: MultiIndex) -> int:
         """Bytes that the device at ``coords`` of the target's grid receives from other processes.

@@ -57,6 +57,8 @@ TAGS = {
     "channels": range(8192, 16384),
     "bodies of send and recv": range(16384, 24384),
     "meetings": range(30000, 30001),
+    "none": range(30001, 30002),
+    "frames of meetings": range(30002, 30003),
 }
 
 
@@ -98,14 +100,17 @@ class Process:
         "arena",
         "coords",
         "gate",
+        "host",
         "kept",
         "messages",
+        "nodes",
         "pending",
         "rank",
         "recorder",
         "retired",
         "scratch",
         "size",
+        "watched",
     )
 
     def __init__(
@@ -118,12 +123,15 @@ class Process:
         self.pending: list[StartedOperation] = [] if pending is None else pending
         self._advancing = [True]  # empty while a thread advances them
         self.coords: tuple[int, ...] | None = None
+        self.host = ""  # its name, where there are several
         self.recorder: Recorder | None = None  # of its operations, while anything is watched
+        self.watched = np.zeros(1, np.int64)  # 1 while it has a recorder, for compiled code
         self.messages = 0  # point-to-point messages sent so far
         self.retired: list[Any] = []  # channels that are no longer used and not yet closed
         self.kept: dict[Hashable, Any] = {}  # what operations keep for the rest of the program, by purpose
         self.scratch: np.ndarray | None = None  # memory that operations use by turns
         self.arena = Arena()  # memory that other processes can address, where there is any
+        self.nodes: tuple[int, ...] = tuple(range(size))  # by process, the first process of its node
 
     def progress(self) -> None:
         """Advances every started operation as far as it goes without waiting.  Raises CutOffError."""
@@ -138,8 +146,9 @@ class Process:
             self._advancing.append(turn)
 
     def label(self) -> str:
-        """``rank 3``, with its grid coordinates once it has made a grid."""
-        return f"rank {self.rank}" + ("" if self.coords is None else f" {self.coords}")
+        """``rank 3``, with its grid coordinates once it has made a grid, and its host if there are several."""
+        coords = "" if self.coords is None else f" {self.coords}"
+        return f"rank {self.rank}{coords}{f' on {self.host}' if self.host else ''}"
 
 
 class Frames:
@@ -148,17 +157,19 @@ class Frames:
     ``headers``: the members' headers one after the other (hashable bytes).  ``data``: all frames, member after
     member, valid until the next swap on the same communicator.  ``exposed``: the objects that the members exposed,
     None where objects are not shared.  ``locations``: the locations of the members' arrays, where memory is shared.
+    ``bodies``: what came behind the members' frames, valid as ``data`` is; the bodies of some may be older.
     ``lent``: whether any array must not change until its readers have finished; ``lends``: whether this member's own
     is one of them.
     """
 
-    __slots__ = ("data", "exposed", "headers", "lends", "lent", "locations")
+    __slots__ = ("bodies", "data", "exposed", "headers", "lends", "lent", "locations")
 
     def __init__(self, headers: bytes, data: bytes | bytearray | memoryview, exposed: list[Any] | None):
         self.headers = headers
         self.data = data
         self.exposed = exposed
         self.locations: bytes | None = None
+        self.bodies: list[np.ndarray] = []
         self.lent: bool | int = exposed is not None
         self.lends: bool | int = 0
 
@@ -184,6 +195,7 @@ class Communicator(Protocol):
     library: str  # the library that carries messages, with its version
     meeting: Any  # the group's meeting, kept here by `exchange.agreement.meeting`
     frame: bytearray
+    largest_body: int  # the bytes that may follow a frame in a swap; 0: none
     started: int  # number of operations that this process has started here; equal on all members
     channels: int  # number of channels that this process has made here; equal on neighbours
 
@@ -206,8 +218,11 @@ class Communicator(Protocol):
         Collective over all processes; a method of their communicator only.  Raises TransportError.
         """
 
-    def swap_frames(self, exposed: Any = None) -> Frames:
-        """Posts ``self.frame`` and, where objects are shared, ``exposed``; the frames of all members.  Collective."""
+    def swap_frames(self, exposed: Any = None, body: np.ndarray | None = None) -> Frames:
+        """Posts ``self.frame`` and, where objects are shared, ``exposed``; the frames of all members.  Collective.
+
+        ``body``: flat bytes, of at most ``largest_body``, that all members get with the frame.
+        """
 
     def share(self, value: Any) -> list[Any]:
         """The values of all members by reference; only where ``shares_objects``.  Collective."""

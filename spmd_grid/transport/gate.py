@@ -53,6 +53,10 @@ Name: TypeAlias = str | Activity  # of an operation
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
+_THREAD = (
+    2  # word of the latch: the thread of compiled code that has the token; see LATCH_* in kernels/protocol/slots.py
+)
+
 _gates: WeakSet[Gate] = WeakSet()
 
 
@@ -61,7 +65,8 @@ class Gate:
 
     ``idle`` holds a token while no operation is under way.  ``owner``: the thread that made the gate; `thread_name`
     distinguishes the others.  ``text``: the reason why the gate is barred, empty while it is not; ``barred`` is 1 then,
-    for compiled code.  ``on_cut(text)`` bars the gates of all processes; it is called on the one that was cut off.
+    for compiled code, and ``latch`` takes the token for it.  ``on_cut(text)`` bars the gates of all processes; it is
+    called on the one that was cut off.
     """
 
     __slots__ = (
@@ -72,6 +77,7 @@ class Gate:
         "_tokens",
         "barred",
         "idle",
+        "latch",
         "on_cut",
         "owner",
         "text",
@@ -86,6 +92,7 @@ class Gate:
         self.owner = threading.get_ident()
         self.text = ""
         self.barred = np.zeros(1, np.int64)
+        self.latch = np.array([id(self._tokens), id(True), 0], np.int64)
         self.on_cut: Callable[[str], None] = self.bar
         _gates.add(self)
 
@@ -170,14 +177,21 @@ class Gate:
             for outer in _outwards(frame):
                 gate = outer.f_locals.get("gate")
                 if isinstance(gate, Gate) and gate._tokens is self._tokens and outer.f_locals.get("token"):
-                    if ident == threading.get_ident():
-                        return f"within another operation of this process, which was begun at {call_site(outer)}"
-                    thread = next((each.name for each in threading.enumerate() if each.ident == ident), ident)
-                    return (
-                        f"while another operation of this process was under way in thread {thread!r}, begun at"
-                        f" {call_site(outer)}; a process runs one at a time"
-                    )
+                    return self._meanwhile(ident, outer)
+        ident = int(self.latch[_THREAD]) % (1 << 64)  # idents have no sign
+        if ident:
+            return self._meanwhile(ident, sys._current_frames().get(ident))
         return "after an exception had cut off the one before it"
+
+    def _meanwhile(self, ident: int, frame: FrameType | None) -> str:
+        """A description of the operation that a thread has begun in ``frame``."""
+        if ident == threading.get_ident():
+            return f"within another operation of this process, which was begun at {call_site(frame)}"
+        thread = next((each.name for each in threading.enumerate() if each.ident == ident), ident)
+        return (
+            f"while another operation of this process was under way in thread {thread!r}, begun at"
+            f" {call_site(frame)}; a process runs one at a time"
+        )
 
     def check(self) -> None:
         """Raises CutOffError if the gate is barred; called by all waits.  Local."""

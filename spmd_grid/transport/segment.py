@@ -25,9 +25,10 @@ LARGE = 1 << 16
 # at most this part of the segment stays.
 _KEPT_PART = 1 / 4
 
-# Blocks of small arrays wait for the next array of their size, which then need not look for one: temporaries come and
-# go thousands of times.  The most blocks of a size, and the most sizes.
-_MOST_WAITING, _MOST_SIZES = 8, 32
+# Blocks wait for the next array of their size, which then need not look for one, and finds the one used last, which the
+# caches still hold: temporaries come and go thousands of times.  The most blocks of a size, their most bytes, and the
+# most sizes.
+_MOST_WAITING, _MOST_WAITING_BYTES, _MOST_SIZES = 8, 1 << 24, 32
 
 
 class Segment:
@@ -40,6 +41,7 @@ class Segment:
         "_lock",
         "_mapping",
         "_memory",
+        "_most_waiting_bytes",
         "_owner",
         "_returned",
         "_size",
@@ -58,6 +60,7 @@ class Segment:
         self._is_changing = False  # whether the free blocks are being changed
         self._returned: deque[tuple[int, int]] = deque()
         self._waiting: dict[int, list[int]] = {}  # by extent, the starts of free blocks
+        self._most_waiting_bytes = min(_MOST_WAITING_BYTES, int(size * _KEPT_PART) // _MOST_SIZES)
         self._owner = os.getpid()
 
     def allocate(self, nbytes: int, zeroed: bool) -> np.ndarray | None:
@@ -75,7 +78,7 @@ class Segment:
             if found is None:
                 self._end_waiting()
                 found = self._take(extent, alignment)
-            if waiting is None and alignment == _LINE and len(self._waiting) < _MOST_SIZES:
+            if waiting is None and extent <= self._most_waiting_bytes and len(self._waiting) < _MOST_SIZES:
                 self._waiting[extent] = []
         if found is None:
             return None
@@ -98,8 +101,9 @@ class Segment:
 
     def release(self, start: int, stop: int) -> None:
         """Takes back the block of an array that is gone; called by the garbage collector, in the middle of anything."""
-        waiting = self._waiting.get(stop - start)
-        if waiting is not None and len(waiting) < _MOST_WAITING:
+        extent = stop - start
+        waiting = self._waiting.get(extent)
+        if waiting is not None and len(waiting) < min(_MOST_WAITING, self._most_waiting_bytes // extent):
             waiting.append(start)
             return
         self._returned.append((start, stop))

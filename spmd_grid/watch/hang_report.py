@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spmd_grid.formatting import spans
 from spmd_grid.watch.recorder import FAILED, OperationRecord, Recorder, label_in, records_in
 
 __all__ = ["RankState", "ended_state", "picture", "read_state", "unknown_state"]
@@ -67,9 +68,9 @@ def ended_state(label: str) -> RankState:
     return RankState(label, status="has ended")
 
 
-def unknown_state(rank: int) -> RankState:
-    """The state of a rank of another node that does not answer."""
-    return RankState(f"rank {rank}", status="does not answer, nor does its node")
+def unknown_state(rank: int, host: str = "") -> RankState:
+    """The state of a rank of another node, the ``host`` if it is known, that does not answer."""
+    return RankState(f"rank {rank}", status=f"does not answer, nor does its node{f' ({host})' if host else ''}")
 
 
 def picture(states: Mapping[int, RankState], limit: float) -> str:
@@ -87,7 +88,7 @@ def picture(states: Mapping[int, RankState], limit: float) -> str:
         if len(ranks) == 1:
             line = f"{states[ranks[0]].label} {one}{rest}"
         else:
-            line = f"ranks {_spans(ranks)} {many}{rest.replace(_SILENT, _ALL_SILENT)}"
+            line = f"ranks {spans(ranks)} {many}{rest.replace(_SILENT, _ALL_SILENT)}"
         lines.append(f"  {line.replace(_TIME, f'{seconds:.1f} s')}")
     for rank in _others(states):
         lines.append(f"the last operations of {states[rank].label}:")
@@ -151,18 +152,3 @@ def _line(record: OperationRecord, now: float) -> str:
         end = "failed" if record.state == FAILED else "ended"
         how = f"took {record.ended - record.began:.1f} s, {end} {now - record.ended:.1f} s ago"
     return f"#{record.number} {record.what} at {record.where}: {how}"
-
-
-def _spans(ranks: list[int]) -> str:
-    """Format ascending ranks, with runs given by their ends: ``0-2, 5``.
-
-    >>> _spans([0, 1, 2, 5, 7, 8])
-    '0-2, 5, 7-8'
-    """
-    spans: list[list[int]] = []
-    for rank in ranks:
-        if spans and rank == spans[-1][1] + 1:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)

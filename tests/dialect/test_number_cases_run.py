@@ -20,7 +20,7 @@ from spmd_grid.dialect.execute.reference import ReferenceDevice, ReferenceWorld
 from spmd_grid.dialect.execute.values import Undefined
 from spmd_grid.dialect.partition.upstream import upstream_of
 
-CASES = json.loads((Path(__file__).parent / "dialect_number_cases.json").read_text())["cases"]
+CASES = json.loads((Path(__file__).parent / "dialect_cases.json").read_text())["cases"]
 
 
 def of_kind(*kinds):

@@ -66,29 +66,3 @@ def test_collectives_equal_those_by_numpy(spmd, seed):
     due = run_reference(text, "main", pure_grids(text, "main", len(arrays)), [[x] for x in arrays])
     for (result, _, _), (expected,) in zip(found, due):
         np.testing.assert_array_equal(result, expected)
-
-
-def run_stage(text, shape, blocks):
-    module = parse(text, "stage.mlir")
-    devices = EngineDevices(pure_grids(module, "main", int(np.prod(shape))))
-    rank = devices.grid("grid0").rank
-    return FunctionRunner(module, devices).call("main", [x.copy() for x in blocks[rank]])
-
-
-@pytest.mark.parametrize("stage", ["partitioned", "optimised"])
-@pytest.mark.parametrize("seed", range(6))
-def test_stages_are_read_again_and_run(spmd, seed, stage):
-    shape = (2, 3) if seed % 2 else (2,)
-    module = AnnotatedModule(seed, shape, even=True)
-    part = partitioned(module, parse(module.text, "random.mlir"))
-    places = list(np.ndindex(*shape))
-    blocks = [
-        [x[each.shard_slices(x.shape, at)].copy() for x, each in zip(module.arguments(), part.in_shardings)]
-        for at in places
-    ]
-    text = part.text(stage)
-    found = spmd(len(places), run_stage, text, shape, blocks)
-    shardings = [x.sharding for x in part.schedule.results]
-    for at, results in zip(places, found):
-        for result, sharding, due in zip(results, shardings, module.expected()):
-            np.testing.assert_allclose(result, due[sharding.shard_slices(due.shape, at)], rtol=1e-9, atol=1e-9)

@@ -149,6 +149,24 @@ def test_refused(lines, rule):
     assert str(refusal.value).startswith(f"wrong.mlir:{line}:")
 
 
+OLDER = {
+    "mesh.cluster @m(rank = 0)": "1:1: mesh.cluster: the rank of a cluster is 0; it must be from 1 to 64",
+    "mesh.cluster @m(rank = 2, dim_sizes = [2, 3, 4])": "1:1: mesh.cluster: dim_sizes has 3 sizes, and the rank is 2",
+    "mesh.cluster @m(rank = 1)\nfunc.func @f(%x: tensor<4xf32>) {\n"
+    "  %0 = mesh.annotate %x {sharding = [[0], [], []]} : tensor<4xf32> -> tensor<4xf32>\n  return\n}": "3:8: "
+    "mesh.annotate: sharding has 3 lists; the tensor has 1 dimensions",
+    "func.func @f(%x: tensor<4xf32>) {\n  %0 = mesh.annotate %x {sharding = [[0]]} : tensor<4xf32> -> tensor<4xf32>\n"
+    "  return\n}": "2:8: mesh.annotate: neither it nor the function around it names a mesh",
+}
+
+
+@pytest.mark.parametrize("text", OLDER)
+def test_older_operations_without_a_meaning_are_refused(text):
+    with pytest.raises(DialectVerifyError) as refusal:
+        dialect.parse(text, "older.mlir")
+    assert str(refusal.value) == f"older.mlir:{OLDER[text]}"
+
+
 RIGHT = [
     f"%0 = tensor.extract_slice %a[0, 3, 0] [1, 1, 4] [1, 1, 2] : {A} to tensor<4xf32>",
     f"%0 = tensor.extract_slice %a[0, %i, 0] [2, 1, 8] [1, 1, 1] : {A} to tensor<2x8xf32>",

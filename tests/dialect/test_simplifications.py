@@ -12,7 +12,7 @@ pytest.importorskip("xdsl")
 
 from spmd_grid import dialect
 
-CASES = json.loads((Path(__file__).parent / "dialect_text_cases.json").read_text())["cases"]
+CASES = json.loads((Path(__file__).parent / "dialect_cases.json").read_text())["cases"]
 NAMES = {case["name"]: case for case in CASES if case["kind"] in ("canonicalize", "simplify", "static_shard_type")}
 
 X, WIDE, THIN, LOW = "tensor<4x4xf32>", "tensor<4x8xf32>", "tensor<4x2xf32>", "tensor<1x4xf32>"

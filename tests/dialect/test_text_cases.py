@@ -21,7 +21,7 @@ from support.dialect.case_texts import program_of
 from spmd_grid import dialect
 from spmd_grid.errors import DialectSyntaxError, DialectVerifyError
 
-CASES = json.loads((Path(__file__).parent / "dialect_text_cases.json").read_text())["cases"]
+CASES = json.loads((Path(__file__).parent / "dialect_cases.json").read_text())["cases"]
 REFUSED = {case["name"]: case for case in CASES if case["kind"] == "verify_error"}
 GAPS = {case["name"]: case for case in CASES if case["kind"] == "verify_gap"}
 TYPED = {case["name"]: case for case in CASES if case["kind"] == "op_shape"}

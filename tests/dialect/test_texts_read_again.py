@@ -1,5 +1,6 @@
 """Texts that are printed and read again give equal modules, in all spellings."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from support.dialect.random_texts import Writer
 
 import spmd_grid as sg
 from spmd_grid import dialect
+from spmd_grid.dialect.execute.machine import FunctionRunner
 
 PROGRAMS = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "programs").glob("*.mlir"))}
 SEEDS = range(40)
@@ -95,6 +97,70 @@ def test_older_and_generic_spellings_are_read_as_those_of_today(today, older):
         assert dialect.to_text(module) == dialect.to_text(wanted)
 
 
+FIRST_YEARS = """mesh.cluster @m(rank = 3, dim_sizes = [2, 0, 4])
+mesh.cluster @two(rank = 2, dim_sizes = 2x?)
+mesh.cluster @open(rank = 2)
+mesh.mesh @last(shape = 2x4)
+func.func @f(%a: tensor<4x8xf32, #mesh.shard<@m, [[0]]>>, %x: tensor<4x8xf32>, %y: tensor<4xf32>)
+    attributes {mesh_cluster = @m} {
+  %0 = mesh.shard %x to <@m, [[0]]> : tensor<4x8xf32>
+  %1 = mesh.shard %0 to <@m, [[0]], partial = max[2]> annotate_for_users : tensor<4x8xf32>
+  %2 = mesh.all_reduce %y {
+    mesh = @m, mesh_axes = array<i16: 2, 0>, reduction = #mesh.partial<max>
+  } : tensor<4xf32> -> tensor<4xf64>
+  %3 = mesh.all_gather %y {mesh = @m, mesh_axes = array<i16: 2>, gather_axis = 0} : tensor<4xf32> -> tensor<16xf32>
+  %4 = mesh.reduce_scatter %y {mesh = @m, mesh_axes = array<i16: 0>, scatter_axis = 0} : tensor<4xf32> -> tensor<2xf64>
+  %5:3 = mesh.cluster_shape @m : index, index, index
+  %6 = "mesh.annotate"(%x) {sharding = [[], [0], [2]], as_result = false} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+func.func @g(%x: tensor<4x8xf32, #mesh.shard<[[0], [1]]>>) -> index attributes {mesh_cluster = @last} {
+  %0 = mesh.size {axis = 1 : index} : index
+  %1 = mesh.idx(0)
+  %2 = mesh.all_gather %x {mesh_axis = [[0], [1]]} : tensor<4x8xf32, #mesh.shard<[[0], [1]]>> -> tensor<4x8xf32>
+  %3 = mesh.annotate %2 {sharding = [[1]], required = false} : tensor<4x8xf32> -> tensor<4x8xf32>
+  return %0 : index
+}
+"""
+OF_TODAY = """shard.grid @m(shape = 2x?x4)
+shard.grid @two(shape = 2x?)
+shard.grid @open(shape = ?x?)
+shard.grid @last(shape = 2x4)
+func.func @f(%a: tensor<4x8xf32, #shard.shard<[[0]], grid = "m">>, %x: tensor<4x8xf32>, %y: tensor<4xf32>)
+    attributes {grid = @m} {
+  %s = shard.sharding @m split_axes = [[0]] : !shard.sharding
+  %0 = shard.shard %x to %s : tensor<4x8xf32>
+  %t = shard.sharding @m split_axes = [[0]] partial = max [2] : !shard.sharding
+  %1 = shard.shard %0 to %t annotate_for_users : tensor<4x8xf32>
+  %2 = shard.all_reduce %y on @m grid_axes = [2, 0] reduction = max : tensor<4xf32> -> tensor<4xf64>
+  %3 = shard.all_gather %y on @m grid_axes = [2] gather_axis = 0 : tensor<4xf32> -> tensor<16xf32>
+  %4 = shard.reduce_scatter %y on @m grid_axes = [0] scatter_dim = 0 : tensor<4xf32> -> tensor<2xf64>
+  %5:3 = shard.grid_shape @m : index, index, index
+  %u = shard.sharding @m split_axes = [[], [0]] partial = sum [2] : !shard.sharding
+  %6 = shard.shard %x to %u annotate_for_users : tensor<4x8xf32>
+  return
+}
+func.func @g(%x: tensor<4x8xf32, #shard.shard<[[0], [1]]>>) -> index attributes {grid = @last} {
+  %0 = shard.grid_shape @last axes = [1] : index
+  %1 = shard.process_multi_index on @last axes = [0] : index
+  %h = shard.all_gather %x on @last grid_axes = [0] gather_axis = 0
+    : tensor<4x8xf32, #shard.shard<[[0], [1]]>> -> tensor<4x8xf32, #shard.shard<[[], [1]]>>
+  %2 = shard.all_gather %h on @last grid_axes = [1] gather_axis = 1
+    : tensor<4x8xf32, #shard.shard<[[], [1]]>> -> tensor<4x8xf32>
+  %s = shard.sharding @last split_axes = [[1]] : !shard.sharding
+  %3 = shard.shard %2 to %s {required = false} : tensor<4x8xf32>
+  return %0 : index
+}
+"""
+
+
+def test_words_of_the_first_years_become_those_of_today():
+    """The RFC's operations, and those of the first dialect whose parts were attributes."""
+    module, wanted = dialect.parse(FIRST_YEARS), dialect.parse(OF_TODAY)
+    assert module.is_structurally_equivalent(wanted), dialect.to_text(module)
+    assert_reads_again(FIRST_YEARS)
+
+
 @pytest.mark.parametrize(
     "text, kind, value",
     [
@@ -149,3 +215,66 @@ def test_constants_of_our_own_programs_are_exact():
     assert any(np.array_equal(array, np.linspace(0, 1, 40)) for array in arrays if array.size == 40)
     numbers = [each.value.data for each in found if not hasattr(each, "get_values")]
     assert -np.inf in numbers
+
+
+def run_constant(text, kind):
+    """The value of a constant, of a module that is read twice as equal ones."""
+    text = f"func.func @main() -> {kind} {{\n  %0 = arith.constant {text} : {kind}\n  return %0 : {kind}\n}}\n"
+    assert assert_reads_again(text).is_structurally_equivalent(dialect.parse(text))
+    return FunctionRunner(dialect.parse(text, "constant.mlir")).call("main", [])[0]
+
+
+CONSTANTS = [
+    ("0x7FC00000", "f32", np.float32("nan")),
+    ("0x7FF8000000000001", "f64", np.float64("nan")),
+    ("dense<0x7FC00000>", "tensor<2xf32>", np.full(2, np.nan, "f4")),
+    ("dense<[0x7E00, 1.0]>", "tensor<2xf16>", np.array([np.nan, 1], "f2")),
+    ("dense<1.5>", "tensor<2x3xf64>", np.full((2, 3), 1.5)),
+    ("dense<[true, false]>", "tensor<2xi1>", np.array([True, False])),
+    ("dense<[1, 0]>", "tensor<2xi1>", np.array([True, False])),
+    ("dense<[[1, -3]]>", "tensor<1x2xindex>", np.array([[1, -3]])),
+    ("dense<7>", "tensor<2xindex>", np.array([7, 7])),
+    ("dense<>", "tensor<0x3xf32>", np.zeros((0, 3), "f4")),
+    ("dense<(1.0, -2.0)>", "tensor<2xcomplex<f32>>", np.full(2, 1 - 2j, "c8")),
+    ('dense<"0x0000803F">', "tensor<2xf32>", np.ones(2, "f4")),
+]
+
+
+@pytest.mark.parametrize("text, kind, value", CONSTANTS)
+def test_constants_run(text, kind, value):
+    found = run_constant(text, kind)
+    assert found.dtype == value.dtype and np.array_equal(found, value, equal_nan=value.dtype.kind in "fc")
+
+
+@pytest.mark.parametrize(
+    "kind, name",
+    [("bf16", "bfloat16"), ("f8E4M3FN", "float8_e4m3fn"), ("f8E5M2", "float8_e5m2"), ("f8E4M3FNUZ", "float8_e4m3fnuz")],
+)
+def test_constants_of_short_floats(kind, name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    found = run_constant("dense<[1.5, -0.25]>", f"tensor<2x{kind}>")
+    assert found.dtype == getattr(ml_dtypes, name) and found.astype("f4").tolist() == [1.5, -0.25]
+
+
+@pytest.mark.parametrize(
+    "text, kind, words",
+    [
+        (
+            "dense_resource<__elided__>",
+            "tensor<4xf32>",
+            r"(?s)the cells of the constant are not in the text.*constant.mlir:2:8: ",
+        ),
+        ("dense<...>", "tensor<4xf32>", r"constant.mlir:2:29: Expected either a float"),
+        ("dense<__elided__>", "tensor<4xf32>", r"constant.mlir:2:29: Expected either a float"),
+        (
+            'dense<"0x01">',
+            "tensor<8xi1>",
+            r"constant.mlir:2:39: the bits of an i1 array in hexadecimal digits are packed",
+        ),
+    ],
+)
+def test_constants_without_their_cells_are_refused(text, kind, words):
+    text = f"func.func @main() -> {kind} {{\n  %0 = arith.constant {text} : {kind}\n  return %0 : {kind}\n}}\n"
+    with pytest.raises(sg.SpmdError) as refusal:
+        FunctionRunner(dialect.parse(text, "constant.mlir")).call("main", [])
+    assert re.search(words, "\n".join([str(refusal.value), *getattr(refusal.value, "__notes__", [])]))

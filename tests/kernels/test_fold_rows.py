@@ -66,11 +66,11 @@ def specials(dtype):
 
 
 def compiled(kind, stack):
-    from spmd_grid.kernels.reduce.rows import kernel_of
+    from spmd_grid.kernels.reduce.variants import fold_rows
 
     out = np.empty_like(stack[0])
     rows = np.array([kernels.address_of(row) for row in stack])
-    kernel_of(kind, stack.dtype)(rows, out.size, kernels.address_of(out), 0)
+    fold_rows(kind, stack.dtype, rows, out.size, kernels.address_of(out), 0)
     return out
 
 

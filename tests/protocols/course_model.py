@@ -59,7 +59,7 @@ class Neighbour:
         words["announce"] = reread(waits, words)["announce"]
         arrays = reread(unchanged_arrays, words)
         words |= {name: arrays[name] for name in unchanged_arrays.__all__}
-        self._course = reread(course, words)["_course"]
+        self._course = reread(course, words)["course"]
         self.sources = [pair for pair in pairs if pair.reader == rank]
         self.readers = [pair for pair in pairs if pair.source == rank]
         readers = len(self.readers)

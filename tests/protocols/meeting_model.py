@@ -157,7 +157,7 @@ class Member:
         self._copy(made, address, self.size)
 
     def _copy(self, source: int, target: int, n_words: int) -> None:
-        self._copy_rows(*table_of(self.recorder, [(0, 0, n_words * WORD)]), 0, 1, source, target)
+        self._copy_rows(*table_of(self.recorder, [(0, 0, n_words * WORD)]), 0, 1, source, target, 0)
 
     def _reduction(self, kind: type, root: int | None) -> SimpleNamespace:
         """The part of a reduction that its methods need, with arrays of a word per member."""
@@ -232,7 +232,8 @@ def _fold(recorder: Recorder) -> Callable:
             recorder.stream(target + at, recorder.load(source + at))
 
     words = {
-        "kernel": lambda *signature: lambda function: function,
+        "by_address": lambda *signature: lambda function: function,
+        "load": lambda rows, i: rows[i],
         "carray": Cells,
         "pointer": lambda address, dtype: address,
         "combine": lambda operation, a, b: a + b,
@@ -241,4 +242,5 @@ def _fold(recorder: Recorder) -> Callable:
         "move": recorder.move,
         "drain": recorder.drain,
     }
-    return reread(reduce, words)["_make"]("sum", "i8")
+    fold = reread(reduce, words)["make"]("sum", "i8")
+    return lambda rows, size, out, buffer: fold(rows, len(rows), size, out, buffer)

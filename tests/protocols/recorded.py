@@ -156,7 +156,7 @@ def reread(module: ModuleType, words: dict[str, object]) -> dict[str, object]:
     """The names of a module of kernels, its compiled functions as Python has them; ``words`` replace others."""
     names = dict(vars(module))
     for name, value in vars(module).items():
-        function = getattr(value, "py_func", None) or getattr(value, "_pyfunc", None) or value
+        function = getattr(value, "py_func", None) or getattr(value, "function", None) or value
         if isinstance(function, FunctionType) and function.__module__ == module.__name__:
             names[name] = reread_function(function, names)
     names.update(words)

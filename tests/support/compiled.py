@@ -11,7 +11,7 @@ import numba
 from numba.core.caching import IndexDataCacheFile
 
 from spmd_grid import kernels
-from spmd_grid.kernels.compiled import digest_of
+from spmd_grid.kernels.machine_code import digest_of
 
 __all__ = ["compiled", "late_updates_holding", "updates_free", "updates_holding"]
 

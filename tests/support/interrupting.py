@@ -1,5 +1,6 @@
 """Raises an exception at the n-th event of an operation: what a signal's handler may do between any two bytecodes."""
 
+import dis
 import sys
 from contextlib import contextmanager
 
@@ -60,11 +61,34 @@ def has_begun(error):
     return False
 
 
+def is_over(error):
+    """Whether the operation that ``error`` came from was over: in all its frames nothing was left but to return."""
+    frames = []
+    trace = error.__traceback__.tb_next  # what `persist` called, and what that called
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        frames.append((trace.tb_frame.f_code, trace.tb_lasti))
+        trace = trace.tb_next
+    if not frames:
+        return False
+    *callers, (innermost, at) = frames
+    return opcode(innermost, at) == "RETURN_VALUE" and all(
+        opcode(code, at + 1) == "RETURN_VALUE" for code, at in callers
+    )
+
+
+def opcode(code, offset):
+    """The first instruction of ``code`` at ``offset`` or after it."""
+    return next(step.opname for step in dis.get_instructions(code) if step.offset >= offset)
+
+
 def persist(operation, *args, **options):
-    """The operation; called once more where the exception came before it had begun."""
+    """The operation; called once more where the exception came before it had begun.
+
+    Where the operation was over and only its result was lost, the exception goes on: the others have had theirs.
+    """
     try:
         return operation(*args, **options)
     except (Interrupt, TimeLimit) as error:
-        if has_begun(error):
+        if has_begun(error) or is_over(error):
             raise
         return operation(*args, **options)

@@ -22,6 +22,7 @@ from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.exchange import HaloExchange
 from spmd_grid.halo.plan.field_checks import Field
+from spmd_grid.halo.updates import Updates
 from spmd_grid.ops.all_reduce import AllReduce, all_reduce
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.typing import GridAxes
@@ -92,13 +93,13 @@ def _batch(call: Callable[[], object]) -> Batch:
 def gate_cases(grid: ProcessGrid, stack: ExitStack) -> dict[str, Pair]:
     """The operations by name.  ``stack`` closes what they need.  Collective over ``grid``, as they are."""
     x, out = np.ones(1), np.empty(1)
-    with_gate, without = (_reduce_call(operation, x, grid, out) for operation in (all_reduce, _UngatedReduce()))
+    with_gate, without = (_reduce_call(operation, x, grid, out) for operation in (_GatedReduce(), _UngatedReduce()))
     made_for = all_reduce, grid, (1,), "float64", (0,), ("sum", None), chosen_path(), None
-    plans = [stack.enter_context(kind(*made_for)) for kind in (OperationPlan, _UngatedPlan)]
+    plans = [stack.enter_context(kind(*made_for)) for kind in (_GatedPlan, _UngatedPlan)]
     u = zeros((_SIDE, _SIDE), Sharding(grid, [[0]], halo_sizes=[1, 1]), grid)
     halos = [
         stack.enter_context(kind(grid, u.sharding, u.shape, "float64", periodic=True, path="read"))
-        for kind in (HaloExchange, _UngatedExchange)
+        for kind in (_GatedExchange, _UngatedExchange)
     ]
     return {
         "all_reduce, 8 B": (with_gate, without),
@@ -109,6 +110,27 @@ def gate_cases(grid: ProcessGrid, stack: ExitStack) -> dict[str, Pair]:
 
 def _reduce_call(operation: AllReduce, x: np.ndarray, grid: ProcessGrid, out: np.ndarray) -> Callable[[], object]:
     return lambda: operation(x, grid, (0,), "sum", out=out)
+
+
+# -- with the gate, by Python --------------------------------------------------------------------------------------
+
+
+class _GatedReduce(AllReduce):
+    def _operate(
+        self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
+    ) -> Any:
+        return self._operate_by_python(grid, grid_axes, args, x, out)
+
+
+class _GatedPlan(OperationPlan):
+    def run(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> np.ndarray | None:
+        return super().run(x, out)
+
+
+class _GatedExchange(HaloExchange):
+    def _make(self, *args: Any) -> None:
+        super()._make(*args)
+        self.update = Updates(self._plan).update  # type: ignore[method-assign]
 
 
 # -- without the gate ------------------------------------------------------------------------------------------
@@ -137,6 +159,6 @@ class _UngatedPlan(OperationPlan):
 
 class _UngatedExchange(HaloExchange):
     def update(self, *fields: Field, only_dirty: bool = False) -> None:
-        self._update(fields, only_dirty)
-        if self._follow_ups:
+        self._plan.update(fields, only_dirty)
+        if self._plan.follow_ups:
             self._plan.follow_up(fields, only_dirty)

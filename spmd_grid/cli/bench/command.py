@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace, _SubParsersAction
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
@@ -12,27 +14,9 @@ from typing import Any, Protocol
 from spmd_grid.bench.common.launch import inside_a_job, on_ranks
 from spmd_grid.bench.common.plot import SUFFIXES
 from spmd_grid.bench.common.report import Outputs, Subject, read_again
-from spmd_grid.bench.common.rows import (
-    ARRAY_LIBRARIES,
-    PROGRAM_LIBRARIES,
-    RESHARD_LIBRARIES,
-    STORAGE_LIBRARIES,
-    matching_cases,
-)
-from spmd_grid.bench.halo import cases as halo_cases
-from spmd_grid.bench.ops import cases as ops_cases
-from spmd_grid.bench.plan import cases as plan_cases
-from spmd_grid.bench.reshard import cases as reshard_cases
-from spmd_grid.bench.start import cases as start_cases
-from spmd_grid.cli.bench import parsers
-from spmd_grid.cli.bench.parsers import (
-    QUICK_ROUNDS,
-    QUICK_START_ROUNDS,
-    QUICK_STORAGE_ROUNDS,
-    ROUNDS,
-    START_ROUNDS,
-    STORAGE_ROUNDS,
-)
+from spmd_grid.bench.common.rows import matching_cases
+from spmd_grid.cli.bench.parsers import add_benchmark
+from spmd_grid.cli.bench.subjects import BENCHMARKS, Benchmark
 from spmd_grid.cli.reporting import refuse
 from spmd_grid.errors import TransportError
 
@@ -47,7 +31,7 @@ class _RefusedError(Exception):
 
 
 class _Cases(Protocol):
-    """A module ``cases``."""
+    """A module ``cases``, or what stands for it."""
 
     def all_cases(self) -> Sequence[Any]: ...
 
@@ -61,150 +45,77 @@ def add_parser(commands: _SubParsersAction[ArgumentParser]) -> None:
         description="Measures this package, mostly on MPI processes; starts them, unless it runs on several already.",
     )
     kinds = parser.add_subparsers(metavar="what", required=True)
-    for add_kind, bench in (
-        (parsers.ops_parser, _bench_ops),
-        (parsers.halo_parser, _bench_halo),
-        (parsers.reshard_parser, _bench_reshard),
-        (parsers.arrays_parser, _bench_arrays),
-        (parsers.programs_parser, _bench_programs),
-        (parsers.storage_parser, _bench_storage),
-        (parsers.plan_parser, _bench_plan),
-        (parsers.watch_parser, _bench_watch),
-        (parsers.kernels_parser, _bench_kernels),
-        (parsers.start_parser, _bench_start),
-    ):
-        add_kind(kinds).set_defaults(command=_command(bench))
+    for benchmark in BENCHMARKS:
+        add_benchmark(kinds, benchmark).set_defaults(command=partial(_command, benchmark))
 
 
-# -- the commands ----------------------------------------------------------------------------------------------
+def _command(benchmark: Benchmark, options: Namespace) -> int:
+    for name, value in vars(options).items():
+        if value is None and name in _TEXTS:
+            setattr(options, name, "")
+    try:
+        return _run(benchmark, options)
+    except (_RefusedError, TransportError, OSError) as error:
+        return refuse("bench", str(error))
 
 
-def _bench_halo(options: Namespace) -> int:
-    cases = _cases(options, halo_cases)
-    if _is_elsewhere(options):
-        return _on_ranks("halo", options)
-    from spmd_grid.bench.halo.measure import run_bench
-
-    run_bench([] if options.overlap else cases, _rounds(options), _outputs(options), _overlap_rounds(options))
+def _run(benchmark: Benchmark, options: Namespace) -> int:
+    """Measures here, on processes that this starts, or not at all; a part is imported only when it is needed."""
+    subject = f"spmd_grid.bench.{benchmark.kind}"
+    module = import_module(f"{subject}.cases")
+    cases = _cases(options, _CASES.get(benchmark.kind, lambda module, options: module)(module, options))
+    if benchmark.keeps_figures and options.figures:
+        return _from_figures(import_module(f"{subject}.measure").SUBJECT, options)
+    rounds = options.rounds or benchmark.rounds[options.quick]
+    more = _ARGUMENTS.get(benchmark.kind, lambda options: {})(options)
+    if benchmark.libraries:
+        more["requested"] = options.peers.split(",") if options.peers else benchmark.libraries
+    if benchmark.on_ranks and not options.here and not inside_a_job():
+        return _on_ranks(benchmark.kind, options)
+    cases = more.pop("cases", cases)
+    import_module(f"{subject}.measure").run_bench(cases=cases, rounds=rounds, outputs=_outputs(options), **more)
     return 0
 
 
-def _bench_ops(options: Namespace) -> int:
-    cases = _cases(options, ops_cases)
-    if options.figures:
-        from spmd_grid.bench.ops.measure import SUBJECT
-
-        return _from_figures(SUBJECT, options)
-    if _is_elsewhere(options):
-        return _on_ranks("ops", options)
-    from spmd_grid.bench.ops.measure import run_bench
-
-    run_bench(cases, _rounds(options), _outputs(options))
-    return 0
+# -- what differs between benchmarks ---------------------------------------------------------------------------
 
 
-def _bench_reshard(options: Namespace) -> int:
-    cases = _cases(options, reshard_cases)
-    if options.figures:
-        from spmd_grid.bench.reshard.measure import SUBJECT
-
-        return _from_figures(SUBJECT, options)
-    if _is_elsewhere(options):
-        return _on_ranks("reshard", options)
-    from spmd_grid.bench.reshard.measure import run_bench
-
-    run_bench(cases, _rounds(options), _peers(options, RESHARD_LIBRARIES), _outputs(options))
-    return 0
+def _of_size(module: Any, options: Namespace) -> _Cases:
+    cases: _Cases = module if options.size is None else module.Sized(options.size)
+    return cases
 
 
-def _bench_arrays(options: Namespace) -> int:
-    from spmd_grid.bench.arrays import cases as arrays_cases
-
-    cases = _cases(options, arrays_cases)
-    if options.figures:
-        from spmd_grid.bench.arrays.measure import SUBJECT
-
-        return _from_figures(SUBJECT, options)
-    if _is_elsewhere(options):
-        return _on_ranks("arrays", options)
-    from spmd_grid.bench.arrays.measure import run_bench
-
-    run_bench(cases, _rounds(options), _peers(options, ARRAY_LIBRARIES), _outputs(options))
-    return 0
-
-
-def _bench_programs(options: Namespace) -> int:
-    from spmd_grid.bench.programs import cases as programs_cases
-
-    cases = _cases(options, programs_cases)
-    if options.figures:
-        from spmd_grid.bench.programs.measure import SUBJECT
-
-        return _from_figures(SUBJECT, options)
-    missing = programs_cases.missing_examples()
-    if missing:
+def _with_examples(module: Any, options: Namespace) -> _Cases:
+    missing = module.missing_examples()
+    if missing and not options.figures:
         raise _RefusedError(missing)
-    if _is_elsewhere(options):
-        return _on_ranks("programs", options)
-    from spmd_grid.bench.programs.measure import run_bench
-
-    run_bench(cases, _rounds(options), _peers(options, PROGRAM_LIBRARIES), _outputs(options))
-    return 0
+    cases: _Cases = module
+    return cases
 
 
-def _bench_storage(options: Namespace) -> int:
-    from spmd_grid.bench.storage import cases as storage_cases
+def _overlap(options: Namespace) -> dict[str, Any]:
+    if options.overlap:
+        return {"cases": [], "overlap_rounds": options.rounds or (9 if options.quick else _OVERLAP_ROUNDS)}
+    return {"overlap_rounds": 0 if options.quick or options.rows else _OVERLAP_ROUNDS}
 
-    cases = _cases(options, storage_cases if options.size is None else storage_cases.Sized(options.size))
-    if options.figures:
-        from spmd_grid.bench.storage.measure import SUBJECT
 
-        return _from_figures(SUBJECT, options)
+def _folder(options: Namespace) -> dict[str, Any]:
     folder = options.folder or gettempdir()
     if not Path(folder).is_dir():
         raise _RefusedError(f"--folder is {folder!r}; it must be a folder")
-    if _is_elsewhere(options):
-        return _on_ranks("storage", options)
-    from spmd_grid.bench.storage.measure import run_bench
-
-    rounds = options.rounds or (QUICK_STORAGE_ROUNDS if options.quick else STORAGE_ROUNDS)
-    run_bench(cases, rounds, _peers(options, STORAGE_LIBRARIES), folder, _outputs(options))
-    return 0
+    return {"folder": folder}
 
 
-def _bench_plan(options: Namespace) -> int:
-    from spmd_grid.bench.plan.measure import run_bench
-
-    run_bench(_cases(options, plan_cases), _rounds(options), _outputs(options))
-    return 0
-
-
-def _bench_watch(options: Namespace) -> int:
-    from spmd_grid.bench.watch import cases as watch_cases
-
-    cases = _cases(options, watch_cases)
-    if _is_elsewhere(options):
-        return _on_ranks("watch", options)
-    from spmd_grid.bench.watch.measure import run_bench
-
-    run_bench(cases, _rounds(options), _outputs(options))
-    return 0
+# The cases to choose from, and further arguments of ``run_bench``, where the options say so.
+_CASES: Mapping[str, Callable[[Any, Namespace], _Cases]] = {"storage": _of_size, "programs": _with_examples}
+_ARGUMENTS: Mapping[str, Callable[[Namespace], dict[str, Any]]] = {
+    "halo": _overlap,
+    "links": lambda options: {"links_name": options.links_name},
+    "storage": _folder,
+}
 
 
-def _bench_kernels(options: Namespace) -> int:
-    from spmd_grid.bench.kernels import cases as kernel_cases
-    from spmd_grid.bench.kernels.measure import run_bench
-
-    run_bench(_cases(options, kernel_cases), _rounds(options), _outputs(options))
-    return 0
-
-
-def _bench_start(options: Namespace) -> int:
-    from spmd_grid.bench.start.measure import run_bench
-
-    rounds = options.rounds or (QUICK_START_ROUNDS if options.quick else START_ROUNDS)
-    run_bench(_cases(options, start_cases), rounds, _outputs(options))
-    return 0
+# -- options ---------------------------------------------------------------------------------------------------
 
 
 def _from_figures(subject: Subject, options: Namespace) -> int:
@@ -218,22 +129,6 @@ def _from_figures(subject: Subject, options: Namespace) -> int:
     if not found:
         raise _RefusedError(f"{options.figures!r} has no row whose name contains {options.rows!r}")
     return 0
-
-
-def _command(bench: Callable[[Namespace], int]) -> Callable[[Namespace], int]:
-    def run(options: Namespace) -> int:
-        for name, value in vars(options).items():
-            if value is None and name in _TEXTS:
-                setattr(options, name, "")
-        try:
-            return bench(options)
-        except (_RefusedError, TransportError, OSError) as error:
-            return refuse("bench", str(error))
-
-    return run
-
-
-# -- options ---------------------------------------------------------------------------------------------------
 
 
 def _cases(options: Namespace, module: _Cases) -> Sequence[Any]:
@@ -257,30 +152,10 @@ def _outputs(options: Namespace) -> Outputs:
     return Outputs(options.json, options.markdown, getattr(options, "plot", ""))
 
 
-def _rounds(options: Namespace) -> int:
-    return options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
-
-
-def _peers(options: Namespace, libraries: Sequence[str]) -> Sequence[str]:
-    """The other libraries to measure."""
-    return options.peers.split(",") if options.peers else libraries
-
-
-def _overlap_rounds(options: Namespace) -> int:
-    if options.overlap:
-        return options.rounds or (QUICK_ROUNDS if options.quick else _OVERLAP_ROUNDS)
-    return 0 if options.quick or options.rows else _OVERLAP_ROUNDS
-
-
-def _is_elsewhere(options: Namespace) -> bool:
-    """Whether the processes that measure have yet to be started."""
-    return not options.here and not inside_a_job()
-
-
 def _on_ranks(kind: str, options: Namespace) -> int:
     """Start the processes that measure, with the options of this command."""
     arguments = [f"--{name}" for name in ("quick", "overlap") if getattr(options, name, False)]
-    names = "rows", "rounds", "json", "markdown", "plot", "peers", "size", "folder"
+    names = "rows", "rounds", "json", "markdown", "plot", "peers", "size", "folder", "links_name"
     valued = [(name, getattr(options, name, None)) for name in names]
     arguments += [f"--{name}={value}" for name, value in valued if value]
     return on_ranks(options.ranks, ["bench", kind, "--here", *arguments])

@@ -23,7 +23,7 @@ from spmd_grid.functions.interface import Interface
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.grid.starts import BlockStarts
-from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.links.model import LinkModel
 
 __all__ = ["choose_scheme", "schemes"]
 
@@ -45,14 +45,16 @@ def choose_scheme(
     wished: Sharding | None,
     links: LinkModel,
     memory_limit: int | None = None,
+    is_ahead: bool = False,
 ) -> Scheme:
     """The cheapest way.
 
     Plans only.  ``dtype``: that of the result.  ``wished``: the sharding of the result, None where the rule decides.
     ``memory_limit``: the most bytes of `Scheme.staging`.  Raises `ShardingError` where no way keeps to it.
+    ``is_ahead``: whether panels are to travel while products are computed.
     """
     with _one_at_a_time:
-        return _choose(name, interface, held, dtype, grid, wished, links, memory_limit)
+        return _choose(name, interface, held, dtype, grid, wished, links, memory_limit, is_ahead)
 
 
 @lru_cache(1024)
@@ -65,6 +67,7 @@ def _choose(
     wished: Sharding | None,
     links: LinkModel,
     memory_limit: int | None,
+    is_ahead: bool,
 ) -> Scheme:
     drafts = schemes(interface, held, dtype, grid, wished, links)
     best: tuple[float, int, Scheme] | None = None
@@ -74,7 +77,7 @@ def _choose(
             break  # the bounds of all others are higher still
         way: Scheme | None = price(scheme, interface, held, dtype, links)
         if way is not None and memory_limit is not None and scheme.staging > memory_limit:
-            way, needed = with_panels(way, interface, held, dtype, links, memory_limit)
+            way, needed = with_panels(way, interface, held, dtype, links, memory_limit, is_ahead)
             least = min(least, needed)
         if way is not None and (best is None or (way.seconds, number) < best[:2]):
             best = way.seconds, number, way

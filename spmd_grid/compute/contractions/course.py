@@ -18,15 +18,16 @@ from spmd_grid.compute.course.apply import check_operands, owned
 from spmd_grid.compute.course.output import check_out, check_out_dtype, write_out
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, plain_sharding, reference_of
 from spmd_grid.errors import GridError, OutputError, ReductionError, ShardingError
+from spmd_grid.exchange.paths import DIRECT, chosen_path, path_for
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.all_reduce import all_reduce
 from spmd_grid.reshard.execute import reshard_local
-from spmd_grid.reshard.planner.cost import LinkModel
 
 __all__ = ["ContractionCourse", "links_of", "plan_contraction"]
 
@@ -155,10 +156,13 @@ def plan_contraction(
     grid = reference.grid
     links = links_of(grid)
     choose = application.name, interface, held, dtype, grid.grid, out_sharding, links
-    scheme = choose_scheme(*choose, memory_limit)
-    if memory_limit is None and scheme.staging > _SMALL:
-        share = all_reduce(np.int64(_free_share(grid)), grid, None, "min")
-        scheme = choose_scheme(*choose, max(int(share), _SMALL))
+    if memory_limit is not None:
+        scheme = choose_scheme(*choose, memory_limit, _sends_messages(name, grid))
+    else:
+        scheme = choose_scheme(*choose)
+        if scheme.staging > _SMALL:
+            share = all_reduce(np.int64(_free_share(grid)), grid, None, "min")
+            scheme = choose_scheme(*choose, max(int(share), _SMALL), _sends_messages(name, grid))
     if out is not None:
         (target,) = out
         check_out(name, target, Layout(scheme.result, interface.result_shape()), grid)
@@ -190,12 +194,17 @@ def _check_wished(name: str, wished: Sharding, shape: tuple[int, ...], dtype: np
 
 
 def links_of(grid: ProcessGrid) -> LinkModel:
-    """The links between the grid's processes, as far as they are known: whether all share one node.  Local."""
-    arena = grid.process.arena
-    processes = grid.grid.ranks or range(grid.size)
-    if all(arena.base_of(process) is not None for process in processes):
-        return LinkModel(node_size=max(processes) + 1)
-    return LinkModel()
+    """The links between the grid's processes, as far as they are known: who shares a node.  Local."""
+    return grid.links()
+
+
+def _sends_messages(name: str, grid: ProcessGrid) -> bool:
+    """Whether panels travel in messages, beside which processes can compute.  Collective.
+
+    Where all share memory, they copy the cells themselves, and nothing could hide that.
+    """
+    comm = grid.process.gate.run(name, grid.group, tuple(range(grid.ndim)))
+    return path_for(comm, chosen_path()) != DIRECT
 
 
 def _free_share(grid: ProcessGrid) -> int:

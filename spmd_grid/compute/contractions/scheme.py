@@ -21,8 +21,8 @@ from spmd_grid.compute.splits import Splits, block_starts, plain_sharding
 from spmd_grid.functions.interface import Interface
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.plan import plan_reshard
-from spmd_grid.reshard.planner.cost import LinkModel
 from spmd_grid.reshard.volume.totals import most_local
 from spmd_grid.typing import Shape
 
@@ -62,13 +62,15 @@ class Panels(NamedTuple):
 
     ``held``: per operand the sharding from whose blocks its panels are broadcast; None where every process finds the
     panel in its own block.  ``pieces``: (start, stop) of each panel.  ``strip``: the dimension of the result along
-    which a panel's product is cut, and the most cells of it at a time.
+    which a panel's product is cut, and the most cells of it at a time.  ``is_ahead``: whether there is memory for the
+    next panel, which travels while the product of this one is computed.
     """
 
     iterator: int
     held: tuple[Sharding | None, ...]
     pieces: tuple[tuple[int, int], ...]
     strip: tuple[int, int]
+    is_ahead: bool = False
 
 
 class Scheme(NamedTuple):

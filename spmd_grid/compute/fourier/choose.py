@@ -22,7 +22,7 @@ from spmd_grid.compute.fourier.shardings import cells_of, cut_dims, devices_of, 
 from spmd_grid.compute.splits import plain_sharding
 from spmd_grid.functions.linear.transforms import Line
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.links.model import LinkModel
 from spmd_grid.typing import Shape
 
 __all__ = ["Move", "Step", "Way", "choose_way"]

@@ -72,8 +72,10 @@ def _range(selection: Selection, dim: int, first: int, behind: int) -> tuple[int
 
 def is_ready(a: ArrayOnGrid) -> bool:
     """Whether the halos of ``a`` can be read without a message: they are fresh, and are not to be verified.  Local."""
+    if not a.halos_are_fresh:
+        return False
     recorder = a.grid.process.recorder
-    return a.halos_are_fresh and (recorder is None or not recorder.check) and a.fresh_halos_hold()
+    return (recorder is None or not recorder.check) and a.fresh_halos_hold()
 
 
 def refresh(a: ArrayOnGrid) -> None:

@@ -20,10 +20,10 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.typing import Shape
 
-__all__ = ["cells_named", "look_up"]
+__all__ = ["cells_named", "holders", "look_up"]
 
 
-def cells_named(key: Any, shape: Shape) -> Any:
+def cells_named(op: str, key: Any, shape: Shape) -> Any:
     """The row-major numbers, in an array of ``shape``, of the cells that ``key`` names.
 
     None unless ``key`` has an integer or an array of integers for every dimension, and one of them is sharded.
@@ -38,7 +38,7 @@ def cells_named(key: Any, shape: Shape) -> Any:
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
-        raise ShapeError(f"getitem: lists of numbers have shapes {shapes}; they must broadcast to one") from None
+        raise ShapeError(f"{op}: lists of numbers have shapes {shapes}; they must broadcast to one") from None
     found: Any = 0
     for dim, (each, extent) in enumerate(zip(entries, shape)):
         found = found * extent + from_zero(each, dim, extent)
@@ -69,14 +69,14 @@ def _look_up(a: ArrayOnGrid, numbers: ArrayOnGrid) -> Any:
     core, own = core_in(a, held), core_in(numbers, spread)
     axes = tuple([axis for cut in held.split_axes for axis in cut if a.grid.shape[axis] > 1])
     wanted, place = np.unique(own, return_inverse=True)
-    owners, offsets = _where(wanted, held, a.shape)
+    owners, offsets = holders(wanted, held, a.shape)
     cells = np.empty(len(wanted), a.dtype)
     requests = Requests(owners, a.grid, axes, most_at_once(a, numbers))
     requests.ask(offsets, lambda asked: _at(core, asked), cells)
     return sharded_like(a, cells[place].reshape(own.shape), Layout(spread, numbers.shape), (a.stored,))
 
 
-def _where(numbers: np.ndarray, sharding: Sharding, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+def holders(numbers: np.ndarray, sharding: Sharding, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
     """The member that holds each cell, in the group over all axes that split, and where in its block.  Plans only."""
     owners, offsets = np.zeros((2, len(numbers)), np.int64)
     left = np.prod(shape, dtype=np.int64)

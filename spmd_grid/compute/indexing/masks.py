@@ -88,6 +88,8 @@ def _put_in_order(a: ArrayOnGrid, mask: ArrayOnGrid, value: Any) -> None:
             piece = reshard_local(value.stored, value.sharding, row.sharding, value.grid, value.shape)
         else:
             piece = value[row.core_box(a.grid.own_coords).slices()]
+    elif is_sharded(value):  # it has no dimensions
+        piece = reshard_local(value.stored, value.sharding, plain_sharding(value.sharding), value.grid, ())
     a.core_to_write()[chosen] = piece
     a.mark_dirty()
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.compute.course.apply import sharded_like
+from spmd_grid.compute.indexing.cell_puts import cells_to_put, put_cells
 from spmd_grid.compute.indexing.fresh import cells_in_local, is_ready, refresh
 from spmd_grid.compute.indexing.index import Listed, Selection, as_selection, list_in
 from spmd_grid.compute.indexing.lookups import cells_named, look_up
@@ -43,12 +44,13 @@ from spmd_grid.typing import MultiIndex, Shape
 __all__ = ["get", "number_of", "put"]
 
 _MOST_KEPT = 1024
+_BOUNDS = int, type(None)
 
 
 class _Course:
     """The way arrays of one layout are indexed by one key, on one process; found once."""
 
-    __slots__ = ("_cells", "_held", "_kept", "_moves", "_reads_halos", "_result", "_selection", "_view")
+    __slots__ = ("_cells", "_held", "_is_view", "_kept", "_moves", "_reads_halos", "_result", "_selection", "_view")
 
     def __init__(self, layout: Layout, selection: Selection, coords: MultiIndex):
         whole = plain_sharding(layout.sharding)
@@ -65,11 +67,16 @@ class _Course:
             cells = cells_in_local(layout, self._result, selection, positions_of(selection, layout.ndim), coords)
             if cells is not None:
                 self._cells, self._moves, self._reads_halos = cells, False, True
+        self._is_view = not self._moves and self._view is None and self._result.ndim > 0
 
     def run(self, a: ArrayOnGrid) -> Any:
         """The selected cells.  Collective over a's grid, if cells move."""
         if self._moves or (self._reads_halos and not is_ready(a)):
             return a.grid.process.gate.run("getitem", self.run_in_gate, a)
+        if self._is_view:  # the rest of `_cells_of`, in short
+            result = type(a)(a.stored[self._cells], self._result, a.grid)
+            a.lend(result)
+            return result
         return self._cells_of(a)
 
     def run_in_gate(self, a: ArrayOnGrid) -> Any:
@@ -98,7 +105,7 @@ def get(a: ArrayOnGrid, key: Any) -> Any:
     kept = a.grid.functions
     course = None if known is None else kept.get(known)
     if course is None:
-        cells = cells_named(key, a.shape) if known is None else None
+        cells = cells_named("getitem", key, a.shape) if known is None else None
         if cells is not None:
             return look_up(a, cells)
         mask = _mask_in("getitem", key, a) if known is None else None
@@ -155,11 +162,7 @@ def _key_of(op: str, key: Any, layout: Layout) -> tuple[Any, ...] | None:
         found = type(each)
         if found is slice:
             bounds = start, stop, step = each.start, each.stop, each.step
-            if (
-                (type(start) is not int and start is not None)
-                or (type(stop) is not int and stop is not None)
-                or (type(step) is not int and step is not None)
-            ):
+            if type(start) not in _BOUNDS or type(stop) not in _BOUNDS or type(step) not in _BOUNDS:
                 return None
             entries.append(bounds)
         elif found is int or each is None or each is Ellipsis:
@@ -192,6 +195,13 @@ def put(a: ArrayOnGrid, key: Any, value: Any) -> None:
     if mask is not None:
         _check_dtype(a, value)
         put_masked(a, mask, value)
+        return
+    cells = cells_to_put(key, a)
+    if cells is not None:
+        extra = _check_value(a, value, cells.shape)
+        if extra > 0:
+            value = get(value, (0,) * extra) if is_sharded(value) else np.reshape(value, np.shape(value)[extra:])
+        put_cells(a, cells, value)
         return
     listed = list_in(key, a.shape)
     if listed is not None:

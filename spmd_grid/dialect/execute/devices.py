@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -13,6 +13,7 @@ from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.dialect.execute.reading import DYNAMIC, Place, integers, name_of, place_of, symbol
 from spmd_grid.errors import GridError
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.ops.all_gather import all_gather
@@ -26,6 +27,8 @@ from spmd_grid.ops.reduce_scatter import reduce_scatter
 from spmd_grid.ops.scatter import scatter
 from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
+from spmd_grid.program.lowerings.eager import as_local, as_sharded
+from spmd_grid.reshard.execute import reshard
 
 __all__ = ["EngineDevices", "grid_shapes", "pure_grids", "used_grids"]
 
@@ -114,7 +117,7 @@ class EngineDevices:
         """The coordinates of this process."""
         return self.grid(name).own_coords
 
-    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
+    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
         """Refused: arrays of such a function are local.  Raises GridError."""
         raise GridError("shard.shard annotates arrays of a function that is partitioned; this one has local types")
 
@@ -126,3 +129,20 @@ class EngineDevices:
         if name == "recv":
             return recv(found, axes, **options)
         return _OPERATIONS[name](x, found, axes, **options)
+
+    def reshard(self, grid: str, x: Any, source: Layout, target: Layout) -> Any:
+        """The block of another layout of the same array.  Collective over the grid."""
+        return reshard(x, source.sharding, target.sharding, self.grid(grid), source.global_shape)
+
+    def collectively(
+        self,
+        grid: str,
+        function: Callable[..., Any],
+        blocks: Sequence[Any],
+        sources: Sequence[Layout | None],
+        targets: Sequence[Layout],
+    ) -> list[Any]:
+        """The blocks of the results of a function, which is called with sharded arrays.  Collective over the grid."""
+        found = function(*[as_sharded(x, layout, self.grid(grid)) for x, layout in zip(blocks, sources)])
+        results = found if isinstance(found, tuple) else (found,)
+        return [as_local(x, layout, self.grid(grid)) for x, layout in zip(results, targets, strict=True)]

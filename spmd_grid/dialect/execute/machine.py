@@ -19,6 +19,7 @@ from spmd_grid.dialect.execute.operations import (  # noqa: F401 - their imports
     grids,
     loops,
     numpy_calls,
+    own_steps,
     scalars,
     stablehlo,
     structured,
@@ -54,6 +55,7 @@ def function_of(module: ModuleOp, name: str | None) -> Operation:
         raise ExecutionError(f"{wanted}; the functions of the module are {known}", place_of(module))
     if not found[name].regions or not found[name].regions[0].blocks:
         raise ExecutionError(f"function @{name} is only declared; it must have a body", place_of(found[name]))
+    _only_block(found[name], found[name].regions[0])
     return found[name]
 
 
@@ -91,6 +93,7 @@ class FunctionRunner:
         self._frames: list[dict[SSAValue, Any]] = []
         self._functions: list[str] = []
         self._callers: dict[Operation, Callable[..., Any]] = {}
+        self._kept: dict[tuple[Operation, str], Any] = {}
 
     def call(self, name: str | None, arguments: Sequence[Any]) -> list[Any]:
         """The results of a function.  Raises ExecutionError, and what operations raise, with their places noted."""
@@ -127,6 +130,12 @@ class FunctionRunner:
     def value(self, x: SSAValue) -> Any:
         """The value that a name of the text stands for."""
         return self._frames[-1][x]
+
+    def kept(self, key: tuple[Operation, str], make: Callable[[], Any]) -> Any:
+        """The finding of ``make`` for an operation, which is asked once per run."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     def thin(self, operands: Sequence[Any]) -> list[Any]:
         """The operands; while tracing, arrays that repeat one number are that number beside an array without cells."""

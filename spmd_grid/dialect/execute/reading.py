@@ -45,6 +45,7 @@ __all__ = [
     "is_shaped",
     "mixed",
     "name_of",
+    "numbers_of",
     "place_of",
     "scalar_of",
     "shape_of",
@@ -56,6 +57,10 @@ __all__ = [
 DYNAMIC = -(2**63)  # stands in a list of numbers for one that is an operand
 _RESULT = re.compile(r"%([\w$.-]+)(?::(\d+))?")
 _RESULTS = re.compile(r"%[\w$.:-]+(\s*,\s*%[\w$.:-]+)*\s*=\s*$")
+_EIGHT_BITS = {
+    f"f8{each}": f"float8_{each.lower()}"
+    for each in ("E5M2", "E4M3", "E4M3FN", "E5M2FNUZ", "E4M3FNUZ", "E4M3B11FNUZ", "E3M4", "E8M0FNU")
+}
 _FLOATS: dict[type, str] = {Float16Type: "f2", Float32Type: "f4", Float64Type: "f8"}
 
 
@@ -130,10 +135,11 @@ def integer(op: Operation, *names: str, default: int | None = None) -> int:
 
 def integers(op: Operation, *names: str) -> tuple[int, ...]:
     """An attribute that is a list of whole numbers; () where there is none."""
-    return _numbers(attribute(op, *names))
+    return numbers_of(attribute(op, *names))
 
 
-def _numbers(found: Any) -> tuple[int, ...]:
+def numbers_of(found: Any) -> tuple[int, ...]:
+    """The whole numbers of an attribute; () of none."""
     if found is None:
         return ()
     if isinstance(found, DenseArrayBase):
@@ -142,7 +148,7 @@ def _numbers(found: Any) -> tuple[int, ...]:
         return tuple([int(n) for n in cells_of(found).reshape(-1)])
     if isinstance(found, IntegerAttr):
         return (int(found.value.data),)
-    return tuple([n for each in found for n in _numbers(each)])
+    return tuple([n for each in found for n in numbers_of(each)])
 
 
 def mixed(static: Sequence[int], dynamic: Iterator[Any]) -> list[int]:
@@ -196,7 +202,9 @@ def dtype_of(kind: Attribute) -> np.dtype:
         if bits in (8, 16, 32, 64):
             return np.dtype(f"{'u' if element.signedness.data is Signedness.UNSIGNED else 'i'}{bits // 8}")
     if isinstance(element, BFloat16Type):
-        return _bfloat16()
+        return _of_ml_dtypes("bfloat16", "bf16")
+    if str(element) in _EIGHT_BITS:
+        return _of_ml_dtypes(_EIGHT_BITS[str(element)], str(element))
     if type(element) in _FLOATS:
         return np.dtype(_FLOATS[type(element)])
     if isinstance(element, ComplexType):
@@ -206,16 +214,21 @@ def dtype_of(kind: Attribute) -> np.dtype:
     raise DTypeError(f"element type {element} has no counterpart in numpy; use i1, i8 to i64, f16 to f64 or complex")
 
 
-def _bfloat16() -> np.dtype:
+def _of_ml_dtypes(name: str, spelling: str) -> np.dtype:
     try:
-        from ml_dtypes import bfloat16
+        import ml_dtypes
     except ImportError:
-        raise DTypeError("element type bf16 needs the package ml_dtypes: pip install ml_dtypes") from None
-    return np.dtype(bfloat16)
+        raise DTypeError(f"element type {spelling} needs the package ml_dtypes: pip install ml_dtypes") from None
+    return np.dtype(getattr(ml_dtypes, name))
 
 
-def cells_of(dense: DenseIntOrFPElementsAttr) -> np.ndarray:
-    """A constant array; where all cells are one number, an array that repeats it without memory."""
+def cells_of(dense: Attribute) -> np.ndarray:
+    """A constant array; where all cells are one number, an array that repeats it without memory.
+
+    Raises ShapeError where the text does not hold the cells.
+    """
+    if not isinstance(dense, DenseIntOrFPElementsAttr):
+        raise ShapeError(f"the cells of the constant are not in the text, which has {dense}; print it without eliding")
     kind = dense.type
     dtype, shape = dtype_of(kind), tuple(kind.get_shape())
     data, n = dense.data.data, int(np.prod(shape))

@@ -17,9 +17,11 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from spmd_grid.dialect.execute.faults import ExecutionError
+from spmd_grid.dialect.execute.layouts import block_of, whole_of
 from spmd_grid.dialect.execute.machine import FunctionRunner
 from spmd_grid.errors import GridError
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
 
 __all__ = ["ReferenceDevice", "ReferenceWorld", "run_reference"]
 
@@ -159,8 +161,8 @@ class _Meeting:
     """One collective of a group: the arrays of its members, and their results."""
 
     def __init__(self) -> None:
-        self.given: dict[tuple[int, ...], Any] = {}
-        self.found: dict[tuple[int, ...], Any] | None = None
+        self.given: dict[Any, Any] = {}
+        self.found: dict[Any, Any] | None = None
 
 
 class ReferenceWorld:
@@ -196,7 +198,7 @@ class ReferenceDevice:
         """The coordinates of this device."""
         return tuple([int(n) for n in np.unravel_index(self._linear, self.grid(name).shape)])
 
-    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
+    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
         """Refused, as by the engine's devices.  Raises GridError."""
         raise GridError("shard.shard annotates arrays of a function that is partitioned; this one has local types")
 
@@ -212,23 +214,61 @@ class ReferenceDevice:
         own = tuple([coords[axis] for axis in axes])
         if name in ("send", "recv"):
             return self._message(name, (grid, axes, rest), own, x, options)
-        place = name, grid, axes, rest
+        given = x if x is None or name == "update_halo" else np.array(x)
+        found = self._met(
+            (name, grid, axes, rest), own, given, prod(sizes), lambda all_: _together(name, all_, sizes, options, shape)
+        )
+        if name == "update_halo":
+            x[...] = found
+            return x
+        return None if found is None else found.copy()
+
+    def reshard(self, grid: str, x: Any, source: Layout, target: Layout) -> Any:
+        """The block of another layout of the same array, cut out of the whole one."""
+        return self.collectively(grid, lambda whole: whole, [x], [source], [target])[0]
+
+    def collectively(
+        self,
+        grid: str,
+        function: Callable[..., Any],
+        blocks: Sequence[Any],
+        sources: Sequence[Layout | None],
+        targets: Sequence[Layout],
+    ) -> list[Any]:
+        """The blocks of the results of a function of the whole arrays."""
+        size = self.grid(grid).size
+
+        def call(given: dict[Any, Any]) -> dict[Any, Any]:
+            wholes = [
+                whole_of({n: given[n][i] for n in range(size)}, layout) if layout is not None else given[0][i]
+                for i, layout in enumerate(sources)
+            ]
+            found = function(*wholes)
+            results = found if isinstance(found, tuple) else (found,)
+            return {
+                n: [block_of(np.asarray(x), layout, n) for x, layout in zip(results, targets, strict=True)]
+                for n in range(size)
+            }
+
+        own: list[Any] = self._met(("whole arrays", grid), self._linear, [np.array(x) for x in blocks], size, call)
+        return own
+
+    def _met(
+        self, place: Any, own: Any, given: Any, n: int, compute: Callable[[dict[Any, Any]], dict[Any, Any]]
+    ) -> Any:
+        """The part of this device in what the last of ``n`` members that comes has computed for all."""
         self._counts[place] = number = self._counts.get(place, 0) + 1
         key = (*place, number)
         world = self._world
         with world.changed:
             meeting = world.meetings.setdefault(key, _Meeting())
-            meeting.given[own] = x if x is None or name == "update_halo" else np.array(x)
-            if len(meeting.given) == prod(sizes):
-                meeting.found = _together(name, meeting.given, sizes, options, shape)
+            meeting.given[own] = given
+            if len(meeting.given) == n:
+                meeting.found = compute(meeting.given)
                 world.changed.notify_all()
-            world.wait(lambda: meeting.found is not None, f"shard.{name}")
+            world.wait(lambda: meeting.found is not None, f"shard.{place[0]}")
             assert meeting.found is not None  # it was waited for
-            found = meeting.found[own]
-        if name == "update_halo":
-            x[...] = found
-            return x
-        return None if found is None else found.copy()
+            return meeting.found[own]
 
     def _message(self, name: str, place: Any, own: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         world = self._world

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from xdsl.ir import Block, Operation
 
 from spmd_grid.errors import ShapeError
+from spmd_grid.grid.layout import Layout
 
 __all__ = ["HANDLERS", "Communication", "Handler", "Machine", "cell_by_cell", "handles", "needs_devices"]
 
@@ -21,11 +22,24 @@ class Communication(Protocol):
     def coords(self, name: str) -> tuple[int, ...]:
         """The coordinates of this process on a grid."""
 
-    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
-        """``x`` with a sharding, as ``shard.shard`` gives it."""
+    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
+        """``x`` with a sharding, as ``shard.shard`` gives it; ``options``: those of `constrain`."""
 
     def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         """The result of a collective; None where this device has none."""
+
+    def reshard(self, grid: str, x: Any, source: Layout, target: Layout) -> Any:
+        """The block of another layout of the same array."""
+
+    def collectively(
+        self,
+        grid: str,
+        function: Callable[..., Any],
+        blocks: Sequence[Any],
+        sources: Sequence[Layout | None],
+        targets: Sequence[Layout],
+    ) -> list[Any]:
+        """The blocks of the results of a function of whole arrays; operands without a layout are plain."""
 
 
 class Machine(Protocol):
@@ -47,6 +61,9 @@ class Machine(Protocol):
 
     def value(self, x: Any) -> Any:
         """The value that a name of the text stands for."""
+
+    def kept(self, key: tuple[Operation, str], make: Callable[[], Any]) -> Any:
+        """The finding of ``make`` for an operation, which is asked once per run."""
 
     def thin(self, operands: Sequence[Any]) -> list[Any]:
         """The operands, where arrays that repeat one number are that number if another operand tells the shape."""

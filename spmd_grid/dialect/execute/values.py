@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from spmd_grid.dialect.execute.reading import dtype_of, is_shaped, shape_of
+from spmd_grid.dialect.syntax.encodings import is_encoded
 
 __all__ = ["Undefined", "misfit", "one_number", "repeated"]
 
@@ -46,7 +47,7 @@ def misfit(value: Any, kind: Attribute) -> str:
         return "" if not getattr(value, "shape", ()) else f"is an array of shape {value.shape}"
     if not hasattr(value, "shape"):
         return f"is {value!r}"
-    due = shape_of(kind)
+    due = shape_of(kind) if not is_encoded(kind) else (None,) * len(shape_of(kind))  # blocks of it
     if len(value.shape) != len(due) or any(n is not None and n != m for n, m in zip(due, value.shape)):
         return f"has shape {value.shape}"
     return "" if value.dtype == dtype_of(kind) else f"has element type {value.dtype}"

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.faults import ExecutionError
+from spmd_grid.dialect.execute.layouts import function_types
 from spmd_grid.dialect.execute.machine import FunctionRunner, function_of
 from spmd_grid.dialect.execute.reading import (
+    attribute,
     dtype_of,
     name_of,
+    numbers_of,
     place_of,
     symbol,
     value_name,
 )
 from spmd_grid.errors import GridError
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
 from spmd_grid.program.ir import ArraySpec, Program
+from spmd_grid.program.ir import Operation as TracedOperation
+from spmd_grid.program.text.lines import function_name
 from spmd_grid.program.trace.public import constrain, trace
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.typing import Shape
@@ -32,11 +38,14 @@ _LOCAL = {"shard.process_multi_index", "shard.process_linear_index", "shard.upda
 def is_annotated(function: Operation) -> bool:
     """Whether a function has arrays of global types, of which annotations say how they are spread.
 
-    Raises ExecutionError where it has collectives as well, which take local types.
+    A function without any that names its grid, and neither communicates nor says what it has blocks of, is one of
+    global types, too.  Raises ExecutionError where there are collectives as well, which take local types.
     """
     names = [(name_of(op), op) for op in function.walk()]
     annotations = [op for name, op in names if name == "shard.shard"]
     local = [op for name, op in names if name in _LOCAL or _is_collective(name)]
+    if not annotations and symbol(function, "grid"):
+        return not local and function_types(function) is None
     if annotations and local:
         raise ExecutionError(
             f"{name_of(local[0])} takes local types, and shard.shard at {place_of(annotations[0])} annotates global"
@@ -56,7 +65,7 @@ def _is_collective(name: str) -> bool:
 def grid_of(function: Operation, grids: dict[str, Grid]) -> str:
     """The name of the grid that a function's shardings are on.  Raises ExecutionError where there are several."""
     found = [op for op in function.walk() if name_of(op) == "shard.sharding"]
-    names = list(dict.fromkeys(symbol(op, "grid") for op in found))
+    names = list(dict.fromkeys(symbol(op, "grid") for op in found)) or [symbol(function, "grid")]
     for op, name in zip(found, [symbol(op, "grid") for op in found]):
         if name not in grids:
             raise ExecutionError(f"there is no grid @{name}", place_of(op))
@@ -84,13 +93,21 @@ class _Annotating:
         """Refused: the same program is partitioned for all devices.  Raises GridError."""
         raise GridError("the index of the process has no meaning in a function that is partitioned")
 
-    def annotate(self, x: Any, sharding: Any, for_users: bool) -> Any:
-        """The array with a required annotation."""
-        return constrain(x, sharding, for_users=for_users)
+    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
+        """The array with an annotation."""
+        return constrain(x, sharding, **options)
 
     def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         """Refused: collectives take local types.  Raises GridError."""
         raise GridError(f"shard.{name} takes local types; the function is partitioned")
+
+    def reshard(self, grid: str, x: Any, source: Layout, target: Layout) -> Any:
+        """Refused: moves are what the partition finds.  Raises GridError."""
+        raise GridError("a move between layouts has no meaning in a function that is partitioned")
+
+    def collectively(self, grid: str, function: Callable[..., Any], *rest: Any) -> list[Any]:
+        """Refused: calls are written with whole arrays.  Raises GridError."""
+        raise GridError("a call on blocks has no meaning in a function that is partitioned")
 
 
 def program_of(
@@ -103,8 +120,8 @@ def program_of(
     """
     function = function_of(module, name)
     arguments = list(function.regions[0].block.args)
-    namer = _Namer([value_name(each) for each in arguments])
-    runner = FunctionRunner(module, _Annotating(grids), is_tracing=True, observe=namer)
+    watcher = _Watcher([value_name(each) for each in arguments])
+    runner = FunctionRunner(module, _Annotating(grids), is_tracing=True, observe=watcher)
 
     def call(*arrays: Any) -> Any:
         given = iter(arrays)
@@ -118,17 +135,36 @@ def program_of(
         for i, (each, shape) in enumerate(zip(arguments, shapes))
         if i not in numbers
     ]
-    return trace(call, *specs)
+    program = trace(call, *specs)
+    for operation, cuts in watcher.cuts:
+        program = program.mutate(operation, cuts)
+    return program
 
 
-class _Namer:
-    """Gives values of a program the names that they have in the text; the first name of a value stays."""
+class _Watcher:
+    """Watches the operations that become a program.
+
+    Gives values the names that they have in the text; the first name of a value stays.  ``cuts``: the operations that
+    the attribute ``sharding`` cuts, the RFC's option on operations.
+    """
 
     def __init__(self, taken: Sequence[str]):
         self._taken = set(taken)
         self._named: list[Any] = []
+        self._seen = 0
+        self.cuts: list[tuple[TracedOperation, list[tuple[int, ...]]]] = []
 
     def __call__(self, op: Operation, found: Sequence[Any]) -> None:
+        self._name(op, found)
+        tracer = next((x.tracer for x in found if isinstance(x, TracedArray)), None)
+        if tracer is None:
+            return
+        made, self._seen = tracer.operations[self._seen :], len(tracer.operations)
+        cuts = attribute(op, "sharding")
+        if isinstance(cuts, ArrayAttr) and made:
+            self.cuts.append((_cut_by_option(op, made), _without_empty([numbers_of(each) for each in cuts])))
+
+    def _name(self, op: Operation, found: Sequence[Any]) -> None:
         for result, x in zip(op.results, found):
             hint = value_name(result)
             if not hint or not isinstance(x, TracedArray) or x.value.site is None:
@@ -137,3 +173,17 @@ class _Namer:
                 self._taken.add(hint)
                 self._named.append(x.value)
                 object.__setattr__(x.value, "name", hint)  # the program is not handed out yet
+
+
+def _cut_by_option(op: Operation, made: Sequence[TracedOperation]) -> TracedOperation:
+    """The one among the operations of a call that its loops are those of: the call itself, or the one with most."""
+    called = [each for each in made if each.function is not None and function_name(each.function) == name_of(op)]
+    return called[-1] if called else max(made, key=lambda each: len(each.interface.iterators))
+
+
+def _without_empty(lists: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The lists without empty ones at the end."""
+    kept = list(lists)
+    while kept and not kept[-1]:
+        kept.pop()
+    return kept

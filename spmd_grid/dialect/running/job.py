@@ -6,16 +6,17 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from spmd_grid.array.constructors import from_global
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
 from spmd_grid.dialect.execute.faults import CheckError, ExecutionError
+from spmd_grid.dialect.execute.layouts import block_of, function_types, layout_of_type, whole_of
 from spmd_grid.dialect.execute.machine import FunctionRunner, check_arguments, function_of
 from spmd_grid.dialect.execute.reading import (
     is_shaped,
@@ -32,6 +33,7 @@ from spmd_grid.dialect.running.inputs import as_value, whole_arguments
 from spmd_grid.dialect.running.showing import in_lines, in_one_line, saved
 from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import init_grid
 from spmd_grid.program.partition.public import Partition, partition
 from spmd_grid.program.partition.steps import LocalValue, Move
@@ -90,27 +92,78 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
     title = symbol(function, "sym_name")
     grids = pure_grids(module, title, world.size)
     grid = next(iter(grids.values()), Grid((world.size,)))
+    wholes = _Wholes.of(function, grid)
     types = [x.type for x in function.regions[0].block.args]
-    whole = whole_arguments(job.inputs, types, grid.shape)
-    by_device = [[as_value(np.array(x[at]), kind) for x, kind in zip(whole, types)] for at in np.ndindex(*grid.shape)]
+    if wholes is None:
+        every = whole_arguments(job.inputs, types, grid.shape)
+        by_device = [
+            [as_value(np.array(x[at]), kind) for x, kind in zip(every, types)] for at in np.ndindex(*grid.shape)
+        ]
+    else:
+        every = whole_arguments(job.inputs, wholes.types, None)
+        by_device = [wholes.blocks(every, process) for process in range(grid.size)]
     coords = tuple([int(n) for n in np.unravel_index(world.rank, grid.shape)])
     shown = _shown_values(f" on {coords}", function) if job.shows_values else None
     runner = FunctionRunner(module, EngineDevices(grids), observe=shown)
     results = runner.call(title, [np.array(x) if isinstance(x, np.ndarray) else x for x in by_device[world.rank]])
     if job.is_checked or job.outputs or job.shows_results:
         everyone = [pickle.loads(each) for each in swap_texts(world, pickle.dumps(results, pickle.HIGHEST_PROTOCOL))]
-        _on_first(world, lambda: _report_local(module, title, job, grids, grid, by_device, everyone))
+
+        def serial() -> list[Any]:
+            return run_reference(module, title, grids, by_device)
+
+        if wholes is None:
+            _on_first(world, lambda: _report_local(title, job, grid, everyone, serial))
+        else:
+            _on_first(world, lambda: _report_wholes(title, job, wholes, everyone, serial))
     return results
 
 
+class _Wholes(NamedTuple):
+    """The whole arrays of a function on blocks that says what they are blocks of."""
+
+    types: list[Attribute]
+    sources: list[Layout]
+    targets: list[Layout]
+
+    @staticmethod
+    def of(function: Operation, grid: Grid) -> _Wholes | None:
+        """The whole arrays of a function; None where it does not say them."""
+        found = function_types(function)
+        if found is None:
+            return None
+        sources, targets = ([layout_of_type(kind, grid) for kind in each] for each in found)
+        return _Wholes(found[0], sources, targets)
+
+    def blocks(self, arrays: Sequence[np.ndarray], process: int) -> list[Any]:
+        """The blocks of a process."""
+        for number, (x, layout) in enumerate(zip(arrays, self.sources)):
+            if x.shape != layout.global_shape:
+                raise ExecutionError(f"input {number} has shape {x.shape}; it must be {layout.global_shape}")
+        return [block_of(x, layout, process) for x, layout in zip(arrays, self.sources)]
+
+    def joined(self, everyone: Sequence[Sequence[Any]], number: int) -> np.ndarray:
+        """A result as a whole array."""
+        return whole_of([results[number] for results in everyone], self.targets[number])
+
+
+def _report_wholes(
+    title: str, job: Job, wholes: _Wholes, everyone: Sequence[Sequence[Any]], serial: Callable[[], list[Any]]
+) -> None:
+    reference = serial() if job.is_checked else None
+    for number, layout in enumerate(wholes.targets):
+        found = wholes.joined(everyone, number)
+        if job.shows_results:
+            _say(f"@{title}, result {number} as {layout.sharding}:\n{in_lines(found)}")
+        if number < len(job.outputs):
+            saved(job.outputs[number], found, None)
+        if reference is not None:
+            words = compared(f"@{title}: result {number}", found, wholes.joined(reference, number))
+            _say(f"@{title}: result {number} against the run of all devices in one process: {words}")
+
+
 def _report_local(
-    module: ModuleOp,
-    title: str,
-    job: Job,
-    grids: dict[str, Grid],
-    grid: Grid,
-    by_device: Sequence[Sequence[Any]],
-    everyone: Sequence[Sequence[Any]],
+    title: str, job: Job, grid: Grid, everyone: Sequence[Sequence[Any]], serial: Callable[[], list[Any]]
 ) -> None:
     devices = list(np.ndindex(*grid.shape))
     for number in range(len(everyone[0])):
@@ -120,9 +173,9 @@ def _report_local(
         if number < len(job.outputs):
             saved(job.outputs[number], [results[number] for results in everyone], grid.shape)
     if job.is_checked:
-        serial = run_reference(module, title, grids, by_device)
+        reference = serial()
         for number in range(len(everyone[0])):
-            for at, found, due in zip(devices, everyone, serial):
+            for at, found, due in zip(devices, everyone, reference):
                 compared(f"@{title}: result {number} on device {at}", found[number], due[number])
         _say(f"@{title}: all results are those of one process that computes all {len(devices)} devices")
 
@@ -182,10 +235,11 @@ def _run_annotated(module: ModuleOp, function: Operation, job: Job) -> list[Any]
     if world.rank == 0:
         for line in upstream_notes(part):
             _say(f"note: {line}", sys.stderr)
-    found = part.run(grid, *arrays)
-    results = list(found) if isinstance(found, tuple) else [found]
     if job.shows_values:
-        _show_all(part, grid, arrays)
+        results = _run_and_show(part, grid, arrays)
+    else:
+        found = part.run(grid, *arrays)
+        results = list(found) if isinstance(found, tuple) else [found]
     if job.is_checked or job.outputs or job.shows_results:
         gathered = [_whole(x) for x in results]
         kinds = _result_types(function)
@@ -220,16 +274,18 @@ def _report_annotated(
             _say(f"@{title}: result {number} against the serial run: {words}")
 
 
-def _show_all(part: Partition, grid: Any, arrays: Sequence[Any]) -> None:
-    """Show every value of a program, by a run in which all of them are results."""
+def _run_and_show(part: Partition, grid: Any, arrays: Sequence[Any]) -> list[Any]:
+    """The results of a run that shows every value: all of them are results of it, too, so passes take none away."""
     program = part.program
     values = [value for operation in program.operations for value in operation.results]
-    every = partition(replace(program, results=tuple(values), returns_one=False), part.grid, part.in_shardings)
-    for value, x in zip(values, every.run(grid, *arrays)):
+    every = replace(program, results=(*program.results, *values), returns_one=False)
+    found = list(partition(every, part.grid, part.in_shardings).run(grid, *arrays))
+    for value, x in zip(values, found[len(program.results) :]):
         cells = _whole(x)
         if current_world().rank == 0:
             place = f"{value.site}: " if value.site else ""
             _say(f"{place}{value!r} as {part.sharding_of(value)} = {in_one_line(cells)}")
+    return found[: len(program.results)]
 
 
 def upstream_notes(part: Partition) -> list[str]:

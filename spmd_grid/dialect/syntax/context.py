@@ -8,13 +8,17 @@ from functools import cache
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, UnregisteredOp
 from xdsl.dialects.func import Func
-from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.dialects.shard import ReductionKind, ReductionKindAttr
+from xdsl.ir import Attribute, Data, Operation, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 
 from spmd_grid.dialect.syntax.shard import NUMPY, SHARD
 from spmd_grid.dialect.syntax.stablehlo import STABLEHLO
 from spmd_grid.dialect.syntax.tosa import TOSA
 
-__all__ = ["OLD_WORDS", "ReadingContext", "reading_context"]
+__all__ = ["OLD_WORDS", "ReadingContext", "reading_context", "todays"]
 
 # Words of the older `mesh` dialect: what they are called today.
 _OLD_NAMES = {"mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape"}
@@ -35,6 +39,31 @@ def _today(name: str) -> str:
     return name
 
 
+@irdl_attr_definition
+class _OlderPartial(Data[ReductionKind]):
+    """A reduction in the older words: ``#mesh.partial<sum>``, or ``#mesh<partial sum>``."""
+
+    name = "mesh.partial"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ReductionKind:
+        """Read the reduction, in brackets of its own or not."""
+        in_brackets = parser.parse_optional_punctuation("<") is not None
+        kind = parser.parse_str_enum(ReductionKind)
+        if in_brackets:
+            parser.parse_punctuation(">")
+        return kind
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Write the reduction."""
+        printer.print_string(f"<{self.data.value}>")
+
+
+def todays(found: Attribute) -> Attribute:
+    """An attribute in today's words."""
+    return ReductionKindAttr(found.data) if isinstance(found, _OlderPartial) else found
+
+
 class ReadingContext(Context):
     """A context that knows the older names, and takes operations of our own programs as they are."""
 
@@ -46,6 +75,8 @@ class ReadingContext(Context):
 
     def get_optional_attr(self, name: str) -> type[Attribute] | None:
         """The class of an attribute, or None."""
+        if name == "mesh.partial":
+            return _OlderPartial
         return super().get_optional_attr(_today(name))
 
     def get_optional_type(self, name: str) -> type[TypeAttribute] | None:

@@ -15,7 +15,7 @@ __all__ = ["DtypeType", "EncodingAttr", "is_encoded"]
 
 _Lists = ArrayAttr[DenseArrayBase[IntegerType]]
 _KINDS = {kind.value for kind in ReductionKind}
-_WORDS = ("halo_sizes", "sharded_dims_offsets", "blocks")
+_WORDS = ("halo_sizes", "sharded_dims_offsets", "blocks", "ranks", "partial_axes", "grid")
 
 
 @irdl_attr_definition
@@ -23,7 +23,7 @@ class EncodingAttr(ParametrizedAttribute):
     """The sharding of a tensor of global extents, as the RFC writes it: ``#shard.shard<[[0], [], [1]], max>``.
 
     Lists of grid axes per dimension, and of partial sums behind them; then, where they are not the usual ones, the
-    reduction, and halos, offsets and policy of blocks by name.
+    reduction, and halos, offsets and policy of blocks by name.  Read, too: ``<@mesh0, [[0]], partial = max[1]>``.
     """
 
     name = "shard.shard"
@@ -35,18 +35,28 @@ class EncodingAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         """Read the parts between the angle brackets."""
         with parser.in_angle_brackets():
+            symbol = parser.parse_optional_symbol_name()  # the grid, as it was written once
+            if symbol is not None:
+                parser.parse_punctuation(",")
             axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _read_numbers(parser))
             kind = ReductionKind.SUM
             blocks: dict[str, Attribute] = {}
             while parser.parse_optional_punctuation(",") is not None:
                 word = parser.parse_identifier()
+                if word == "partial":  # as it was written once: partial = sum[1]
+                    parser.parse_punctuation("=")
+                    kind, blocks["partial_axes"] = parser.parse_str_enum(ReductionKind), _read_numbers(parser)
+                    continue
                 if word in _KINDS:
                     kind = ReductionKind(word)
                     continue
                 if word not in _WORDS or word in blocks:
                     parser.raise_error(f"expected a reduction or one of {', '.join(_WORDS)}, once, found {word}")
                 parser.parse_punctuation("=")
-                blocks[word] = StringAttr(parser.parse_str_literal()) if word == "blocks" else _read_numbers(parser)
+                is_text = word in ("blocks", "grid")
+                blocks[word] = StringAttr(parser.parse_str_literal()) if is_text else _read_numbers(parser)
+        if symbol is not None:
+            blocks["grid"] = symbol
         return [ArrayAttr(axes), ReductionKindAttr(kind), DictionaryAttr(blocks)]
 
     def print_parameters(self, printer: Printer) -> None:

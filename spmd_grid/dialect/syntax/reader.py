@@ -6,19 +6,23 @@ import re
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, UnknownLoc, i1
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError
 
-from spmd_grid.dialect.syntax.context import OLD_WORDS, reading_context
-from spmd_grid.dialect.syntax.positions import Text, syntax_error
+from spmd_grid.dialect.syntax.context import OLD_WORDS, reading_context, todays
+from spmd_grid.dialect.syntax.older import is_older, older_class
+from spmd_grid.dialect.syntax.positions import Text, syntax_error, verify_error
+from spmd_grid.dialect.syntax.renewed import OlderTextError, renew
 from spmd_grid.dialect.syntax.scan import scan
 
 __all__ = ["read"]
 
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
 _NEW_WORDS = {old: new for new, old in OLD_WORDS.items()}
+_HEX_CELLS = re.compile(r'"0x[0-9A-Fa-f]*"\s*>\s*:?\s*$|[0-9A-Fa-f]{40}"\s*>\s*:?\s*$')
+_LONGEST_HEAD = 400  # of the name and the operand of an operation
 _MOST_CELLS = 2**25  # of a constant: the parser behind us writes all of them down
 
 
@@ -73,6 +77,9 @@ class _Reader(Parser):
         return self._renewed(super().parse_optional_attr_dict())
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
+        at = self.begun[-1]
+        if is_older(name, lambda: self.text.content[at : at + _LONGEST_HEAD]):
+            return older_class(name)
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
         if found is None:
             self.raise_error(f"the operation {name} is unknown", self.begun[-1])
@@ -82,6 +89,9 @@ class _Reader(Parser):
         start = self.pos
         kind = super()._parse_dense_literal_type()
         cells = prod(kind.get_shape())
+        before = self.text.content[max(start - 100, 0) : start]
+        if kind.get_element_type() == i1 and _HEX_CELLS.search(before):
+            self.raise_error("the bits of an i1 array in hexadecimal digits are packed; write true and false", start)
         if cells > _MOST_CELLS:
             self.raise_error(f"a constant of {cells} cells; at most {_MOST_CELLS} are read: use tensor.splat", start)
         return kind
@@ -91,13 +101,14 @@ class _Reader(Parser):
         return self._parser_state.dialect_stack[-1] == "shard"
 
     def _renewed(self, entries: dict[str, Attribute]) -> dict[str, Attribute]:
+        entries = {name: todays(value) for name, value in entries.items()}
         if not self._in_shard:
             return entries
         return {_NEW_WORDS.get(name, name): value for name, value in entries.items()}
 
 
 def read(content: str, file_name: str) -> ModuleOp:
-    """The module of a text.  DialectSyntaxError with file, line and column.  Local."""
+    """The module of a text, in today's operations.  Errors of the dialect with file, line and column.  Local."""
     text = Text(content, file_name)
     scan(text)
     begun: list[int] = []
@@ -105,6 +116,9 @@ def read(content: str, file_name: str) -> ModuleOp:
         reader = _Reader(text)
         begun = reader.begun
         module = reader.parse_module()
+        renew(module)
+    except OlderTextError as error:
+        raise verify_error(error.operation, str(error)) from None
     except ParseError as error:
         raise syntax_error(text, error.span.start, error.msg.strip()) from None
     except RecursionError:

@@ -13,11 +13,15 @@ from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.memory_meeting import BLOCK_BYTES, COPIED_BYTES, MemoryMeeting
 from spmd_grid.exchange.agreement.mixed_meeting import MixedMeeting
+from spmd_grid.exchange.nodes.node_map import NodeMap
+from spmd_grid.exchange.nodes.stage import Stage, stage_memory
 from spmd_grid.exchange.transfer.machine_model import MachineModel, cached_model, keep_model, measure_model
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator
 
 __all__ = ["meeting_of"]
+
+_PLACES = "4q"  # a member's block in its segment, the first member of its node, its stage in the segment, and its size
 
 
 def meeting_of(comm: Communicator) -> Meeting:
@@ -34,8 +38,12 @@ def _make(comm: Communicator) -> Meeting:
     members = sorted([comm.rank, *comm.near])
     block = arena.allocate(BLOCK_BYTES, zeroed=True) if comm.near else None
     offset = -1 if block is None else arena.offset_of(kernels.address_of(block), block.nbytes)
-    swapped = swap_in_frame(comm, offset.to_bytes(8, "little", signed=True))
-    offsets = [int.from_bytes(each, "little", signed=True) for each in swapped]
+    memory = None if comm.shares_memory else stage_memory(comm.process)
+    staged = -1 if memory is None else arena.offset_of(kernels.address_of(memory), memory.nbytes)
+    stage_bytes = 0 if memory is None else memory.nbytes
+    mine = struct.pack(_PLACES, offset, members[0], staged, stage_bytes)
+    swapped = [struct.unpack(_PLACES, each) for each in swap_in_frame(comm, mine)]
+    offsets = [each[0] for each in swapped]
     if comm.shares_memory and min(offsets) < 0:  # no space in the arena: on all members alike
         return Meeting(comm)
     if block is None or (not comm.shares_memory and any(offsets[member] < 0 for member in members)):
@@ -47,13 +55,21 @@ def _make(comm: Communicator) -> Meeting:
         if member != comm.rank and base is not None:
             addresses[i] = base + offsets[member]
     if not comm.shares_memory:
-        return MixedMeeting(comm, members, block, addresses)
-    meeting = MemoryMeeting(comm, members, block, addresses)
+        meeting = MixedMeeting(comm, members, block, addresses)
+        firsts = [first for _, first, _, _ in swapped]
+        short = {first for own, first, _, _ in swapped if own < 0}  # nodes without space, which share nothing
+        nodes = NodeMap.from_firsts([i if first in short else first for i, first in enumerate(firsts)])
+        least = min(n_bytes for *_, n_bytes in swapped)
+        if nodes.is_shared and least:
+            stages = {i: arena.base_of(comm.processes[i]) + swapped[i][2] for i in members}
+            meeting.stage = Stage(comm, nodes, least, stages, meeting.together)
+        return meeting
+    in_memory = MemoryMeeting(comm, members, block, addresses)
     if comm.times_well:
-        meeting.ask_distance()
-        meeting.model = _agreed_model(comm)
-        meeting.copied_bytes = meeting.model.copied_bytes(at.LINE_ARRAY_BYTES, COPIED_BYTES)
-    return meeting
+        in_memory.ask_distance()
+        in_memory.model = _agreed_model(comm)
+        in_memory.copied_bytes = in_memory.model.copied_bytes(at.LINE_ARRAY_BYTES, COPIED_BYTES)
+    return in_memory
 
 
 def _agreed_model(comm: Communicator) -> MachineModel:

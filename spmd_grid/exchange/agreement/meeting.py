@@ -11,7 +11,8 @@ import numpy as np
 
 from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
+from spmd_grid.exchange.nodes.stage import Stage
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Communicator, Frames
 
 __all__ = ["Meeting", "array_in_frame"]
 
@@ -19,7 +20,11 @@ __all__ = ["Meeting", "array_in_frame"]
 class Meeting:
     """Meetings by means of the transport alone."""
 
+    posted_bytes = 0  # the size of the largest arrays that are posted with the frames
     is_far = False  # whether the processors of some members are far apart; the same on all members
+    stage: Stage | None = (
+        None  # where members of one node pass on what has crossed from others, in groups that span nodes
+    )
 
     def __init__(self, comm: Communicator):
         self.comm = comm
@@ -42,14 +47,22 @@ class Meeting:
         """Whether the others read ``x``, which is contiguous, where it lies (and could write to it).  Local."""
         return self.comm.shares_objects
 
-    @property
-    def stage_bytes(self) -> int:
-        """Arrays outside the arena go through it in pieces of at most this size; 0: messages carry them."""
-        return 0
+    def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int) -> bool:
+        """Whether arrays are better relayed (see ``relay.py``) than read or sent; the same on all members."""
+        return False
 
     def describe(self) -> str:
         """Text for users: the way of arrays to the other members.  Local."""
         return "direct: arrays are read where they lie" if self.comm.shares_objects else "by messages"
+
+    @property
+    def carried_bytes(self) -> int:
+        """Arrays of up to this size come with the frames.  Local; the same on all members."""
+        return INLINE_BYTES
+
+    def run_locations(self, frames: Frames) -> list[bool]:
+        """Whether the array of each member lies as one run where members of its node can read it.  Local."""
+        return [frames.exposed is not None] * self.comm.size
 
     def most(self, value: int) -> int:
         """The largest ``value``, at least 0, of all members.  Collective."""

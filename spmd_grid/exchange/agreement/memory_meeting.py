@@ -16,7 +16,8 @@ from spmd_grid import kernels
 from spmd_grid.errors import TransportError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import Meeting
-from spmd_grid.exchange.transfer.flat_bytes import copy_views
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, Program, suits
+from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, StagingRing
 from spmd_grid.exchange.transfer.machine_model import MachineModel
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
@@ -34,13 +35,8 @@ __all__ = [
     "read_locations",
 ]
 
-# Arrays of at most this many bytes outside the arena are copied into it to be read; larger ones go in messages.
-COPIED_BYTES = 1 << 19
-
-# Between processors that are far apart, arrays of sizes between these are copied even where they could be read: after
-# a neighbour has read a line of cache, writing to it is slow until the caches drop it.  Smaller arrays cost less than
-# a copy, larger ones have left the caches.
-_SLOW_BYTES, _LENT_BYTES = 1 << 15, 1 << 22
+# Arrays of at most this many bytes outside the arena are copied into it to be read, where they cannot be relayed.
+COPIED_BYTES = MOST_STAGED
 
 # Processors are far apart where a word takes longer from one to the other than within one cache.  Measured again
 # every _ASKED_EVERY meetings, since virtual processors move.
@@ -54,7 +50,7 @@ _RARE = at.RENEWED | at.ASK
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
 MEETING_LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
-BLOCK_BYTES = 2 * MEETING_LINE_BYTES + 128
+BLOCK_BYTES = 2 * MEETING_LINE_BYTES + 256
 LOCATION_BYTES = at.LOCATION_WORDS * 8  # a frame carries as many beside its header
 _MOST_STRIDES = at.LOCATION_WORDS - at.LOCATION_STRIDES
 
@@ -69,7 +65,7 @@ class NodeMeeting(Meeting):
     def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
         super().__init__(comm)
         self._block, self._arena = block, comm.process.arena
-        self._copies: list[np.ndarray | None] = [None, None]  # for even and odd meetings, as lines
+        self._copies = StagingRing(self._arena)
         self._state = state = np.zeros(at.BLOCKS + len(members), np.int64)
         self._wire = wire = comm.wire(
             Messages([], [], []), members, members, 0, lambda: int(self._state[at.EPOCH]), None
@@ -86,10 +82,15 @@ class NodeMeeting(Meeting):
     copied_bytes = COPIED_BYTES
     model: MachineModel | None = None
 
+    @property
+    def relays(self) -> bool:
+        """Whether arrays outside the arena are relayed, unless they are small."""
+        return False
+
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         """Offset in this process's segment at which others can read ``x`` or a copy of it (else -1), and flags."""
-        if self.is_far and _SLOW_BYTES < x.nbytes < _LENT_BYTES and not in_place:
-            pass
+        if self.is_far and x.nbytes <= RELAYED_FROM and not in_place:
+            pass  # lines that a far processor has written are slower to read than a copy past the caches
         elif x.flags.c_contiguous:
             offset = self._arena.offset_of(kernels.address_of(x), x.nbytes)
             if offset >= 0:
@@ -100,17 +101,9 @@ class NodeMeeting(Meeting):
                 self._strides[: x.ndim] = x.strides
                 self._strides[x.ndim :] = 0
                 return offset, at.LENT | at.STRIDED
-        if x.nbytes > self.copied_bytes:
+        if x.nbytes > (RELAYED_FROM if self.relays else self.copied_bytes):
             return -1, 0
-        turn = int(self._state[at.EPOCH]) & 1
-        memory = self._copies[turn]  # its last content, two meetings ago, has been read: a copy is never lent
-        if memory is None or memory.nbytes < x.nbytes:
-            self._copies[turn] = None
-            memory = self._copies[turn] = self._arena.allocate(x.nbytes)
-            if memory is None:
-                return -1, 0
-        copy_views([(x, memory[: x.nbytes].view(x.dtype).reshape(x.shape))])
-        return self._arena.offset_of(kernels.address_of(memory), x.nbytes), 0
+        return self._copies.copy(x, int(self._state[at.EPOCH]), self.is_far), 0
 
     def _array_at(self, member: int, fact: Facts, location: Sequence[int]) -> np.ndarray:
         """The array of a member of the node."""
@@ -136,6 +129,10 @@ class NodeMeeting(Meeting):
         self.is_far = bool(self._call_roll(1, seconds > FAR_SECONDS))
         return seconds
 
+    def together(self) -> None:
+        """Waits until all members of the node have come.  Collective over these."""
+        self._call_roll(1)
+
     def _call_roll(self, rounds: int, value: int = 0) -> int:
         """The largest ``value`` of the members of the node, found in ``rounds`` exchanges of words."""
         found = kernels.call_roll(self._address, rounds, value)
@@ -154,6 +151,8 @@ class NodeMeeting(Meeting):
 class MemoryMeeting(NodeMeeting):
     """Meetings in the memory of the node, of members that all see it."""
 
+    posted_bytes = at.LINE_ARRAY_BYTES
+
     def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
         super().__init__(comm, members, block, addresses)
         self._headers = np.zeros((2, comm.size * HEADER_BYTES), np.uint8)
@@ -163,6 +162,8 @@ class MemoryMeeting(NodeMeeting):
         state = self._state
         state[at.ASKS] = _ASKED_EVERY if comm.times_well else 0
         self._loop_activity: Activity | None = None
+        self._ring: np.ndarray | None = None
+        self._rings: np.ndarray | None = None
         self._wire.find_activity = self._purpose
         state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
         state[at.FRAMES_SEEN] = kernels.address_of(data)
@@ -255,16 +256,48 @@ class MemoryMeeting(NodeMeeting):
     def most(self, value: int) -> int:
         return self._call_roll(1, value)
 
+    # -- relays --------------------------------------------------------------------------------------------------
+
+    def rings(self) -> np.ndarray | None:
+        """The addresses of the members' rings for relays; None if some member has no space, alike on all.
+
+        Collective when first called.
+        """
+        if self._rings is None:
+            self._ring = self._arena.allocate(RING_BYTES)
+            frames = self.swap(self._ring, in_place=True)
+            offsets = [location[at.LOCATION_OFFSET] for location in read_locations(frames.locations)]
+            bases = [cast(int, self._arena.base_of(process)) for process in self.comm.processes]
+            found = [] if min(offsets) < 0 else [base + offset for base, offset in zip(bases, offsets, strict=True)]
+            self._rings = np.array(found, np.int64)
+        return self._rings if len(self._rings) else None
+
+    def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int) -> bool:
+        """Whether arrays, of which the largest has ``n_bytes``, are better relayed than read or sent.
+
+        Collective at its first use; the same on all members.  ``readable``: whether all of them can be read where they
+        lie; ``most_if_near``: the size from which on that is better between near processors.
+        """
+        return (
+            (readable or self.relays)
+            and suits(n_bytes, self.is_far, readable, most_if_near)
+            and self.rings() is not None
+        )
+
+    def relay(self, program: Program, x: np.ndarray | None, result: np.ndarray | None) -> None:
+        """Run a relay on which the members have agreed in the last meeting.  Collective."""
+        if not program.run(self._address, self.is_far, x, result):
+            self._raise_ended()
+
     @property
-    def stage_bytes(self) -> int:
-        return self.copied_bytes if self.copied_bytes >= _LEAST_STAGED else 0
+    def relays(self) -> bool:
+        return self.copied_bytes >= _LEAST_STAGED
 
     def describe(self) -> str:
         timed = "" if self.model is None else f" (timed here: {self.model})"
-        return (
-            "direct: arrays in the node's memory are read where they lie; others of up to"
-            f" {self.copied_bytes} bytes are copied into it{timed}; larger ones go in messages"
-        )
+        others = "pass through it" if self.relays else f"of up to {self.copied_bytes} bytes are copied into it"
+        rest = "" if self.relays else "; larger ones go in messages"
+        return f"direct: arrays in the node's memory are read where they lie; others {others}{timed}{rest}"
 
     def reads_in_place(self, x: np.ndarray) -> bool:
         in_line = x.nbytes <= at.LINE_ARRAY_BYTES

@@ -12,6 +12,7 @@ import numpy as np
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import array_in_frame
 from spmd_grid.exchange.agreement.memory_meeting import LOCATION_BYTES, NodeMeeting, read_locations
+from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Frames
 
@@ -21,17 +22,24 @@ __all__ = ["MixedMeeting"]
 class MixedMeeting(NodeMeeting):
     """Meetings by the transport, of members of which some see one another's memory."""
 
+    @property
+    def carried_bytes(self) -> int:
+        return max(INLINE_BYTES, self.comm.largest_body)
+
     def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
         self._state[at.EPOCH] += 1
-        flags = 0
+        flags, body = 0, None
         if x is not None and x.nbytes > INLINE_BYTES:  # a smaller one is in the frame itself
-            offset, flags = self._location_of(x, in_place)
+            if x.nbytes <= self.carried_bytes:
+                offset, body = -1, flat_bytes(np.ascontiguousarray(x))
+            else:
+                offset, flags = self._location_of(x, in_place)
             location = np.zeros(at.LOCATION_WORDS, np.int64)
             location[at.LOCATION_OFFSET], location[at.LOCATION_FLAGS] = offset, flags
             if flags & at.STRIDED:
                 location[at.LOCATION_STRIDES :] = self._strides
             self.comm.frame[HEADER_BYTES:] = location.tobytes()
-        frames = self.comm.swap_frames()
+        frames = self.comm.swap_frames(body=body)
         starts = range(HEADER_BYTES, len(frames.data), FRAME_BYTES)
         frames.locations = b"".join([frames.data[start : start + LOCATION_BYTES] for start in starts])
         frames.lent, frames.lends = True, flags & at.LENT
@@ -45,6 +53,9 @@ class MixedMeeting(NodeMeeting):
                 found.append(None)
             elif fact.fits_inline:
                 found.append(array_in_frame(frames.data, member, fact))
+            elif fact.nbytes <= self.carried_bytes:
+                shape, dtype = fact.array()
+                found.append(frames.bodies[member][: fact.nbytes].view(dtype).reshape(shape))
             elif location[at.LOCATION_OFFSET] < 0 or member not in self.comm.near:
                 found.append(None)
             else:
@@ -53,13 +64,18 @@ class MixedMeeting(NodeMeeting):
 
     def describe(self) -> str:
         return (
-            f"mixed: {len(self.comm.near) + 1} members on this node read one another's arrays; those outside its memory"
+            f"mixed: arrays of up to {self.carried_bytes} bytes come with the header;"
+            f" {len(self.comm.near) + 1} members on this node read one another's arrays; those outside its memory"
             f" are copied into it if of up to {self.copied_bytes} bytes; messages carry the rest"
         )
+
+    def run_locations(self, frames: Frames) -> list[bool]:
+        places = read_locations(frames.locations)
+        return [place[at.LOCATION_OFFSET] >= 0 and not place[at.LOCATION_FLAGS] & at.STRIDED for place in places]
 
     def is_read_by(self, frames: Frames, facts: Sequence[Facts], member: int) -> bool:
         """Whether ``member`` can read this member's array without a message.  Local."""
         me = self.comm.rank
-        if facts[me].fits_inline:
+        if facts[me].nbytes <= self.carried_bytes:
             return True
         return member in self.comm.near and read_locations(frames.locations)[me][at.LOCATION_OFFSET] >= 0

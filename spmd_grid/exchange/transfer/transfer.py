@@ -39,7 +39,8 @@ class Transfer:
 
     ``pattern`` names the collective that it is ("all_gather", "all_to_all", "broadcast", "gather", "scatter") or is
     "pairwise".  Sends and receives are in member order and list no empty boxes.  ``volume`` bounds, in elements and
-    alike on all members, what any of them sends or receives.
+    alike on all members, what any of them sends or receives.  ``parts``: the shapes of the boxes that any member sends,
+    alike on all, where members send different parts to different ones; else empty.
     """
 
     pattern: str
@@ -51,6 +52,7 @@ class Transfer:
     receives: tuple[Receive, ...]
     volume: int
     root: int | None = None
+    parts: frozenset[Shape] = frozenset()
 
     @cached_property
     def send_run(self) -> tuple[int, int] | None:

@@ -60,7 +60,7 @@ class HaloPlan:
         self.flight: UnderWay | None = None
         self.is_closed = self._is_broken = False
         self._checks = FieldChecks(self.layout, self.channels.local_shape, self.dtypes)
-        self._calls = KeptCalls()
+        self._calls = KeptCalls(len(self.dtypes))
         self._addresses = self._calls.addresses
         self.state = self.channel.address
 
@@ -86,6 +86,11 @@ class HaloPlan:
                 channel.retire()
                 raise
         return {}
+
+    @property
+    def known_fields(self) -> np.ndarray:
+        """The calls of fields that have been updated, for compiled code.  Local."""
+        return self._calls.table
 
     # -- operations ----------------------------------------------------------------------------------------------
 

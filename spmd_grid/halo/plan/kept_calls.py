@@ -8,6 +8,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Hashable, Sequence
 
+import numpy as np
+
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.halo.plan.field_checks import Field
 from spmd_grid.kernels.protocol import slots as at
@@ -24,10 +26,15 @@ def key_of(fields: tuple[Field, ...]) -> Hashable:
 
 
 class KeptCalls:
-    """Calls by the identity of their fields.  A hot update only looks into ``addresses``."""
+    """Calls by the identity of their fields.  A hot update only looks into ``addresses``, or into ``table``.
 
-    def __init__(self) -> None:
+    ``table`` has some of them for compiled code (``FIELDS_KNOWN`` in kernels/protocol/slots.py).
+    """
+
+    def __init__(self, n_fields: int) -> None:
         self.addresses: dict[Hashable, int] = {}
+        self.table = np.zeros((at.MOST_KNOWN, 1 + n_fields), np.int64)
+        self._turn = 0
         self._kept: dict[Hashable, _Kept] = {}
 
     def keep(self, key: Hashable, fields: tuple[Field, ...], call: ChannelCall) -> int:
@@ -37,6 +44,11 @@ class KeptCalls:
         forget = _Forget(self, key)
         self._kept[key] = _Kept(call, [weakref.ref(field, forget) for field in fields])
         self.addresses[key] = call.address
+        row = self.table[self._turn % at.MOST_KNOWN]
+        self._turn += 1
+        row[0] = 0
+        row[1:] = [id(field) for field in fields]
+        row[0] = call.address
         return call.address
 
     def call_of(self, key: Hashable) -> ChannelCall:
@@ -45,12 +57,15 @@ class KeptCalls:
 
     def forget(self, key: Hashable) -> None:
         """Forgets the call of ``key``, if there is one.  Local."""
-        self.addresses.pop(key, None)
+        address = self.addresses.pop(key, None)
+        if address is not None:
+            self.table[self.table[:, 0] == address] = 0
         self._kept.pop(key, None)
 
     def clear(self) -> None:
         """Forgets all calls.  Local."""
         self.addresses.clear()
+        self.table[:] = 0
         self._kept.clear()
 
     def leave_out_unchanged(self, key: Hashable, fields: Sequence[Field], confirmed: range) -> None:

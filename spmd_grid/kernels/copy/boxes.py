@@ -10,17 +10,16 @@ them (see ``streams``), decided once for all that a call copies.  Source and tar
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numba  # noqa: F401 - imported first: see compiled.py
-import numpy as np
 
 from spmd_grid.kernels.address import copy_at, load
-from spmd_grid.kernels.compiled import by_address, inner, kernel, pasted
+from spmd_grid.kernels.compiled import by_address, inner, pasted
 from spmd_grid.kernels.copy.streams import STREAM_FROM, STREAM_PLANE, STREAM_RUN, stream_rows
 from spmd_grid.kernels.copy.tables import FIXED_COLUMNS
 from spmd_grid.kernels.copy.tiles import turn_plane
 from spmd_grid.kernels.copy.vectors import drain, move
+from spmd_grid.kernels.python_calls import on_integers
 
 MEMCPY_FROM = 256  # bytes: shorter runs are faster without a call of memcpy
 EDGE = 8  # runs, of a tile each way
@@ -159,15 +158,16 @@ def _is_large(table: int, columns: int, first: int, last: int) -> bool:
     return False
 
 
-@by_address("int64(int64, int64, int64, int64, int64, int64)")
-def copy_rows(table: int, columns: int, first: int, last: int, source_base: int, target_base: int) -> int:
+@by_address("int64(int64, int64, int64, int64, int64, int64, int64)")
+def copy_rows(table: int, columns: int, first: int, last: int, source_base: int, target_base: int, streams: int) -> int:
     """Copy the boxes of rows ``first`` to ``last`` (not included) of the table at an address; the bases are addresses.
 
+    ``streams``: 1 to stream past the caches whatever the size, 0 to stream only what is larger than they are.
     Other kernels call it by its address, so that it is compiled only once, which takes seconds.  A process that sees a
     release store which follows it sees all that was copied.
     """
     ndim = (columns - FIXED_COLUMNS) // 3
-    asked, large = False, False
+    asked = large = streams != 0
     for i in range(first, last):
         row = table + 8 * columns * i
         source, target = source_base + load(row, 0), target_base + load(row, 1)
@@ -209,23 +209,17 @@ def copy_rows(table: int, columns: int, first: int, last: int, source_base: int,
     return 0
 
 
-@kernel("void(int64, int64[:, ::1], int64, int64)")
-def _copy_boxes(copy: int, table: np.ndarray, source_base: int, target_base: int) -> None:
-    copy_at(copy, table.ctypes.data, table.shape[1], 0, table.shape[0], source_base, target_base)
+@on_integers
+def copy_table(copy: int, table: int, columns: int, rows: int, source: int, target: int, streams: int) -> int:
+    """Copy all boxes of the table at an address between two base addresses; ``copy`` is the address of `copy_rows`."""
+    return copy_at(copy, table, columns, 0, rows, source, target, streams)
 
 
-@kernel("void(int64, int64[:, ::1], int64[::1], int64[::1])")
-def _copy_boxes_between(copy: int, table: np.ndarray, source_bases: np.ndarray, target_bases: np.ndarray) -> None:
-    rows, columns = table.shape
+@on_integers
+def copy_table_between(copy: int, table: int, columns: int, rows: int, source_bases: int, target_bases: int) -> int:
+    """Like `copy_table`, between the addresses, in words at two addresses, that the base columns index, unchecked."""
     for row in range(rows):
-        source, target = source_bases[table[row, 2]], target_bases[table[row, 3]]
-        copy_at(copy, table.ctypes.data, columns, row, row + 1, source, target)
-
-
-copy_address = copy_rows.address
-
-# copy_boxes(table, source_base, target_base) copies every box of ``table`` between two base addresses; base columns are
-# not read.  copy_boxes_between(table, source_bases, target_bases) uses the base addresses that the base columns index,
-# unchecked.  Local; they need no GIL.  Source and target bytes must not overlap.
-copy_boxes = partial(_copy_boxes, copy_address)
-copy_boxes_between = partial(_copy_boxes_between, copy_address)
+        columns_of_row = table + 8 * columns * row
+        source, target = load(source_bases, load(columns_of_row, 2)), load(target_bases, load(columns_of_row, 3))
+        copy_at(copy, table, columns, row, row + 1, source, target, 0)
+    return 0

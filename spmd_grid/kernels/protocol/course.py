@@ -23,20 +23,21 @@ from __future__ import annotations
 import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import call, claim, copy_at, load, load_acquire, store, store_release, this_thread
-from spmd_grid.kernels.compiled import by_address, inner, kernel
+from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.unchanged_arrays import field_of, is_unchanged
 from spmd_grid.kernels.protocol.waits import announce, start_all, test_all, wait_for, wait_for_messages
+from spmd_grid.kernels.python_calls import on_integers
 
-__all__ = ["course_address", "run_course"]
+__all__ = ["course", "run_claimed", "run_course"]
 
 
 @inner
-def _copy(state: int, call_: int, first: int, count: int, source: int, target: int) -> None:
+def _copy(state: int, call_: int, first: int, count: int, source: int, target: int, streams: int = 0) -> None:
     """Copy ``count`` rows of the call's table between two base addresses, by `copy_rows` of copy/boxes.py."""
     if count:
         table, columns = load(call_, at.CALL_TABLE), load(call_, at.CALL_COLUMNS)
-        copy_at(load(state, at.COPY), table, columns, first, first + count, source, target)
+        copy_at(load(state, at.COPY), table, columns, first, first + count, source, target, streams)
 
 
 @inner
@@ -90,7 +91,8 @@ def _begin(state: int, call_: int) -> int:
                         continue
                     if load(reader, at.R_STAGED) or field_of(call_, f, at.F_OFFSET) < 0:
                         first = load(reader, at.R_ROWS) + f * pieces
-                        _copy(state, call_, first, pieces, field_of(call_, f, at.F_ADDRESS), staging)
+                        source = field_of(call_, f, at.F_ADDRESS)
+                        _copy(state, call_, first, pieces, source, staging, load(state, at.STREAMS))
                     else:
                         lends = 1
         line = load(state, at.LINES) + odd * load(state, at.LINE_BYTES)
@@ -256,7 +258,8 @@ def _poke(state: int) -> int:
     return ready
 
 
-def _course(what: int, state: int, call_: int) -> int:
+@by_address("int64(int64, int64, int64)")
+def course(what: int, state: int, call_: int) -> int:
     """Run the parts that the bits of ``what`` select, in the order of the bits; FINE, or another outcome."""
     if what & at.BEGIN:
         code = _begin(state, call_)
@@ -285,18 +288,25 @@ def _course(what: int, state: int, call_: int) -> int:
     return code
 
 
-course = by_address("int64(int64, int64, int64)")(_course)
-course_address = course.address
+@inner
+def run_claimed(what: int, state: int, call_: int, latch: int) -> int:
+    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.
 
-
-@kernel("int64(int64, int64, int64)")
-def run_course(what: int, state: int, call_: int) -> int:
-    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.  Needs no GIL."""
+    ``latch``: that of the gate, where the caller has the interpreter's lock; else 0.
+    """
     if claim(state + 8 * at.IN_USE):
         return at.TAKEN
     if what & at.BEGIN and load(state, at.THREAD) and load(state, at.THREAD) != this_thread():
         store_release(state + 8 * at.IN_USE, 0)
         return at.TAKEN
+    store(state, at.LATCH, latch)
     code = call(load(state, at.COURSE), what, state, call_)
+    store(state, at.LATCH, 0)
     store_release(state + 8 * at.IN_USE, 0)
     return code
+
+
+@on_integers
+def run_course(what: int, state: int, call_: int) -> int:
+    """Run the compiled course of ``state``, unless another thread runs it, or its loops own it.  Needs no GIL."""
+    return run_claimed(what, state, call_, 0)

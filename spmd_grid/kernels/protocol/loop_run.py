@@ -6,7 +6,8 @@ array, both beside the number of the meeting: members in the same run read one l
 copied and folded straight from the lines.
 
 A run is given up before it begins, for Python (BY_PYTHON), where an operation of this process is under way.  Where
-another member has posted anything but the header that is known, Python goes on from the meeting (OTHERS).
+another member has posted anything but the header that is known, Python goes on from the meeting (OTHERS); so it does
+where a run that is not ``patient``, since it has the interpreter's lock, would wait for long.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from spmd_grid.kernels.address import call, claim, copy_at, load, store, store_r
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.waits import announce, wait_for
+from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for
 
-__all__ = ["loop_run_address"]
+__all__ = ["loop_run", "run_once"]
 
 _HEADER_WORDS = at.FRAME_WORDS // 2
 
@@ -64,7 +65,7 @@ def _array_in(line: int, run: int, member: int) -> int:
 
 
 @inner
-def _meet(run: int, state: int, x: int) -> int:
+def _meet(run: int, state: int, x: int, patient: bool) -> int:
     """Meet the other members, and note where the arrays of all lie."""
     epoch, asks = load(state, at.EPOCH) + 1, load(state, at.ASKS)
     if not load(load(run, at.RUN_TOKENS), 0) or (asks and epoch % asks == 0):
@@ -79,8 +80,11 @@ def _meet(run: int, state: int, x: int) -> int:
         array = x
         if i != rank:
             line = load(state, at.BLOCKS + i) + turn
-            if wait_for(state, line, epoch, i) != at.FINE:
-                return at.ENDED
+            if patient:
+                if wait_for(state, line, epoch, i) != at.FINE:
+                    return at.ENDED
+            elif not wait_a_while(state, line, epoch):
+                return at.OTHERS
             array = _array_in(line, run, i)
             if not array:
                 return at.OTHERS
@@ -99,12 +103,13 @@ def _work(run: int, out: int) -> None:
         first, last = load(firsts, i), load(firsts, i + 1)
         if first < last:
             table, columns = load(run, at.RUN_TABLE), load(run, at.RUN_COLUMNS)
-            copy_at(load(run, at.RUN_COPY), table, columns, first, last, load(rows, i), into)
+            copy_at(load(run, at.RUN_COPY), table, columns, first, last, load(rows, i), into, 0)
     if load(run, at.RUN_FOLD):
         call(load(run, at.RUN_FOLD), load(run, at.RUN_FOLDED), load(run, at.RUN_COUNT), out)
 
 
-def _loop_run(run: int, x: int, out: int) -> int:
+@inner
+def run_once(run: int, x: int, out: int, patient: bool) -> int:
     """Run the operation from the array at ``x`` to the one at ``out``: FINE, BY_PYTHON, OTHERS or ENDED.
 
     After OTHERS and ENDED the meeting remains IN_USE.
@@ -120,7 +125,7 @@ def _loop_run(run: int, x: int, out: int) -> int:
         return at.FINE
     if claim(state + 8 * at.IN_USE):
         return at.BY_PYTHON
-    code = _meet(run, state, x)
+    code = _meet(run, state, x, patient)
     if code == at.FINE:
         _work(run, out)
     if code == at.FINE or code == at.BY_PYTHON:
@@ -128,5 +133,6 @@ def _loop_run(run: int, x: int, out: int) -> int:
     return code
 
 
-loop_run = by_address("int64(int64, int64, int64)")(_loop_run)
-loop_run_address = loop_run.address
+@by_address("int64(int64, int64, int64)")
+def loop_run(run: int, x: int, out: int) -> int:
+    return run_once(run, x, out, True)

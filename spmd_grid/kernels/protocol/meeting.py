@@ -11,17 +11,16 @@ a few rounds, as it is and with each of them taken away.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numba  # noqa: F401 - imported first: see compiled.py
 
-from spmd_grid.kernels.address import copy_at, load, store, store_release
-from spmd_grid.kernels.compiled import inner, kernel
-from spmd_grid.kernels.copy.boxes import copy_address, move
+from spmd_grid.kernels.address import load, store, store_release
+from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.waits import announce, wait_for
+from spmd_grid.kernels.python_calls import on_integers
 
-__all__ = ["call_roll", "collect", "copy_table", "depart", "meet"]
+__all__ = ["call_roll", "collect", "depart", "meet"]
 
 _HEADER_WORDS = at.FRAME_WORDS // 2
 
@@ -67,7 +66,7 @@ def _collect(state: int, epoch: int) -> int:
     return found | (epoch & 1) * at.ODD
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
+@on_integers
 def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
     """Post this process's frame and location, and collect those of all members; result bits, or -1: given up.
 
@@ -98,13 +97,13 @@ def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
     return _collect(state, epoch)
 
 
-@kernel("int64(int64)")
+@on_integers
 def collect(state: int) -> int:
     """Collect what all members have posted in the meeting that a compiled loop has begun; as `meet`."""
     return _collect(state, load(state, at.EPOCH))
 
 
-@kernel("int64(int64, int64)")
+@on_integers
 def depart(state: int, lends: int) -> int:
     """Tell that this process has read all that was lent in the last meeting; with ``lends``, wait for all others too.
 
@@ -122,7 +121,7 @@ def depart(state: int, lends: int) -> int:
     return at.FINE
 
 
-@kernel("int64(int64, int64, int64)")
+@on_integers
 def call_roll(state: int, rounds: int, value: int) -> int:
     """Synchronise all members, ``rounds`` times, by one word each; the maximum of the ``value`` of each member.
 
@@ -145,13 +144,3 @@ def call_roll(state: int, rounds: int, value: int) -> int:
     for i in range(size):
         value = max(value, load(load(state, at.BLOCKS + i) + words, 1 + (last & 1)))
     return value
-
-
-@kernel("void(int64, int64, int64, int64, int64, int64)")
-def _copy_table(copy: int, table: int, columns: int, rows: int, source: int, target: int) -> None:
-    copy_at(copy, table, columns, 0, rows, source, target)
-
-
-# copy_table(table, columns, rows, source, target) copies all rows of the copy table at an address between two base
-# addresses.  Local; needs no GIL.
-copy_table = partial(_copy_table, copy_address)

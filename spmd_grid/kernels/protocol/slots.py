@@ -64,7 +64,9 @@ GATE = EXTENTS + MOST_DIMS  # address of a word that is not 0 once the gate of t
 IN_USE = GATE + 1  # 1 while a thread runs the course, or prepares arrays for it
 THREAD = IN_USE + 1  # the thread whose compiled loops own it; 0: none
 CALLS_BACK = THREAD + 1  # whether START_MESSAGES and TEST_MESSAGES are callbacks, which set WENT_ON
-HEADER_WORDS = CALLS_BACK + 1
+LATCH = CALLS_BACK + 1  # address of the latch of the gate, while code that has the interpreter's lock waits; else 0
+STREAMS = LATCH + 1  # whether cells are staged past the caches: 1 where neighbours are far
+HEADER_WORDS = STREAMS + 1
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
 
@@ -180,12 +182,58 @@ RUN_SCRATCH = 16  # address of memory to copy to; 0: the result
 RUN_FOLD = 17  # address of the compiled fold; 0: nothing is folded
 RUN_FOLDED, RUN_COUNT = 18, 19  # address of words: the number of arrays to fold, their addresses; elements of each
 RUN_X = 20  # the array that must be passed, in ARRAY_WORDS
-ARRAY_WORDS = 3 + MOST_DIMS
-A_DTYPE, A_WRITTEN, A_NDIM, A_EXTENTS = 0, 1, 2, 3  # its dtype_word, 0: any array; whether it is written to; its shape
+ARRAY_WORDS = 5 + MOST_DIMS
+A_DTYPE, A_WRITTEN, A_NDIM = 0, 1, 2  # its dtype_word, 0: any array; whether it is written to
+A_OBJECT, A_BYTES = 3, 4  # its dtype object, and its size
+A_EXTENTS = 5  # its shape
 RUN_OUT = RUN_X + ARRAY_WORDS  # the array for the result, likewise
-RUN_WORDS = RUN_OUT + ARRAY_WORDS
+RUN_NEXT = RUN_OUT + ARRAY_WORDS  # address of the next run of a quick call; 0: there is none
+RUN_MAKE = RUN_NEXT + 1  # a Python function that makes the array for the result; 0: the caller passes it
+RUN_RETURNS = RUN_MAKE + 1  # whether the result is returned
+RUN_GO_ON = RUN_RETURNS + 1  # the Python function that goes on after OTHERS
+RUN_ARGS = RUN_GO_ON + 1  # two words for its arguments
+RUN_WORDS = RUN_ARGS + 2
 BY_PYTHON = 8  # outcome: nothing has begun; Python runs the plan
 OTHERS = 9  # outcome: some members are not in this run; Python goes on from the meeting, which IN_USE keeps for it
+
+# -- a quick call: a compiled function that Python calls (see quick_call.py); objects are given by their addresses -----
+QUICK_FIRST = 0  # address of its first run; 0: there is none
+QUICK_SLOW = 1  # the Python function that does everything else
+QUICK_WATCHED = 2  # address of a word that is not 0 while operations are recorded
+QUICK_NONE, QUICK_OUT, QUICK_ARRAY = 3, 4, 5  # None, the string "out", and the type of arrays
+QUICK_TYPE, QUICK_FIELDS = 6, 7  # bytes from the start of an object to its type, and to the fields of an array
+QUICK_WORDS = 8
+
+# -- a quick update of halos, likewise (see quick_update.py) -----------------------------------------------------------
+FIELDS_STATE = 0  # address of the plan's state
+FIELDS_KNOWN = 1  # address of MOST_KNOWN rows: the address of a call, or 0, then its fields
+FIELDS_LATCH = 2  # address of the latch of the gate
+FIELDS_LATER = 3  # the list of what is done after updates
+FIELDS_SLOW, FIELDS_END, FIELDS_NONE = 4, 5, 6  # Python functions: that does everything else, that raises; None
+FIELDS_ARGUMENT = 7
+FIELDS_WORDS = 8
+MOST_KNOWN = 8
+
+# -- the latch of a gate: takes its token while code that has the interpreter's lock lets other threads run ------------
+LATCH_TOKENS, LATCH_TOKEN = 0, 1  # the list of tokens, and a token
+LATCH_THREAD = 2  # the thread that has taken it; 0: none
+LATCH_WORDS = 3
+
+# -- a relay: arrays that pass through staging memory in steps (see relay.py) -----------------------------------------
+RELAY_STEPS = 0
+RELAY_STREAMS = 1  # whether cells are staged past the caches: where members are far
+RELAY_LANDS_STREAMING = 2  # whether they are copied from there past the caches: where the result is large
+RELAY_RINGS = 3  # address of words: the address of each member's ring
+RELAY_PLACES, RELAY_PLACE_BYTES = 4, 5  # the parts of a ring that relays take by turns
+RELAY_COPY, RELAY_TABLE, RELAY_COLUMNS = 6, 7, 8  # address of the compiled copies, of their table; words per row
+RELAY_PACKS, RELAY_LANDS = 9, 10  # addresses of words: the first row of each step, and the end
+RELAY_FOLD = 11  # address of the compiled fold; 0: nothing is folded
+RELAY_FOLDS = 12  # address of words of each step: elements, bytes from the start of the result, and of each row
+RELAY_ROWS, RELAY_BUFFER = 13, 14  # address of words for addresses of rows, and of the fold's buffer, or 0
+RELAY_OWN_IN_RING = 15  # whether a member folds its own row from its ring, not from its array
+RELAY_WORDS = 16
+FROM_X, INTO_RESULT, FIRST_RING = 0, 1, 2  # bases of the table's rows; then the other members' rings
+FOLD_ELEMENTS, FOLD_OUT, FOLD_FIRST = 0, 1, 2
 
 # -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6

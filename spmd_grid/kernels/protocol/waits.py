@@ -16,11 +16,13 @@ from spmd_grid.kernels.address import (
     pause,
     start_messages,
     store,
+    this_thread,
 )
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.python_calls import append, clear_list
 
-__all__ = ["announce", "start_all", "test_all", "wait_for", "wait_for_messages"]
+__all__ = ["announce", "start_all", "test_all", "wait_a_while", "wait_for", "wait_for_messages"]
 
 
 @inner
@@ -29,27 +31,39 @@ def _look_around(state: int, address: int, value: int, member: int) -> bool:
 
     The callback's result does not say so: it is undefined if a signal handler raises before the callback's first step.
     """
+    latch = load(state, at.LATCH)
+    if latch:  # other threads run in the callback
+        clear_list(load(latch, at.LATCH_TOKENS))
+        store(latch, at.LATCH_THREAD, this_thread())
     store(load(state, at.WENT_ON), 0, 0)
     call(load(state, at.ON_WAIT), address, value, member)
+    if latch:
+        store(latch, at.LATCH_THREAD, 0)
+        append(load(latch, at.LATCH_TOKENS), load(latch, at.LATCH_TOKEN))
     return load(load(state, at.WENT_ON), 0) == 1
+
+
+@inner
+def wait_a_while(state: int, address: int, value: int) -> bool:
+    """Wait some time for the word at ``address`` to be at least ``value``; whether it is."""
+    for _ in range(load(state, at.POLLS)):
+        if load_acquire(address) >= value:
+            return True
+        pause()
+    for _ in range(load(state, at.YIELDS)):
+        if load_acquire(address) >= value:
+            return True
+        give_way()
+    return load_acquire(address) >= value
 
 
 @inner
 def wait_for(state: int, address: int, value: int, member: int) -> int:
     """Wait until the word at ``address`` is at least ``value``; FINE, or ENDED if the wait was given up."""
-    while True:
-        for _ in range(load(state, at.POLLS)):
-            if load_acquire(address) >= value:
-                return at.FINE
-            pause()
-        for _ in range(load(state, at.YIELDS)):
-            if load_acquire(address) >= value:
-                return at.FINE
-            give_way()
-        if load_acquire(address) >= value:
-            return at.FINE
+    while not wait_a_while(state, address, value):
         if not _look_around(state, address, value, member):
             return at.ENDED
+    return at.FINE
 
 
 @inner

@@ -7,35 +7,18 @@ rows, of which they read four in one pass, and for complex max and min, which nu
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
-
 import numpy as np
 
 from spmd_grid.errors import DTypeError, ReductionError, ShapeError
 from spmd_grid.kernels import reference
 from spmd_grid.kernels.array_object import address_of
+from spmd_grid.kernels.reduce.variants import BUFFER_BYTES, fold_rows, supports
 from spmd_grid.reduction_kind import KINDS
 
-__all__ = ["COMPILED_FROM", "fold", "fold_addresses", "supports"]
+__all__ = ["COMPILED_FROM", "fold", "fold_addresses"]
 
 COMPILED_FROM = 1 << 16  # bytes of all rows: below it a call of numpy per row is as fast as a kernel
 STREAMED_FROM = 8 << 20  # bytes of the result: from here on it is streamed past the caches
-
-_SUPPORTED = frozenset(np.dtype(code).str for code in "?bBhHiIqQfdFD")
-
-
-@cache
-def supports(dtype: np.dtype, kind: str = "sum") -> bool:
-    """Whether a compiled kernel reduces ``dtype`` by ``kind``: native bool, integers, 4 and 8 byte floats, complex.
-
-    Local.  A complex product is left to numpy: its fused multiply-add, and so the last bit, depends on the machine.
-    """
-    if dtype.str not in _SUPPORTED:
-        return False
-    if kind == "product":
-        return dtype.kind != "c"
-    return dtype.kind in "biu" if kind.startswith("bitwise") else kind in KINDS
 
 
 def fold(kind: str, stack: np.ndarray, out: np.ndarray) -> None:
@@ -82,15 +65,5 @@ def _is_compiled(kind: str, rows: int, out: np.ndarray) -> bool:
 
 
 def _run_compiled(kind: str, addresses: np.ndarray, out: np.ndarray) -> None:
-    compiled = _compiled()
-    buffer = np.empty(compiled.BUFFER_BYTES, np.uint8) if out.nbytes >= STREAMED_FROM else None
-    kernel = compiled.kernel_of(kind, out.dtype)
-    kernel(addresses, out.size, address_of(out), 0 if buffer is None else address_of(buffer))
-
-
-@cache
-def _compiled() -> ModuleType:
-    """The compiled kernels, loaded at their first use: numba takes half a second."""
-    from spmd_grid.kernels.reduce import rows as reduce
-
-    return reduce
+    buffer = np.empty(BUFFER_BYTES, np.uint8) if out.nbytes >= STREAMED_FROM else None
+    fold_rows(kind, out.dtype, addresses, out.size, address_of(out), 0 if buffer is None else address_of(buffer))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isnan
-from threading import Lock
 from typing import Any
 
 import numba  # noqa: F401 - imported first: see compiled.py
@@ -17,13 +16,14 @@ import numpy as np
 from numba import carray, types
 from numba.extending import overload
 
-from spmd_grid.kernels.address import pointer
-from spmd_grid.kernels.compiled import kernel
+from spmd_grid.kernels.address import fold_at, load, pointer
+from spmd_grid.kernels.compiled import Compiled, by_address
 from spmd_grid.kernels.copy.streams import stream_rows
 from spmd_grid.kernels.copy.vectors import LINE, drain, move
+from spmd_grid.kernels.python_calls import on_integers
+from spmd_grid.kernels.reduce.variants import BUFFER_BYTES
 
 BLOCK = 1 << 16  # bytes of ``out`` at a time; measured 8 KiB to 256 KiB, flat from 64 KiB
-BUFFER_BYTES = 1 << 14  # of a buffer in which a block is folded before it is streamed past the caches
 
 
 def combine(operation: str, a: Any, b: Any) -> Any:
@@ -93,54 +93,49 @@ _OPERATIONS = {
     "bitwise_or": _or,
     "bitwise_xor": _xor,
 }
-_BOOL_IS = {
-    "sum": "bitwise_or",
-    "max": "bitwise_or",
-    "product": "bitwise_and",
-    "min": "bitwise_and",
-}
 
 
-def _make(operation: str, dtype: str) -> Callable[[np.ndarray, int, int, int], None]:
+def make(operation: str, dtype: str) -> Compiled:
+    """The kernel that folds elements by an operation; see `fold_address` in variants.py."""
     itemsize = np.dtype(dtype).itemsize
     block, buffer_block = BLOCK // itemsize, BUFFER_BYTES // itemsize
 
-    @kernel("void(int64[::1], int64, int64, int64)", f"{operation}_{dtype}")
-    def fold(rows: np.ndarray, size: int, out: int, buffer: int) -> None:
+    @by_address("int64(int64, int64, int64, int64, int64)", f"{operation}_{dtype}")
+    def fold(rows: int, count: int, size: int, out: int, buffer: int) -> int:
         step = buffer_block if buffer else block
         for start in range(0, size, step):
             n = min(step, size - start)
             at = start * itemsize
             o = carray(pointer(buffer if buffer else out + at, dtype), n)
-            a = carray(pointer(rows[0] + at, dtype), n)
+            a = carray(pointer(load(rows, 0) + at, dtype), n)
             row = 1
-            if buffer or rows[0] != out:
-                if rows.size > 3:
-                    b = carray(pointer(rows[1] + at, dtype), n)
-                    c = carray(pointer(rows[2] + at, dtype), n)
-                    d = carray(pointer(rows[3] + at, dtype), n)
+            if buffer or load(rows, 0) != out:
+                if count > 3:
+                    b = carray(pointer(load(rows, 1) + at, dtype), n)
+                    c = carray(pointer(load(rows, 2) + at, dtype), n)
+                    d = carray(pointer(load(rows, 3) + at, dtype), n)
                     for i in range(n):
                         ab = combine(operation, a[i], b[i])
                         o[i] = combine(operation, combine(operation, ab, c[i]), d[i])
                     row = 4
-                elif rows.size > 1:
-                    b = carray(pointer(rows[1] + at, dtype), n)
+                elif count > 1:
+                    b = carray(pointer(load(rows, 1) + at, dtype), n)
                     for i in range(n):
                         o[i] = combine(operation, a[i], b[i])
                     row = 2
                 else:
                     o[:] = a
-            while row + 3 < rows.size:
-                a = carray(pointer(rows[row] + at, dtype), n)
-                b = carray(pointer(rows[row + 1] + at, dtype), n)
-                c = carray(pointer(rows[row + 2] + at, dtype), n)
-                d = carray(pointer(rows[row + 3] + at, dtype), n)
+            while row + 3 < count:
+                a = carray(pointer(load(rows, row) + at, dtype), n)
+                b = carray(pointer(load(rows, row + 1) + at, dtype), n)
+                c = carray(pointer(load(rows, row + 2) + at, dtype), n)
+                d = carray(pointer(load(rows, row + 3) + at, dtype), n)
                 for i in range(n):
                     oab = combine(operation, combine(operation, o[i], a[i]), b[i])
                     o[i] = combine(operation, combine(operation, oab, c[i]), d[i])
                 row += 4
-            while row < rows.size:
-                a = carray(pointer(rows[row] + at, dtype), n)
+            while row < count:
+                a = carray(pointer(load(rows, row) + at, dtype), n)
                 for i in range(n):
                     o[i] = combine(operation, o[i], a[i])
                 row += 1
@@ -150,38 +145,12 @@ def _make(operation: str, dtype: str) -> Callable[[np.ndarray, int, int, int], N
                 stream_rows(buffer, out + at, n * itemsize, 1, 0, 0, 1, 0, 0)
         if buffer:
             drain()  # as at the end of copy_rows
+        return 0
 
     return fold
 
 
-_kernels: dict[tuple[str, np.dtype], Callable[[np.ndarray, int, int, int], None]] = {}
-_lock = Lock()
-
-
-def kernel_of(kind: str, dtype: np.dtype) -> Callable[[np.ndarray, int, int, int], None]:
-    """The kernel of a reduction kind and dtype, compiled or loaded from the cache at its first use.
-
-    Local, and safe to call from several threads.  A kernel takes (int64 array of row addresses, elements per row,
-    address of the result, address of a buffer of BUFFER_BYTES or 0), all aligned to the dtype; with a buffer the result
-    is streamed past the caches.
-    The result may be the first row, in place; it must not overlap the others.
-    """
-    key = kind, dtype
-    found = _kernels.get(key)
-    if found is None:
-        with _lock:
-            found = _kernels.get(key)
-            if found is None:
-                found = _kernels[key] = _make(*element_operation(kind, dtype))
-    return found
-
-
-def element_operation(kind: str, dtype: np.dtype) -> tuple[str, str]:
-    """The operation on two elements by which a reduction kind folds arrays of ``dtype``, and their type string.
-
-    Local.
-    """
-    operation = "sum" if kind == "average" else kind
-    if dtype.kind == "b":  # bytes of 0 and 1
-        return _BOOL_IS.get(operation, operation), "u1"
-    return operation, dtype.str[1:]
+@on_integers
+def fold_by_address(fold: int, rows: int, count: int, size: int, out: int, buffer: int) -> int:
+    """Run the fold at an address, for `fold_rows`."""
+    return fold_at(fold, rows, count, size, out, buffer)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from functools import partial
 from threading import get_ident
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +34,7 @@ from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, ch
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
 from spmd_grid.ops.calls.opening import Opening, opening_key
 from spmd_grid.ops.calls.plan import OperationPlan
+from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 from spmd_grid.typing import GridAxes
@@ -40,11 +42,14 @@ from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CollectiveCall", "Operation"]
 
+_TURNS = 8  # operations on arrays of one kind that Python makes, before compiled ones
+
 
 class CollectiveCall:
     """An operation with checked arguments on one group: all that does not depend on the arrays.
 
-    ``lets_read``: whether other members may read this member's array in memory; started operations send messages.
+    ``lets_read``: whether other members may read this member's array in memory; started operations send messages,
+    unless all arrays are posted with the frames.
     """
 
     __slots__ = (
@@ -60,6 +65,7 @@ class CollectiveCall:
         "meeting",
         "op",
         "path",
+        "quick",
         "sizes",
         "takes_array",
     )
@@ -86,6 +92,7 @@ class CollectiveCall:
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm, path)
         self.meeting: Meeting = None  # type: ignore[assignment]  # `agree` sets it before anything reads it
+        self.quick: QuickCall | None = None  # the whole operation, where it has compiled runs
         if self.path is MIXED and kind.endswith("start"):  # started operations send messages
             self.path = INLINE
         self.lets_read = self.path in (DIRECT, MIXED) and not kind.endswith("start") and kind != "plan"
@@ -176,7 +183,8 @@ class CollectiveCall:
             comm.frame[: opening.inline_stop] = opening.header + x.tobytes()
         else:
             comm.frame[:HEADER_BYTES] = opening.header
-        frames = meeting.swap(x if self.lets_read else None)
+        is_posted = self.lets_read or (x is not None and x.nbytes <= meeting.posted_bytes)
+        frames = meeting.swap(x if is_posted else None)
         agreed = opening.agreed.get(frames.headers)
         if agreed is None:
             agreed = self.resolve(opening, frames)
@@ -249,6 +257,17 @@ class Operation(ABC):
     ) -> Any:
         """Run the operation; its own signature says whether it may return None."""
         try:
+            axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
+            quick = grid.calls[self.name, axes, args, tuple(map(type, args)), "", chosen_path(), ""].quick
+        except (KeyError, TypeError, AttributeError):
+            quick = None
+        return self._operate_by_python(grid, grid_axes, args, x, out) if quick is None else quick.run(x, out)
+
+    def _operate_by_python(
+        self, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, x: Any, out: np.ndarray | None = None
+    ) -> Any:
+        """Run the operation, step by step."""
+        try:
             gate, token = grid.process.gate, None
             token = gate.idle.pop()
             if get_ident() == gate.owner and grid.process.recorder is None:  # `_run` inlined, for speed
@@ -256,6 +275,12 @@ class Operation(ABC):
                 opening, x = call.opening_for(x, out)
                 agreed, frames = call.agree(opening, x)
                 result = agreed.run(x, out, frames)
+                if opening.turns < _TURNS:
+                    opening.turns += 1
+                    if opening.turns == _TURNS and QuickCall.is_possible(call):
+                        slow = partial(self._operate_by_python, grid, grid_axes, args)
+                        call.quick = call.quick or QuickCall(self.name, gate, call, slow)
+                        call.quick.learn(opening, agreed, frames.headers, x, out, result)
             else:
                 result = self.run_in_gate(x, grid, grid_axes, args, out)
             gate.idle.append(token)
@@ -289,16 +314,16 @@ class Operation(ABC):
         self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
     ) -> Request:
         """Start the operation."""
-        return gate_of(self.name, grid).run(f"{self.name}.start", self._start, x, grid, grid_axes, args, out)
+        return gate_of(self.name, grid).run(f"{self.name}.start", self.start_in_gate, x, grid, grid_axes, args, out)
 
-    def _start(
+    def start_in_gate(
         self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
     ) -> Request:
-        """Start the operation; the gate has been passed."""
+        """Start the operation as a part of another one, which has passed the gate."""
         call = self.find_call(grid, grid_axes, args, "start", thread_name=grid.process.gate.thread_name())
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
-            return recorder.run(call, x, self._start, x, grid, grid_axes, args, out)
+            return recorder.run(call, x, self.start_in_gate, x, grid, grid_axes, args, out)
         opening, x = call.opening_for(x, out)
         agreed, frames = call.agree(opening, x)
         if recorder is not None:

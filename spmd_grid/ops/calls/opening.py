@@ -13,13 +13,16 @@ __all__ = ["Opening", "opening_key"]
 
 
 class Opening:
-    """A header ready to be posted, and the results of `Operation.resolve`, by the headers of the whole group."""
+    """A header ready to be posted, and the results of `Operation.resolve`, by the headers of the whole group.
 
-    __slots__ = ("agreed", "body", "header", "inline_stop")
+    ``turns``: the operations with it that Python has made, up to the number after which it prepares compiled ones.
+    """
+
+    __slots__ = ("agreed", "body", "header", "inline_stop", "turns")
 
     def __init__(self, kind: int, call: bytes, body: bytes, facts: Facts | None):
         self.header, self.body = encode(kind, call, body)
-        self.inline_stop = 0
+        self.inline_stop = self.turns = 0
         if facts is not None and facts.shape is not None and facts.fits_inline:
             self.inline_stop = HEADER_BYTES + facts.nbytes
         self.agreed: dict[bytes, Any] = {}

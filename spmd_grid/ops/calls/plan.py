@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol
 
@@ -15,13 +16,18 @@ from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
-from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, PlannedRun
+from spmd_grid.ops.loops.compiled_run import PlannedRun
+from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.plan import LoopPlan
+from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.transport.communicator import INLINE_BYTES, Frames
 from spmd_grid.typing import GridAxes, Shape
 from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CallPlan", "OperationPlan"]
+
+
+_TURNS = 2  # runs of a plan on arrays of one kind that Python makes, before compiled ones
 
 
 class PlannedCall(PlannedRun, Protocol):
@@ -76,6 +82,9 @@ class OperationPlan(LoopPlan):
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
+    _quick: QuickCall | None = None  # its runs as one compiled function
+    _quick_start: QuickCall | None = None  # and its starts, which end with the result
+
     def __init__(
         self,
         op: PlannedOperation,
@@ -106,6 +115,10 @@ class OperationPlan(LoopPlan):
                 raise
             opening = made.refusal(made.blame(error))
         self._agreed, _ = made.agree_by_itself(opening, None)
+        self._call.meeting = meeting_of(self._call.comm)
+        if QuickCall.is_possible(self._call) and type(self).run is OperationPlan.run:
+            self._quick = QuickCall(f"{op.name}.plan.run", self._gate, self._call, self.run)
+            self.__dict__["run"] = self._quick.run  # instead of the method
 
     def run(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> np.ndarray | None:
         """Run the operation on ``x``, which has the plan's shape and dtype; return a new array or ``out``.  Collective.
@@ -120,6 +133,10 @@ class OperationPlan(LoopPlan):
                 opening, x = self._opening_for(self._call, x, out)
                 agreed, frames = self._call.agree(opening, x)
                 result = agreed.run(x, out, frames)
+                if opening.turns < _TURNS:
+                    opening.turns += 1
+                    if opening.turns == _TURNS and self._quick is not None and not self._is_closed:
+                        self._quick.learn(opening, agreed, frames.headers, x, out, result)
             else:
                 result = self._run(self._call_of_thread("plan.run"), x, out)
             gate.idle.append(token)
@@ -169,6 +186,11 @@ class OperationPlan(LoopPlan):
         """Start the operation; ``wait()``, of the request or of the plan, returns its result.  Collective."""
         if self._request is not None and not self._request.done:
             raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
+        started = self._start_by_python(x, out) if self._quick_start is None else self._quick_start.run(x, out)
+        self._request = started if type(started) is Request else Request.completed(started)
+        return self._request
+
+    def _start_by_python(self, x: Any = None, out: np.ndarray | None = None) -> Request:
         return self._gate.run(f"{self._name}.plan.start", self._start, self._call_of_thread("plan.start"), x, out)
 
     def _start(self, call: PlannedCall, x: Any, out: np.ndarray | None) -> Request:
@@ -179,8 +201,19 @@ class OperationPlan(LoopPlan):
         agreed, frames = call.agree(opening, x)
         if recorder is not None:
             recorder.moved(agreed)
-        self._request = Request(call.comm, agreed.steps(x, out, frames), _NamedCall(call, self.name))
-        return self._request
+        request = self._request_of(call, agreed, x, out, frames)
+        if opening.turns < _TURNS and recorder is None:
+            opening.turns += 1
+            if opening.turns == _TURNS and request.has_result and QuickCall.is_possible(call) and not self._is_closed:
+                if self._quick_start is None:
+                    finish, name = partial(self._request_of, call), f"{self._name}.plan.start"
+                    self._quick_start = QuickCall(name, self._gate, call, self._start_by_python, finish)
+                self._quick_start.learn(opening, agreed, frames.headers, x, out, request.result)
+        return request
+
+    def _request_of(self, call: PlannedCall, agreed: Any, x: Any, out: np.ndarray | None, frames: Frames) -> Request:
+        """The request of a started run that members have agreed on."""
+        return Request(call.comm, agreed.steps(x, out, frames), _NamedCall(call, self.name))
 
     def wait(self) -> np.ndarray | None:
         """Wait for the started operation and return its result.  Collective, as the operation is."""
@@ -224,6 +257,9 @@ class OperationPlan(LoopPlan):
     def close(self) -> None:
         """End the use of the plan by this process; may be called again."""
         self._is_closed = True
+        for quick in (self._quick, self._quick_start):
+            if quick is not None:
+                quick.forget()
         self._leave_loops()
 
     def __enter__(self) -> OperationPlan:

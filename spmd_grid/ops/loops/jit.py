@@ -19,7 +19,7 @@ from numba.extending import NativeValue, intrinsic, models, overload, overload_m
 from numba.np.numpy_support import as_dtype
 
 from spmd_grid.kernels.address import call, load
-from spmd_grid.kernels.compiled import digest_of
+from spmd_grid.kernels.machine_code import digest_of
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.loops.entry import run_in_loop
 

@@ -57,9 +57,22 @@ class MemberArrays:
         return self._facts
 
     @property
+    def are_posted(self) -> bool:
+        """Whether all arrays are here once the members have met, and need not be read where they lie."""
+        if self.way is not DIRECT:
+            return self.way is INLINE
+        most = self._call.meeting.posted_bytes
+        return bool(most) and all([fact.nbytes <= most for fact in self._facts])
+
+    @property
+    def come_with_frames(self) -> bool:
+        """Whether frames carry all arrays, so that none is read elsewhere.  Local; the same on all members."""
+        return all([fact.nbytes <= self._call.meeting.carried_bytes for fact in self._facts])
+
+    @property
     def way_in_traces(self) -> str:
         """The path as traces name it: where the arrays of an operation are not read, messages carry them."""
-        return self.way if self._call.lets_read or self.way is INLINE else MESSAGE
+        return self.way if self._call.lets_read or self.are_posted else MESSAGE
 
     def of(self, frames: Frames) -> list[Any] | None:
         """One array per member, valid until the next meeting of the group; None if messages must carry all arrays.
@@ -116,7 +129,7 @@ class DirectCopies:
             found = table, kernels.address_of(table), table.shape[1], len(table)
             keep(self._tables, key, found)
         _, address, columns, rows = found
-        kernels.copy_table(address, columns, rows, 0, kernels.address_of(target))
+        kernels.copy_table(address, columns, rows, 0, kernels.address_of(target), 0)
 
     def _table(self, arrays: Sequence[Any], target: np.ndarray) -> np.ndarray:
         start, rows = kernels.address_of(target), []

@@ -10,7 +10,8 @@ import numpy as np
 
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LINE_BYTES
-from spmd_grid.exchange.paths import INLINE, MIXED
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES
+from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.traffic import traffic_of
@@ -20,8 +21,9 @@ from spmd_grid.kernels import BoxRow
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of, is_short
+from spmd_grid.ops.movement.crossing import CrossingCopies
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
-from spmd_grid.ops.movement.staging import StagedCopies
+from spmd_grid.ops.movement.relayed_copies import RelayedCopies
 from spmd_grid.transport.communicator import Frames, tag_of
 from spmd_grid.typing import Shape
 from spmd_grid.watch.traffic import Traffic
@@ -42,9 +44,10 @@ class Movement:
     __slots__ = (
         "_arrays",
         "_copies",
+        "_crossing",
         "_far",
         "_inline",
-        "_staging",
+        "_relayed",
         "call",
         "comm",
         "dtype",
@@ -71,19 +74,23 @@ class Movement:
         self.fill = fill
         # In large groups MPI's own collectives, which are logarithmic, beat a message to every member on other nodes.
         mixes = transfer.pattern in ("pairwise", "all_to_all") or transfer.size <= FEW_MEMBERS
-        self._arrays = MemberArrays(call, facts, mixes)
+        crosses = CrossingCopies.suits(call, facts, transfer, dtype)
+        self._arrays = MemberArrays(call, facts, mixes or crosses)
+        self._crossing = CrossingCopies(call, self._arrays, transfer, dtype) if crosses else None
         self._copies = DirectCopies(transfer)
         self._inline: tuple[list[Any] | None, list[tuple[np.ndarray, tuple[slice, ...]]]] = (None, [])
         self._far: dict[bytes | None, Transfer] = {}
-        self._staging = StagedCopies(call, facts, transfer, in_runs)
+        large = self._arrays.way is DIRECT and max(fact.nbytes for fact in facts) > RELAYED_FROM
+        self._relayed = RelayedCopies(call, facts, transfer, in_runs) if large else None
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         """Move the boxes; ``frames`` are those in which the members agreed.  Collective."""
         target = self._target(out)
         arrays = self._arrays.of(frames)
-        if arrays is None:
-            if not (self._staging.is_better and self._staging.run(x, target)):
-                run_message(self.comm, self.transfer, x, target)
+        if self._relayed is not None and self._relayed.suits(arrays is not None):
+            self._relayed.run(x, target)
+        elif arrays is None:
+            run_message(self.comm, self.transfer, x, target)
         elif self._arrays.way is INLINE:
             self._copy_inline(arrays, target)
         elif self._arrays.way is MIXED:
@@ -114,7 +121,7 @@ class Movement:
     @property
     def staging_bytes(self) -> int:
         """Upper bound on the bytes of staging memory that a run by memory holds."""
-        return 2 * (MEETING_LINE_BYTES + COPIED_BYTES)
+        return 2 * MEETING_LINE_BYTES + COPIED_BYTES + RING_BYTES
 
     def describe(self) -> str:
         """Describe the bytes that this member sends and receives."""
@@ -131,15 +138,19 @@ class Movement:
         self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames
     ) -> Generator[list, None, np.ndarray | None]:
         """Move the boxes as ``run`` does, in steps that do not wait."""
+        if self._arrays.are_posted:
+            return self.run(x, out, frames)
         target = self._target(out)
-        if self._arrays.way is INLINE:
-            self._copy_inline(self._arrays.of(frames), target)
-        else:
-            yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
+        yield from send_and_receive(self.comm, self.transfer, x, target, next_tag(self.comm))
         return target
 
     def _run_mixed(self, x: np.ndarray | None, arrays: list[Any], target: np.ndarray | None, frames: Frames) -> None:
         """Copy from arrays that can be read while messages carry the rest."""
+        if self._crossing is not None:
+            assert target is not None  # all members get what crosses to all
+            self._crossing.run(x, arrays, target, frames, lambda: self._copies.run(frames, arrays, target))
+            self.call.meeting.depart(frames)
+            return
         far = self._far.get(frames.locations)
         if far is None:
             me, transfer = self.transfer.rank, self.transfer
@@ -152,7 +163,8 @@ class Movement:
         self._copies.run(frames, arrays, target)
         self.comm.wait_all(requests)
         next(steps, None)
-        self.call.meeting.depart(frames)
+        if not self._arrays.come_with_frames:
+            self.call.meeting.depart(frames)
 
     def _copy_inline(self, arrays: list[Any] | None, target: np.ndarray | None) -> None:
         """Copy the receives from the frames; the views of the frames are made once."""

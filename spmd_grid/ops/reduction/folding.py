@@ -26,12 +26,16 @@ class Folding:
     def addresses(self, addresses: np.ndarray, part: np.ndarray) -> None:
         """Fold contiguous arrays, given by their addresses, into ``part``, which has their size."""
         kernels.fold_addresses(self._name, addresses, part.size, part)
-        self._divide(part)
+        self.divide(part)
+
+    def partly(self, addresses: np.ndarray, part: np.ndarray) -> None:
+        """Fold the first of all arrays, as `addresses` does; the others are still to be folded into ``part``."""
+        kernels.fold_addresses(self._name, addresses, part.size, part)
 
     def stack(self, stack: np.ndarray, flat: np.ndarray) -> None:
         """Fold the rows of a stack into ``flat``."""
         kernels.fold(self._name, stack, flat)
-        self._divide(flat)
+        self.divide(flat)
 
     def arrays(self, arrays: Sequence[np.ndarray] | np.ndarray, target: np.ndarray) -> None:
         """Fold arrays of any strides by numpy, which is the fastest for small ones."""
@@ -42,7 +46,7 @@ class Folding:
             self._quiet.run(combine, arrays[0], arrays[1], out=target)
         for array in arrays[2:]:
             self._quiet.run(combine, target, array, out=target)
-        self._divide(target)
+        self.divide(target)
 
     def by_callable(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Fold by the user's function, which must keep shape and dtype; raises ReductionError."""
@@ -57,7 +61,8 @@ class Folding:
                 )
         return result.astype(dtype, copy=False)
 
-    def _divide(self, target: np.ndarray) -> None:
+    def divide(self, target: np.ndarray) -> None:
+        """Divide a sum by the number of arrays, if the reduction is an average."""
         if self._kind.is_average:
             self._quiet.run(np.true_divide, target, self._size, out=target)
 

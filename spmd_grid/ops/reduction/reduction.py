@@ -17,7 +17,8 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LINE_BYTES
-from spmd_grid.exchange.paths import DIRECT, INLINE
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES
+from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import scratch, view_of
 from spmd_grid.exchange.transfer.traffic import traffic_of
@@ -28,9 +29,10 @@ from spmd_grid.ops.calls.shape_rules import dtype_of, shape_of
 from spmd_grid.ops.loops.work import LoopWork, fold_of, is_short
 from spmd_grid.ops.movement.member_arrays import MemberArrays, fresh
 from spmd_grid.ops.reduction.block_folding import PIECE_BYTES, BlockFolding
+from spmd_grid.ops.reduction.crossing_folding import CrossingFolding, Part
 from spmd_grid.ops.reduction.folding import Folding, flat_target
+from spmd_grid.ops.reduction.relayed_folding import RelayedFolding
 from spmd_grid.ops.reduction.slice_folding import SliceFolding, slices_of
-from spmd_grid.ops.reduction.staged_folding import StagedFolding
 from spmd_grid.ops.reduction.transfers import collect_parts, collect_whole, spread_slices
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import Frames
@@ -44,7 +46,7 @@ _SMALL_BYTES = 1 << 14
 # Two members read as much of each other's arrays whether they fold all of it or halves, and folding all saves a round.
 # Within one cache, halves are faster nevertheless from some size on, since folding has a third stream.
 _SMALL_FOR_TWO = 1 << 23
-_HALVES_FROM = 1 << 18
+_HALVES_FROM = 1 << 20
 
 
 class Reduction:
@@ -71,7 +73,7 @@ class Reduction:
         self.source_shape = shape
         self.has_result = root is None or root == comm.rank
         self.cut = Box.from_shape(shape) if blocks is None else blocks[comm.rank]
-        self._arrays = MemberArrays(call, facts)
+        self._arrays = MemberArrays(call, facts, mixes=True)
         self._is_cut = self.cut.shape != shape
         self._folding = Folding(kind, comm.size, self.op)
         self._in_place = comm.size <= FEW_MEMBERS
@@ -79,14 +81,17 @@ class Reduction:
         self._root = root
         self._blocks = blocks
         self._slice_folding = SliceFolding(call, self._n, dtype, root, self._folding)
-        self._staged_folding = StagedFolding(call, self._n, dtype, self._folding)
+        self._relayed: RelayedFolding | None = None
+        if kind.elementwise and self._arrays.way is DIRECT and facts[0].nbytes > RELAYED_FROM:
+            self._relayed = RelayedFolding(call, shape, dtype, kind, root, blocks, self._folding)
         self._fold_by_memory = (
             self._slice_folding if blocks is None else BlockFolding(call, shape, dtype, self.cut, self._folding)
         ).run
         total = self._n * dtype.itemsize * comm.size
         small = blocks is None and total <= (_SMALL_BYTES if comm.size > 2 else _SMALL_FOR_TWO)
         self._whole = small or not kind.elementwise
-        self._could_halve = small and kind.elementwise and total >= _HALVES_FROM
+        self._crossing = self._crossing_folding() if kind.elementwise and call.path is MIXED else None
+        self._could_halve = small and kind.elementwise and total > _HALVES_FROM
 
     @cached_property
     def collect(self) -> Transfer:
@@ -119,9 +124,14 @@ class Reduction:
         """Combine the arrays; ``frames`` are those in which the members agreed.  Collective."""
         target = self._target(out)
         arrays = self._arrays.of(frames)
+        if self._relayed is not None and self._relayed.suits(arrays is not None):
+            self._relayed.run(x, target)
+            return target
+        if self._arrays.way is MIXED:
+            self._run_mixed(x, target, arrays or [], frames)
+            return target
         if arrays is None:
-            if not (self._can_be_staged and self._staged_folding.is_better and self._staged_folding.run(x, target)):
-                self._run_by_messages(x, target)
+            self._run_by_messages(x, target)
             return target
         if self._folds_whole or self._arrays.way is INLINE:  # arrays that can be read need not be collected
             try:
@@ -132,14 +142,39 @@ class Reduction:
         self._fold_by_memory(frames, arrays, target)
         return target
 
+    def _crossing_folding(self) -> CrossingFolding | None:
+        """The fold over several nodes; None where messages between all members serve as well."""
+        stage, n_bytes = self.call.meeting.stage, self._n * self.dtype.itemsize
+        if stage is None or not self.call.lets_read or not stage.is_worthwhile(n_bytes):
+            return None
+        node_of, members = stage.nodes.node_of, range(self.comm.size)
+        if self._blocks is not None:
+            parts = [Part(box, (node_of[i],), (i,)) for i, box in enumerate(self._blocks) if not box.is_empty]
+        elif self._root is not None:
+            parts = [Part(Box.from_shape(self.source_shape), (node_of[self._root],), (self._root,))]
+        else:
+            parts = [Part(Box.from_shape(self.source_shape), tuple(range(len(stage.nodes.nodes))), members)]
+        any_order = self.dtype.kind in "biu"  # others round, or have two zeros
+        return CrossingFolding(stage, self.source_shape, self.dtype, self._folding, parts, any_order)
+
+    def _run_mixed(self, x: np.ndarray, target: np.ndarray | None, arrays: list[Any], frames: Frames) -> None:
+        """Combine the arrays of a group that spans nodes."""
+        meeting, me = self.call.meeting, self.comm.rank
+        arrays = [*arrays[:me], x, *arrays[me + 1 :]]
+        if self._arrays.come_with_frames:
+            self._fold_arrays(arrays, target)
+            return
+        if self._crossing is None:
+            self._run_by_messages(x, target)
+            return
+        runs, near = meeting.run_locations(frames), [me, *self.comm.near]
+        self._crossing.run(x, arrays if all(runs[member] for member in near) else None, target)
+        meeting.depart(frames)
+
     @property
     def _folds_whole(self) -> bool:
         """Whether every member folds whole arrays that it can read; equal on all members."""
         return self._whole and not (self._could_halve and not self.call.meeting.is_far)
-
-    @property
-    def _can_be_staged(self) -> bool:
-        return self.kind.elementwise and self._root is None and self._blocks is None
 
     def _run_by_messages(self, x: np.ndarray, target: np.ndarray | None) -> None:
         with scratch(self.comm.process, self.collect.target_shape, self.dtype) as stack:
@@ -166,8 +201,11 @@ class Reduction:
     @property
     def staging_bytes(self) -> int:
         """Upper bound on the bytes of staging memory that a run by memory holds."""
-        return 2 * (MEETING_LINE_BYTES + COPIED_BYTES) + (
-            0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize
+        return (
+            2 * MEETING_LINE_BYTES
+            + COPIED_BYTES
+            + RING_BYTES
+            + (0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize)
         )
 
     def describe(self) -> str:
@@ -191,9 +229,9 @@ class Reduction:
 
     def steps(self, x: np.ndarray, out: np.ndarray | None, frames: Frames) -> Generator[list, None, np.ndarray | None]:
         """Combine the arrays as ``run`` does, in steps that do not wait."""
+        if self._arrays.are_posted:
+            return self.run(x, out, frames)
         target = self._target(out)
-        if self._arrays.way is INLINE:
-            return self._fold_arrays(self._arrays.of(frames), target)
         tags = next_tag(self.comm), next_tag(self.comm)
         shape = self.collect.target_shape
         stack = None if shape is None else np.empty(shape, self.dtype)

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from spmd_grid.compute.splits import block_starts
 from spmd_grid.grid.layout import Layout
+from spmd_grid.links.model import LinkModel
 from spmd_grid.program.ir import CallSite, Value
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import LocalValue, Move
 from spmd_grid.program.partition.work import hidden_seconds
-from spmd_grid.reshard.planner.cost import LinkModel, step_cost
+from spmd_grid.reshard.planner.cost import step_cost
 from spmd_grid.reshard.planner.steps import Step
 
 __all__ = ["Communication", "bytes_per_axis", "communications_of", "communications_of_step", "crossed_axes"]

@@ -17,7 +17,7 @@ from spmd_grid.program.ir import Operation
 from spmd_grid.program.partition.builder import Builder
 from spmd_grid.program.partition.steps import LocalOperand, LocalValue
 
-__all__ = ["Eager", "apart"]
+__all__ = ["Eager", "apart", "as_local", "as_sharded"]
 
 # Bytes that a process receives from each other one, while they find by halves the value between two blocks of a sorted
 # array, or at a place in the order: 64 times a number, or a number with those of less and equal cells.
@@ -42,6 +42,11 @@ class Eager:
     def __hash__(self) -> int:
         return hash(self.key) if self.key is not None else id(self)
 
+    @property
+    def called(self) -> Callable[..., Any] | None:
+        """The function of numpy that it calls, with the arguments of ``key``; None where it is another one."""
+        return getattr(self.function, "called", None)
+
     def lower(
         self, build: Builder, operation: Operation, operands: Sequence[LocalOperand], splits: Splits
     ) -> list[LocalValue]:
@@ -62,10 +67,10 @@ class Eager:
 
         def bind(grid: ProcessGrid) -> Callable[..., Any]:
             def run(*blocks: Any) -> Any:
-                arrays = [_as_sharded(block, layout, grid) for block, layout in zip(blocks, given)]
+                arrays = [as_sharded(block, layout, grid) for block, layout in zip(blocks, given)]
                 found = function(*arrays)
                 found = found if isinstance(found, tuple) else (found,)
-                parts = [_as_local(each, layout, grid) for each, layout in zip(found, wanted, strict=True)]
+                parts = [as_local(each, layout, grid) for each, layout in zip(found, wanted, strict=True)]
                 local = tuple([apart(each, blocks) for each in parts])
                 return local if len(local) > 1 else local[0]
 
@@ -89,7 +94,7 @@ class Eager:
         return [(name, tuple(sorted(cut)), agreement + sum(prod(x.shape) * x.dtype.itemsize for x in arrays))]
 
 
-def _as_sharded(block: Any, layout: Layout | None, grid: ProcessGrid) -> Any:
+def as_sharded(block: Any, layout: Layout | None, grid: ProcessGrid) -> Any:
     """The sharded array of local blocks; plain constants are what they are."""
     if layout is None:
         return block
@@ -103,7 +108,7 @@ def apart(found: np.ndarray, blocks: Sequence[Any]) -> np.ndarray:
     return found.copy() if shared else found
 
 
-def _as_local(found: Any, layout: Layout, grid: ProcessGrid) -> np.ndarray:
+def as_local(found: Any, layout: Layout, grid: ProcessGrid) -> np.ndarray:
     """The local array of what a function found, in the planned layout."""
     if not is_sharded(found):
         return np.asarray(found)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from spmd_grid.links.model import LinkModel
 from spmd_grid.program.ir import Operation
 from spmd_grid.program.partition.memory import local_bytes
 from spmd_grid.program.partition.steps import Compute, Move, Step, Wait
-from spmd_grid.reshard.planner.cost import LinkModel
 
 __all__ = ["flops_of", "hidden_seconds", "seconds_of"]
 

@@ -134,7 +134,7 @@ def _shared(schedule: Schedule, slices: list[_Slice]) -> Schedule:
     by_step: dict[int, Compute] = {}
     for each in slices:
         assert each.move is not None  # those that are moved are chosen
-        del moves[id(each.move.target)]
+        moves.pop(id(each.move.target), None)  # slices may share one move
         by_step[id(each.step)] = _cut_out(each if narrow is None else each.behind(narrow), held)
     steps = [by_step.get(id(step), step) for step in computes]
     return in_order(schedule, steps, moves.values())

@@ -9,7 +9,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Annotation, Constant, Operation, Value
 from spmd_grid.program.propagate.solution import Solution
 from spmd_grid.program.text.attributes import call_attributes, cut_attribute
-from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text
+from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text, totals_of
 from spmd_grid.program.text.types import tensor_type
 
 __all__ = ["annotated_text", "traced_text"]
@@ -31,6 +31,7 @@ class _Writer(ABC):
     def __init__(self, solution: Solution):
         self.solution = solution
         self.lines = Lines(solution.program, solution.grid)
+        self._totals = totals_of(solution.program)
         self._names: dict[Value, str] = {value: f"%{value.name}" for value in solution.program.values}
 
     def text(self) -> str:
@@ -40,16 +41,25 @@ class _Writer(ABC):
         for operation in program.operations:
             self._write(operation)
         arguments = [(f"%{value.name}", _type(value)) for value in program.arguments]
+        for number, members in program.groups.items():
+            shown = number if isinstance(number, int) else '"' + str(number).replace('"', "'") + '"'
+            for value in members:
+                kinds = [(f"%{value.name}", _type(value))]
+                self.lines.add(call_text("spmd_grid.sharding_group", kinds, [], [f"id = {shown}"]))
         results = [
             (self._names[x], _type(x)) if isinstance(x, Value) else self.lines.constant(x) for x in program.results
         ]
         return program_text(program, self.lines, arguments, results)
 
     def _write(self, operation: Operation) -> None:
+        """Write one call; a total is written as the call that finishes it."""
+        if any(value in self._totals for value in operation.results):
+            return
+        call = self._totals.get(operation.values[0], operation) if operation.values else operation
         names = ", ".join([f"%{value.name}" for value in operation.results])
-        operands = [self._operand(operation, number) for number in range(len(operation.operands))]
+        operands = [self._operand(call, number) for number in range(len(call.operands))]
         types = [_type(value) for value in operation.results]
-        self.lines.define(call_text(operation_name(operation), operands, types, self._attributes(operation)), names)
+        self.lines.define(call_text(operation_name(call), operands, types, self._attributes(call)), names)
         for value in operation.results:
             self._annotate(value)
 

@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.program.ir import Operation
+from spmd_grid.compute.indexing.index import Selection
+from spmd_grid.program.ir import Constant, Operation
+from spmd_grid.program.lowerings.concatenation import Concatenate
+from spmd_grid.program.lowerings.eager import Eager
+from spmd_grid.program.lowerings.scans import Scan
 from spmd_grid.program.lowerings.selections import Put, Select
 from spmd_grid.program.text.types import axes_text, dtype_text
+from spmd_grid.program.trace.keys import part_of
 
-__all__ = ["call_attributes", "cut_attribute"]
+__all__ = ["call_attributes", "cut_attribute", "selection_attributes"]
 
 
 def cut_attribute(axes: Sequence[Sequence[int]]) -> str:
@@ -19,17 +24,47 @@ def cut_attribute(axes: Sequence[Sequence[int]]) -> str:
     return f"sharding = {axes_text(axes)}"
 
 
+def selection_attributes(cells: Selection) -> list[str]:
+    """The cells that a slice names: per dimension the first, how many, and the step; then what is done with them."""
+    named = {"offsets": cells.starts, "sizes": cells.counts, "strides": cells.steps}
+    named |= {name: getattr(cells, name) for name in ("flipped", "dropped", "new") if getattr(cells, name)}
+    return [f"{name} = {list(numbers)}" for name, numbers in named.items()]
+
+
 def call_attributes(operation: Operation) -> list[str]:
     """The plain arguments of the call, such as its axis, and the cells that a slice names.  Local."""
     lowering, key = operation.lowering, operation.key
     if isinstance(lowering, Select | Put):
-        cells = lowering.selection
-        named = {"offsets": cells.starts, "sizes": cells.counts, "strides": cells.steps}
-        named |= {"flipped": cells.flipped} if cells.flipped else {}
-        return [f"{name} = {list(numbers)}" for name, numbers in named.items()]
+        return selection_attributes(lowering.selection)
+    if isinstance(lowering, Scan | Concatenate):
+        return [f"axis = {lowering.axis}"]
+    if isinstance(lowering, Eager):
+        if lowering.called is None:
+            return []
+        key, names = lowering.key
+        shown = ", ".join(f'"{name}"' for name in names)
+        return [*_plain_arguments(key, names), *[f"operands = [{shown}]"] * (len(names) > 1)]
     if not isinstance(key, tuple) or operation.function is None or key[0] is not operation.function:
         return []
-    given = [(name, _plain(part)) for name, part in key[1:]]
+    constants = [part_of(x.value) for x in operation.operands if isinstance(x, Constant)]
+    counts = {name: _count_operands(part, constants) for name, part in key[1:]}
+    found, taken = _plain_arguments(key, [name for name, n in counts.items() if n]), sum(counts.values())
+    return found if taken == len(operation.operands) else [*found, f"operands = {taken}"]
+
+
+def _count_operands(part: Any, constants: list[Any]) -> int:
+    """The operands that an argument holds: arrays, and those of the constants, which are then taken away."""
+    if part in constants:
+        constants.remove(part)
+        return 1
+    if isinstance(part, str):
+        return int(part == "array")
+    return sum([_count_operands(each, constants) for each in part]) if isinstance(part, tuple) else 0
+
+
+def _plain_arguments(key: Any, operands: Sequence[str]) -> list[str]:
+    """The arguments of a call that are no operands."""
+    given = [(name, _plain(part)) for name, part in key[1:] if name not in operands]
     return [f"{name} = {text}" for name, text in given if text is not None]
 
 

@@ -11,7 +11,6 @@ from spmd_grid.program.text.types import dtype_text, tensor_type
 __all__ = ["constant_text", "number_text"]
 
 _MOST_NUMBERS = 16  # longer constants are written as their bytes
-_MOST_BYTES = 2**16  # longer ones still are elided, as the dialect's own printer does
 
 
 def constant_text(value: Any) -> tuple[str, str]:
@@ -50,12 +49,12 @@ def number_text(x: Any) -> str:
 
 def _dense_text(array: np.ndarray) -> str:
     flat = array.reshape(-1)
-    if array.size and (flat[0] == flat).all():
+    if not array.size:
+        return "dense<>"
+    if (flat[0] == flat).all():
         return f"dense<{_cell(flat[0])}>"
     if array.size <= _MOST_NUMBERS or array.dtype.kind in "bc":
-        return f"dense<{_list_text(array)}>" if array.size <= _MOST_BYTES else "dense_resource<__elided__>"
-    if array.nbytes > _MOST_BYTES:
-        return "dense_resource<__elided__>"
+        return f"dense<{_list_text(array)}>"
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return f'dense<"0x{little.tobytes().hex().upper()}">'
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
+import numpy as np
+
+from spmd_grid.functions.linear.contractions import product
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.program.ir import Constant, Operation, Program
+from spmd_grid.program.ir import Constant, Operation, Program, Value
+from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.text.constants import constant_text
 from spmd_grid.program.text.types import sharding_text
 
-__all__ = ["GRID", "Lines", "call_text", "operation_name", "program_text"]
+__all__ = ["GRID", "Lines", "call_text", "function_name", "operation_name", "program_text", "totals_of"]
 
 GRID = "@grid0"
 _NO_NAME = re.compile(r"[^\w.$]")
@@ -74,9 +78,39 @@ class Lines:
 
 
 def operation_name(operation: Operation) -> str:
-    """The name of an operation in generic form: that of numpy's function, or the engine's own."""
-    is_own = operation.name in _OWN or (operation.function is None and operation.name.endswith("_finish"))
-    return f"{'spmd_grid' if is_own else 'numpy'}.{operation.name.replace(' ', '_')}"
+    """The name of an operation in generic form: that of numpy's function, or the engine's own.
+
+    What is no call of a function with a name, such as a function of the user's, is ``spmd_grid.opaque``.
+    """
+    lowering = operation.lowering
+    is_eager = isinstance(lowering, Eager)
+    function = lowering.called if isinstance(lowering, Eager) else operation.function
+    if function is not None:
+        return function_name(function)
+    if operation.name in _OWN or operation.name.endswith("_finish"):
+        return f"spmd_grid.{operation.name}"
+    is_numpys = operation.name in ("constant", "astype") or (lowering is not None and not is_eager)
+    return f"numpy.{operation.name}" if is_numpys else "spmd_grid.opaque"
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """The name of a function of numpy's or of a rule of the engine's own."""
+    if function is product:
+        return "numpy.einsum"
+    name = getattr(function, "__name__", str(function))
+    for place, module in (("numpy", np), ("numpy.linalg", np.linalg), ("numpy.fft", np.fft)):
+        if getattr(module, name, None) is function:
+            return f"{place}.{name}"
+    return f"spmd_grid.{name}"
+
+
+def totals_of(program: Program) -> dict[Value, Operation]:
+    """The values that are totals, of which the following operation makes what the function gives; who computes them."""
+    return {
+        operation.results[0]: operation
+        for operation, finish in zip(program.operations, program.operations[1:])
+        if finish.name == f"{operation.name}_finish" and finish.values == [operation.results[0]]
+    }
 
 
 def call_text(
@@ -98,15 +132,19 @@ def program_text(
     lines: Lines,
     arguments: Sequence[tuple[str, str]],
     results: Sequence[tuple[str, str]],
+    layouts: Sequence[str] = (),
 ) -> str:
-    """The grid and the function around the lines; arguments and results with their types."""
+    """The grid and the function around the lines; arguments and results with their types.
+
+    ``layouts``: attributes of a function on blocks that say what they are blocks of.
+    """
     grid = "x".join(map(str, lines.grid.shape))
     parameters = ", ".join(f"{name}: {kind}" for name, kind in arguments)
     types = ", ".join([kind for _, kind in results])
     returned = types if len(results) == 1 else f"({types})"
     names = ", ".join([name for name, _ in results])
     name = _NO_NAME.sub("_", program.name)
-    head = f"func.func @{name}({parameters}) -> {returned} attributes {{grid = {GRID}}} {{"
+    head = f"func.func @{name}({parameters}) -> {returned} attributes {{{', '.join([f'grid = {GRID}', *layouts])}}} {{"
     tail = f"return {names} : {types}" if results else "return"
     body = "".join(f"  {line}\n" for line in [*lines.body, tail])
     return f"shard.grid {GRID}(shape = {grid})\n\n{head}\n{body}}}\n"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from spmd_grid.grid.layout import Layout
 from spmd_grid.program.text.lines import GRID
-from spmd_grid.program.text.types import axes_text
+from spmd_grid.program.text.types import axes_text, local_extents
 from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -20,43 +22,51 @@ from spmd_grid.reshard.planner.steps import (
 __all__ = ["adds_halos", "step_text"]
 
 
-def step_text(step: Step, name: str, source: str, target: str) -> str:
+def step_text(step: Step, name: str, source: str, target: str, layouts: Sequence[str] = ()) -> str:
     """A step on the array ``name``, of type ``source``, which gives one of type ``target``.
 
-    What the dialect has no operation for is written in generic form: swaps and exchanges of boxes, and the choice of
-    one device that keeps a value of which others hold the identity.
+    What the dialect has no operation for is written in generic form, with its ``layouts``: swaps and exchanges of
+    boxes, the choice of one device that keeps a value of which others hold the identity, and collectives of blocks that
+    are not of one shape, whose types the dialect's verifier refuses.
     """
-    kind, dims = step.kind, step.dims
-    on, types = f"{name} on {GRID} grid_axes = {list(step.grid_axes)}", f" : {source} -> {target}"
-    reduction = f" reduction = <{step.source.sharding.partial_kind}>"
-    if kind == ALL_GATHER:
-        return f"shard.all_gather {on} gather_axis = {dims[0]}{types}"
-    if kind == SLICE and dims:
-        return f"shard.all_slice {on} slice_axis = {dims[0]}{types}"
-    if kind == ALL_REDUCE:
-        return f"shard.all_reduce {on}{reduction}{types}"
-    if kind == REDUCE_SCATTER:
-        return f"shard.reduce_scatter {on}{reduction} scatter_dim = {dims[0]}{types}"
-    if kind == ALL_TO_ALL:
-        return f"shard.all_to_all {on} split_axis = {dims[0]} concat_axis = {dims[1]}{types}"
+    kind = step.kind
     if adds_halos(step.source, step.target):
         target_sharding = step.target.sharding
         halos = [n for pair in target_sharding.halo_sizes or () for n in pair]
         axes = axes_text(target_sharding.split_axes)
         return f"shard.update_halo {name} on {GRID} split_axes = {axes} halo_sizes = {halos} : {target}"
+    words = _words(step)
+    if words is not None and (not layouts or (_is_told(step.source) and _is_told(step.target))):
+        on = f"{name} on {GRID} grid_axes = {list(step.grid_axes)}"
+        shown = "".join(f" {word} = {value}" for word, value in words.items())
+        return f"shard.{kind} {on}{shown} : {source} -> {target}"
     attributes = [f"grid = {GRID}"]
     if step.grid_axes:
         attributes.append(f"grid_axes = {list(step.grid_axes)}")
     if kind == MARK_PARTIAL:
-        attributes.append(f'kind = "{step.target.sharding.partial_kind}"')
-    else:
-        attributes += [f'source = "{_cut(step.source)}"', f'target = "{_cut(step.target)}"']
-    return f'"spmd_grid.{kind}"({name}) {{{", ".join(attributes)}}} : ({source}) -> {target}'
+        attributes.append(f'reduction = "{step.target.sharding.partial_kind}"')
+    return f'"spmd_grid.{kind}"({name}) {{{", ".join([*attributes, *layouts])}}} : ({source}) -> {target}'
 
 
-def _cut(layout: Layout) -> str:
-    """The sharding without its grid."""
-    return str(layout.sharding).replace(f" on {layout.grid}", "")
+def _words(step: Step) -> dict[str, Any] | None:
+    """The words of the dialect's operation beside its axes; None where it has no such operation."""
+    kind, dims = step.kind, step.dims
+    if kind == ALL_GATHER:
+        return {"gather_axis": dims[0]}
+    if kind == SLICE and dims:
+        return {"slice_axis": dims[0]}
+    if kind == ALL_TO_ALL:
+        return {"split_axis": dims[0], "concat_axis": dims[1]}
+    reduction = {"reduction": f"<{step.source.sharding.partial_kind}>"}
+    if kind == ALL_REDUCE:
+        return reduction
+    return {**reduction, "scatter_dim": dims[0]} if kind == REDUCE_SCATTER else None
+
+
+def _is_told(layout: Layout) -> bool:
+    """Whether the type of a block tells the layout: all devices hold blocks of one shape, without halos."""
+    sharding = layout.sharding
+    return sharding.halo_sizes is None and None not in local_extents(sharding, layout.global_shape)
 
 
 def adds_halos(source: Layout, target: Layout) -> bool:

@@ -8,11 +8,13 @@ import numpy as np
 
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.program.ir import Constant, Operation, Program
+from spmd_grid.program.ir import Constant, Program
+from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Wait
-from spmd_grid.program.text.attributes import call_attributes, cut_attribute
-from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text
+from spmd_grid.program.text.attributes import call_attributes, cut_attribute, selection_attributes
+from spmd_grid.program.text.layouts import is_function_of_blocks, layout_attribute, step_layouts
+from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text, totals_of
 from spmd_grid.program.text.moves import adds_halos, step_text
 from spmd_grid.program.text.slicing import Slicing
 from spmd_grid.program.text.types import encoded_type, local_type, tensor_type
@@ -38,6 +40,8 @@ class _Writer:
         self._lines = Lines(program, schedule.grid)
         self._names: dict[int, str] = {}
         self._used: set[str] = set()
+        self._is_local = type_of is local_type
+        self._totals = totals_of(program)
 
     def text(self, slices: bool) -> str:
         arguments = []
@@ -55,7 +59,15 @@ class _Writer:
             else:
                 self._wait(step)
         results = [self._operand(x) for x in self._schedule.results]
-        return program_text(self._program, self._lines, arguments, results)
+        return program_text(self._program, self._lines, arguments, results, self._layouts(slices))
+
+    def _layouts(self, slices: bool) -> list[str]:
+        """The arrays that the blocks which come and go are blocks of."""
+        if not self._is_local:
+            return []
+        whole = [tensor_type(x.shape, x.dtype) for x in self._schedule.arguments]
+        sources = f"sources = [{', '.join(whole)}]" if slices else layout_attribute("sources", self._schedule.arguments)
+        return [sources, layout_attribute("targets", self._schedule.results)]
 
     def _name(self, x: LocalValue) -> str:
         """The name of a local value: that of the program's value for the first that holds it, else a number."""
@@ -79,13 +91,39 @@ class _Writer:
 
     def _compute(self, step: Compute) -> None:
         operands = [self._operand(x) for x in step.operands]
-        attributes = []
-        name = _compute_name(step)
+        operation = step.operation
+        name = self._compute_name(step)
+        attributes = self._arguments(step)
+        if isinstance(operation.lowering, Eager):
+            attributes.append("collective")
         if step.splits is not None:
-            attributes += [*call_attributes(step.operation), cut_attribute(step.splits.axes)]
-        elif step.operation is not None and name.startswith("spmd_grid."):
-            attributes += [f'of = "{operation_name(step.operation)}"', *call_attributes(step.operation)]
+            attributes.append(cut_attribute(step.splits.axes))
+        elif name.startswith("spmd_grid."):
+            attributes.insert(0, f'of = "{operation_name(operation)}"')
+        if self._is_local and not is_function_of_blocks(step):
+            attributes += [layout_attribute("sources", step.operands), layout_attribute("targets", step.results)]
         self._define(call_text(name, operands, [self._type(x) for x in step.results], attributes), step.results)
+
+    def _arguments(self, step: Compute) -> list[str]:
+        """The plain arguments; of slices those of the step, which a pass may have changed, of a finish the call's."""
+        total = self._totals.get(step.operation.values[0]) if step.operation.values else None
+        if total is not None:
+            kinds = ", ".join([tensor_type(x.shape, x.dtype) for x in total.values])
+            return [f'of = "{operation_name(total)}"', f"of_types = [{kinds}]", *call_attributes(total)]
+        if any(x in self._totals for x in step.operation.results):
+            return [f'of = "{operation_name(step.operation)}"', *call_attributes(step.operation)]
+        if step.name == "select":
+            return selection_attributes(step.key[1])
+        return call_attributes(step.operation)
+
+    def _compute_name(self, step: Compute) -> str:
+        """The function of a computation that is a whole operation; else the name of the part."""
+        operation = step.operation
+        if any(x in self._totals for x in operation.results):
+            return f"spmd_grid.{operation.name}_total"
+        if step.splits is not None or step.name == operation.name:
+            return operation_name(operation)
+        return f"spmd_grid.{step.name.replace(' ', '_')}"
 
     def _move(self, step: Move) -> None:
         plan, source = step.plan, step.source
@@ -98,9 +136,11 @@ class _Writer:
         for number, each in enumerate(plan.steps):
             types = [self._type_of(layout.sharding, step.source.shape, source.dtype) for layout in (held, each.target)]
             target = self._name(step.target) if number == last else self._lines.new_name()
+            layouts = step_layouts(held, each.target, source.dtype) if self._is_local else []
             if adds_halos(each.source, each.target):  # the dialect's operation finds room for the halos
-                name = self._lines.define(call_text("spmd_grid.make_room", [(name, types[0])], types[1:]))
-            name = self._lines.define(step_text(each, name, *types), target)
+                room = call_text("spmd_grid.make_room", [(name, types[0])], types[1:], layouts)
+                name = self._lines.define(room)
+            name = self._lines.define(step_text(each, name, types[0], types[1], layouts), target)
             held = each.target
 
     def _wait(self, step: Wait) -> None:
@@ -112,11 +152,3 @@ class _Writer:
             self._lines.define(text, ", ".join([self._name(x) for x in results]))
         else:
             self._lines.add(text)
-
-
-def _compute_name(step: Compute) -> str:
-    """The function of a computation that is a whole operation; else the name of the part."""
-    operation: Operation = step.operation
-    if step.splits is not None or step.name == operation.name:
-        return operation_name(operation)
-    return f"spmd_grid.{step.name.replace(' ', '_')}"

@@ -100,14 +100,16 @@ def _blocks_text(sharding: Sharding) -> str:
         parts += f", sharded_dims_offsets = {[n for each in sharding.sharded_dims_offsets for n in each]}"
     if sharding.blocks != "ceil":
         parts += f', blocks = "{sharding.blocks}"'
+    if sharding.grid.ranks is not None:
+        parts += f", ranks = {list(sharding.grid.ranks)}"
     return parts
 
 
 def sharding_text(sharding: Sharding, grid: str) -> str:
     """A sharding as an operation of the dialect, without its result.
 
-    Partial axes are written as before they left the dialect; what it never had is an attribute: block policies, and
-    dimensions that are open.
+    Partial axes are written as before they left the dialect; what it never had is an attribute: block policies, offsets
+    beside halos, and dimensions that are open.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> sharding_text(Sharding(Grid((2, 2)), [[], [1]], partial_axes=[0], blocks="balanced"), "@grid0")
@@ -118,8 +120,10 @@ def sharding_text(sharding: Sharding, grid: str) -> str:
         text += f" partial = {sharding.partial_kind} {list(sharding.partial_axes)}"
     if sharding.halo_sizes:
         text += f" halo_sizes = {[n for pair in sharding.halo_sizes for n in pair]}"
-    if sharding.sharded_dims_offsets:
-        text += f" sharded_dims_offsets = {[n for each in sharding.sharded_dims_offsets for n in each]}"
+    offsets = [n for each in sharding.sharded_dims_offsets or () for n in each]
+    if offsets and not sharding.halo_sizes:
+        text += f" sharded_dims_offsets = {offsets}"
     extra = [f'blocks = "{sharding.blocks}"'] if sharding.blocks != "ceil" else []
+    extra += [f"block_starts = {offsets}"] if offsets and sharding.halo_sizes else []
     extra += [f"open_dims = {list(sharding.open_dims)}"] if sharding.open_dims else []
     return f"{text}{' {' + ', '.join(extra) + '}' if extra else ''} : !shard.sharding"

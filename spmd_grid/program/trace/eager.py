@@ -115,6 +115,7 @@ class _Bound:
     def __init__(self, function: Callable[..., Any], bound: BoundArguments, names: Sequence[str]):
         self._function, self._bound, self._names = function, bound, tuple(names)
         key = static_key(function, bound)
+        self.called = function if key is not None else None
         self.key = None if key is None else (key, self._names)
 
     def __call__(self, *operands: Any) -> Any:

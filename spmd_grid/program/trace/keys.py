@@ -10,7 +10,7 @@ import numpy as np
 
 from spmd_grid.program.ir import Value
 
-__all__ = ["static_key"]
+__all__ = ["part_of", "static_key"]
 
 _MOST_BYTES = 4096  # longer plain arrays are not compared
 
@@ -19,6 +19,14 @@ def static_key(function: Callable[..., Any], bound: BoundArguments) -> Any:
     """The function with its arguments, arrays of the program aside; None where an argument is not comparable."""
     try:
         return (function, *[(name, _part(value)) for name, value in bound.arguments.items()])
+    except _NoKey:
+        return None
+
+
+def part_of(x: Any) -> Any:
+    """A plain argument as keys hold it; None where it is not comparable."""
+    try:
+        return _part(x)
     except _NoKey:
         return None
 

@@ -11,10 +11,11 @@ from typing import NamedTuple
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.basis import basis_steps
 from spmd_grid.reshard.planner.chunking import chunks_for, most_held
-from spmd_grid.reshard.planner.cost import LinkModel, chain_cost
+from spmd_grid.reshard.planner.cost import chain_cost
 from spmd_grid.reshard.planner.direct import direct_steps, spread_over
 from spmd_grid.reshard.planner.shortest_path import cheapest_chain
 from spmd_grid.reshard.planner.steps import ALL_GATHER, BROADCAST, EXCHANGE, Step

@@ -1,102 +1,42 @@
 """The cost of a step by a model of the links: seconds, bytes, messages and memory of the busiest process.
 
-A message of n bytes takes latency + n / bandwidth (the alpha-beta model: Hockney, "The communication challenge for
-MPP", 1994).  With p processes in a group, and a pass over memory for everything that is packed, unpacked or combined:
+A step is a round of messages, all under way at the same time: it waits for the latency once, each message keeps its
+process busy for `message_seconds`, and the bytes take as long as the busiest of these needs: a process, or the cable
+that a node's processes share (`links.costs` has the formulas and their sources).  Besides, everything that is packed,
+unpacked or combined is a pass over memory:
 
-    exchange, swap,   messages x latency + max(sent, received) / bandwidth; passes over what is sent and over the
-      all_to_all,       result, or over the contributions to it, twice
+    exchange, swap,   the larger of what is sent and received; passes over what is sent and over the result, or over
+      all_to_all,       the contributions to it, twice
       reduce_scatter
-    all_gather        ceil(log2 p) x latency + received / bandwidth; a pass over the result
+    all_gather        ceil(log2 H) rounds; MPI's own collective, whose members each receive from other nodes what theirs
+                      lacks (recursive doubling); a pass over the result
     all_reduce        a reduce_scatter, and an all_gather of its result (Rabenseifner)
-    broadcast         of n bytes, the faster of ceil(log2 p) x (latency + n / bandwidth) and
-                      2 ceil(log2 p) x latency + 2 n (p - 1) / p / bandwidth; a pass over the result
+    broadcast         of n bytes on H nodes, the faster of ceil(log2 H) x (latency + n / cable) and
+                      2 ceil(log2 H) x latency + 2 n (H - 1) / H / cable; a pass over the result
     all_slice, ...    a pass over the result
 
-The collectives' terms are those of Thakur, Rabenseifner and Gropp, "Optimization of collective communication
-operations in MPICH", 2005: recursive doubling, binomial trees, van de Geijn's broadcast.  Within a node, boxes are
-copied straight out of the sender's memory: an exchange for all kinds, without packing, and a pass over the rest.  All
-processes are assumed to be as busy as the busiest.
+Within a node, boxes are copied straight out of the sender's memory: an exchange for all kinds, without packing, and a
+pass over the rest.  An exchange between nodes copies those of its own node besides.  All processes are assumed to be as
+busy as the busiest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
 from functools import lru_cache
-from math import inf, prod
-from typing import NamedTuple, TypeAlias, cast
+from math import prod
+from typing import NamedTuple
 
-from spmd_grid.errors import ShardingError
-from spmd_grid.grid.box import as_ints
-from spmd_grid.grid.device_grid import Grid
+from spmd_grid.links.costs import Crowd, crowd_of, near_bandwidth
+from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.planner.crossing import crossing_of, probes
 from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
-from spmd_grid.typing import MultiIndex
 
-__all__ = ["Cost", "LinkModel", "chain_cost", "step_cost", "step_totals"]
-
-
-_Axes: TypeAlias = Sequence[tuple[int, float, float]] | Mapping[int, tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class LinkModel:
-    """The speed of the links between processes: seconds per message, and bytes per second to or from one process.
-
-    Local; a value.  ``node_...`` holds within a node, ``network_...`` between nodes, ``memory_bandwidth`` for copies in
-    a process's own memory; ``node_size`` consecutive processes share a node.  ``axes`` overrides (latency, bandwidth)
-    by number of a grid axis.  The slowest axis that a step crosses determines its pace.
-
-    The defaults are typical of servers with a network of 100 Gbit/s, and put each process on a node of its own.  They
-    serve to compare ways, not to predict times.  Raises ShardingError.
-
-    >>> LinkModel(node_size=4, axes={1: (1e-6, 5e9), 0: (1e-6, 2e9)}).axes
-    ((0, 1e-06, 2000000000.0), (1, 1e-06, 5000000000.0))
-    """
-
-    node_latency: float = 0.5e-6
-    node_bandwidth: float = 5e9
-    network_latency: float = 2e-6
-    network_bandwidth: float = 12.5e9
-    memory_bandwidth: float = 10e9
-    node_size: int = 1
-    axes: _Axes = ()
-
-    def __post_init__(self) -> None:
-        for field in fields(self)[:5]:
-            value = getattr(self, field.name)
-            if not _is_number(value) or value < 0 or (value == 0 and "bandwidth" in field.name):
-                rule = "bytes per second, more than 0" if "bandwidth" in field.name else "seconds, from 0"
-                raise ShardingError(f"links: {field.name} is {value!r}; it must be a number of {rule}")
-        if (as_ints((self.node_size,)) or (0,))[0] < 1:
-            raise ShardingError(f"links: node_size is {self.node_size!r}; it must be a number of processes, at least 1")
-        object.__setattr__(self, "axes", _check_axes(self.axes))
-
-    def between(self, grid: Grid, axes: Iterable[int]) -> _Link:
-        """The slowest link along ``axes``.  Local."""
-        overrides = cast("tuple[tuple[int, float, float], ...]", self.axes)  # as `_check_axes` makes them
-        special = {axis: _Link(latency, bandwidth, in_node=False) for axis, latency, bandwidth in overrides}
-        links = [special.get(axis) or self.link(_in_nodes(grid, axis, self.node_size)) for axis in axes]
-        return _Link(
-            max((link.latency for link in links), default=0.0),
-            min((link.bandwidth for link in links), default=inf),
-            all(link.in_node for link in links),
-        )
-
-    def link(self, in_node: bool) -> _Link:
-        """The link within a node, or that between nodes.  Local."""
-        if in_node:
-            return _Link(self.node_latency, self.node_bandwidth, True)
-        return _Link(self.network_latency, self.network_bandwidth, False)
-
-
-class _Link(NamedTuple):
-    latency: float
-    bandwidth: float
-    in_node: bool
+__all__ = ["Cost", "chain_cost", "step_cost", "step_totals"]
 
 
 class Cost(NamedTuple):
@@ -118,6 +58,7 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     Local; takes no longer for a million devices.  ``messages`` are those of a few devices, and not exact where replicas
     share the work.
 
+    >>> from spmd_grid.grid.device_grid import Grid
     >>> from spmd_grid.grid.layout import Layout
     >>> from spmd_grid.grid.sharding import Sharding
     >>> grid, shape = Grid((1024, 1024)), (65536, 65536)
@@ -129,31 +70,63 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     if step.kind == ALL_REDUCE and len(parts := run_steps_of(step)) > 1:
         return chain_cost(parts, itemsize, links)
     source, target = (most_local(layout) * itemsize for layout in (step.source, step.target))
-    grid, kind = step.source.grid, step.kind
+    if step.kind in (SLICE, MARK_PARTIAL):
+        return Cost(target / links.memory_bandwidth, 0, 0, source + target)
     move = Redistribution(step.source, step.target, itemsize, links.node_size)
-    link = links.between(grid, step.grid_axes) if step.grid_axes else _link_of(move, links)
-    group = step.target.grid.size if kind == BROADCAST else prod(grid.shape[axis] for axis in step.grid_axes)
-    rounds = (group - 1).bit_length()
-
-    def cost(messages: int, moved: int, passes: int, received: int, buffers: int) -> Cost:
-        seconds = messages * link.latency + moved / link.bandwidth + passes / links.memory_bandwidth
-        return Cost(seconds, received, messages, source + target + buffers)
-
-    if kind in (SLICE, MARK_PARTIAL):
-        return cost(0, 0, target, 0, 0)
+    link = links.between(step.source.grid, step.grid_axes) if step.grid_axes else _link_of(move, links)
     totals = step_totals(step, itemsize, links.node_size)
     received, sent = totals.most_received, totals.most_sent
-    if kind == ALL_GATHER and not link.in_node:
-        return cost(rounds, received, target, received, source + received)
-    if kind == BROADCAST and not link.in_node:
-        tree = cost(rounds, rounds * received, target, received, source + received)
-        spread = cost(2 * rounds, 2 * (received - received // group), target, received, source + received)
-        return min(tree, spread)
+    if step.kind in NATIVE and not link.in_node:
+        messages, seconds = _native(step, link, received, links)
+        seconds += target / links.memory_bandwidth
+        return Cost(seconds, received, messages, source + target + source + received)
     messages = max(1, *_messages(move)) if received else 0
     stacked = _contributions(move) * target
-    buffers = source + received if kind in NATIVE else 2 * sent + received
+    buffers = source + received if step.kind in NATIVE else 2 * sent + received
     passes = max(target, stacked) + stacked + (-received if link.in_node else sent)
-    return cost(messages, max(sent, received), passes, received, buffers + stacked)
+    seconds = passes / links.memory_bandwidth
+    if link.in_node and messages:
+        crowd = crowd_of(move.target.grid, tuple(range(move.target.grid.ndim)), links)
+        seconds += link.latency + max(received, sent) / near_bandwidth(links, crowd.on_node)
+    elif messages:
+        seconds += _exchange_seconds(move, link, links, received, sent, messages)
+    return Cost(seconds, received, messages, source + target + buffers + stacked)
+
+
+def _exchange_seconds(
+    move: Redistribution, link: Link, links: LinkModel, received: int, sent: int, messages: int
+) -> float:
+    """The seconds of an exchange between nodes, but for passes over a process's own memory."""
+    crossing = crossing_of(move, links, received, sent, messages)
+    far = max(crossing.far / link.bandwidth, 0 if links.axes else crossing.far_of_node / links.cable)
+    near = crossing.near / links.node_bandwidth + (links.node_latency if crossing.near else 0)
+    return link.latency + crossing.messages * links.message_seconds + far + near
+
+
+def _native(step: Step, link: Link, received: int, links: LinkModel) -> tuple[int, float]:
+    """Messages and seconds of an all_gather or a broadcast between nodes, but for the pass over its result."""
+    grid = step.target.grid
+    axes = tuple(range(grid.ndim)) if step.kind == BROADCAST else step.grid_axes
+    crowd = crowd_of(grid, axes, links)
+    if links.axes:  # single axes have a pace of their own, which nothing shares
+        crowd = Crowd(crowd.members, crowd.members, 1, 1)
+    far = (crowd.nodes - 1) / max(1, crowd.nodes)
+
+    def seconds(rounds: int, crossing: float) -> float:
+        by_process = crossing / crowd.on_node / link.bandwidth
+        by_node = 0 if links.axes else crossing * crowd.groups / links.cable
+        return rounds * (link.latency + links.message_seconds) + max(by_process, by_node)
+
+    near = 0.0
+    if crowd.on_node > 1:
+        near = links.node_latency + received / near_bandwidth(links, crowd.processes)
+    if step.kind == ALL_GATHER:
+        rounds = (crowd.members - 1).bit_length()
+        share = received * crowd.members / max(1, crowd.members - 1) * far * crowd.on_node
+        return rounds, near + seconds((crowd.nodes - 1).bit_length(), share)
+    rounds = (crowd.nodes - 1).bit_length()
+    tree, spread = seconds(rounds, rounds * received), seconds(2 * rounds, 2 * received * far)
+    return (rounds if tree <= spread else 2 * rounds), near + min(tree, spread)
 
 
 @lru_cache(maxsize=1024)
@@ -181,7 +154,7 @@ def _contributions(move: Redistribution) -> int:
     return most if most > 1 else 0
 
 
-def _link_of(move: Redistribution, links: LinkModel) -> _Link:
+def _link_of(move: Redistribution, links: LinkModel) -> Link:
     """The link of an exchange: partners differ on axes that cut the source and the target differently."""
     source, target = move.source.grid, move.target.grid
     if move.on_one_grid:
@@ -189,8 +162,7 @@ def _link_of(move: Redistribution, links: LinkModel) -> _Link:
         return links.between(
             source, [axis for held, wanted in pairs for axis in held.axes[common_axes(held, wanted) :]]
         )
-    nodes = {end // links.node_size for grid in (source, target) for end in _ends(grid)}
-    return links.link(in_node=len(nodes) == 1)
+    return links.link(in_node=links.is_one_node(source, target))
 
 
 def _messages(move: Redistribution) -> tuple[int, int]:
@@ -198,7 +170,7 @@ def _messages(move: Redistribution) -> tuple[int, int]:
     served, wanted = ([Descent(cut) for cut in cuts] for cuts in (move.served_cuts, move.target_cuts))
     target = move.target.grid
     most_received = most_sent = 0
-    for coords in _probes(target):
+    for coords in probes(target):
         box, own = move.target_box(coords), move.own_source(coords)
         count = prod(line.count(low, high) for line, low, high in zip(served, box.starts, box.stops))
         if own is not None:
@@ -207,7 +179,7 @@ def _messages(move: Redistribution) -> tuple[int, int]:
         most_received = max(most_received, count)
     copies = target.size // prod(prod(line.cut.sizes) for line in wanted)
     sharing = prod(rule.n_replicas for rule in move.replicas.rules)
-    for coords in _probes(move.source.grid):
+    for coords in probes(move.source.grid):
         count = copies
         for line, cut in zip(wanted, move.served_cuts):
             low, high = cut.interval([coords[axis] for axis in cut.axes])
@@ -218,45 +190,3 @@ def _messages(move: Redistribution) -> tuple[int, int]:
             count -= 1
         most_sent = max(most_sent, -(-count // sharing))
     return most_received, most_sent
-
-
-def _probes(grid: Grid) -> Iterator[MultiIndex]:
-    """The first and the last device, and two off all diagonals: devices there often are their own partners."""
-    parts = grid.ndim + 1
-    yield tuple([0 for _ in grid.shape])
-    yield tuple([size * (axis + 1) // parts for axis, size in enumerate(grid.shape)])
-    yield tuple([size * (grid.ndim - axis) // parts for axis, size in enumerate(grid.shape)])
-    yield tuple([size - 1 for size in grid.shape])
-
-
-def _in_nodes(grid: Grid, axis: int, node_size: int) -> bool:
-    """Whether processes that differ on ``axis`` alone share a node, as far as sizes show."""
-    if grid.ranks is None:
-        return node_size % (grid.strides[axis] * grid.shape[axis]) == 0 or grid.size <= node_size
-    first, last = _ends(grid)
-    return first // node_size == last // node_size
-
-
-def _ends(grid: Grid) -> tuple[int, int]:
-    """The first and the last process of a grid."""
-    return (0, grid.size - 1) if grid.ranks is None else (min(grid.ranks), max(grid.ranks))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
-
-
-def _check_axes(axes: _Axes) -> tuple[tuple[int, float, float], ...]:
-    """The ``axes`` of a link model as sorted (axis, latency, bandwidth)."""
-    rule = "it must map numbers of grid axes to (seconds from 0, bytes per second more than 0)"
-    try:
-        rows = [(axis, *link) for axis, link in axes.items()] if isinstance(axes, Mapping) else list(map(tuple, axes))
-        checked = sorted((axis, float(latency), float(bandwidth)) for axis, latency, bandwidth in rows)
-    except (TypeError, ValueError):
-        raise ShardingError(f"links: axes is {axes!r}; {rule}") from None
-    numbers = as_ints([axis for axis, _, _ in checked])
-    if numbers is None or len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
-        raise ShardingError(f"links: axes is {axes!r}; {rule}")
-    if not all(latency >= 0 and bandwidth > 0 for _, latency, bandwidth in checked):
-        raise ShardingError(f"links: axes is {axes!r}; {rule}")
-    return tuple([(number, latency, bandwidth) for number, (_, latency, bandwidth) in zip(numbers, checked)])

@@ -10,7 +10,7 @@ from itertools import count
 from math import prod
 
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.planner.moves import successors
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, EXCHANGE, MARK_PARTIAL, SLICE, SWAP, Step
 from spmd_grid.reshard.volume.totals import most_local

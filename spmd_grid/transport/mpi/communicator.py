@@ -18,7 +18,7 @@ from spmd_grid.errors import DeadlockError, TransportError
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, tag_of
 from spmd_grid.transport.mismatch import listed
 from spmd_grid.transport.mpi.buffers import all_equal, by_counts, pieces, send_straight
-from spmd_grid.transport.mpi.frame_swap import FrameSwap, frame_swap
+from spmd_grid.transport.mpi.frame_swap import BodySwap, FrameSwap, frame_swap, largest_body
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.group_creation import Gathering, open_group
 from spmd_grid.transport.mpi.library import MPI, abort, library
@@ -36,6 +36,8 @@ __all__ = ["MpiCommunicator"]
 # Polls before a wait also makes other progress (and, with more ranks than cores, sleeps).
 _EAGER_POLLS = 4000
 _POLITE_POLLS = 20
+# A tag of no message: MPI libraries look for one thoroughly, and make progress meanwhile.
+_NEVER_SENT = tag_of("none")
 # A polite rank sleeps for a part of its waiting time so far, so it oversleeps by at most that part.
 _NAP_PER_WAIT = 1 / 16
 _LONGEST_NAP = 1e-3
@@ -63,6 +65,7 @@ class MpiCommunicator(Group):
         self._swapped = Frames(b"", self._frames, None)
         self._swap: FrameSwap | None = None
         self._swap_done: Callable[[], bool]
+        self._body_swap: BodySwap
         self.times_well = not world.polite
         self.library = MPI.Get_library_version().splitlines()[0]
         base_of = world.process.arena.base_of
@@ -70,6 +73,7 @@ class MpiCommunicator(Group):
             i for i, process in enumerate(processes) if i != self.rank and base_of(process) is not None
         ]
         self.shares_memory = self.size > 1 and len(self.near) == self.size - 1
+        self.largest_body = largest_body(self.size) if not self.shares_memory else 0
         known[processes] = self
 
     def subgroup(self, processes: Sequence[int], meets: bool = True, grid: object = None) -> MpiCommunicator:
@@ -141,11 +145,17 @@ class MpiCommunicator(Group):
 
     # -- meetings --------------------------------------------------------------------------------------------
 
-    def swap_frames(self, exposed: Any = None) -> Frames:
+    def swap_frames(self, exposed: Any = None, body: np.ndarray | None = None) -> Frames:
         self.entered += 1
         if self._swap is None:
-            self._swap = frame_swap(self.comm, self.frame, self._frames)
+            if self.largest_body:
+                self._swap = self._body_swap = BodySwap(self.comm, self.frame, self._frames, self.largest_body)
+                self._swapped.bodies = self._body_swap.bodies
+            else:
+                self._swap = frame_swap(self.comm, self.frame, self._frames)
             self._swap_done = self._swap.Test
+        if body is not None:
+            self._body_swap.body = body
         self._swap.Start()
         if not self._swap_done():
             lifeline = self._lifeline
@@ -223,10 +233,16 @@ class MpiCommunicator(Group):
             self._lifeline,
             lambda message: send_straight(comm, message, tag),
             world.forget,
+            self._stir,
         )
         wire.watch((self.processes, number), epoch, messages, sources, readers, activity)
         world.wires.add(wire)
         return wire
+
+    def _stir(self) -> None:
+        """Lets MPI move messages on their way to other nodes, while this process waits in its node's memory."""
+        if not self.shares_memory:
+            self.comm.Iprobe(tag=_NEVER_SENT)
 
     # -- waiting ---------------------------------------------------------------------------------------------
 

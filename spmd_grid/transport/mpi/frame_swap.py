@@ -1,13 +1,63 @@
-"""The all-gather of frames with which a group meets."""
+"""The swap of frames with which a group meets: an all-gather, or messages between members on several nodes.
+
+Messages also carry *bodies*: small arrays, which so need no round of their own.
+"""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from spmd_grid.transport.communicator import FRAME_BYTES
+import numpy as np
+
+from spmd_grid.transport.communicator import FRAME_BYTES, tag_of
 from spmd_grid.transport.mpi.library import MPI
 
-__all__ = ["FrameSwap", "frame_swap"]
+__all__ = ["BodySwap", "FrameSwap", "frame_swap", "largest_body"]
+
+# Members of small groups send one another frames and bodies.  A group's bodies together are limited: beyond that, a
+# round of messages that cross once to each node takes less time than their bytes.
+_MOST_MEMBERS, _LARGEST_BODY, _MOST_TOGETHER = 8, 1 << 12, 1 << 17
+
+_TAG = tag_of("frames of meetings")
+
+
+def largest_body(size: int) -> int:
+    """The bytes of an array that may travel with the frame in a group of ``size`` members that spans nodes.  Local."""
+    return min(_LARGEST_BODY, _MOST_TOGETHER // size**2) if size <= _MOST_MEMBERS else 0
+
+
+class BodySwap:
+    """Messages from every member to every other: its ``frame`` and, behind it, its body of at most ``most`` bytes."""
+
+    def __init__(self, comm: MPI.Intracomm, frame: bytearray, frames: bytearray, most: int):
+        self._comm, self._frame, self._rank = comm, frame, comm.rank
+        self._frames = np.frombuffer(frames, np.uint8).reshape(comm.size, FRAME_BYTES)
+        self._rows = np.zeros((comm.size, FRAME_BYTES + most), np.uint8)
+        self.bodies = list(self._rows[:, FRAME_BYTES:])
+        self._others = [member for member in range(comm.size) if member != comm.rank]
+        self._requests: list[MPI.Request] = []
+        self.body: np.ndarray | None = None
+
+    def Start(self) -> None:
+        """Sends the frame and `body`, which is set for this swap alone."""
+        comm, rows, own = self._comm, self._rows, self._rows[self._rank]
+        requests = [comm.Irecv([rows[member], rows.shape[1], MPI.BYTE], member, _TAG) for member in self._others]
+        n_bytes, body, self.body = FRAME_BYTES, self.body, None
+        own[:FRAME_BYTES] = np.frombuffer(self._frame, np.uint8)
+        if body is not None:
+            n_bytes += body.nbytes
+            own[FRAME_BYTES:n_bytes] = body
+        self._requests = requests + [comm.Isend([own, n_bytes, MPI.BYTE], member, _TAG) for member in self._others]
+
+    def Test(self) -> bool:
+        """Whether all frames have come; then they lie in the frames of the communicator."""
+        if not MPI.Request.Testall(self._requests):
+            return False
+        self._frames[:] = self._rows[:, :FRAME_BYTES]
+        return True
+
+    def Free(self) -> None:
+        """Nothing: each swap has requests of its own."""
 
 
 class _RepeatedSwap:
@@ -29,7 +79,7 @@ class _RepeatedSwap:
         pass
 
 
-FrameSwap: TypeAlias = MPI.Prequest | _RepeatedSwap
+FrameSwap: TypeAlias = MPI.Prequest | _RepeatedSwap | BodySwap
 
 
 def frame_swap(comm: MPI.Intracomm, frame: bytearray, frames: bytearray) -> FrameSwap:

@@ -16,8 +16,10 @@ from spmd_grid.watch.settings import Settings
 __all__ = ["agreed_settings", "survey_node"]
 
 
-def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena]:
-    """Whether any node has more ranks than cores that they may use together, and this node's shared memory.
+def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena, tuple[int, ...]]:
+    """Whether any node has more ranks than cores that they may use together, this node's shared memory, and all nodes.
+
+    The nodes are told by process: the first process of its node, or itself where they share no memory.
 
     Collective.  The environment may differ between processes; an invalid setting of one is raised on all.
     """
@@ -41,7 +43,8 @@ def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena]:
         members = [member for member in members if member[0] // per_node == comm.rank // per_node]
     arena = share_memory(node, [process for process, _, _ in members], min(size for _, size, _ in members))
     node.Free()
-    return crowded, arena
+    sees_others = min(size for _, size, _ in members) > 0
+    return crowded, arena, tuple(comm.allgather(members[0][0] if sees_others else comm.rank))
 
 
 def agreed_settings(comm: MPI.Intracomm) -> Settings:

@@ -38,8 +38,7 @@ class MpiWire(Wire):
 
     ``requests``: persistent receives, sends and shorts.  ``nap(seconds waited)`` lets other processes of a crowded
     node run.  ``send_straight(message)`` makes a persistent send of a message where it lies; ``on_close(wire)`` is
-    called at the end.  ``key`` identifies this wire in every process that has one end of it; ``epoch()`` is the number
-    of exchanges that this process has begun.
+    called at the end; ``stir()`` lets messages go on that others wait for.
     """
 
     def __init__(
@@ -51,10 +50,11 @@ class MpiWire(Wire):
         lifeline: Lifeline | None,
         send_straight: Callable[[Straight], MPI.Request],
         on_close: Callable[[MpiWire], None],
+        stir: Callable[[], None],
     ):
         super().__init__()
         self._comm, self._lifeline = comm, lifeline
-        self._nap, self._send_straight, self._on_close = nap, send_straight, on_close
+        self._nap, self._send_straight, self._on_close, self._stir = nap, send_straight, on_close, stir
         self.times_well = nap is None
         self._waited_for: tuple[int, int, int] = (-1, 0, 0)
         self._began = 0.0
@@ -112,6 +112,7 @@ class MpiWire(Wire):
         if self._lifeline is not None:
             self._lifeline.waiting = self
             self._lifeline.listen()
+        self._stir()
         self._comm.process.progress()
         if self._nap is None:
             time.sleep(0)  # a compiled loop may hold the interpreter's lock, which other threads need

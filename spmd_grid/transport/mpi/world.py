@@ -12,6 +12,8 @@ import numpy as np
 
 from spmd_grid.transport.communicator import Process, StartedOperation
 from spmd_grid.transport.mpi.group import Group
+from spmd_grid.transport.mpi.hosts.hosts import meet_hosts
+from spmd_grid.transport.mpi.hosts.traces import trace_all
 from spmd_grid.transport.mpi.library import MPI, abort
 from spmd_grid.transport.mpi.liveness.departure import Departure
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
@@ -20,7 +22,6 @@ from spmd_grid.transport.mpi.node import agreed_settings, survey_node
 from spmd_grid.transport.mpi.wire import MpiWire
 from spmd_grid.watch.recorder import RECORDER_BYTES, Recorder
 from spmd_grid.watch.settings import Settings
-from spmd_grid.watch.trace.runs import trace_process
 
 __all__ = ["World"]
 
@@ -44,20 +45,29 @@ class World:
 
     def __init__(self, user_comm: MPI.Intracomm):
         self.comm = user_comm.Dup()
+        self.hosts = meet_hosts(self.comm)
         self.process = Process(self.comm.rank, self.comm.size, self.pending, self.tokens)
+        if len(self.hosts.ranks) > 1:
+            self.process.host = self.hosts.names[self.comm.rank]
         self.alone = MPI.COMM_SELF.Dup()
         self.mailbox = Mailbox(self.comm)
         self._control: MPI.Intracomm | None = None
         self.groups: Mapping[tuple[int, ...], Group] = {}
         self.wires: set[MpiWire] = set()
         self.exchanged: dict[tuple[Any, ...], int] = {}  # numbers of exchanges of closed wires
-        self.polite, self.process.arena = survey_node(self.comm)
+        self.polite, self.process.arena, self.process.nodes = survey_node(self.comm)
         self.lifeline: Lifeline | None = None
         if self.comm.size > 1:
             watch = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
             self._control = self.comm.Dup()
             self.lifeline = Lifeline(
-                self.process, _Control(self._control), self._take_stock, watch, self._memory_of, *self._neighbours()
+                self.process,
+                _Control(self._control),
+                self._take_stock,
+                watch,
+                self._memory_of,
+                *self._neighbours(),
+                self.hosts.ranks,
             )
             self.process.gate.on_cut = self.lifeline.cut_off
         else:
@@ -74,12 +84,13 @@ class World:
         if settings.records and self._recorder is None:
             self._recorder = self._make_recorder()
         recorder = self.process.recorder = self._recorder if settings.records else None
+        self.process.watched[0] = recorder is not None
         if recorder is not None:
             recorder.check = settings.check
             recorder.sign(self.process.label())
             if settings.trace is not None and not World.is_traced:
                 World.is_traced = True
-                trace_process(settings.trace, self.process)
+                trace_all(self.comm, self.hosts, settings.trace, self.process)
         if self.lifeline is not None:
             self.lifeline.hang.limit = settings.timeout
             if settings.timeout is not None and not self._watches and self.comm.rank == 0:

@@ -34,6 +34,7 @@ class ThreadCommunicator:
     """A group of simulated ranks, as one of them sees it (the protocol is `communicator.Communicator`)."""
 
     shares_memory = shares_objects = True
+    largest_body = 0
     meeting: Any = None
     times_well = False
     library = "simulated"
@@ -87,7 +88,7 @@ class ThreadCommunicator:
 
     # -- meetings --------------------------------------------------------------------------------------------
 
-    def swap_frames(self, exposed: Any = None) -> Frames:
+    def swap_frames(self, exposed: Any = None, body: np.ndarray | None = None) -> Frames:
         return self._meet((bytes(self.frame), exposed), _join_frames).result
 
     def share(self, value: Any) -> list[Any]:

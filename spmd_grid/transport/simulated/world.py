@@ -8,6 +8,7 @@ from typing import Any
 
 from spmd_grid.transport.arena import OneProcessArena
 from spmd_grid.transport.communicator import Process
+from spmd_grid.transport.segment_sizes import ranks_per_node
 from spmd_grid.transport.simulated.messages import Mailbox
 from spmd_grid.transport.simulated.scheduler import Scheduler
 from spmd_grid.watch.recorder import Recorder
@@ -56,10 +57,12 @@ class ThreadWorld:
         self.scheduler = Scheduler(size, seed)
         self.processes = [Process(rank, size) for rank in range(size)]
         arena = OneProcessArena()
+        node_size = ranks_per_node() or size  # pretended nodes: what knows them plans for them, memory is shared
         self.watched = watched = Settings.from_environment(check=True).asked(check, timeout)
         for process in self.processes:
             process.gate.on_cut = self._cut_off
             process.arena = arena
+            process.nodes = tuple([rank - rank % node_size for rank in range(size)])
             process.recorder = Recorder(check=watched.check) if watched.records else None
         self._trace = None if watched.trace is None else RunTrace(watched.trace, self.processes)
         self._groups: dict[tuple[int, ...], Group] = {}

@@ -64,9 +64,7 @@ class Trace:
             self.labels[rank] = names[-1]["name"] if names else f"rank {rank}"
             clocks[rank] = names[0] if names else {"machine": "", "clock": 0.0}
             self.size = max(self.size, rank + 1, names[0]["size"] if names else 0)
-        # Processes of one machine share a clock; those of several machines are aligned by the time of day.
-        several = len({clock["machine"] for clock in clocks.values()}) > 1
-        shift = {rank: clock["clock"] * 1e6 if several else 0.0 for rank, clock in clocks.items()}
+        shift = _shifts(clocks)
         done = {rank: [event for event in events if event["ph"] == "X"] for rank, events in files.items()}
         first = min((event["ts"] + shift[rank] for rank, events in done.items() for event in events), default=0.0)
         for rank, events in done.items():
@@ -149,22 +147,39 @@ class Trace:
                 event["args"]["waited_us"] = round(operation.waited, 3)
 
 
-def read_trace(folder: str | Path) -> Trace:
-    """Read the files that all processes of a run have written into ``folder``.
+def _shifts(clocks: dict[int, dict[str, Any]]) -> dict[int, float]:
+    """Microseconds to add to the times of each process.
 
-    Local.  Raises OutputError if there are none.
+    Processes of one machine share a clock.  Those of several have measured how far their clocks are apart; traces made
+    without that are aligned by the time of day.
     """
-    folder = Path(folder)
-    files: dict[int, list[dict[str, Any]]] = {}
-    for path in folder.glob("rank-*.json"):
-        number = path.stem.removeprefix("rank-")
-        if number.isdecimal():
-            files[int(number)] = _events(path)
-    if not files:
-        raise OutputError(
-            f"{str(folder)!r} holds no trace: no files rank-0.json and so on, as SPMD_GRID_TRACE makes them"
-        )
-    return Trace(folder, dict(sorted(files.items())))
+    if all("offset" in clock for clock in clocks.values()):
+        return {rank: clock["offset"] * 1e6 for rank, clock in clocks.items()}
+    several = len({clock["machine"] for clock in clocks.values()}) > 1
+    return {rank: clock["clock"] * 1e6 if several else 0.0 for rank, clock in clocks.items()}
+
+
+def read_trace(folder: str | Path, *more: str | Path) -> Trace:
+    """Read the files that all processes of a run have written into ``folder``; into several, if hosts share none.
+
+    Local.  Raises OutputError if a folder has none, or two folders have those of one process.
+    """
+    folders = [Path(each) for each in (folder, *more)]
+    paths: dict[int, Path] = {}
+    for each in folders:
+        found = {path.stem.removeprefix("rank-"): path for path in each.glob("rank-*.json")}
+        numbered = {int(number): path for number, path in found.items() if number.isdecimal()}
+        if not numbered:
+            raise OutputError(
+                f"{str(each)!r} holds no trace: no files rank-0.json and so on, as SPMD_GRID_TRACE makes them"
+            )
+        for rank in sorted(numbered.keys() & paths.keys()):
+            raise OutputError(
+                f"{str(numbered[rank])!r} and {str(paths[rank])!r} are both of rank {rank}; the folders must hold the"
+                " files of one run, each process's once"
+            )
+        paths |= numbered
+    return Trace(folders[0], {rank: _events(paths[rank]) for rank in sorted(paths)})
 
 
 def _events(path: Path) -> list[dict[str, Any]]:

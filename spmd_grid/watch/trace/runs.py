@@ -11,7 +11,7 @@ from typing import Protocol
 from spmd_grid.errors import OutputError
 from spmd_grid.watch.recorder import Recorder
 from spmd_grid.watch.trace.reading import read_trace
-from spmd_grid.watch.trace.writer import Tracer
+from spmd_grid.watch.trace.writer import Tracer, remove_files
 
 __all__ = ["RunTrace", "trace_process"]
 
@@ -46,6 +46,8 @@ class RunTrace:
 
     def __init__(self, folder: str, processes: Sequence[TracedProcess]):
         self._folder = _folder_of_run(folder)
+        with suppress(OSError):  # the first file that is made raises
+            remove_files(Path(self._folder), keep=range(len(processes)))
         self._tracers = [trace_process(self._folder, process) for process in processes]
 
     def close(self) -> None:
@@ -56,9 +58,9 @@ class RunTrace:
             read_trace(self._folder).write_joined()
 
 
-def trace_process(folder: str, process: TracedProcess) -> Tracer:
-    """Make the recorder of ``process`` write a trace.  Local."""
-    tracer = Tracer(folder, process.rank, process.size, process.label)
+def trace_process(folder: str, process: TracedProcess, offset: float | None = None) -> Tracer:
+    """Make the recorder of ``process`` write a trace; ``offset``: see `Tracer`.  Local."""
+    tracer = Tracer(folder, process.rank, process.size, process.label, offset)
     assert process.recorder is not None
     process.recorder.on_end, process.recorder.form_of = tracer.note, tracer.form
     return tracer

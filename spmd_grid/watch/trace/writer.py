@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import atexit
 import json
+import platform
 import re
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from spmd_grid.watch.recorder import FAILED, OperationRecord
 from spmd_grid.watch.trace.loops import Form, LoopLines
 from spmd_grid.watch.traffic import HasTraffic, Traffic
 
-__all__ = ["Tracer", "file_of"]
+__all__ = ["Tracer", "file_of", "machine", "remove_files"]
 
 _NAME = re.compile(r"[\w.]+")
 
@@ -36,24 +38,25 @@ class Tracer:
 
     A recorder calls ``note`` when an operation has ended, and ``form`` for the updates of compiled loops.
 
-    Local.  Raises OutputError if the folder cannot be written.  If a later line cannot be written (a full disk), the
-    program continues without a trace.
+    ``offset``: seconds by which the clock of the first process is ahead of this one's, if they may differ.
+
+    Local.  Raises OutputError if the folder cannot be written.  If a later line cannot be written (a full disk), a
+    line says so, and the program continues without a trace of this process.
     """
 
-    def __init__(self, folder: str, rank: int, size: int, label: Callable[[], str]):
-        self._rank, self._size, self._label = rank, size, label
+    def __init__(self, folder: str, rank: int, size: int, label: Callable[[], str], offset: float | None = None):
+        self._rank, self._size, self._label, self._offset = rank, size, label, offset
+        self._is_told = False  # whether the user knows that a line could not be written
         self._named = ""
         path = file_of(Path(folder), rank)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if rank == 0:
-                _remove_others(path.parent, size)
             self._file = open(path, "w", encoding="utf-8", buffering=1)  # by lines
+            self._file.write("[\n")
         except OSError as error:
             raise OutputError(f"the trace cannot be written to {str(path)!r}: {error.strerror}") from None
         self._loops, self._lost = LoopLines(self._file.fileno()), 0
         atexit.register(self._write_lost)
-        self._file.write("[\n")
         self._name_process()
 
     def note(self, record: OperationRecord, moved: list[object]) -> None:
@@ -102,14 +105,24 @@ class Tracer:
         """Write a line that names the process: again once it has coordinates."""
         self._named = self._label()
         clock = time.time() - time.monotonic()
-        args = {"name": self._named, "size": self._size, "machine": _machine(), "clock": round(clock, 6)}
+        args = {"name": self._named, "size": self._size, "machine": machine(), "clock": round(clock, 6)}
+        if self._offset is not None:
+            args["offset"] = round(self._offset, 9)
         self._write({"name": "thread_name", "ph": "M", "pid": 0, "tid": self._rank, "args": args})
 
     def _write(self, event: dict[str, Any], before: str = "") -> None:
         try:
             self._file.write(f"{before}{json.dumps(event, separators=(',', ':'))},\n")
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
             self._loops.stop()  # a part of the line may have been written, and the rest may follow
+            if not self._is_told and isinstance(error, OSError):
+                self._is_told = True
+                print(
+                    f"spmd_grid: the trace of {self._named} on {platform.node()} is incomplete: {self._file.name!r}"
+                    f" cannot be written ({error.strerror})",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
 
 def _combined(traffics: list[Traffic]) -> dict[str, Any]:
@@ -126,19 +139,17 @@ def _combined(traffics: list[Traffic]) -> dict[str, Any]:
     return {"path": ways, "bytes": sum(sent.values()), "sent": sent, "series": first.series, **more}
 
 
-def _remove_others(folder: Path, size: int) -> None:
-    """Remove the files of an earlier run with more processes, to which no process writes now."""
+def remove_files(folder: Path, keep: Container[int]) -> None:
+    """Remove the files of an earlier run to which none of the processes in ``keep`` will write.  Local."""
     for path in folder.glob("rank-*.json"):
         number = path.stem.removeprefix("rank-")
-        if number.isdecimal() and int(number) >= size:
+        if number.isdecimal() and int(number) not in keep:
             path.unlink(missing_ok=True)
 
 
-def _machine() -> str:
+def machine() -> str:
     """A text that is equal on all processes that share a clock."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        import platform
-
         return platform.node()

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
+from spmd_grid.compute.contractions import course
 from spmd_grid.compute.contractions.choose import choose_scheme, schemes
 from spmd_grid.compute.contractions.scheme import Held, price
 from spmd_grid.functions.linear.contractions import matmul
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.reshard.planner.cost import LinkModel
+from spmd_grid.links.model import LinkModel
 
 ITEM = 8
 
@@ -110,7 +111,7 @@ def test_plain_arrays_and_replicas_move_nothing():
 # -- the choice ------------------------------------------------------------------------------------------------------
 
 
-def chosen(shape, m, k, n, of_a, of_b, of_c=None, limit=None):
+def chosen(shape, m, k, n, of_a, of_b, of_c=None, limit=None, is_ahead=False):
     grid = sg.Grid(shape)
     a, b = np.broadcast_to(0.0, (m, k)), np.broadcast_to(0.0, (k, n))
     interface = matmul(a, b).interface
@@ -120,7 +121,7 @@ def chosen(shape, m, k, n, of_a, of_b, of_c=None, limit=None):
     drafts = schemes(*arguments)
     priced = [price(each, interface, held, np.dtype(float), LinkModel()) for each in drafts]
     assert all(bound.seconds <= each.seconds for bound, each in zip(drafts, priced))
-    return choose_scheme("matmul", *arguments, limit), priced
+    return choose_scheme("matmul", *arguments, limit, is_ahead), priced
 
 
 @pytest.mark.parametrize(
@@ -162,9 +163,12 @@ PANELS = {
 }
 
 
+@pytest.mark.parametrize("is_ahead", [False, True])
 @pytest.mark.parametrize("case", PANELS)
-def test_panels(spmd, case):
+def test_panels(spmd, monkeypatch, case, is_ahead):
+    """``is_ahead``: each panel travels while the product of the one before it is computed."""
     shape, m, k, n, of_a, of_b, of_c = PANELS[case]
+    monkeypatch.setattr(course, "_sends_messages", lambda name, grid: is_ahead)
 
     def body():
         grid = sg.init_grid(shape)
@@ -180,7 +184,9 @@ def test_panels(spmd, case):
     spmd(int(np.prod(shape)), body)
 
 
-def test_panels_move_what_gathering_moves():
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_panels_move_what_gathering_moves(monkeypatch, is_ahead):
+    monkeypatch.setattr(course, "_sends_messages", lambda name, grid: is_ahead)
     m, k, n, limit = 24, 30, 18, 1600
     scheme, _ = chosen((2, 3), m, k, n, [[0], [1]], [[0], [1]], [[0], [1]], limit)
     assert scheme.panels is not None and len(scheme.panels.pieces) > 4
@@ -195,8 +201,21 @@ def test_panels_are_taken_from_blocks_that_refine_one_another():
     assert {0, 3, 4, 6} <= borders
 
 
-def test_memory_beside_the_shards(monkeypatch):
+def test_two_panels_share_the_memory_of_one():
+    plain, _ = chosen((2, 3), 60, 40, 60, [[0], [1]], [[0], [1]], [[0], [1]], 9000)
+    ahead, _ = chosen((2, 3), 60, 40, 60, [[0], [1]], [[0], [1]], [[0], [1]], 9000, True)
+    assert not plain.panels.is_ahead and ahead.panels.is_ahead
+    assert max(plain.staging, ahead.staging) <= 9000
+    widths = [max(stop - start for start, stop in each.panels.pieces) for each in (plain, ahead)]
+    assert 1 < widths[1] < widths[0]
+    tight, _ = chosen((2, 3), 60, 40, 60, [[0], [1]], [[0], [1]], [[0], [1]], 900, True)
+    assert not tight.panels.is_ahead  # there is memory for one panel of one step
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_memory_beside_the_shards(monkeypatch, is_ahead):
     """A process allocates the result, and no more than the limit besides."""
+    monkeypatch.setattr(course, "_sends_messages", lambda name, grid: is_ahead)
     taken, allocate = [0] * 4, ProcessGrid.allocate
 
     def counted(grid, shape, dtype, zeroed=False):

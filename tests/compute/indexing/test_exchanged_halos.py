@@ -82,7 +82,7 @@ def test_updates_that_no_slice_follows_cost_nothing_more():
         with sg.HaloExchange(grid, s, SHAPE, "float64") as halo:
             for _ in range(4):
                 halo.update(a)
-            found += [list(halo._follow_ups), a.halos_are_fresh]
+            found += [list(halo._plan.follow_ups), a.halos_are_fresh]
             b.core[...] += 1.0
             halo.update(b)  # a new array
             found += [b.halos_are_fresh, updates_and_bytes(differences, b)[0], updates_and_bytes(differences, a)[0]]
@@ -90,7 +90,7 @@ def test_updates_that_no_slice_follows_cost_nothing_more():
             found.append(updates_and_bytes(differences, a)[0])
             for _ in range(4):
                 halo.update(a.local)
-            found.append(list(halo._follow_ups))
+            found.append(list(halo._plan.follow_ups))
         return found
 
     assert sg.run_spmd(body, ranks=3) == [[[], False, True, 0, 1, 0, []]] * 3

@@ -44,6 +44,41 @@ def test_cells(spmd, layout):
     spmd(6, body)
 
 
+WRITES = {
+    "two arrays": (lambda i, j: (i, j), (5, 4)),
+    "a row": (lambda i, j: (i, j), (1, 1, 4)),
+    "an integer before": (lambda i, j: (np.int64(4), j), (4,)),
+    "an array of two dimensions": (lambda i, j: (i, 3), (5, 1)),
+    "with a plain array": (lambda i, j: (np.arange(5)[:, None] % 3, j), (5, 4)),
+    "no numbers": (lambda i, j: (i[:0], j), (0, 4)),
+    "numbers alone": (lambda i, j: (i, j), ()),
+}
+
+
+@pytest.mark.parametrize("layout", [each for each in LAYOUTS if "partial_axes" not in each[1]], ids=str)
+def test_writes_to_cells(spmd, layout):
+    """Of cells that are named twice the last value counts, as in numpy."""
+    axes, options = layout
+
+    def body():
+        grid = sg.init_grid((2, 3))
+        spreads = [([[1]], [[0, 1]], [[0], [1]]), ([[0], [1]], [], [[], [], [1, 0]]), ([[], [1, 0]], [[1]], [])]
+        for number, (key, shape) in enumerate(WRITES.values()):
+            for of_i, of_j, of_v in spreads[number % 3 :][:2]:
+                i, j = (sg.from_global(n, sg.Sharding(grid, s), grid) for n, s in ((ROWS, of_i), (COLUMNS, of_j)))
+                values = np.arange(1.0, 1 + np.prod(shape)).reshape(shape) * 1000
+                spread = sg.from_global(values, sg.Sharding(grid, of_v[: len(shape)]), grid)
+                for value in (values, spread, -1):
+                    a = sg.from_global(X, sg.Sharding(grid, axes, **options), grid)
+                    want = X.copy()
+                    want[key(ROWS, COLUMNS)] = values if value is spread else value
+                    a[key(i, j)] = value
+                    same(a, want)
+                    same(a + 0, want)
+
+    spmd(6, body)
+
+
 @pytest.mark.parametrize("layout", LINES)
 def test_rows(spmd, layout):
     x, n = np.arange(11.0) ** 2, RANDOM.integers(-11, 11, 17)

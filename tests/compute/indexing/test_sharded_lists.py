@@ -185,7 +185,7 @@ def test_refusals(spmd):
             (IndexError, "4 bools for dimension 1 with extent 3", lambda: a[:, i > 1]),
             (sg.ImplicitGatherError, r"sharded array of shape \(2, 2\)", lambda: a[i.reshape(2, 2), 1:]),
             (sg.ImplicitGatherError, "of dtype|and dtype float64", lambda: a[i * 1.0, 1:]),
-            (sg.ImplicitGatherError, "2 lists", lambda: a.__setitem__((i, i % 3), 1.0)),
+            (sg.ImplicitGatherError, "2 lists", lambda: a.__setitem__((i, i % 3, slice(None)), 1.0)),
             (sg.ShapeError, r"value has shape \(2, 3\)", lambda: a.__setitem__(i, np.ones((2, 3)))),
         ]
         for error, message, call in refused:

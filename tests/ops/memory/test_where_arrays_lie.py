@@ -39,11 +39,12 @@ def as_if_far(shape, far):
     meeting = meeting_of(grid.group((0,)))
     meeting.is_far, meeting.ask_distance = far, lambda: None  # it asks anew from time to time
     check_all(grid, n, me, parts, "arena", "arena")
-    x = grid.allocate(shape, "f8")
+    x = grid.allocate((1000,), "f8")
     x[...] = me
     lent = meeting.swap(x)
     if isinstance(meeting, MemoryMeeting):
         assert bool(lent.lends) != far
+        assert meeting.better_relayed(1 << 24, True, 1 << 22) == far
     meeting.depart(lent)
     del meeting.ask_distance
 

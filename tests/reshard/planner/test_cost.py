@@ -13,9 +13,12 @@ from spmd_grid.errors import ShardingError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.links.costs import crowd_of
+from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner import cost as cost_module
-from spmd_grid.reshard.planner.cost import LinkModel, step_cost
+from spmd_grid.reshard.planner.cost import step_cost
+from spmd_grid.reshard.planner.crossing import probes
 from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -31,7 +34,9 @@ from spmd_grid.reshard.planner.steps import (
 from spmd_grid.reshard.volume.totals import exchange_totals
 
 # Round numbers: a second per message, one byte per second, memory ten times as fast.
-SLOW = LinkModel(network_latency=1, network_bandwidth=1, node_latency=0.5, node_bandwidth=2, memory_bandwidth=10)
+SLOW = LinkModel(
+    network_latency=1, network_bandwidth=1, node_latency=0.5, node_bandwidth=2, memory_bandwidth=10, message_seconds=0
+)
 
 
 def layout(split, shape=(8, 8), grid=(4,), **options):
@@ -60,7 +65,7 @@ def test_reduce_scatter_and_all_reduce():
     partial = layout([], partial_axes=[0])
     scattered = step_cost(Step(REDUCE_SCATTER, partial, layout([[0]]), (0,), (0,)), 1, SLOW)
     assert (scattered.bytes, scattered.messages) == (48, 3)
-    assert scattered.seconds == pytest.approx(3 + 48 + (48 + 2 * 64) / 10)
+    assert scattered.seconds == pytest.approx(1 + 48 + (48 + 2 * 64) / 10)
     reduced = step_cost(Step(ALL_REDUCE, partial, layout([]), (0,)), 1, SLOW)
     gathered = step_cost(Step(ALL_GATHER, layout([[0]]), layout([]), (0,), (0,)), 1, SLOW)
     assert (reduced.bytes, reduced.messages) == (2 * 48, 3 + 2)
@@ -68,19 +73,21 @@ def test_reduce_scatter_and_all_reduce():
 
 
 def test_exchanges():
-    """Rows to columns: 3 messages of 2 x 2 cells to and fro."""
+    """Rows to columns: 3 messages of 2 x 2 cells to and fro, all under way at once."""
     for kind in (EXCHANGE, ALL_TO_ALL):
         axes = (0,) if kind == ALL_TO_ALL else ()
         cost = step_cost(Step(kind, layout([[0]]), layout([[], [0]]), axes), 1, SLOW)
         assert (cost.bytes, cost.messages, cost.peak) == (12, 3, 16 + 16 + 3 * 12)
-        assert cost.seconds == 3 * 1 + 12 / 1 + (12 + 16) / 10
+        assert cost.seconds == 1 + 12 / 1 + (12 + 16) / 10
 
 
 def test_an_exchange_that_combines_holds_all_contributions():
     cost = step_cost(Step(EXCHANGE, layout([], partial_axes=[0]), layout([])), 1, SLOW)
     assert (cost.bytes, cost.messages) == (3 * 64, 3)
     assert cost.peak == 64 + 64 + 3 * 3 * 64 + 4 * 64
-    assert cost.seconds == pytest.approx(3 + 192 + (192 + 2 * 256) / 10)
+    assert cost.seconds == pytest.approx(1 + 192 + (192 + 2 * 256) / 10)
+    busy = step_cost(Step(EXCHANGE, layout([], partial_axes=[0]), layout([])), 1, replace(SLOW, message_seconds=2))
+    assert busy.seconds == pytest.approx(cost.seconds + 3 * 2), "a process is busy with each message"
 
 
 @pytest.mark.parametrize("itemsize", [1, 1000])
@@ -99,7 +106,7 @@ def test_within_a_node_nothing_is_packed():
     near = replace(SLOW, node_size=4)
     cost = step_cost(Step(EXCHANGE, layout([[0]]), layout([[], [0]])), 1, near)
     assert (cost.bytes, cost.messages) == (12, 3)
-    assert cost.seconds == pytest.approx(3 * near.node_latency + 12 / near.node_bandwidth + 4 / near.memory_bandwidth)
+    assert cost.seconds == pytest.approx(near.node_latency + 12 / near.node_bandwidth + 4 / near.memory_bandwidth)
 
 
 def test_nothing_moves():
@@ -135,7 +142,7 @@ def test_random_exchanges():
         assert (cost.messages == 0) == (cost.bytes == 0)
         if not (copies or target.sharding.halo_sizes):
             assert cost.messages <= max(*receives, *sends)
-            probed = {tuple(c) for c in cost_module._probes(grid)}, {tuple(c) for c in cost_module._probes(target_grid)}
+            probed = {tuple(c) for c in probes(grid)}, {tuple(c) for c in probes(target_grid)}
             expected = max(
                 *[n for n, coords in zip(sends, at) if coords in probed[0]],
                 *[n for n, coords in zip(receives, to) if coords in probed[1]],
@@ -164,12 +171,14 @@ def test_a_million_devices():
 
 
 def latency_of(step, links) -> float:
-    """The latency of one message: what costs do not share with a model without latency, by messages."""
+    """The latency of one round: what costs do not share with a model without latency, by rounds."""
     quick = dataclasses.replace(
         links, network_latency=0, node_latency=0, axes=[(axis, 0, speed) for axis, _, speed in links.axes]
     )
     cost = step_cost(step, 1, links)
-    return (cost.seconds - step_cost(step, 1, quick).seconds) / cost.messages
+    nodes = crowd_of(step.target.grid, step.grid_axes, links).nodes if step.kind == ALL_GATHER else 2
+    rounds = max(1, math.ceil(math.log2(nodes)))
+    return (cost.seconds - step_cost(step, 1, quick).seconds) / rounds
 
 
 def test_the_slowest_axis_crossed_sets_the_pace():
@@ -194,10 +203,11 @@ def test_nodes():
         step = Step(ALL_GATHER, layout([[axis]], grid=(2, 4)), layout([], grid=(2, 4)), (axis,))
         assert latency_of(step, links) == pytest.approx(latency)
         assert latency_of(step, dataclasses.replace(links, node_size=8)) == pytest.approx(0.5)
-        assert latency_of(step, dataclasses.replace(links, node_size=3)) == pytest.approx(1)
+        mixed = latency_of(step, dataclasses.replace(links, node_size=3))  # pairs 4 apart, or 3 of 4 on one node
+        assert mixed == pytest.approx(1 if axis == 0 else 1 + 0.5)
     scattered = Grid((2, 4), ranks=[7, 1, 2, 3, 4, 5, 6, 0])
     step = Step(ALL_GATHER, layout([[1]], grid=scattered), layout([], grid=scattered), (1,))
-    assert latency_of(step, links) == pytest.approx(1)
+    assert latency_of(step, links) == pytest.approx(1 + 0.5)  # between nodes, and then within them
     assert latency_of(step, dataclasses.replace(links, node_size=8)) == pytest.approx(0.5)
 
 

@@ -72,7 +72,7 @@ def test_no_holder_serves_very_many():
 
 def test_two_levels():
     """Replicated over nodes and within them: a cell comes to a node once, and is copied there through memory."""
-    links = sg.LinkModel(node_size=16)
+    links = sg.LinkModel(node_size=16, cable_bandwidth=12.5e9)
     plan = plan_of([[0]], [[1]], shape=(4096, 4096), grid=(8, 2, 4, 4), links=links)
     _first, last = plan.steps
     assert last.kind == "all_gather" and set(last.grid_axes) == {2, 3}

@@ -48,7 +48,9 @@ class SideChannel:
 def watching(channel, rank=0):
     """The lifeline of a rank of 2; the other has ended."""
     lifeline = of_mpi("liveness.lifeline")
-    found = lifeline.Lifeline(Process(rank, 2), channel, lambda departure: None, True, lambda rank: None, {}, None)
+    found = lifeline.Lifeline(
+        Process(rank, 2), channel, lambda departure: None, True, lambda rank: None, {}, None, {"here": [0, 1]}
+    )
     found.departed[1 - rank] = of_mpi("liveness.departure").Departure(f"rank {1 - rank} ({1 - rank},)")
     try:
         yield found

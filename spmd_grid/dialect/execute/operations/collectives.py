@@ -13,7 +13,9 @@ import numpy as np
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation
 
+from spmd_grid.dialect.execute.layouts import has_layouts
 from spmd_grid.dialect.execute.operations.grids import axis_lists
+from spmd_grid.dialect.execute.operations.own_steps import own_layouts
 from spmd_grid.dialect.execute.reading import (
     attribute,
     dtype_of,
@@ -45,6 +47,7 @@ _AXES: dict[str, dict[str, tuple[str, ...]]] = {
 _ROOTS = {"broadcast": "root", "gather": "root", "reduce": "root", "scatter": "root"}
 _PEERS = {"send": "destination", "recv": "source"}
 _REDUCING = "all_reduce", "reduce", "reduce_scatter"
+_BY_LAYOUT = "all_gather", "all_reduce", "all_slice", "all_to_all", "reduce_scatter"
 
 
 @handles(*[f"shard.{name}" for name in _AXES])
@@ -52,6 +55,10 @@ def _collective(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any
     name = name_of(op).partition(".")[2]
     devices = needs_devices(machine, name_of(op))
     x, *dynamic = operands
+    if name in _BY_LAYOUT and has_layouts(op):  # blocks of several extents, or of texts of global types
+        layouts, _ = own_layouts(machine, op)
+        (source,), (target,) = layouts.sources, layouts.targets
+        return devices.reshard(layouts.grid, x, source, target)
     options: dict[str, Any] = {given: integer(op, *names) for given, names in _AXES[name].items()}
     place = _ROOTS.get(name) or _PEERS.get(name)
     if place is not None and attribute(op, place) is not None:

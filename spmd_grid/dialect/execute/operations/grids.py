@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.reading import (
@@ -22,6 +22,7 @@ from spmd_grid.dialect.execute.reading import (
 from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
 from spmd_grid.errors import ShapeError, ShardingError
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.program.trace.public import sharding_group
 
 __all__ = ["axis_lists"]
 
@@ -49,14 +50,16 @@ def _sharding(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
         return None if not op.results else [NO_SHARDING]
     grid = _sharding_grid(machine, op)
     dynamic: Iterator[Any] = iter(operands)
-    offsets = mixed(integers(op, "static_sharded_dims_offsets"), dynamic)
+    offsets = mixed(integers(op, "static_sharded_dims_offsets", "block_starts"), dynamic)
     halos = mixed(integers(op, "static_halo_sizes"), dynamic)
     options: dict[str, Any] = {}
     if attribute(op, "blocks") is not None:
         options["blocks"] = text_of(attribute(op, "blocks"))
-    partial = integers(op, "partial_axes")
+    if integers(op, "open_dims"):
+        options["open_dims"] = integers(op, "open_dims")
+    partial, kind = integers(op, "partial_axes"), attribute(op, "partial_type")
     if partial:
-        options |= {"partial_axes": partial, "partial_kind": text_of(attribute(op, "partial_kind")) or "sum"}
+        options |= {"partial_axes": partial, "partial_kind": "sum" if kind is None else text_of(kind)}
     return [Sharding(grid, axis_lists(op), halo_sizes=halos or None, sharded_dims_offsets=offsets or None, **options)]
 
 
@@ -68,7 +71,22 @@ def _shard(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     x, sharding = operands
     if machine.devices is None:
         return x
-    return machine.devices.annotate(x, sharding, has(op, "annotate_for_users"))
+    options: dict[str, Any] = {"for_users": has(op, "annotate_for_users")}
+    if attribute(op, "required") is not None:
+        options["required"] = has(op, "required")
+    if attribute(op, "priority") is not None:
+        options["priority"] = integer(op, "priority")
+    if integers(op, "replicated_axes"):
+        options["replicated_axes"] = integers(op, "replicated_axes")
+    return machine.devices.annotate(x, sharding, options)
+
+
+@handles("spmd_grid.sharding_group")
+def _sharding_group(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    found = attribute(op, "id")
+    if machine.is_tracing:
+        sharding_group(operands[0], integer(op, "id") if isinstance(found, IntegerAttr) else text_of(found))
+    return []
 
 
 @handles("shard.get_sharding")

@@ -6,54 +6,71 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.reading import dtype_of, integers, name_of
-from spmd_grid.dialect.execute.table import HANDLERS, Machine, handles
-from spmd_grid.errors import ImplicitGatherError
+from spmd_grid.compute.indexing.index import Selection
+from spmd_grid.dialect.execute.layouts import has_layouts
+from spmd_grid.dialect.execute.operations.arguments import (
+    as_called,
+    is_constant,
+    named_function,
+    plain_arguments,
+    selection_of,
+    with_weak_numbers,
+)
+from spmd_grid.dialect.execute.operations.own_steps import own_concatenate, own_layouts, own_reshape
+from spmd_grid.dialect.execute.operations.rebuilt import blocks_by_rule
+from spmd_grid.dialect.execute.reading import attribute, dtype_of, integers, name_of, shape_of, text_of
+from spmd_grid.dialect.execute.table import HANDLERS, Machine, handles, needs_devices
 
 __all__ = ["numpy_call"]
-
-_NOT_ARGUMENTS = {"sharding", "op_name__"}  # the parser keeps the name of an operation that it does not know
-
-
-def _plain(found: Attribute) -> Any:
-    """An attribute as the plain argument of a call."""
-    if isinstance(found, IntegerAttr):
-        width = getattr(getattr(found.type, "width", None), "data", 0)
-        return bool(found.value.data) if width == 1 else int(found.value.data)
-    if isinstance(found, FloatAttr):
-        return float(found.value.data)
-    if isinstance(found, StringAttr):
-        return found.data
-    if isinstance(found, DenseArrayBase):
-        return tuple(found.get_values())
-    if isinstance(found, ArrayAttr):
-        return tuple([_plain(each) for each in found])
-    return dtype_of(found)
 
 
 def numpy_call(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     """The results of ``numpy.NAME``: the function of numpy, with the attributes as its arguments."""
-    name = name_of(op).partition(".")[2]
-    function = getattr(np, name, None)
-    if function is None or name.startswith("_"):
-        raise ImplicitGatherError(f"numpy has no function {name}")
-    given = {**op.attributes, **op.properties}
-    options = {each: _plain(found) for each, found in given.items() if each not in _NOT_ARGUMENTS}
-    operands = machine.thin(operands)
-    found = function(list(operands), **options) if name == "concatenate" else function(*operands, **options)
-    dtypes = [dtype_of(result.type) for result in op.results]
-    if len(dtypes) > 1:
-        return list(found)
-    return found if found.dtype == dtypes[0] else found.astype(dtypes[0])
+    name = name_of(op)
+    operands = with_weak_numbers(op, machine.thin(operands))
+    if has_layouts(op) and machine.devices is not None:
+        found = _collectively(machine, op, operands) if attribute(op, "collective") else None
+        found = blocks_by_rule(machine, op, operands) if found is None else found
+    else:
+        if attribute(op, "of") is not None:
+            name = text_of(attribute(op, "of"))
+        found = as_called(named_function(name), operands[: _count(op)], plain_arguments(op))
+        found = list(found) if len(op.results) > 1 else [found]
+    return [_as_due(x, dtype_of(result.type)) for x, result in zip(found, op.results, strict=True)]
+
+
+def _count(op: Operation) -> int:
+    """The number of operands that the function takes; the others are of its rule."""
+    given = integers(op, "operands")
+    return given[0] if given else len(op.operands)
+
+
+def _as_due(found: Any, dtype: np.dtype) -> Any:
+    return found if found.dtype == dtype else found.astype(dtype)
+
+
+def _collectively(machine: Machine, op: Operation, operands: Sequence[Any]) -> list[Any]:
+    """A function that arrays compute by communication of their own."""
+    layouts, _ = own_layouts(machine, op)
+    function, found = named_function(name_of(op)), attribute(op, "operands")
+    names = [text_of(each) for each in found] if isinstance(found, ArrayAttr) else []
+    options = plain_arguments(op)
+
+    def call(*arrays: Any) -> Any:
+        return function(**dict(zip(names, arrays)), **options) if names else as_called(function, arrays, options)
+
+    sources = [None if is_constant(x) else layout for x, layout in zip(op.operands, layouts.sources)]
+    return needs_devices(machine, name_of(op)).collectively(layouts.grid, call, operands, sources, layouts.targets)
 
 
 HANDLERS["numpy.*"] = numpy_call
+HANDLERS["spmd_grid.*"] = numpy_call
 
 
-@handles("numpy.astype", "spmd_grid.sum_finish", "spmd_grid.prod_finish")
+@handles("numpy.astype")
 def _astype(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0].astype(dtype_of(op.results[0].type))
 
@@ -63,28 +80,40 @@ def _same(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0]
 
 
-def _key(op: Operation) -> tuple[slice, ...]:
-    flipped = integers(op, "flipped")
-    parts = zip(integers(op, "offsets"), integers(op, "sizes"), integers(op, "strides"), strict=True)
-    key = []
-    for dim, (start, n, step) in enumerate(parts):
-        last = start + (n - 1) * step
-        if dim in flipped:
-            key.append(slice(last, start - step if start - step >= 0 else None, -step) if n else slice(0, 0))
-        else:
-            key.append(slice(start, last + 1, step) if n else slice(0, 0))
-    return tuple(key)
-
-
 @handles("numpy.getitem")
 def _getitem(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    found = operands[0][_key(op)]
-    shape = tuple(op.results[0].type.get_shape())  # type: ignore[attr-defined]  # a tensor
-    return found if found.shape == shape else np.reshape(found, shape)
+    cells = selection_of(op)
+    found = operands[0][_cells(cells)]
+    key = cells.view_key()
+    return found if key is None else found[key]
 
 
 @handles("numpy.setitem")
 def _setitem(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    found, piece = np.copy(operands[0]), operands[1]
-    found[_key(op)] = piece
+    found = np.copy(operands[0])
+    found[_cells(selection_of(op))] = operands[1]
     return found
+
+
+def _cells(cells: Selection) -> tuple[slice, ...]:
+    """The selected cells, none of them walked backwards."""
+    return tuple(
+        [
+            slice(start, start + (n - 1) * step + 1, step) if n else slice(0, 0)
+            for start, n, step in zip(cells.starts, cells.counts, cells.steps)
+        ]
+    )
+
+
+@handles("numpy.reshape")
+def _reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    if has_layouts(op) and machine.devices is not None:
+        return own_reshape(machine, op, operands)
+    return np.reshape(operands[0], shape_of(op.results[0].type))
+
+
+@handles("numpy.concatenate")
+def _concatenate(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    if has_layouts(op) and machine.devices is not None:
+        return own_concatenate(machine, op, operands)
+    return np.concatenate(list(operands), **plain_arguments(op)).astype(dtype_of(op.results[0].type))

@@ -211,7 +211,7 @@ def _constant(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     if name_of(op) == "complex.constant":
         real, imaginary = (scalar_of(each) for each in found)  # type: ignore[attr-defined]
         return dtype_of(kind).type(complex(real, imaginary))
-    return cells_of(found) if is_shaped(kind) else scalar_of(found)  # type: ignore[arg-type]
+    return cells_of(found) if is_shaped(kind) else scalar_of(found)
 
 
 # -- conversions ---------------------------------------------------------------------------------------------------

@@ -58,6 +58,10 @@ class ExitReport:
         self._print(text)
         self._abort(1)
 
+    def note(self, text: str) -> None:
+        """Prints ``text``; the job goes on.  From the watching thread."""
+        write_at_once(f"spmd_grid: {text}\n")
+
     def claim(self) -> None:
         """Keeps the others of the node from reporting."""
         if self._word is not None:

@@ -43,8 +43,9 @@ class HangWatch:
     """The watch of one process, for its watching thread.
 
     ``post_all`` sends bytes to all others.  ``end`` prints a text and ends the job.  ``departed``: the processes that
-    have ended.  ``memory_of(rank)``: the memory of the recorder of a process of this node, None of others.  ``limit``:
-    seconds that a process may wait, None without a limit.
+    have ended.  ``memory_of(rank)``: the memory of the recorder of a process of this node, None of others.
+    ``host_of(rank)``: the name of its host, empty if there is one alone.  ``limit``: seconds that a process may wait,
+    None without a limit.
     """
 
     limit: float | None = None
@@ -56,9 +57,11 @@ class HangWatch:
         end: Callable[[str], None],
         departed: Departed,
         memory_of: Callable[[int], np.ndarray | None],
+        host_of: Callable[[int], str],
     ):
         self._process = process
         self._post_all, self._end, self._departed, self._memory_of = post_all, end, departed, memory_of
+        self._host_of = host_of
         self._cancelled = 0  # the number of the last alarm that was cancelled
         self._alarm = 0  # the number of the present alarm; the same if there is none
         self._alarm_time = 0.0
@@ -137,6 +140,6 @@ class HangWatch:
 
     def _print(self, missing: Collection[int], limit: float) -> None:
         self._post_all(pickle.dumps(Report(self._alarm, {})))
-        states = self._states | {rank: unknown_state(rank) for rank in missing}
+        states = self._states | {rank: unknown_state(rank, self._host_of(rank)) for rank in missing}
         states |= {rank: ended_state(departure.label) for rank, departure in self._departed.items()}
         self._end(picture(states, limit))

@@ -19,10 +19,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WaitedFor
 from spmd_grid.transport.mpi.liveness.exit_report import ExitReport, call_site_in, user_traceback
 from spmd_grid.transport.mpi.liveness.hang_watch import HangWatch, Report
+from spmd_grid.transport.mpi.liveness.host_watch import HostAnswer, HostCall, HostWatch
 from spmd_grid.transport.mpi.liveness.signals import Signals
 from spmd_grid.transport.mpi.liveness.waker import Waker
 from spmd_grid.watch.call_site import call_site, is_ours, main_frame, main_thread_call_site
@@ -58,6 +59,9 @@ class CutOffAnswer:
     """The answer to `CutOff`: no operation is under way here."""
 
 
+Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer
+
+
 class SideChannel(Protocol):
     """Small messages that arrive whatever the program does."""
 
@@ -78,7 +82,8 @@ class Lifeline:
     The main thread keeps in ``waiting`` what it waits for.  ``take_stock`` fills in the counts of a `Departure`.
     ``watch``: whether MPI lets a second thread call it; without that, processes that leave early or wait longer than
     ``hang.limit`` go unnoticed.  ``memory_of(rank)``: see `HangWatch`.  ``neighbours``: the system's process numbers of
-    the others of this node, by rank; ``word``: an int64 of their shared memory, None if they share none.
+    the others of this node, by rank; ``word``: an int64 of their shared memory, None if they
+    share none.  ``hosts``: the ranks of each host, by its name.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class Lifeline:
         memory_of: Callable[[int], np.ndarray | None],
         neighbours: Mapping[int, int],
         word: np.ndarray | None,
+        hosts: Mapping[str, Sequence[int]],
     ):
         self.waiting: WaitedFor | None = None
         self.departed: Departed = {}
@@ -98,7 +104,11 @@ class Lifeline:
         self._take_stock = take_stock
         self._watches = watch
         self._report = ExitReport(process.rank, word, process.rank == 0 or 0 in neighbours, self._abort)
-        self.hang = HangWatch(process, control.post_all, self._report.insist, self.departed, memory_of)
+        names = {rank: name for name, ranks in hosts.items() for rank in ranks} if len(hosts) > 1 else {}
+        self.hang = HangWatch(
+            process, control.post_all, self._report.insist, self.departed, memory_of, lambda rank: names.get(rank, "")
+        )
+        self._hosts = HostWatch(process.rank, process.label, hosts, control.post, self._report.note)
         self._stops = False
         self._collecting = threading.RLock()
         self._next_news = 0.0
@@ -152,6 +162,7 @@ class Lifeline:
                 self._process.progress()
             self._waker.wait(0)
             self._look_for_the_dead(is_waiting=True)
+            self._hosts.look(True, lambda: "the end of the program")
             time.sleep(nap)
             nap = min(2 * nap, 0.02)
 
@@ -164,7 +175,7 @@ class Lifeline:
         finally:
             self._collecting.release()
 
-    def _receive(self, source: int, message: Report | CutOff | CutOffAnswer | Departure) -> None:
+    def _receive(self, source: int, message: Message) -> None:
         if isinstance(message, Report):
             self.hang.receive(message)
         elif isinstance(message, CutOff):
@@ -172,6 +183,10 @@ class Lifeline:
             self._unanswered.append(source)
         elif isinstance(message, CutOffAnswer):
             self._answered.add(source)
+        elif isinstance(message, HostCall):
+            self._control.post(pickle.dumps(HostAnswer()), source)
+        elif isinstance(message, HostAnswer):
+            self._hosts.answered()
         else:
             self.departed[source] = message
 
@@ -225,6 +240,8 @@ class Lifeline:
             if self._process.gate.text:
                 continue  # every wait ends by itself
             self.hang.look()
+            if not self.hang.is_alarmed:
+                self._hosts.look(self._looks_in_ours > 2 or self.waiting is not None, self._where)
             waiting = self.waiting
             gone = None if waiting is None or not self.departed else waiting.ended_partner(self.departed)
             # Only if the last look found the same: MPI may still complete a send that will not be received.

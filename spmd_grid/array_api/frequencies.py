@@ -1,0 +1,28 @@
+"""The frequencies of the cells that Fourier transforms give, as sharded arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spmd_grid.array.constructors import from_function
+from spmd_grid.array.sharded_array import ShardedArray
+from spmd_grid.array_api.defaults import ShardingRule, place
+from spmd_grid.errors import ShapeError
+from spmd_grid.grid.process_grid import ProcessGrid
+
+__all__ = ["frequencies"]
+
+
+def frequencies(
+    name: str, n: int, d: float, cells: int, sharding: ShardingRule | None, grid: ProcessGrid | None
+) -> ShardedArray:
+    """The ``cells`` first frequencies of ``n`` at a distance of ``d``, by the name of numpy's function.  Collective."""
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise ShapeError(f"{name}: n is {n!r}; it must be a whole number, at least 1")
+    n, middle = int(n), cells if name == "rfftfreq" else (int(n) - 1) // 2 + 1
+    step = 1.0 / (n * d)
+
+    def frequency(k: np.ndarray) -> np.ndarray:
+        return np.where(k < middle, k, k - n) * step
+
+    return from_function(frequency, (cells,), *place(name, (cells,), sharding, grid), dtype="float64")

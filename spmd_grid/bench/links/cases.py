@@ -1,0 +1,79 @@
+"""The rows of the links benchmark: every collective, and random reshardings, of few bytes and of many.
+
+The sizes of large arrays follow from the measured links, so that each takes some hundredths of a second to cross.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+from spmd_grid.grid.device_grid import Grid, resolve_shape
+from spmd_grid.grid.sharding import Sharding
+
+__all__ = ["LARGE", "SMALL", "LinksCase", "all_cases", "quick_cases", "random_pair"]
+
+SMALL, LARGE = "small", "large"
+
+_OPERATIONS = (
+    "all_reduce",
+    "all_gather",
+    "broadcast",
+    "reduce_scatter",
+    "all_to_all",
+    "reduce",
+    "gather",
+    "scatter",
+    "shift",
+)
+_RESHARDINGS = 60
+
+
+class LinksCase(NamedTuple):
+    """An operation over all ranks, or (``number`` from 0) a random resharding, on an array of few or many bytes."""
+
+    operation: str
+    size: str
+    number: int = -1
+
+    @property
+    def name(self) -> str:
+        """The name of the row."""
+        return f"{self.operation}, {self.size}" if self.number < 0 else f"resharding {self.number}, {self.size}"
+
+
+def all_cases() -> list[LinksCase]:
+    operations = [LinksCase(name, size) for name in _OPERATIONS for size in (SMALL, LARGE)]
+    sizes = [SMALL if number % 3 == 2 else LARGE for number in range(_RESHARDINGS)]
+    return operations + [LinksCase("reshard", size, number) for number, size in enumerate(sizes)]
+
+
+def quick_cases() -> list[LinksCase]:
+    """Three operations, and three reshardings of few bytes."""
+    return [case for case in all_cases() if case.name.startswith("all_") or case.number in (0, 1, 2)]
+
+
+def random_pair(case: LinksCase, ranks: int) -> tuple[Sharding, Sharding]:
+    """The source and the target of a random resharding on a grid of all ranks; the same on all of them.  Local."""
+    rng = Random(case.number)
+    shape = resolve_shape((-1,) * rng.choice([1, 2, 2]), ranks)
+    while True:
+        grid = Grid(shape)
+        source, target = (_random_sharding(rng, grid, partial) for partial in (rng.random() < 0.3, False))
+        if source != target:
+            return source, target
+
+
+def _random_sharding(rng: Random, grid: Grid, partial: bool) -> Sharding:
+    """Each axis splits one of two dimensions, or none; of the others, one may be partial."""
+    split: list[list[int]] = [[], []]
+    axes = list(range(grid.ndim))
+    rng.shuffle(axes)
+    free = []
+    for axis in axes:
+        where = rng.randrange(3)
+        if where < 2:
+            split[where].append(axis)
+        else:
+            free.append(axis)
+    return Sharding(grid, split, partial_axes=free[:1] if partial else ())

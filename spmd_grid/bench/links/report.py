@@ -1,0 +1,111 @@
+"""Table and verdicts of the links benchmark; nothing is measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from spmd_grid.bench.common.table import Column, Table
+from spmd_grid.bench.links.cases import LARGE, LinksCase
+from spmd_grid.formatting import bytes_text, seconds_text
+
+__all__ = ["AUTO", "LinksRow", "Named", "summary", "table"]
+
+AUTO = "auto"
+_CLOSE, _NEAR, _BEST = 1.25, 2.0, 1.1
+
+
+class Named(NamedTuple):
+    """The name of a row: the links', and the case's."""
+
+    links: str
+    case: LinksCase
+
+    @property
+    def name(self) -> str:
+        return f"{self.links}: {self.case.name}" if self.links else self.case.name
+
+
+@dataclass
+class LinksRow:
+    """Seconds by the model and as measured, by strategy; of an operation, which has one way, under "auto"."""
+
+    case: Named
+    what: str
+    n_bytes: int
+    predicted: dict[str, float]
+    measured: dict[str, float]
+
+    @classmethod
+    def from_dict(cls, figures: Mapping[str, Any]) -> LinksRow:
+        """The row whose `to_dict` gave ``figures``, read back from JSON."""
+        case = LinksCase(figures["operation"], figures["size"], figures["number"])
+        what, n_bytes, predicted, measured = (figures[name] for name in ("what", "n_bytes", "predicted", "measured"))
+        return cls(Named(figures["links"], case), what, n_bytes, predicted, measured)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, and what follows from them, for JSON."""
+        return {
+            "row": self.case.name,
+            "links": self.case.links,
+            **self.case.case._asdict(),
+            "what": self.what,
+            "n_bytes": self.n_bytes,
+            "predicted": self.predicted,
+            "measured": self.measured,
+            "off": self.off,
+            "over_best": self.over_best,
+        }
+
+    @property
+    def off(self) -> float:
+        """The factor by which the model is wrong, either way; 1 is right."""
+        ratio = self.measured[AUTO] / self.predicted[AUTO]
+        return max(ratio, 1 / ratio)
+
+    @property
+    def over_best(self) -> float:
+        """The time of the chosen way over that of the fastest measured."""
+        return self.measured[AUTO] / min(self.measured.values())
+
+
+def table() -> Table[LinksRow]:
+    return Table(
+        "links",
+        36,
+        [
+            Column("bytes", 9, lambda row: bytes_text(row.n_bytes)),
+            Column("model", 9, lambda row: seconds_text(row.predicted[AUTO])),
+            Column("measured", 9, lambda row: seconds_text(row.measured[AUTO])),
+            Column("off by", 7, lambda row: f"{row.off:.2f}x"),
+            Column("over best", 10, lambda row: f"{row.over_best:.2f}" if len(row.measured) > 1 else "-"),
+            Column("what", 10, lambda row: row.what),
+        ],
+    )
+
+
+def summary(rows: Sequence[LinksRow]) -> list[str]:
+    """The verdicts for each of the links, a line each."""
+    lines = []
+    for links in dict.fromkeys(row.case.links for row in rows):
+        of_these = [row for row in rows if row.case.links == links]
+        name = f"{links}: " if links else ""
+        for size, limit in ((LARGE, _CLOSE), ("small", _NEAR)):
+            found = [row for row in of_these if row.case.case.size == size]
+            if found:
+                within = sum(row.off <= limit for row in found)
+                worst = max(found, key=lambda row: row.off)
+                lines.append(
+                    f"{name}{size}: {within} of {len(found)} rows within {limit:g}x of the model, at worst"
+                    f" {worst.off:.2f}x ({worst.case.case.name})"
+                )
+        several = [row for row in of_these if len(row.measured) > 1]
+        if several:
+            good = sum(row.over_best <= _BEST for row in several)
+            worst = max(several, key=lambda row: row.over_best)
+            lines.append(
+                f"{name}auto at most 10 % slower than the best way measured in {good} of {len(several)} reshardings,"
+                f" at worst {worst.over_best:.2f}x ({worst.case.case.name})"
+            )
+    return lines

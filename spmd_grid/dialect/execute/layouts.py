@@ -1,0 +1,149 @@
+"""Layouts that a text says: tensors of global extents whose encodings are shardings, and the blocks of whole arrays.
+
+A step of the engine's own texts has them as its types, in texts of global types, or as its attributes ``sources`` and
+``targets``, beside the types of blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Attribute, Operation
+
+from spmd_grid.dialect.execute.reading import attribute, numbers_of, shape_of, symbol, text_of
+from spmd_grid.dialect.syntax.encodings import EncodingAttr, is_encoded
+from spmd_grid.errors import ShapeError
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.sharding import Sharding
+from spmd_grid.reduction_kind import KINDS, identity
+
+__all__ = [
+    "Layouts",
+    "block_of",
+    "coords_of",
+    "function_types",
+    "grid_symbol",
+    "has_layouts",
+    "layout_of_type",
+    "layouts_of",
+    "whole_of",
+]
+
+
+class Layouts(NamedTuple):
+    """The layouts of the operands and of the results of an operation, and the symbol of their grid."""
+
+    grid: str
+    sources: tuple[Layout, ...]
+    targets: tuple[Layout, ...]
+
+
+def has_layouts(op: Operation) -> bool:
+    """Whether an operation, or a function, says what its blocks are blocks of."""
+    if attribute(op, "sources", "of_types") is not None:
+        return True
+    return any(is_encoded(x.type) for x in (*op.operands, *op.results))
+
+
+def grid_symbol(op: Operation) -> str:
+    """The symbol of the grid that an operation names, or the function around it; "" where none does."""
+    at: Operation | None = op
+    while at is not None:
+        if symbol(at, "grid"):
+            return symbol(at, "grid")
+        at = at.parent_op()
+    encodings = [getattr(x.type, "encoding", None) for x in (*op.operands, *op.results)]
+    named = [each.blocks.data.get("grid") for each in encodings if isinstance(each, EncodingAttr)]
+    return next((each.data for each in named if isinstance(each, StringAttr)), "")
+
+
+def layouts_of(op: Operation, grids: Any) -> Layouts:
+    """The layouts of the operands and results of an operation; types without encodings are those of whole arrays.
+
+    ``grids``: has `grid`, which gives the grid of a symbol.  Raises ShapeError and what shardings raise.
+    """
+    name = grid_symbol(op)
+    grid = grids.grid(name).grid
+    kinds = attribute(op, "sources"), attribute(op, "targets")
+    if kinds[0] is None:
+        lists: list[list[Attribute]] = [[x.type for x in op.operands], [x.type for x in op.results]]
+    else:
+        lists = [list(each) if isinstance(each, ArrayAttr) else [] for each in kinds]
+    sources, targets = (tuple([layout_of_type(kind, grid) for kind in each]) for each in lists)
+    return Layouts(name, sources, targets)
+
+
+def function_types(function: Operation) -> tuple[list[Attribute], list[Attribute]] | None:
+    """The global types of a function on blocks of whole arrays: arguments and results; None of others."""
+    kinds = attribute(function, "sources"), attribute(function, "targets")
+    if isinstance(kinds[0], ArrayAttr) and isinstance(kinds[1], ArrayAttr):
+        return list(kinds[0]), list(kinds[1])
+    block = function.regions[0].block
+    last = block.last_op
+    types = [x.type for x in block.args], [x.type for x in last.operands] if last is not None else []
+    return types if any(is_encoded(each) for side in types for each in side) else None
+
+
+def layout_of_type(kind: Attribute, grid: Grid) -> Layout:
+    """The layout that a global type says; without an encoding every device holds the array."""
+    shape = shape_of(kind)
+    whole = tuple([n for n in shape if n is not None])
+    if len(whole) < len(shape):
+        raise ShapeError(f"type {kind} has extents that are known at run time only; a global type has all of them")
+    encoding = getattr(kind, "encoding", None)
+    if not isinstance(encoding, EncodingAttr):
+        return Layout(Sharding(grid, []), whole)
+    lists = [tuple([int(n) for n in each.get_values()]) for each in encoding.axes]
+    options: dict[str, Any] = {}
+    for word, found in encoding.blocks.data.items():
+        options[word] = text_of(found) if isinstance(found, StringAttr) else list(numbers_of(found))
+    ranks, _ = options.pop("ranks", None), options.pop("grid", None)
+    if ranks is not None:
+        grid = Grid(grid.shape, axis_names=grid.axis_names, ranks=ranks)
+    if len(lists) > len(whole):
+        options["partial_axes"] = lists[len(whole)]
+    if "partial_axes" in options:
+        options["partial_kind"] = encoding.kind.data.value
+    return Layout(Sharding(grid, lists[: len(whole)], **options), whole)
+
+
+def coords_of(grid: Grid, process: int) -> tuple[int, ...]:
+    """The coordinates of a process on a grid."""
+    device = process if grid.ranks is None else grid.ranks.index(process)
+    return grid.multi_index(device)
+
+
+def block_of(whole: np.ndarray, layout: Layout, process: int) -> np.ndarray:
+    """The block that a process holds of a whole array.
+
+    Where it is one part of several, the first device has the values, and others what changes none.
+    """
+    coords = coords_of(layout.sharding.grid, process)
+    sharding = layout.sharding
+    if any(coords[axis] for axis in sharding.partial_axes):
+        return np.full(layout.local_shape(coords), identity(KINDS[sharding.partial_kind], whole.dtype), whole.dtype)
+    block = np.zeros(layout.local_shape(coords), whole.dtype)
+    held = layout.in_domain_local(coords)
+    block[held.slices()] = whole[held.shift(layout.local_box(coords).starts).slices()]
+    return block
+
+
+def whole_of(blocks: Mapping[int, Any] | Sequence[Any], layout: Layout) -> np.ndarray:
+    """The whole array of the blocks of all processes; parts are combined."""
+    sharding = layout.sharding
+    grid, combine = sharding.grid, KINDS[sharding.partial_kind].combine
+    parts: dict[tuple[int, ...], np.ndarray] = {}
+    for device in range(grid.size):
+        coords, process = grid.multi_index(device), grid.process(device)
+        block = np.asarray(blocks[process])
+        part = tuple([coords[axis] for axis in sharding.partial_axes])
+        whole = parts.setdefault(part, np.zeros(layout.global_shape, block.dtype))
+        whole[layout.core_box(coords).slices()] = block[layout.core_in_local(coords).slices()]
+    found, *others = [parts[part] for part in sorted(parts)]
+    for each in others:
+        found = np.asarray(combine(found, each)).astype(found.dtype)
+    return found

@@ -1,0 +1,154 @@
+"""Relays: arrays that pass through staging memory in steps, all of which one compiled call makes.
+
+Reading an array where it lies is one pass over memory, but not always the fastest way.  Lines of cache that another
+processor has written are slow to fetch from its cache, and slow to write to after it has read them.  A relay's ring is
+larger than the caches next to a processor, so what lies in it has moved on to a common one; and for members that share
+no cache it is written past the caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.kernels import BoxRow
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.reduce.folds import STREAMED_FROM
+from spmd_grid.kernels.reduce.variants import BUFFER_BYTES
+
+__all__ = [
+    "LINES",
+    "RELAYED_FROM",
+    "RING_BYTES",
+    "SLOT_BYTES",
+    "Program",
+    "Slots",
+    "Step",
+    "area_of",
+    "has_areas",
+    "suits",
+]
+
+
+# A relay's ring has slots, of which each step packs one.
+RING_BYTES, SLOT_BYTES = 1 << 21, 1 << 18
+_SLOTS = RING_BYTES // SLOT_BYTES
+LINES = 128  # bytes that no two writers share
+
+# Arrays of up to this many bytes are read where they lie, or from a copy: a relay costs one more round of words.
+RELAYED_FROM = 1 << 14
+
+# Between far processors, arrays that can be read are relayed up to this many bytes: larger ones lie in no cache.
+_RELAYED_IF_FAR = 1 << 25
+
+
+def suits(n_bytes: int, far: bool, readable: bool, most_if_near: int) -> bool:
+    """Whether arrays, of which the largest has ``n_bytes``, are better relayed.  Local.
+
+    ``readable``: whether all can be read where they lie; ``most_if_near``: number of bytes from which on that is better
+    between near processors.
+    """
+    if n_bytes <= RELAYED_FROM:
+        return False
+    return not readable or n_bytes <= (_RELAYED_IF_FAR if far else most_if_near)
+
+
+def area_of(owner: int, reader: int) -> int:
+    """The index of the area that ``reader`` reads, in slots of ``owner`` that have one for each other member."""
+    return reader - (reader > owner)
+
+
+def has_areas(members: int, itemsize: int) -> bool:
+    """Whether a slot has areas for this number of members, each with space for a cell of ``itemsize`` bytes.  Local."""
+    return members * max(itemsize, 8 * LINES) <= SLOT_BYTES
+
+
+class Slots(NamedTuple):
+    """The parts of a ring that the steps of a relay use by turns, of ``n_bytes`` each; alike on all members."""
+
+    n_bytes: int
+
+    @classmethod
+    def of(cls, most: int) -> Slots:
+        """Slots for steps that pack at most ``most`` bytes, which is at most `SLOT_BYTES`."""
+        return cls(max(-(-most // LINES) * LINES, LINES))
+
+    def start(self, step: int) -> int:
+        """The first byte of what a step packs."""
+        return step % _SLOTS * self.n_bytes
+
+
+class Step(NamedTuple):
+    """The rows of a copy table that one step packs and lands, and the words of its fold (none: nothing is folded).
+
+    Bases of the rows are FROM_X, INTO_RESULT, and FIRST_RING + a member's index.
+    """
+
+    packs: list[BoxRow | None]
+    lands: list[BoxRow | None]
+    fold: list[int]
+
+
+class Program:
+    """A relay for the compiled run, of arrays with certain strides.
+
+    ``rings``: the addresses of the members' rings; ``n_bytes``: those of this member's result; ``fold``: the address of
+    the compiled fold; ``own_in_ring``: whether this member folds its own row from its ring; ``spreads``: whether what
+    it folds is packed again, for the others.
+    """
+
+    def __init__(
+        self,
+        rings: np.ndarray,
+        slots: Slots,
+        steps: Sequence[Step],
+        n_bytes: int,
+        fold: int = 0,
+        own_in_ring: bool = False,
+        spreads: bool = False,
+    ):
+        packs, lands = _counted([step.packs for step in steps]), _counted([step.lands for step in steps])
+        lands.firsts[:] += len(packs.rows)
+        table = kernels.build_table([*packs.rows, *lands.rows])
+        width = at.FOLD_FIRST + len(rings)
+        folds = np.array([step.fold or (0,) * width for step in steps], np.int64)
+        scratch, large = np.zeros(len(rings), np.int64), n_bytes >= STREAMED_FROM
+        buffer = np.empty(BUFFER_BYTES if fold and large and not spreads else 0, np.uint8)
+        self._alive = rings, table, packs, lands, folds, scratch, buffer
+        self.words = words = np.zeros(at.RELAY_WORDS, np.int64)
+        place = min(len(steps), _SLOTS) * slots.n_bytes
+        words[at.RELAY_STEPS], words[at.RELAY_RINGS] = len(steps), kernels.address_of(rings)
+        words[at.RELAY_PLACES], words[at.RELAY_PLACE_BYTES] = RING_BYTES // place, place
+        words[at.RELAY_COPY], words[at.RELAY_TABLE] = kernels.copy_address, kernels.address_of(table)
+        words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], large
+        words[at.RELAY_PACKS], words[at.RELAY_LANDS] = map(kernels.address_of, (packs.firsts, lands.firsts))
+        words[at.RELAY_FOLD], words[at.RELAY_FOLDS] = fold, kernels.address_of(folds)
+        words[at.RELAY_ROWS] = kernels.address_of(scratch)
+        words[at.RELAY_BUFFER] = kernels.address_of(buffer) if buffer.size else 0
+        words[at.RELAY_OWN_IN_RING] = own_in_ring
+        self._address = kernels.address_of(words)
+
+    def run(self, state: int, streams: bool, x: np.ndarray | None, result: np.ndarray | None) -> bool:
+        """Run the relay in the meeting at ``state``; False if a wait was given up.  Collective over its members."""
+        self.words[at.RELAY_STREAMS] = streams
+        x_at = 0 if x is None else kernels.address_of(x)
+        return kernels.relay(state, self._address, x_at, 0 if result is None else kernels.address_of(result)) == at.FINE
+
+
+class _Counted(NamedTuple):
+    """The rows of all steps, and the number of the first row of each, and of the end."""
+
+    rows: list[BoxRow]
+    firsts: np.ndarray
+
+
+def _counted(steps: Sequence[Sequence[BoxRow | None]]) -> _Counted:
+    rows: list[BoxRow] = []
+    firsts = [0]
+    for step in steps:
+        rows += [row for row in step if row is not None]
+        firsts.append(len(rows))
+    return _Counted(rows, np.array(firsts, np.int64))

@@ -1,0 +1,176 @@
+"""Machine code of kernels in files of a cache folder, loaded without numba.
+
+numba takes about half a second of processor time to import and to load its own cache, several times as long as all
+else that a process does before its first operation.  So the object file of a compiled kernel is kept here, and LLVM
+alone links it into later processes.  A file's name tells the processor and everything that the code was made from: the
+sources of this package, numba, llvmlite and Python.  A file that is damaged, or was written for something else, is as
+good as none: then the kernel is compiled.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+__all__ = ["MachineCode", "digest_of", "find", "keep"]
+
+_DIGEST_BYTES = 16
+_lock = Lock()
+
+
+class MachineCode(NamedTuple):
+    """An object file, the symbol of the function in it, and the symbols that it needs from elsewhere."""
+
+    symbol: str
+    needs: list[str]
+    object_file: bytes
+
+
+def find(name: str) -> int:
+    """The address of a kernel whose machine code has been kept; 0 if there is none for this processor and package.
+
+    Local.  ``name``: module and function, such as "protocol.meeting.meet".
+    """
+    for folder in _folders():
+        found = _read(folder / _file_name(name))
+        if found:
+            return _link(found)
+    return 0
+
+
+def keep(name: str, code: MachineCode) -> bool:
+    """Writes the machine code of a kernel; whether a folder could be written.  Local."""
+    head = json.dumps({"symbol": code.symbol, "needs": code.needs}).encode() + b"\n"
+    content = _digest(head + code.object_file) + head + code.object_file
+    for folder in _folders():
+        path = folder / _file_name(name)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(content)
+            part.replace(path)  # other processes see a whole file, or none
+            return True
+        except OSError:  # not writable, or full
+            with suppress(OSError):
+                part.unlink()
+    return False
+
+
+def digest_of(*files: Path) -> str:
+    """A short digest of the contents of the files.  Local."""
+    return blake2b(b"".join(path.read_bytes() for path in files), digest_size=8).hexdigest()
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+def _read(path: Path) -> MachineCode | None:
+    """The machine code in a file, if it is there and whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if _digest(rest) != digest:
+        return None
+    head, _, object_file = rest.partition(b"\n")
+    return MachineCode(**json.loads(head), object_file=object_file)
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _folders() -> tuple[Path, ...]:
+    """The folders that may hold the files; the first that can be written is written."""
+
+    def candidates() -> Iterator[Path]:
+        if os.environ.get("NUMBA_CACHE_DIR"):
+            yield Path(os.environ["NUMBA_CACHE_DIR"]) / "spmd_grid"
+            return
+        yield Path(__file__).parent / "__pycache__"
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        if os.path.isabs(home):
+            yield Path(home) / "spmd_grid"
+
+    return tuple(candidates())
+
+
+@cache
+def _origin() -> str:
+    """The processor, and a digest of all that machine code is made from."""
+    import llvmlite
+    from llvmlite import binding
+
+    spec = find_spec("numba")
+    folder = Path(spec.origin).parent if spec and spec.origin else Path()
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
+    made_from = digest_of(*sources, *(path for path in [folder / "_version.py"] if path.exists()))
+    features = binding.get_host_cpu_features().flatten()
+    rest = f"{made_from} {llvmlite.__version__} {sys.implementation.cache_tag} {sys.platform} {features}"
+    processor = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
+    return f"{processor}-{blake2b(rest.encode(), digest_size=8).hexdigest()}"
+
+
+def _file_name(name: str) -> str:
+    return f"{name}-{_origin()}.code"
+
+
+# -- linking -----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _engine() -> Any:
+    """LLVM's linker of object files into this process."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
+    for symbol in _OF_NUMBA:
+        if not binding.address_of_symbol(symbol):
+            binding.add_symbol(symbol, ctypes.cast(_raised, ctypes.c_void_p).value)
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+
+
+def _link(code: MachineCode) -> int:
+    """The address of the function; 0 if this process lacks something that it needs: LLVM would end the process."""
+    from llvmlite import binding
+
+    with _lock:
+        engine = _engine()
+        if not all(map(binding.address_of_symbol, code.needs)):
+            return 0
+        engine.add_object_file(binding.ObjectFileRef.from_data(code.object_file))
+        engine.finalize_object()
+        return int(engine.get_function_address(code.symbol))
+
+
+# Functions of numba's that compiled code calls where it raises an exception.  Kernels raise none: a caller in compiled
+# code could not tell, and would go on with wrong data.
+_OF_NUMBA = (
+    "NRT_Free",
+    "numba_do_raise",
+    "numba_gil_ensure",
+    "numba_gil_release",
+    "numba_runtime_build_excinfo_struct",
+    "numba_unpickle",
+)
+
+
+@ctypes.CFUNCTYPE(None)
+def _raised() -> None:
+    sys.stderr.write("spmd_grid: a compiled kernel raised an exception, which none may; the process is ended\n")
+    sys.stderr.flush()
+    os.abort()

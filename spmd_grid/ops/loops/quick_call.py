@@ -1,0 +1,104 @@
+"""Operations on small arrays as one compiled function, for calls from Python: after a few calls on arrays of one kind.
+
+`QuickCall` is called as the operation is.  Where it knows a compiled run for the arrays, the operation is made without
+another step of Python (``kernels/protocol/quick_call.py``); else ``slow`` makes it, and `learn` prepares such a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from sys import intern
+from typing import Any
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun, can_be_compiled, run_agreed
+from spmd_grid.transport.gate import Gate
+
+__all__ = ["QuickCall"]
+
+_MOST_RUNS = 8  # of one call, for arrays of different kinds
+_MOST_STRANGERS = 8  # meetings in which other members have changed their arrays, until a run is given up
+_TURNS_AGAIN = -64  # since members whose arrays change by turns make compiled runs useless
+_MOST_MADE_BYTES = 1 << 12  # larger results come from the arena
+
+_NONE, _OUT = None, intern("out")
+
+
+class QuickCall:
+    """The quick form of ``call``, which is ``name`` in errors; ``call(x, out)`` of it is ``run``.
+
+    ``slow(x, out)``, or with other arguments, makes whatever operation these compiled runs are not for.  ``finish``
+    ends one that Python goes on with.
+    """
+
+    def __init__(self, name: str, gate: Gate, call: PlannedRun, slow: Callable[..., Any], finish: Finish = run_agreed):
+        self._finish = finish
+        self._name, self._gate, self._call = name, gate, call
+        self._runs: list[CompiledRun] = []
+        self._head = head = np.zeros(at.QUICK_WORDS, np.int64)
+        self._objects = slow, call.comm.process.watched
+        head[at.QUICK_SLOW], head[at.QUICK_WATCHED] = id(slow), kernels.address_of(call.comm.process.watched)
+        head[at.QUICK_NONE], head[at.QUICK_OUT], head[at.QUICK_ARRAY] = id(_NONE), id(_OUT), id(np.ndarray)
+        head[at.QUICK_TYPE], head[at.QUICK_FIELDS] = object.__basicsize__ - 8, kernels.ARRAY_FIELDS
+        self.run: Callable[..., Any] = kernels.new_quick_call(kernels.address_of(head), self)
+
+    @staticmethod
+    def is_possible(call: PlannedRun) -> bool:
+        """Whether there can be compiled runs of a call, once its members have met.  Local."""
+        return bool(kernels.ARRAY_FIELDS) and not call.comm.shares_objects and can_be_compiled(call)
+
+    def learn(
+        self, opening: Opening, agreed: Any, headers: bytes, x: np.ndarray | None, out: np.ndarray | None, result: Any
+    ) -> None:
+        """Prepares a run for arrays like those of an operation that Python has made.  Local.
+
+        ``opening`` is this member's, ``headers`` are those of all members, of which ``agreed`` was made.
+        """
+        find_work = getattr(agreed, "loop_work", None)
+        if find_work is None or opening.agreed.get(headers) is not agreed:
+            return
+        if isinstance(result, np.ndarray) and out is None and result.nbytes >= _MOST_MADE_BYTES:
+            return
+        work = find_work()
+        if work is None:
+            return
+        run = CompiledRun(self._name, self._gate, self._call)
+        run.prepare(work, opening, headers, x, result)
+        state = run.state
+        state[at.RUN_RETURNS] = result is not None
+        if result is not None and out is None:
+            state[at.RUN_MAKE] = id(run.keep(partial(np.empty, result.shape, result.dtype)))
+        state[at.RUN_GO_ON] = id(run.keep(partial(self._go_on, run)))
+        if len(self._runs) >= _MOST_RUNS:
+            self.forget()
+        self._runs.append(run)
+        state[at.RUN_NEXT] = self._head[at.QUICK_FIRST]
+        self._head[at.QUICK_FIRST] = run.address
+
+    def forget(self) -> None:
+        """Leaves all operations to ``slow``, until it has learned again.  Local."""
+        self._head[at.QUICK_FIRST] = 0
+        for run in self._runs:
+            if run.opening is not None:
+                run.opening.turns = _TURNS_AGAIN
+        self._runs.clear()
+
+    def _go_on(self, run: CompiledRun, x: Any, out: np.ndarray | None) -> Any:
+        """The rest of an operation that compiled code has left to Python after its post.  Collective."""
+        try:
+            gate, token = self._gate, None
+            token = gate.idle.pop()
+            self._call.comm.process.activity = self._call
+            result = run.go_on(x if run.state[at.RUN_X + at.A_DTYPE] else None, out, self._finish)
+            if run.strangers > _MOST_STRANGERS:
+                self.forget()
+            gate.idle.append(token)
+            return result
+        except BaseException as error:
+            self._gate.fail(self._name, locals().get("token"), error)
+            raise

@@ -1,0 +1,173 @@
+"""Reductions of arrays that pass through the staging memory of a node, in the steps of a relay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Slots, Step, area_of, has_areas
+from spmd_grid.exchange.channel.copy_table import c_strides
+from spmd_grid.exchange.paths import DIRECT
+from spmd_grid.exchange.transfer.transfer import run_of
+from spmd_grid.grid.box import Box, pieces_of
+from spmd_grid.kernels import BoxRow
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.ops.calls.collective import CollectiveCall
+from spmd_grid.ops.reduction.folding import Folding, flat_target
+from spmd_grid.ops.reduction.slice_folding import slices_of
+from spmd_grid.reduction_kind import ReductionKind
+from spmd_grid.typing import Shape
+
+__all__ = ["RelayedFolding"]
+
+# Between near processors, arrays that can be read are faster to read from this size on: each member then folds a part.
+_WHOLE_IF_NEAR, _BLOCKS_IF_NEAR = (1 << 20) - 1, 1 << 18
+
+# Up to these sizes two members, and more than two, fold whole arrays: slices take two steps more.
+_WHOLE_FOR = 1 << 19, 1 << 16
+
+
+class RelayedFolding:
+    """Folds the members' arrays of ``shape`` and ``dtype``, in steps.
+
+    ``root``: the only member with a result.  ``blocks``: the boxes of all members, if each keeps its own.
+    """
+
+    def __init__(
+        self,
+        call: CollectiveCall,
+        shape: Shape,
+        dtype: np.dtype,
+        kind: ReductionKind,
+        root: int | None,
+        blocks: Sequence[Box] | None,
+        folding: Folding,
+    ):
+        self._call, self._shape, self._dtype, self._root, self._blocks = call, shape, dtype, root, blocks
+        self._kind = "sum" if kind.is_average else kind.name
+        self._folding = folding
+        self._n_bytes = Box.from_shape(shape).size * dtype.itemsize
+        compiled = call.path is DIRECT and kernels.supports(dtype, self._kind)
+        self._is_compiled = compiled and has_areas(call.comm.size, dtype.itemsize)
+        self._program: Program | None = None
+
+    def suits(self, readable: bool) -> bool:
+        """Whether this beats reading the arrays where they lie, if they are ``readable``, or messages.
+
+        The same on all members; collective when first used.
+        """
+        if not self._is_compiled:
+            return False
+        most_if_near = _WHOLE_IF_NEAR if self._blocks is None else _BLOCKS_IF_NEAR
+        return self._call.meeting.better_relayed(self._n_bytes, readable, most_if_near)
+
+    def run(self, x: np.ndarray, target: np.ndarray | None) -> None:
+        """Fold all arrays into ``target``, or this member's blocks of them.  Collective."""
+        meeting = self._call.meeting
+        assert isinstance(meeting, MemoryMeeting)
+        if self._program is None:
+            rings = meeting.rings()
+            assert rings is not None  # `suits` has seen them
+            self._program = self._made(rings)
+        flat, finish = flat_target(target)
+        meeting.relay(self._program, x, flat)
+        if flat is not None:
+            self._folding.divide(flat)
+        if finish is not None:
+            finish()
+
+    def _made(self, rings: np.ndarray) -> Program:
+        if self._blocks is not None:
+            return self._of_blocks(rings, self._blocks)
+        if self._root is None and self._n_bytes > _WHOLE_FOR[self._call.comm.size > 2]:
+            return self._of_slices(rings)
+        return self._of_wholes(rings)
+
+    @cached_property
+    def _fold(self) -> int:
+        return kernels.fold_address(self._kind, self._dtype)
+
+    def _of_wholes(self, rings: np.ndarray) -> Program:
+        """Steps in which all members, or root, fold a piece of whole arrays."""
+        me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
+        n, most = self._n_bytes // itemsize, SLOT_BYTES // itemsize
+        slots, folds, steps = Slots.of(min(n, most) * itemsize), self._root in (None, me), []
+        for number, first in enumerate(range(0, n, most)):
+            count, start, at_byte = min(most, n - first), slots.start(number), first * itemsize
+            row = kernels.box_row((count,), itemsize, (itemsize,), at_byte, (itemsize,), start, 0, at.FIRST_RING + me)
+            words = [count, at_byte, *[at_byte if i == me else start for i in range(size)]] if folds else []
+            steps.append(Step([row] if self._root in (None, *_others(me, size)) else [], [], words))
+        return Program(rings, slots, steps, self._n_bytes if folds else 0, self._fold if folds else 0)
+
+    def _of_blocks(self, rings: np.ndarray, blocks: Sequence[Box]) -> Program:
+        """Steps in which every member folds a piece of its block; the slots have an area for each of them.
+
+        The own block is packed as well where blocks are no runs of memory.
+        """
+        me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
+        runs = [run_of(self._shape, [block]) for block in blocks]
+        own = runs[me] if all(run is not None for run in runs) else None
+        cuts, area, slots = self._cut(blocks, size if own is None else size - 1)
+        steps = [Step([], [], []) for _ in range(max(map(len, cuts)))]
+        for reader, pieces in enumerate(cuts):
+            done = 0
+            for number, (step, piece) in enumerate(zip(steps, pieces)):
+                start = slots.start(number)
+                if reader != me or own is None:
+                    step.packs.append(
+                        self._pack(piece, start + area * (reader if own is None else area_of(me, reader)))
+                    )
+                if reader == me:
+                    rows = [start + area * (me if own is None else area_of(i, me)) for i in range(size)]
+                    if own is not None:
+                        rows[me] = own[0] * itemsize + done
+                    step.fold[:] = piece.size, done, *rows
+                    done += piece.size * itemsize
+        return Program(rings, slots, steps, blocks[me].size * itemsize, self._fold, own_in_ring=own is None)
+
+    def _of_slices(self, rings: np.ndarray) -> Program:
+        """Steps in which every member folds a piece of its slice, and copies a piece of the others' results."""
+        me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
+        flat = (itemsize,)
+        slices = slices_of(self._n_bytes // itemsize, size)
+        cuts, area, slots = self._cut(slices, size)
+        steps = [Step([], [], []) for _ in range(max(map(len, cuts)) + 2)]
+        for member, pieces in enumerate(cuts):
+            ring = at.FIRST_RING + member
+            for number, piece in enumerate(pieces):
+                first, start = piece.starts[0] * itemsize, slots.start(number)
+                result = slots.start(number + 2) + area * (size - 1)
+                last = steps[number + 2]
+                if member != me:
+                    steps[number].packs.append(self._pack(piece, start + area * area_of(me, member)))
+                    ends = ring, at.INTO_RESULT
+                    last.lands.append(kernels.box_row(piece.shape, itemsize, flat, result, flat, first, *ends))
+                else:
+                    rows = [first if i == me else start + area * area_of(i, me) for i in range(size)]
+                    steps[number].fold[:] = piece.size, first, *rows
+                    ends = at.INTO_RESULT, ring
+                    last.packs.append(kernels.box_row(piece.shape, itemsize, flat, first, flat, result, *ends))
+        return Program(rings, slots, steps, self._n_bytes, self._fold, spreads=True)
+
+    def _cut(self, boxes: Sequence[Box], areas: int) -> tuple[list[list[Box]], int, Slots]:
+        """The pieces of each box, the bytes of an area for one of them, and slots of these areas."""
+        itemsize, largest = self._dtype.itemsize, max(box.size for box in boxes)
+        most = max(min(SLOT_BYTES // LINES // areas * LINES // itemsize, largest), 1)
+        area = -(-most * itemsize // LINES) * LINES
+        return [list(pieces_of(box, most)) for box in boxes], area, Slots.of(area * areas)
+
+    def _pack(self, piece: Box, start: int) -> BoxRow | None:
+        """The row that packs a piece of this member's array, or of its cells in a row, at ``start`` of its ring."""
+        itemsize = self._dtype.itemsize
+        given = c_strides(self._shape, itemsize) if self._blocks is not None else (itemsize,)
+        offset = sum(first * stride for first, stride in zip(piece.starts, given, strict=True))
+        ends = at.FROM_X, at.FIRST_RING + self._call.comm.rank
+        return kernels.box_row(piece.shape, itemsize, given, offset, c_strides(piece.shape, itemsize), start, *ends)
+
+
+def _others(me: int, size: int) -> list[int]:
+    return [member for member in range(size) if member != me]

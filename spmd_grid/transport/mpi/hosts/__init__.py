@@ -1,0 +1,1 @@
+"""The hosts of a job: their names and software, and traces on all of them."""

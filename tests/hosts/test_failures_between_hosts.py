@@ -1,0 +1,112 @@
+"""Failures of a rank, a host or a cable: a report, an end in time, and nothing that stays on the surviving hosts."""
+
+from pathlib import Path
+
+import pytest
+from support.hosts.runs import run_on_hosts
+from support.jobs import is_mpich
+from support.patience import in_time
+
+DRILL = Path(__file__).resolve().parents[1] / "support" / "hosts" / "drill.py"
+SOON = 3.0  # seconds from a failure that is noticed at once to the end of the job
+
+
+def drill(*words, options=(), **environment):
+    nodes = () if "--ranks-per-node" in options else ("--ranks-per-node", "1,1")
+    exports = [] if is_mpich() else [word for name in environment for word in ("-x", name)]
+    return run_on_hosts(*nodes, *options, "--", *exports, "python", DRILL, *words, **environment)
+
+
+def check_end(run, *texts, without=(), code=1):
+    """The run failed, said ``texts``, and left nothing."""
+    assert run.code not in (0, 124) if code is None else run.code == code, run
+    for text in texts:
+        assert text in run.err, (text, run)
+    for text in without:
+        assert text not in run.err, (text, run)
+    assert not run.left, run
+
+
+@pytest.mark.parametrize(
+    ("what", "texts", "environment"),
+    [
+        ("raise", ["rank 1 (1,) on node1 of 2 failed", "ValueError: broken on purpose"], {}),
+        ("exit", ["rank 1 (1,) on node1 of 2 ended", "while rank 0 (0,) on node0 waits for it in all_reduce"], {}),
+        ("mismatch", ["MismatchError", "rank 1 (1,): broadcast(", "rank 0 (0,): all_reduce("], {}),
+        ("hang", ["no progress for 2 s", "rank 0 (0,) on node0 waits in", "rank 1 (1,) on node1 computes since"],
+         {"SPMD_GRID_TIMEOUT": "2"}),
+    ],
+)  # fmt: skip
+def test_a_rank_on_another_host_fails(what, texts, environment):
+    check_end(drill(what, **environment), *texts, code=None)
+
+
+@pytest.mark.full
+def test_a_rank_on_another_host_returns_early():
+    check_end(drill("return"), "rank 1 (1,) on node1 of 2 ended", "waits for it in all_reduce", code=None)
+
+
+@pytest.mark.full
+def test_a_rank_on_another_host_computes_in_c():
+    check_end(
+        drill("hang in C", SPMD_GRID_TIMEOUT="2"),
+        "no progress for 2 s",
+        "rank 1 does not answer, nor does its node (node1)",
+    )
+
+
+@pytest.mark.parametrize("ranks", ["1,1", pytest.param("1,2", marks=pytest.mark.full)])
+def test_a_rank_on_another_host_is_killed(ranks):
+    run = drill("kill", options=["--ranks-per-node", ranks])
+    check_end(run, code=None)
+
+
+def test_a_host_dies():
+    run = drill(options=["--at", "started+0.2", "kill-node 1"])
+    assert run.dead == ["node1"] and not run.left, run
+    assert in_time(run.since("kill-node 1"), SOON), run
+
+
+def test_a_cable_is_pulled_for_good():
+    """With a limit both sides end.  Open MPI's launcher then waits for the host for ever, and has to be killed."""
+    events = ["--at", "started+0.2", "link-down 1"]
+    if not is_mpich():
+        events += ["--at", "MPI_ABORT was invoked+1", "signal KILL"]
+    run = drill(options=events, SPMD_GRID_TIMEOUT="2")
+    assert run.code not in (0, 124), run
+    assert "no progress for 2 s" in run.err, run
+    assert "rank 1 does not answer, nor does its node (node1)" in run.err, run
+    assert in_time(run.since("link-down 1"), 3 + SOON), run
+    assert not [line for line in run.left if DRILL.name in line or "/dev/shm" in line or is_mpich()], run
+
+
+def test_a_cable_is_pulled_for_a_while():
+    told = "and node1 (rank 1) does not answer: it is down, stopped or cannot be reached"
+    events = ["--at", "started+0.2", "link-down 1", "--at", told, "link-up 1", "--at", f"{told}+20", "signal INT"]
+    run = drill("end", "60", options=events, DRILL_NOTICE="1")
+    assert run.code == 0 and not run.left, run
+    assert "rank 0 (0,) on node0 has waited for 2 s in all_reduce" in run.err, run
+    assert "node1 answers rank 0 (0,) on node0 again" in run.err, run
+    assert sorted(run.out.split()[1:]) == sorted("fine on node0 fine on node1".split()), run
+
+
+@pytest.mark.full
+def test_a_host_that_stands_still_goes_on():
+    """A stopped or overloaded host looks like one that cannot be reached: without a limit nothing ends."""
+    events = ["--at", "started+0.2", "freeze 1", "--at", "started+4", "thaw 1"]
+    run = drill("end", "40", options=events, DRILL_NOTICE="1")
+    assert run.code == 0 and not run.left, run
+    assert "and node1 (rank 1) does not answer" in run.err and "node1 answers rank 0" in run.err, run
+
+
+@pytest.mark.full
+def test_a_host_that_stands_still_for_longer_than_the_limit():
+    run = drill(options=["--at", "started+0.2", "freeze 1"], SPMD_GRID_TIMEOUT="2")
+    assert run.code not in (0, 124), run
+    assert "rank 1 does not answer, nor does its node (node1)" in run.err, run
+
+
+def test_ctrl_c_at_the_launcher():
+    run = drill(options=["--at", "started+0.2", "signal INT"])
+    check_end(run, "(Ctrl-C)" if is_mpich() else "(SIGTERM)", code=None)
+    assert in_time(run.since("signal INT"), SOON), run

@@ -1,0 +1,113 @@
+"""Hosts that are not alike: other software, other clocks, folders of their own, and less of a system."""
+
+from pathlib import Path
+
+import pytest
+from support.hosts.runs import run_on_hosts
+from support.jobs import clean_environment, is_mpich, of_mpi
+
+import spmd_grid
+from spmd_grid.cli.main import main
+from spmd_grid.errors import TransportError
+from spmd_grid.watch.trace.reading import read_trace
+
+DRILL = Path(__file__).resolve().parents[1] / "support" / "hosts" / "drill.py"
+CHECKS = DRILL.with_name("checks.py")
+PACKAGE = Path(spmd_grid.__file__).parent
+
+
+def run(*command, setup=(), options=(), ranks="1,1", **environment):
+    exports = [] if is_mpich() else [word for name in environment for word in ("-x", name)]
+    before = [word for line in setup for word in ("--setup", 1, line)]
+    return run_on_hosts("--ranks-per-node", ranks, *options, *before, "--", *exports, *command, **environment)
+
+
+def test_another_version_on_one_host(tmp_path):
+    other = tmp_path / "version.py"
+    other.write_text('__version__ = "9.8.7"\n')
+    ended = run(
+        "python", DRILL, "end", setup=[f"mount --bind {other} {PACKAGE / 'version.py'}"], PYTHONDONTWRITEBYTECODE="1"
+    )
+    assert ended.code not in (0, 124) and not ended.left, ended
+    ours = spmd_grid.__version__
+    assert "TransportError: init_grid: processes run different software" in ended.err, ended
+    assert f"spmd_grid {ours}, Python 3." in ended.err and " on node0 (rank 0)" in ended.err, ended
+    assert "spmd_grid 9.8.7, Python 3." in ended.err and " on node1 (rank 1)" in ended.err, ended
+
+
+def test_another_python_on_one_host():
+    """Here there is one Python: the others' answers are made up."""
+    hosts = of_mpi("hosts.hosts")
+
+    class Answers:
+        def allgather(self, own):
+            return [own, own, (("b", "id of b"), ("spmd_grid 0.1.0", "Python 3.13")), (("b", "id of c"), own[1])]
+
+    with pytest.raises(TransportError, match=r"Python 3.13 on b \(rank 2\)") as raised:
+        hosts.meet_hosts(Answers())
+    assert "(ranks 0-1, 3)" in str(raised.value) and ", b#2 (" in str(raised.value)
+
+
+def check_times(trace):
+    """No all_reduce ended on one rank before it began on the other; 20 ms are for the measurement of the clocks."""
+    both = [[each for each in trace.operations[rank] if each.name == "all_reduce"] for rank in (0, 1)]
+    assert len(both[0]) == len(both[1]) > 10
+    for here, there in zip(*both, strict=True):
+        assert max(here.began, there.began) < min(here.ended, there.ended) + 20_000, (here, there)
+
+
+def test_a_clock_that_is_wrong_by_an_hour(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import socket, time\n"
+        "right = time.time\n"
+        "if socket.gethostname() == 'node1':\n"
+        "    time.time = lambda: right() - 3600\n"
+    )  # fmt: skip
+    folder = tmp_path / "trace"
+    paths = f"{tmp_path}:{clean_environment()['PYTHONPATH']}"
+    ended = run("python", DRILL, "end", "15", PYTHONPATH=paths, SPMD_GRID_TRACE=str(folder))
+    assert ended.code == 0 and not ended.left, ended
+    trace = read_trace(folder)
+    assert trace.missing == []
+    check_times(trace)
+    assert not [path.name for path in folder.iterdir() if path.name.startswith(".spmd")]
+
+
+def test_folders_of_each_host(tmp_path, capsys):
+    """The job says what to do, and the parts are read together; what an earlier run left is gone."""
+    folder, collected = tmp_path / "trace", tmp_path / "collected"
+    folder.mkdir()
+    copy = f"mkdir -p {collected}/$(hostname) && cp {folder}/* {collected}/$(hostname)"
+    ended = run(
+        "sh", "-c", f"python {DRILL} end 15 && {copy}",
+        options=["--private", folder], setup=[f"touch {folder}/rank-0.json {folder}/rank-7.json"],
+        SPMD_GRID_TRACE=str(folder),
+    )  # fmt: skip
+    assert ended.code == 0 and not ended.left, ended
+    assert ended.err.count("is not shared by all hosts: node1 (rank 1) write to folders of their own") == 1, ended
+    assert [path.name for path in (collected / "node1").iterdir()] == ["rank-1.json"]
+    check_times(read_trace(collected / "node0", collected / "node1"))
+    assert read_trace(collected / "node0").missing == [1]
+    assert main(["trace", str(collected / "node0"), str(collected / "node1")]) == 0
+    assert "rank 1 (1,) on node1" in capsys.readouterr().out
+    assert main(["trace", str(collected / "node0"), str(collected / "node0")]) == 2
+    assert "are both of rank 0" in capsys.readouterr().err
+
+
+def test_a_full_disk(tmp_path):
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    ended = run(
+        "python", DRILL, "end", "30", setup=[f"mount -t tmpfs -o size=4k tmpfs {folder}"], SPMD_GRID_TRACE=str(folder)
+    )
+    assert ended.code == 0 and not ended.left, ended
+    assert "the trace of rank 1 (1,) on node1 on node1 is incomplete" in ended.err, ended
+    assert "No space left on device" in ended.err and len(ended.err.splitlines()) == 2, ended
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    ended = run("python", DRILL, "end", setup=[f"mount -t tmpfs -o ro tmpfs {folder}"], SPMD_GRID_TRACE=str(folder))
+    assert ended.code not in (0, 124) and not ended.left, ended
+    assert "OutputError: the trace cannot be written to" in ended.err and "(on node1)" in ended.err, ended

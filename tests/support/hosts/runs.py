@@ -1,0 +1,60 @@
+"""Runs on hosts, for tests."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.hosts.command import refusal
+from support.jobs import clean_environment, mpi_command
+from support.patience import run_in_time
+
+__all__ = ["CLUSTER", "Run", "run_on_hosts"]
+
+CLUSTER = Path(__file__).resolve().parents[3] / "scripts" / "cluster"
+
+
+class Run:
+    """A run that has ended: exit code, output, seconds; ``left``: lines about each node; ``dead``: nodes that died."""
+
+    def __init__(self, words: list[str], limit: float, environment: dict[str, str]):
+        began = time.monotonic()
+        done = run_in_time([sys.executable, CLUSTER, *words], env=clean_environment(**environment), limit=limit)
+        self.seconds = time.monotonic() - began
+        self.code, self.out = done.returncode, done.stdout
+        ours = [line.removeprefix("cluster: ") for line in done.stderr.splitlines() if line.startswith("cluster: ")]
+        self.err = "".join(line for line in done.stderr.splitlines(keepends=True) if not line.startswith("cluster: "))
+        self.notes = ours
+        self.ended = next((float(found[1]) for line in ours if (found := _ENDED.match(line))), None)
+        left = [line for line in ours if re.match(r"node\d+: ", line)]
+        self.dead = [line.partition(":")[0] for line in left if line.endswith(": it is dead")]
+        self.left = [line for line in left if not line.endswith((": nothing is left", ": it is dead"))]
+
+    def since(self, action: str) -> float:
+        """Seconds from an action (``--at``) to the end of the command."""
+        moments = [float(line.partition(" ")[0]) for line in self.notes if line.endswith(f" s: {action}")]
+        return self.ended - moments[-1]
+
+    def __repr__(self) -> str:
+        notes = "\n".join(self.notes)
+        return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}\n--- cluster\n{notes}"
+
+
+_ENDED = re.compile(r"ended with exit code \d+ after ([\d.]+) s")
+
+
+@functools.cache
+def _refusal() -> str:
+    return refusal() or ("" if mpi_command() else f"hosts inside this machine need an mpiexec beside {sys.executable}")
+
+
+def run_on_hosts(*words: object, limit: float = 60.0, **environment: str) -> Run:
+    """Runs `scripts/cluster run` with these words; skips the test where there can be no hosts."""
+    if _refusal():
+        pytest.skip(_refusal())
+    return Run(["run", "--leftovers", "--limit", str(8 * limit), *map(str, words)], limit, environment)
