@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.arith import IndexCastOp
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -12,6 +13,7 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttr,
     IndexType,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
@@ -130,7 +132,15 @@ def _index(op: OlderOp) -> tuple[list[Operation], list[SSAValue]]:
     if axes:
         properties["axes"] = DenseArrayBase.from_list(i16, axes)
     new = kind.create(properties=properties, result_types=[IndexType() for _ in op.results])
-    return [new], list(new.results)
+    made: list[Operation] = [new]
+    results: list[SSAValue] = []
+    for number, old in zip(new.results, op.results):
+        if not isinstance(old.type, IndexType | IntegerType):
+            raise OlderTextError(op, f"its result is of type {old.type}; it must be index or an integer")
+        cast = None if isinstance(old.type, IndexType) else IndexCastOp(number, old.type)
+        made += [] if cast is None else [cast]
+        results.append(number if cast is None else cast.result)
+    return made, results
 
 
 def _one_operand(op: OlderOp) -> tuple[SSAValue, TensorType[Attribute]]:

@@ -16,7 +16,8 @@ RUN_BY = {
     **dict.fromkeys(("reshard", "reshard_wrong_plan", "reshard_shardy"), "dialect/test_cases_as_programs.py"),
     **dict.fromkeys(("reshard_unsupported_upstream", "reshard_dynamic"), "dialect/test_cases_as_programs.py"),
     **dict.fromkeys(("reshard_removed_feature", "halo_reshard"), "dialect/test_cases_as_programs.py"),
-    **dict.fromkeys(("propagation", "partition_op", "partition_error"), "dialect/test_cases_as_programs.py"),
+    "propagation": "dialect/test_propagation_cases.py",
+    **dict.fromkeys(("partition_op", "partition_error"), "dialect/test_partition_cases.py"),
     "shard_shape": "dialect/test_cases_as_programs.py",
     # No text: facts about blocks, groups and messages, which tests of these layers hold.
     **dict.fromkeys(("shard_shape_conflict", "group", "comm_group"), "grid/test_dialect_geometry.py"),

@@ -16,6 +16,7 @@ from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, inte
 from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.table import call
+from spmd_grid.program.trace.tracer import current_tracer
 
 
 def _divide(a: Any, b: Any) -> Any:
@@ -141,6 +142,51 @@ def _concatenate(machine: Machine, op: Operation, operands: Sequence[Any]) -> An
 def _slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     parts = [integers(op, name) for name in ("start_indices", "limit_indices", "strides")]
     return operands[0][tuple([slice(*each) for each in zip(*parts, strict=True)])]
+
+
+@handles(*_both("dynamic_slice"))
+def _dynamic_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    x, *starts = operands
+    return x[_box(op, x, starts, integers(op, "slice_sizes"))]
+
+
+@handles(*_both("dynamic_update_slice"))
+def _dynamic_update(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    x, part, *starts = operands
+    found = np.copy(x)
+    found[_box(op, x, starts, part.shape)] = part
+    return found
+
+
+def _box(op: Operation, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> tuple[slice, ...]:
+    """The cells of a slice that begins at values, moved to where it lies inside."""
+    if not all(isinstance(each, np.ndarray | np.generic) for each in starts):
+        raise ShapeError("where the slice starts depends on cells, which a function that is partitioned does not have")
+    low = [min(max(int(each), 0), n - size) for each, n, size in zip(starts, x.shape, sizes, strict=True)]
+    return tuple([slice(start, start + size) for start, size in zip(low, sizes)])
+
+
+@handles(*_both("pad"))
+def _pad(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    x, number = operands
+    filled = np.broadcast_to(number, _static(op)).copy()
+    found = current_tracer("stablehlo.pad").constant(filled) if machine.is_tracing else filled
+    into, out = [], []
+    for n, size, low, between in zip(
+        x.shape, filled.shape, integers(op, "edge_padding_low"), integers(op, "interior_padding")
+    ):
+        step = between + 1
+        first, last = max(0, -(low // step)), min(n, (size - 1 - low) // step + 1)  # those that lie inside
+        begin = low + first * step
+        out.append(slice(first, max(first, last)))
+        into.append(slice(begin, begin + (last - first - 1) * step + 1, step) if first < last else slice(0, 0))
+    found[tuple(into)] = x[tuple(out)]
+    return found
+
+
+@handles(*_both("reverse"))
+def _reverse(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    return np.flip(operands[0], integers(op, "dimensions"))
 
 
 @handles(*_both("dot"))
