@@ -33,7 +33,6 @@ from spmd_grid.transport.launch import current_world
 
 __all__ = ["EngineDevices", "grid_shapes", "pure_grids", "used_grids"]
 
-_GRIDS = "shard.grid", "mesh.mesh"
 _OPERATIONS: dict[str, Function] = {
     "all_gather": all_gather,
     "all_reduce": all_reduce,
@@ -53,7 +52,7 @@ def grid_shapes(module: ModuleOp) -> dict[str, tuple[int, ...]]:
     """The shapes of the module's grids by symbol, -1 for sizes that are known at run time only."""
     found = {}
     for op in module.ops:
-        if name_of(op) in _GRIDS:
+        if name_of(op) == "shard.grid":
             shape = integers(op, "shape")
             found[symbol(op, "sym_name")] = tuple([-1 if n in (-1, DYNAMIC) else n for n in shape])
     return found
@@ -98,7 +97,7 @@ def pure_grids(module: ModuleOp, name: str | None, size: int) -> dict[str, Grid]
 
 
 def _place(module: ModuleOp, grid: str) -> Place:
-    return next(place_of(op) for op in module.ops if name_of(op) in _GRIDS and symbol(op, "sym_name") == grid)
+    return next(place_of(op) for op in module.ops if name_of(op) == "shard.grid" and symbol(op, "sym_name") == grid)
 
 
 class EngineDevices(Communication):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.arith import IndexCastOp
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -27,6 +26,7 @@ from xdsl.dialects.shard import ReductionKind, ReductionKindAttr, ShardAxesArray
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from spmd_grid.dialect.syntax import collectives, shardings
+from spmd_grid.dialect.syntax.arith import IndexCastOp
 from spmd_grid.dialect.syntax.encodings import EncodingAttr
 from spmd_grid.dialect.syntax.older import OlderOp, lists_of, older_name
 from spmd_grid.errors import DialectError
@@ -137,7 +137,9 @@ def _index(op: OlderOp) -> tuple[list[Operation], list[SSAValue]]:
     for number, old in zip(new.results, op.results):
         if not isinstance(old.type, IndexType | IntegerType):
             raise OlderTextError(op, f"its result is of type {old.type}; it must be index or an integer")
-        cast = None if isinstance(old.type, IndexType) else IndexCastOp(number, old.type)
+        cast = (
+            None if isinstance(old.type, IndexType) else IndexCastOp.create(operands=[number], result_types=[old.type])
+        )
         made += [] if cast is None else [cast]
         results.append(number if cast is None else cast.result)
     return made, results

@@ -73,6 +73,12 @@ def _tosa_reduce(operation: Operation, shapes: list[Shape], result: Shape) -> No
     expect(operation, (*shapes[0][:axis], 1, *shapes[0][axis + 1 :]), result)
 
 
+def _tosa_reverse(operation: Operation, shapes: list[Shape], result: Shape) -> None:
+    """A dimension of the operand, whose shape stays."""
+    axis_of(operation, "axis", len(shapes[0]))
+    expect(operation, shapes[0], result)
+
+
 def _reduce(operation: Operation, shapes: list[Shape], result: Shape) -> None:
     """The reduced dimensions are left out."""
     dims = list_of(operation, "dimensions") or ()
@@ -212,7 +218,7 @@ def _constant(operation: Operation, shapes: list[Shape], result: Shape) -> None:
         raise verify_error(operation, f"the value must have the type of the result, {operation.results[0].type}")
 
 
-_OTHER = {"concat", "const", "const_shape", "matmul", "reshape", "transpose", "clamp"}
+_OTHER = {"reverse", "concat", "const", "const_shape", "matmul", "reshape", "transpose", "clamp"}
 _RULES: dict[str, Callable[[Operation, list[Shape], Shape], None]] = {
     **{
         f"tosa.{name}": _tosa_reduce if name.startswith("reduce_") else _spread(min(counts or (1,)))
@@ -224,6 +230,7 @@ _RULES: dict[str, Callable[[Operation, list[Shape], Shape], None]] = {
     "tosa.const": _constant,
     "tosa.matmul": _matmul,
     "tosa.reshape": _reshape,
+    "tosa.reverse": _tosa_reverse,
     "tosa.transpose": _permute("perms"),
     **{f"stablehlo.{name}": _equal for name in ELEMENTWISE},
     "stablehlo.clamp": _clamp,

@@ -44,11 +44,9 @@ def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return _generic_of(machine, op, inputs, inits, maps, set(dims), inputs[0].shape)
 
 
-@handles("linalg.generic", "linalg.map")
+@handles("linalg.generic")
 def _generic(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     maps = loops_of(op)
-    if name_of(op) == "linalg.map":
-        maps = [tuple(range(len(x.shape))) for x in operands]
     n_outputs = len(op.results) or sum(is_shaped(x.type) for x in op.operands[_n_inputs(op) :])
     inputs, outputs = parts_of(op, operands, n_outputs)
     kinds = attribute(op, "iterator_types")

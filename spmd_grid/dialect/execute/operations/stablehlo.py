@@ -9,25 +9,19 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
-from spmd_grid.dialect.execute.operations.scalars import cast, divided, erf
+from spmd_grid.dialect.execute.operations.scalars import cast, quotient
 from spmd_grid.dialect.execute.operations.structured import combined_with
 from spmd_grid.dialect.execute.operations.tosa import sigmoid
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
 from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
-from spmd_grid.functions.table import call
 from spmd_grid.program.trace.tracer import current_tracer
-
-
-def _divide(a: Any, b: Any) -> Any:
-    return np.divide(a, b) if a.dtype.kind in "fc" else divided(a, b)
-
 
 _CELL_BY_CELL: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
-    "divide": _divide,
+    "divide": quotient,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "power": np.power,
@@ -37,6 +31,7 @@ _CELL_BY_CELL: dict[str, Callable[..., Any]] = {
     "xor": np.bitwise_xor,
     "not": np.invert,
     "abs": np.abs,
+    "atan2": np.arctan2,
     "ceil": np.ceil,
     "cosine": np.cos,
     "exponential": np.exp,
@@ -51,20 +46,14 @@ _CELL_BY_CELL: dict[str, Callable[..., Any]] = {
     "sine": np.sin,
     "sqrt": np.sqrt,
     "tanh": np.tanh,
-    "erf": lambda x: call(erf, x),
     "select": np.where,
 }
 
 
-_DIALECTS = "stablehlo", "mhlo"
-cell_by_cell({f"{dialect}.{name}": function for dialect in _DIALECTS for name, function in _CELL_BY_CELL.items()})
+cell_by_cell({f"stablehlo.{name}": function for name, function in _CELL_BY_CELL.items()})
 
 
-def _both(name: str) -> list[str]:
-    return [f"{dialect}.{name}" for dialect in _DIALECTS]
-
-
-@handles(*_both("clamp"))
+@handles("stablehlo.clamp")
 def _clamp(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     low, x, high = operands
     return np.minimum(np.maximum(x, low), high)
@@ -80,7 +69,7 @@ _COMPARISONS = {
 }
 
 
-@handles(*_both("compare"))
+@handles("stablehlo.compare")
 def _compare(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     found = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", _text(attribute(op, "comparison_direction")))
     if found is None:
@@ -92,12 +81,12 @@ def _text(found: Attribute | None) -> str:
     return text_of(found) if found is not None and hasattr(found, "data") else str(found)
 
 
-@handles(*_both("convert"))
+@handles("stablehlo.convert")
 def _convert(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return cast(operands[0], dtype_of(op.results[0].type))
 
 
-@handles(*_both("reshape"))
+@handles("stablehlo.reshape")
 def _reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.reshape(operands[0], _static(op))
 
@@ -109,12 +98,12 @@ def _static(op: Operation) -> tuple[int, ...]:
     return tuple([n for n in shape if n is not None])
 
 
-@handles(*_both("transpose"))
+@handles("stablehlo.transpose")
 def _transpose(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.transpose(operands[0], integers(op, "permutation"))
 
 
-@handles(*_both("broadcast_in_dim"))
+@handles("stablehlo.broadcast_in_dim")
 def _broadcast_in_dim(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     x, shape = operands[0], _static(op)
     dims = integers(op, "broadcast_dimensions", "dims")
@@ -126,31 +115,31 @@ def _broadcast_in_dim(machine: Machine, op: Operation, operands: Sequence[Any]) 
     return np.broadcast_to(np.expand_dims(x, missing) if missing else x, shape)
 
 
-@handles(*_both("iota"))
+@handles("stablehlo.iota")
 def _iota(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     shape, d = _static(op), integer(op, "iota_dimension")
     counted = np.arange(shape[d]).reshape(tuple([n if i == d else 1 for i, n in enumerate(shape)]))
     return np.broadcast_to(counted.astype(dtype_of(op.results[0].type)), shape)
 
 
-@handles(*_both("concatenate"))
+@handles("stablehlo.concatenate")
 def _concatenate(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.concatenate(list(operands), integer(op, "dimension"))
 
 
-@handles(*_both("slice"))
+@handles("stablehlo.slice")
 def _slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     parts = [integers(op, name) for name in ("start_indices", "limit_indices", "strides")]
     return operands[0][tuple([slice(*each) for each in zip(*parts, strict=True)])]
 
 
-@handles(*_both("dynamic_slice"))
+@handles("stablehlo.dynamic_slice")
 def _dynamic_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     x, *starts = operands
     return x[_box(op, x, starts, integers(op, "slice_sizes"))]
 
 
-@handles(*_both("dynamic_update_slice"))
+@handles("stablehlo.dynamic_update_slice")
 def _dynamic_update(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     x, part, *starts = operands
     found = np.copy(x)
@@ -166,7 +155,7 @@ def _box(op: Operation, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> 
     return tuple([slice(start, start + size) for start, size in zip(low, sizes)])
 
 
-@handles(*_both("pad"))
+@handles("stablehlo.pad")
 def _pad(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     x, number = operands
     filled = np.broadcast_to(number, _static(op)).copy()
@@ -184,18 +173,12 @@ def _pad(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return found
 
 
-@handles(*_both("reverse"))
+@handles("stablehlo.reverse")
 def _reverse(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.flip(operands[0], integers(op, "dimensions"))
 
 
-@handles(*_both("dot"))
-def _dot(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    dtype = dtype_of(op.results[0].type)
-    return np.matmul(*[cast(x, dtype) for x in operands])
-
-
-@handles(*_both("dot_general"))
+@handles("stablehlo.dot_general")
 def _dot_general(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     a, b = operands
     batch_a, batch_b, sums_a, sums_b = _dot_dimensions(op)
@@ -234,7 +217,7 @@ def _dot_dimensions(op: Operation) -> list[tuple[int, ...]]:
     return found
 
 
-@handles(*_both("reduce"))
+@handles("stablehlo.reduce")
 def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     if len(operands) != 2:
         raise ShapeError(f"there are {len(operands) // 2} arrays; one is reduced at a time")
