@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from spmd_grid.dialect.execute.communication import Communication, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
+from spmd_grid.dialect.execute.layouts import encoded_grids
 from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.dialect.execute.reading import DYNAMIC, Place, integers, name_of, place_of, symbol
 from spmd_grid.grid.device_grid import Grid
@@ -68,10 +69,10 @@ def used_grids(module: ModuleOp, name: str | None) -> list[str]:
             continue
         seen.add(symbol(function, "sym_name"))
         for op in function.walk():
-            if symbol(op, "grid"):
-                found[symbol(op, "grid")] = None
+            found |= dict.fromkeys([symbol(op, "grid"), *encoded_grids(op)])
             if name_of(op) == "func.call":
                 waiting.append(symbol(op, "callee"))
+    found.pop("", None)
     every = grid_shapes(module)
     return list(found) or (list(every) if len(every) == 1 else [])
 

@@ -147,7 +147,8 @@ class _ComparisonOp(IRDLOperation, ABC):
             raise VerifyException(f"predicate is {self.predicate.value.data}; it must be less than {len(self.WORDS)}")
         if self.lhs.type != self.rhs.type or self.result.type != _of_cells(self.lhs.type, i1):
             raise VerifyException(
-                f"{self.lhs.type} and {self.rhs.type} must be one type, and the result {self.result.type} a bit for each"
+                f"operands of {self.lhs.type} and {self.rhs.type}, and a result of {self.result.type}: operands must be"
+                " of one type, and the result a bit for each cell"
             )
         kind: tuple[type[Any], ...] = _INDICES if self.name == "arith.cmpi" else _FLOATS
         if not isinstance(_cells(self.lhs.type), kind):

@@ -37,12 +37,30 @@ def check_tensor(operation: Operation) -> None:
         _count(operation, "indices", len(operation.indices), len(shape_of(operation.tensor.type)))
     elif isinstance(operation, tensor.InsertOp):
         _count(operation, "indices", len(operation.indices), len(shape_of(operation.dest.type)))
+    elif isinstance(operation, tensor.PadOp):
+        _pad(operation)
     elif isinstance(operation, LinalgStructuredOperation):
         _outputs(operation)
     elif isinstance(operation, scf.IfOp):
         _branches(operation)
     elif operation.name in CONVERSIONS:
         _convert(operation)
+
+
+def _pad(operation: tensor.PadOp) -> None:
+    """Borders for every dimension; the result has them beside the cells."""
+    shape, sides = shape_of(operation.source.type), []
+    for what, given, values in (
+        ("low borders", operation.static_low, operation.low),
+        ("high borders", operation.static_high, operation.high),
+    ):
+        sides.append(mixed(numbers(given), iter(values)))
+        _count(operation, what, len(sides[-1]), len(shape))
+    wanted = [
+        n + low + high if isinstance(low, int) and isinstance(high, int) and n is not None else None
+        for n, low, high in zip(shape, *sides)
+    ]
+    expect(operation, tuple(wanted), shape_of(operation.result.type))
 
 
 def _outputs(operation: LinalgStructuredOperation) -> None:

@@ -260,7 +260,8 @@ CASES |= {
     ),
     "scf.parallel": Case(
         "%m = memref.alloc() : memref<6xf32>\n%c0 = arith.constant 0 : index\n%c6 = arith.constant 6 : index\n"
-        '"scf.parallel"(%c0, %c6, %n) <{{operandSegmentSizes = array<i32: 1, 1, 1, 0>}}> ({{\n^bb0(%at: index):\n  memref.store %f, %m[%at] : memref<6xf32>\n'
+        '"scf.parallel"(%c0, %c6, %n) <{{operandSegmentSizes = array<i32: 1, 1, 1, 0>}}> ({{\n^bb0(%at: index):\n'
+        "  memref.store %f, %m[%at] : memref<6xf32>\n"
         "  scf.reduce\n}}) : (index, index, index) -> ()\n%r = bufferization.to_tensor %m : memref<6xf32> to {r}",
         np.full(6, 2.5, "f4"),
     ),

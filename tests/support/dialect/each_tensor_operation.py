@@ -10,6 +10,7 @@ from support.dialect.each_operation import (
     J,
     P,
     Q,
+    U,
     V,
     W,
     X,
@@ -83,7 +84,8 @@ CASES |= {
         "linalg.reduce",
         "x",
         X.sum(1),
-        behind=" dimensions = [1]\n  (%a: f32, %c: f32) {{\n    %e = arith.addf %a, %c : f32\n    linalg.yield %e : f32\n  }}",
+        behind=" dimensions = [1]\n  (%a: f32, %c: f32) {{\n    %e = arith.addf %a, %c : f32\n"
+        "    linalg.yield %e : f32\n  }}",
     ),
     "linalg.generic": _outs(
         "linalg.generic",
@@ -174,9 +176,7 @@ CASES |= {f"stablehlo.{name}": _one_type(f"stablehlo.{name}", "xy", f(X, Y)) for
 CASES |= {f"stablehlo.{name}": _one_type(f"stablehlo.{name}", "ij", f(I, J)) for name, f in _BITS.items()}
 CASES |= {
     "stablehlo.not": _one_type("stablehlo.not", "p", ~P),
-    "stablehlo.clamp": _one_type(
-        "stablehlo.clamp", "uxy", np.minimum(np.maximum(X, np.linspace(-0.9, 0.9, 24, dtype="f4").reshape(4, 6)), Y)
-    ),
+    "stablehlo.clamp": _one_type("stablehlo.clamp", "uxy", np.clip(X, U, Y)),
     "stablehlo.compare": _called("stablehlo.compare GE,", "xy", X >= Y, ", FLOAT"),
     "stablehlo.select": Case("%r = stablehlo.select %p, %x, %y : {p}, {r}", np.where(P, X, Y)),
     "stablehlo.convert": _called("stablehlo.convert", "i", I.astype("f4")),
