@@ -80,9 +80,12 @@ def layouts_of(op: Operation, grids: Any) -> Layouts:
         lists: list[list[Attribute]] = [[x.type for x in op.operands], [x.type for x in op.results]]
     else:
         lists = [list(each) if isinstance(each, ArrayAttr) else [] for each in kinds]
-    sources, targets = (
-        tuple([layout_of_type(kind, grid, lambda name: grids.grid(name).grid) for kind in each]) for each in lists
-    )
+
+    def named(symbol: str) -> Grid:
+        found: Grid = grids.grid(symbol).grid
+        return found
+
+    sources, targets = (tuple([layout_of_type(kind, grid, named) for kind in each]) for each in lists)
     return Layouts(name, sources, targets)
 
 
