@@ -114,7 +114,8 @@ def _reports(command: Sequence[str], more: dict[str, str], limit: float) -> tupl
         with suppress(ValueError):  # a line that was cut off
             reports += [json.loads(line.removeprefix(MARK))] if line.startswith(MARK) else []
     if code is None:
-        return reports, f"did not end within {limit:g} s"
+        said = _reason("\n".join(line for line in err.splitlines() if "error" in line.lower()))
+        return reports, f"did not end within {limit:g} s" + f": {said}" * bool(said)
     return reports, "" if code == 0 else _reason(err) or _reason(out) or f"ended with exit code {code}"
 
 
