@@ -30,10 +30,16 @@ class Stage:
 
     def take(self, writer: ArrayWriter, block: int, cells: np.ndarray) -> bool:
         """Whether there was space for a copy of the block."""
-        if self.taken + cells.nbytes > self.most_bytes:
+        if not self.reserve(cells.nbytes):
             return False
-        self.taken += cells.nbytes
         self._waiting.append((writer, block, cells.copy()))
+        return True
+
+    def reserve(self, n_bytes: int) -> bool:
+        """Whether there was space for that many bytes, which is taken then."""
+        if self.taken + n_bytes > self.most_bytes:
+            return False
+        self.taken += n_bytes
         return True
 
     def start(self, writers: list[ArrayWriter]) -> None:
