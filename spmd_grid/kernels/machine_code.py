@@ -22,7 +22,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-__all__ = ["MachineCode", "digest_of", "find", "keep"]
+__all__ = ["MachineCode", "digest_of", "find", "keep", "kept_in"]
 
 _DIGEST_BYTES = 16
 _lock = Lock()
@@ -46,6 +46,11 @@ def find(name: str) -> int:
         if found:
             return _link(found)
     return 0
+
+
+def kept_in(name: str) -> Path | None:
+    """The folder that holds the machine code of a kernel; None if it is not kept.  Local."""
+    return next((folder for folder in _folders() if _read(folder / _file_name(name))), None)
 
 
 def keep(name: str, code: MachineCode) -> bool:
@@ -157,10 +162,11 @@ def _link(code: MachineCode) -> int:
         return int(engine.get_function_address(code.symbol))
 
 
-# Functions of numba's that compiled code calls where it raises an exception.  Kernels raise none: a caller in compiled
-# code could not tell, and would go on with wrong data.
+# Functions of numba's that compiled code calls where it raises an exception, or gives back an array that it made.
+# Kernels raise none: a caller in compiled code could not tell, and would go on with wrong data.  They make none either.
 _OF_NUMBA = (
     "NRT_Free",
+    "NRT_MemInfo_call_dtor",
     "numba_do_raise",
     "numba_gil_ensure",
     "numba_gil_release",
@@ -171,6 +177,6 @@ _OF_NUMBA = (
 
 @ctypes.CFUNCTYPE(None)
 def _raised() -> None:
-    sys.stderr.write("spmd_grid: a compiled kernel raised an exception, which none may; the process is ended\n")
+    sys.stderr.write("spmd_grid: a compiled kernel raised an exception or made an array, which none may; it ends\n")
     sys.stderr.flush()
     os.abort()
