@@ -47,7 +47,7 @@ class NetworkCase:
 def all_cases() -> list[NetworkCase]:
     operations = [NetworkCase(OPERATION, name, size) for name in OPS for size in _SIZES]
     reshardings = [NetworkCase(RESHARDING, name, size) for name in _RESHARDINGS for size in (1 << 13, 1 << 21)]
-    return operations + reshardings + [NetworkCase(HALO, "2-d", size) for size in (1 << 7, 1 << 10, 1 << 16)]
+    return operations + reshardings + [NetworkCase(HALO, "2-d", size) for size in (1 << 7, 1 << 10, 1 << 13)]
 
 
 def quick_cases() -> list[NetworkCase]:

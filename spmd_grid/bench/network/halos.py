@@ -59,7 +59,7 @@ def hand_written(comm: Intracomm, grid: Grid, field: np.ndarray, node_of: Sequen
 
 
 def _is_node_per_row(grid: Grid, node_of: Sequence[int]) -> bool:
-    return [rank // grid.shape[1] for rank in range(grid.size)] == list(node_of)
+    return grid.shape[0] > 1 and [rank // grid.shape[1] for rank in range(grid.size)] == list(node_of)
 
 
 def _per_neighbour(comm: Intracomm, faces: dict[int, _Face], stack: ExitStack) -> Update:
