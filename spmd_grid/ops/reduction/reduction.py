@@ -16,8 +16,8 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LINE_BYTES
-from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES
+from spmd_grid.exchange.agreement.memory_meeting import MEETING_LINE_BYTES, STAGED_BYTES
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import scratch, view_of
@@ -169,12 +169,8 @@ class Reduction:
     @property
     def staging_bytes(self) -> int:
         """Upper bound on the bytes of staging memory that a run by memory holds."""
-        return (
-            2 * MEETING_LINE_BYTES
-            + COPIED_BYTES
-            + RING_BYTES
-            + (0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize)
-        )
+        pieces = 0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize
+        return 2 * MEETING_LINE_BYTES + STAGED_BYTES + pieces
 
     def describe(self) -> str:
         """Describe which member combines what."""

@@ -157,7 +157,7 @@ def _stretch_of(core: np.ndarray, box: Box, each: Round) -> np.ndarray:
     if len(parts) == 1:
         return parts[0]
     if parts:
-        return np.concatenate(parts, axis=each.dim)
+        return np.concatenate(parts, axis=each.dim, dtype=core.dtype)  # else of the processor's byte order
     shape = [int(start <= i < stop) for i, start, stop in zip(each.lead, box.starts, box.stops)]
     return np.empty((*shape, 0, *core.shape[each.dim + 1 :]), core.dtype)
 
