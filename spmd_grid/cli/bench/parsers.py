@@ -96,7 +96,6 @@ def _add_links_name(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--links-name",
         type=given,
-        default="",
         metavar="NAME",
         help="what to call these links; rows of other names in the file of --json stay there",
     )
@@ -105,5 +104,6 @@ def _add_links_name(parser: ArgumentParser) -> None:
 _OWN_OPTIONS: Mapping[str, Callable[[ArgumentParser], None]] = {
     "halo": _add_overlap,
     "links": _add_links_name,
+    "network": _add_links_name,
     "storage": _add_size_and_folder,
 }

@@ -133,6 +133,16 @@ BENCHMARKS = (
         rounds=(7, 5),
     ),
     Benchmark(
+        "network",
+        "operations, reshardings and halos between nodes against MPI's own, and the bytes that cross",
+        "Time per call of collective operations, reshardings and halo exchanges between all ranks, of the same by"
+        " hand with mpi4py, and the bytes that the interfaces of all nodes send meanwhile, beside the fewest that can"
+        " cross. Interleaved in one run; made for ranks on several nodes.",
+        row="'all_gather'",
+        quick="a row of each kind, few rounds",
+        rounds=(15, 5),
+    ),
+    Benchmark(
         "kernels",
         "the compiled kernels against numpy, in one process",
         "Time in which the compiled kernels, and numpy, copy and combine the same arrays, and draw random numbers."
