@@ -17,7 +17,7 @@ from spmd_grid.links.nodes import node_array
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["Crossing", "crossing_of", "probes"]
+__all__ = ["Crossing", "crossing_of", "devices_of_nodes", "probes"]
 
 _ALL_DEVICES = 64  # of grids up to this size, all messages are listed
 _MOST_DEVICES, _MOST_PIECES = 16, 1 << 14  # of a node, and of all that are listed together
@@ -68,7 +68,10 @@ def _of_side(
     messages: int,
 ) -> Crossing:
     """The bytes that processes of one grid receive, or send; ``most`` of any process."""
-    listed = list(_nodes_to_list(grid, links, max(1, _MOST_PIECES // max(1, messages))))
+    listed = [
+        (len(devices), _some(devices, max(1, _MOST_PIECES // max(1, messages))))
+        for devices in devices_of_nodes(grid, links)
+    ]
     if messages > _MOST_PIECES:
         on_node = max(n for n, _ in listed)
         far = most * (grid.size - on_node) // max(1, grid.size - 1)
@@ -92,8 +95,8 @@ def _of_side(
     return Crossing(near * itemsize, far * itemsize, far_of_node * itemsize, far_messages)
 
 
-def _nodes_to_list(grid: Grid, links: LinkModel, most: int) -> Iterator[tuple[int, Iterable[int]]]:
-    """By node that is looked at, the number of its devices, and some of them."""
+def devices_of_nodes(grid: Grid, links: LinkModel) -> Iterator[Sequence[int]]:
+    """The devices of each node that is looked at: of all nodes of a small grid, else of a few.  Plans only."""
     if grid.ranks is None and links.nodes is None:
         size = links.node_size
         if grid.size <= _ALL_DEVICES:
@@ -101,14 +104,12 @@ def _nodes_to_list(grid: Grid, links: LinkModel, most: int) -> Iterator[tuple[in
         else:
             firsts = sorted({grid.linear_index(coords) // size * size for coords in probes(grid)})
         for first in firsts:
-            devices = range(first, min(first + size, grid.size))
-            yield len(devices), _some(devices, most)
+            yield range(first, min(first + size, grid.size))
         return
     at = node_array(grid, links.node_size, links.nodes).ravel()
     chosen = np.unique(at if grid.size <= _ALL_DEVICES else [at[grid.linear_index(c)] for c in probes(grid)])
     for node in chosen:
-        devices_there = np.flatnonzero(at == node).tolist()
-        yield len(devices_there), _some(devices_there, most)
+        yield np.flatnonzero(at == node).tolist()
 
 
 def _some(devices: Sequence[int], most: int) -> Iterable[int]:
