@@ -7,7 +7,7 @@ decides, so equal offsets are always of one type.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import TypeAlias, overload
@@ -67,6 +67,16 @@ class Starts(Sequence[int]):
     def places(self) -> list[int]:
         """The number of the first block of every run, and the number of blocks."""
         return self._at
+
+    def runs_within(self, low: int, high: int) -> tuple[Run, ...]:
+        """The runs of blocks ``[low, high)``, in part where they begin before or end behind.
+
+        >>> Starts(0, [(3, 4), (1, 2), (2, 0)]).runs_within(1, 5)
+        ((2, 4), (1, 2), (1, 0))
+        """
+        first, last = bisect_right(self._at, low) - 1, bisect_left(self._at, high)
+        ends = [low, *self._at[first + 1 : last], high]
+        return tuple([(b - a, extent) for (a, b), (_, extent) in zip(pairwise(ends), self._runs[first:last])])
 
     def __len__(self) -> int:
         return self._at[-1] + 1
@@ -194,7 +204,8 @@ def changes(starts: BlockStarts, low: int, high: int) -> list[int]:
     [2, 3]
     """
     if isinstance(starts, Starts):
-        return [at for at in starts.places if low < at < high]
+        places = starts.places
+        return places[bisect_right(places, low) : bisect_left(places, high)]
     return [i for i in range(low + 1, high) if starts[i + 1] - starts[i] != starts[i] - starts[i - 1]]
 
 

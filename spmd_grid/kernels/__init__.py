@@ -98,8 +98,7 @@ def __getattr__(name: str) -> Any:
         found = bound_builtins(called, f"{signature}\n--\n\n{text}.", address_at(path))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    return globals().setdefault(name, found)  # one for all threads, where two ask at once
 
 
 def copy_boxes(table: np.ndarray, source_base: int, target_base: int) -> None:

@@ -157,10 +157,11 @@ def _link(code: MachineCode) -> int:
         return int(engine.get_function_address(code.symbol))
 
 
-# Functions of numba's that compiled code calls where it raises an exception.  Kernels raise none: a caller in compiled
-# code could not tell, and would go on with wrong data.
+# Functions of numba's that compiled code calls where it raises an exception, or gives back an array that it made.
+# Kernels raise none: a caller in compiled code could not tell, and would go on with wrong data.  They make none either.
 _OF_NUMBA = (
     "NRT_Free",
+    "NRT_MemInfo_call_dtor",
     "numba_do_raise",
     "numba_gil_ensure",
     "numba_gil_release",
@@ -171,6 +172,6 @@ _OF_NUMBA = (
 
 @ctypes.CFUNCTYPE(None)
 def _raised() -> None:
-    sys.stderr.write("spmd_grid: a compiled kernel raised an exception, which none may; the process is ended\n")
+    sys.stderr.write("spmd_grid: a compiled kernel raised an exception or made an array, which none may; it ends\n")
     sys.stderr.flush()
     os.abort()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -123,7 +122,7 @@ def resolve_gather(name: str, call: CollectiveCall, facts: list[Facts], root: in
         volume=Box.from_shape(shape).size,
         root=root,
     )
-    return Movement(call, facts, transfer, shape if mine else None, dtype, prod(shape[:axis]) == 1)
+    return Movement(call, facts, transfer, shape if mine else None, dtype)
 
 
 all_gather = AllGather()

@@ -16,6 +16,7 @@ from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, dtype_of
 from spmd_grid.ops.reduction.reducing import Reducing
 from spmd_grid.ops.reduction.reduction import Reduction
+from spmd_grid.ops.reduction.spanning import reduction_of
 from spmd_grid.typing import GridAxes
 
 __all__ = ["all_reduce"]
@@ -92,7 +93,7 @@ class AllReduce(Reducing):
     def resolve(self, call: CollectiveCall, facts: list[Facts]) -> Reduction:
         self.check(call, facts)
         check_out(self.name, facts, [facts[0].shape] * len(facts), dtype_of(facts[0]), call.label)
-        return Reduction(call, facts, call.args.reduction)
+        return reduction_of(call, facts, call.args.reduction)
 
 
 all_reduce = AllReduce()

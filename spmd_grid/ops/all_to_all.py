@@ -127,8 +127,7 @@ class AllToAll(Operation):
             volume=sum(prod(shape) for shape in given),
             parts=frozenset(cut_box(s, split, call.sizes, peer).shape for s in set(given) for peer in range(comm.size)),
         )
-        in_runs = all(prod(s[:split]) == 1 for s in given) and all(prod(s[:concat]) == 1 for s in shapes)
-        return Movement(call, facts, transfer, shapes[comm.rank], dtype, in_runs)
+        return Movement(call, facts, transfer, shapes[comm.rank], dtype)
 
 
 all_to_all = AllToAll()

@@ -101,7 +101,7 @@ class Broadcast(Operation):
             volume=whole.size,
             root=root,
         )
-        return Movement(call, facts, transfer, shape, dtype, True)
+        return Movement(call, facts, transfer, shape, dtype)
 
 
 broadcast = Broadcast()

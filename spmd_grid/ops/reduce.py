@@ -16,6 +16,7 @@ from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, dtype_of
 from spmd_grid.ops.reduction.reducing import Reducing
 from spmd_grid.ops.reduction.reduction import Reduction
+from spmd_grid.ops.reduction.spanning import reduction_of
 from spmd_grid.typing import GridAxes
 
 __all__ = ["reduce"]
@@ -94,7 +95,7 @@ class Reduce(Reducing):
         root = call.args.root
         shapes = [facts[0].shape if i == root else None for i in range(len(facts))]
         check_out(self.name, facts, shapes, dtype_of(facts[0]), call.label)
-        return Reduction(call, facts, call.args.reduction, root=root)
+        return reduction_of(call, facts, call.args.reduction, root=root)
 
 
 reduce = Reduce()

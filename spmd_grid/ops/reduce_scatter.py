@@ -16,6 +16,7 @@ from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes, dtype_of, shape_of
 from spmd_grid.ops.reduction.reducing import Reducing
 from spmd_grid.ops.reduction.reduction import Reduction
+from spmd_grid.ops.reduction.spanning import reduction_of
 from spmd_grid.typing import GridAxes
 
 __all__ = ["reduce_scatter"]
@@ -102,7 +103,7 @@ class ReduceScatter(Reducing):
             self.name, shape_of(facts[0]), call.args.scatter_axis, "scatter_axis", call.sizes, call.label(0)
         )
         check_out(self.name, facts, [block.shape for block in blocks], dtype_of(facts[0]), call.label)
-        return Reduction(call, facts, call.args.reduction, blocks=blocks)
+        return reduction_of(call, facts, call.args.reduction, blocks=blocks)
 
 
 reduce_scatter = ReduceScatter()

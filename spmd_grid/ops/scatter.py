@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -115,7 +114,7 @@ class Scatter(Operation):
             root=root,
             parts=frozenset(block.shape for block in blocks),
         )
-        return Movement(call, facts, transfer, mine.shape, dtype, prod(shape[:axis]) == 1)
+        return Movement(call, facts, transfer, mine.shape, dtype)
 
 
 scatter = Scatter()

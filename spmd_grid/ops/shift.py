@@ -135,7 +135,7 @@ class Shift(Operation):
             receives=receives,
             volume=0,
         )
-        return Movement(call, facts, transfer, shape, dtype, True, fill=call.args.fill if source is None else None)
+        return Movement(call, facts, transfer, shape, dtype, fill=call.args.fill if source is None else None)
 
     def _neighbor(self, call: CollectiveCall, member: int, offset: int) -> int | None:
         """The member ``offset`` further; None beyond the end of the axis."""

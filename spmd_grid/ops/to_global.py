@@ -52,7 +52,7 @@ class Assemble(Operation):
             volume=layout.domain_box.size,
             root=root,
         )
-        return Movement(call, facts, transfer, layout.global_shape if mine else None, dtype, False)
+        return Movement(call, facts, transfer, layout.global_shape if mine else None, dtype)
 
     def _contributes(self, layout: Layout, coords: MultiIndex) -> bool:
         """Whether the device at ``coords`` sends its core."""

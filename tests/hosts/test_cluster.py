@@ -101,6 +101,15 @@ def test_nothing_stays_when_the_command_is_killed(tmp_path, kill):
     assert tool.returncode != 0
 
 
+def test_a_command_that_was_stopped_goes_on(tmp_path):
+    """It ends even if what started it has noticed that it was stopped."""
+    program = tmp_path / "slow.py"
+    program.write_text("import time\nprint('started', flush=True)\ntime.sleep(1)\nprint('done')\n")
+    events = ["--at", "started", "freeze 0", "--at", "started+0.5", "thaw 0"]
+    run = run_on_hosts("-n", 2, *events, "--", sys.executable, "-S", program)
+    assert run.code == 0 and run.out.split() == ["started"] * 2 + ["done"] * 2, run
+
+
 def test_events_are_due_once_in_order():
     events = [Event("2", "late"), Event("1.5", "early"), Event("ready", "at once"), Event("ready+0.5", "then")]
     assert [event.action for event in due_events(events, 1.0, "not yet")] == []

@@ -16,7 +16,7 @@ import spmd_grid as sg
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 RANKS = 3
-ROUNDS, INTERRUPTED = range(5), 2
+ROUNDS = range(5)
 OPERATIONS = [
     rounds.small_all_reduce,
     rounds.large_all_reduce,
@@ -35,6 +35,15 @@ OPERATIONS = [
     rounds.cell_sums,
     rounds.new_groups_and_plans,
 ]
+# What only processes do: small operations and halos that are one compiled function, and relays.
+OF_PROCESSES = [
+    rounds.learned_call,
+    rounds.learned_plan,
+    rounds.learned_start,
+    rounds.learned_halo,
+    rounds.relayed_fold,
+    rounds.relayed_boxes,
+]
 # Of these every bytecode is a place, of the others every line.
 BY_BYTECODE = [rounds.small_all_reduce, rounds.planned, rounds.halo_update]
 # Events tried: on simulated ranks by default (with --full all), under MPI with --full, and under MPI by default.
@@ -49,7 +58,7 @@ def outcomes(make, n, kind, opcodes=False, comm=None):
     for k in ROUNDS:
         try:
             run = run or make(grid)
-            with events.watch() if k == INTERRUPTED else nullcontext():
+            with events.watch() if k == rounds.INTERRUPTED else nullcontext():
                 result, wanted = run(k)
             found.append(("right", "") if result == wanted else ("wrong", f"round {k}: {result}, not {wanted}"))
         except sg.CutOffError as error:
@@ -98,16 +107,34 @@ def test_interrupted(spmd, request, make, kind):
     full = request.config.getoption("full")
     opcodes = kind is TimeLimit and make in BY_BYTECODE
     if request.config.getoption("with_mpi", default=False):
-        (_, events), *_ = spmd(RANKS, outcomes_on_new_communicators, make, [None], kind, opcodes)[1]
-        places = sample(events, TRIALS_UNDER_MPI if full else FEW_UNDER_MPI)
-        by_rank = spmd(RANKS, outcomes_on_new_communicators, make, places, kind, opcodes)
-        trials = list(zip(*by_rank, strict=True))
+        check_places(*trials_under_mpi(spmd, make, kind, opcodes, full))
     else:
         spmd(RANKS, outcomes, make, None, kind, opcodes)  # what is loaded at a first use is no event of the operation
         _, events = spmd(RANKS, outcomes, make, None, kind, opcodes)[1]
         places = range(events) if full else sample(events, TRIALS)
         trials = [spmd(RANKS, outcomes, make, n, kind, opcodes) for n in places]
-    assert events > 5
+        check_places(places, trials)
+
+
+@pytest.mark.parametrize("kind", [Interrupt, TimeLimit])
+@pytest.mark.parametrize("make", OF_PROCESSES, ids=lambda make: make.__name__)
+def test_interrupted_processes(spmd, request, make, kind):
+    if not request.config.getoption("with_mpi", default=False):
+        pytest.skip("simulated ranks share objects: Python makes all of their operations")
+    full = request.config.getoption("full")
+    check_places(*trials_under_mpi(spmd, make, kind, kind is TimeLimit, full))
+
+
+def trials_under_mpi(spmd, make, kind, opcodes, full):
+    """Places at which rank 1 was interrupted, and the outcomes of all ranks for each."""
+    (_, events), *_ = spmd(RANKS, outcomes_on_new_communicators, make, [None], kind, opcodes)[1]
+    places = sample(events, TRIALS_UNDER_MPI if full else FEW_UNDER_MPI)
+    by_rank = spmd(RANKS, outcomes_on_new_communicators, make, places, kind, opcodes)
+    return places, list(zip(*by_rank, strict=True))
+
+
+def check_places(places, trials):
+    assert len(places) > 1
     for n, by_rank in zip(places, trials, strict=True):
         check(by_rank, n)
     cut = [n for n, by_rank in zip(places, trials, strict=True) if by_rank[0][0][-1][0] == "refused"]

@@ -85,11 +85,16 @@ import sys
 from pathlib import Path
 import numpy as np
 from spmd_grid import kernels
+from spmd_grid.kernels.reduce.variants import fold_rows
 
 source, target = np.arange(60.0).reshape(6, 10), np.zeros((10, 6))
 table = kernels.build_table([kernels.box_row((10, 6), 8, source.T.strides, 0, target.strides, 0)])
 kernels.copy_boxes(table, kernels.address_of(source), kernels.address_of(target))
 assert (target == source.T).all()
+rows, total = np.arange(40.0).reshape(5, 8), np.zeros(8)
+addresses = np.array([kernels.address_of(row) for row in rows])
+fold_rows("sum", rows.dtype, addresses, 8, kernels.address_of(total), 0)
+assert (total == rows.sum(0)).all()
 print("numba" in sys.modules)
 """
 

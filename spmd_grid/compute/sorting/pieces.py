@@ -80,7 +80,7 @@ class SwapPieces(Operation):
             ),
             volume=int(pieces.counts.sum()),
         )
-        return Movement(call, facts, transfer, shape, same_dtype(self.name, facts, call.label), in_runs=True)
+        return Movement(call, facts, transfer, shape, same_dtype(self.name, facts, call.label))
 
 
 swap_pieces = SwapPieces()

@@ -38,7 +38,7 @@ def _make(comm: Communicator) -> Meeting:
     members = sorted([comm.rank, *comm.near])
     block = arena.allocate(BLOCK_BYTES, zeroed=True) if comm.near else None
     offset = -1 if block is None else arena.offset_of(kernels.address_of(block), block.nbytes)
-    memory = None if comm.shares_memory else stage_memory(comm.process)
+    memory = None if comm.shares_memory else stage_memory(comm.process, bool(comm.near))
     staged = -1 if memory is None else arena.offset_of(kernels.address_of(memory), memory.nbytes)
     stage_bytes = 0 if memory is None else memory.nbytes
     mine = struct.pack(_PLACES, offset, members[0], staged, stage_bytes)
@@ -60,8 +60,10 @@ def _make(comm: Communicator) -> Meeting:
         short = {first for own, first, _, _ in swapped if own < 0}  # nodes without space, which share nothing
         nodes = NodeMap.from_firsts([i if first in short else first for i, first in enumerate(firsts)])
         least = min(n_bytes for *_, n_bytes in swapped)
-        if nodes.is_shared and least:
-            stages = {i: arena.base_of(comm.processes[i]) + swapped[i][2] for i in members}
+        if nodes.is_shared and least and memory is not None:
+            bases = {i: arena.base_of(comm.processes[i]) for i in members}
+            stages = {i: base + swapped[i][2] for i, base in bases.items() if base is not None}
+            stages[comm.rank] = kernels.address_of(memory)
             meeting.stage = Stage(comm, nodes, least, stages, meeting.together)
         return meeting
     in_memory = MemoryMeeting(comm, members, block, addresses)

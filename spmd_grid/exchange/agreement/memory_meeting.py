@@ -17,7 +17,7 @@ from spmd_grid.errors import TransportError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, Program, suits
-from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, StagingRing
+from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, RING_HELD_BYTES, StagingRing
 from spmd_grid.exchange.transfer.machine_model import MachineModel
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Communicator, Frames
@@ -30,6 +30,7 @@ __all__ = [
     "FAR_SECONDS",
     "LOCATION_BYTES",
     "MEETING_LINE_BYTES",
+    "STAGED_BYTES",
     "MemoryMeeting",
     "NodeMeeting",
     "read_locations",
@@ -38,11 +39,15 @@ __all__ = [
 # Arrays of at most this many bytes outside the arena are copied into it to be read, where they cannot be relayed.
 COPIED_BYTES = MOST_STAGED
 
+# The most bytes of copies that a process holds for a group: of large arrays, which are copied or relayed, and of small.
+STAGED_BYTES = max(RING_BYTES + 8 * RELAYED_FROM, RING_HELD_BYTES)
+
 # Processors are far apart where a word takes longer from one to the other than within one cache.  Measured again
 # every _ASKED_EVERY meetings, since virtual processors move.
 FAR_SECONDS = 170e-9
 _ASKED_EVERY = 256
 _ROLL_CALLS = 8
+_RELAYS_ASKED_EVERY = 16  # relays, which depend on it most
 
 # Bits of a meeting's result that are rare: -1 has all bits.
 _RARE = at.RENEWED | at.ASK
@@ -164,6 +169,7 @@ class MemoryMeeting(NodeMeeting):
         self._loop_activity: Activity | None = None
         self._ring: np.ndarray | None = None
         self._rings: np.ndarray | None = None
+        self._relays_asked = 0
         self._wire.find_activity = self._purpose
         state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
         state[at.FRAMES_SEEN] = kernels.address_of(data)
@@ -278,11 +284,13 @@ class MemoryMeeting(NodeMeeting):
         Collective at its first use; the same on all members.  ``readable``: whether all of them can be read where they
         lie; ``most_if_near``: the size from which on that is better between near processors.
         """
-        return (
-            (readable or self.relays)
-            and suits(n_bytes, self.is_far, readable, most_if_near)
-            and self.rings() is not None
-        )
+        if n_bytes <= RELAYED_FROM:
+            return False
+        self._relays_asked += 1
+        if self._relays_asked % _RELAYS_ASKED_EVERY == 0 and self._state[at.ASKS]:
+            self.ask_distance()
+        may = readable or self.relays
+        return may and suits(n_bytes, self.is_far, readable, most_if_near) and self.rings() is not None
 
     def relay(self, program: Program, x: np.ndarray | None, result: np.ndarray | None) -> None:
         """Run a relay on which the members have agreed in the last meeting.  Collective."""

@@ -34,7 +34,7 @@ __all__ = [
 
 
 # A relay's ring has slots, of which each step packs one.
-RING_BYTES, SLOT_BYTES = 1 << 21, 1 << 18
+RING_BYTES, SLOT_BYTES = 1 << 20, 1 << 18
 _SLOTS = RING_BYTES // SLOT_BYTES
 LINES = 128  # bytes that no two writers share
 
@@ -51,8 +51,6 @@ def suits(n_bytes: int, far: bool, readable: bool, most_if_near: int) -> bool:
     ``readable``: whether all can be read where they lie; ``most_if_near``: number of bytes from which on that is better
     between near processors.
     """
-    if n_bytes <= RELAYED_FROM:
-        return False
     return not readable or n_bytes <= (_RELAYED_IF_FAR if far else most_if_near)
 
 

@@ -16,10 +16,12 @@ from spmd_grid import kernels
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.transport.arena import Arena
 
-__all__ = ["MOST_STAGED", "StagingRing"]
+__all__ = ["MOST_STAGED", "RING_HELD_BYTES", "StagingRing"]
 
-RING_BYTES = 1 << 21
-MOST_STAGED = RING_BYTES // 4  # bytes of a copy
+# Bytes of a copy, and of all memory that a ring may hold: first a little, for small copies, then more for large ones.
+MOST_STAGED = 1 << 19
+_LITTLE, _MORE = 1 << 17, 2 * MOST_STAGED
+RING_HELD_BYTES = _LITTLE + _MORE
 _MOST_PLACES = 8  # of one size: what is kept by the locations of arrays is kept for few of them
 _MOST_TABLES = 64
 
@@ -30,6 +32,7 @@ class StagingRing:
     def __init__(self, arena: Arena):
         self._arena = arena
         self._memory: np.ndarray | None = None
+        self._little: np.ndarray | None = None  # kept: the last small copy may still be read
         self._tables: dict[Hashable, tuple[np.ndarray, int, int]] = {}
         self._last = 0, 0  # first byte and end of the last copy
 
@@ -39,14 +42,16 @@ class StagingRing:
         Local.  ``turn``: the number of the meeting in which it is read; all copies but the last one have been read.
         ``x`` has at most `MOST_STAGED` bytes.
         """
-        if self._memory is None:
-            self._memory = self._arena.allocate(RING_BYTES)
-            if self._memory is None:
-                return -1
         size = 1 << max(x.nbytes - 1, 127).bit_length()
-        start = turn % min(RING_BYTES // size, _MOST_PLACES) * size
+        if self._memory is None or self._memory.nbytes < 2 * size:
+            memory = self._arena.allocate(_LITTLE if 2 * size <= _LITTLE else _MORE)
+            if memory is None:
+                return -1
+            self._little, self._memory, self._last = self._memory, memory, (0, 0)
+        ring_bytes = self._memory.nbytes
+        start = turn % min(ring_bytes // size, _MOST_PLACES) * size
         if start < self._last[1] and self._last[0] < start + size:
-            start = (start + RING_BYTES // 2) % RING_BYTES
+            start = (start + ring_bytes // 2) % ring_bytes  # in the other half: a copy lies in one of them
         self._last = start, start + size
         address = kernels.address_of(self._memory) + start
         table, columns = self._table(x)

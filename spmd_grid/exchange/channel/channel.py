@@ -212,6 +212,10 @@ class Channel:
         """Refuses other exchanges between the start of one and the wait for it, while ``held``.  Local."""
         self._state.words[at.HELD] = held
 
+    def stage_past_caches(self, streams: bool) -> None:
+        """Sets whether cells are staged past the caches: for neighbours that share none with this process.  Local."""
+        self._state.words[at.STREAMS] = streams
+
     def refuse(self, error: SpmdError) -> None:
         """Takes part in an exchange that this process refuses: all neighbours raise ``error``."""
         self.begin_refusing(error)

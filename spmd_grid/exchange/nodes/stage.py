@@ -21,14 +21,21 @@ _PART = 16
 _FEW_NODES, _LARGE_LANE = 8, 1 << 14
 
 
-def stage_memory(process: Process) -> np.ndarray | None:
-    """The stage of a process, which all its groups use by turns; None where its arena has no space.  Local."""
-    if "stage" not in process.kept:
+def stage_memory(process: Process, is_read: bool) -> np.ndarray | None:
+    """The stage of a process, which all its groups use by turns; None where its arena has no space.  Local.
+
+    ``is_read``: whether others read it; if not, it need not lie in the arena.
+    """
+    key = "stage that others read" if is_read else "stage"
+    if key not in process.kept:
         n_bytes = _STAGE_BYTES
-        while n_bytes > process.arena.own_segment()[1] // _PART:
+        while is_read and n_bytes > process.arena.own_segment()[1] // _PART:
             n_bytes //= 2
-        process.kept["stage"] = process.arena.allocate(n_bytes) if n_bytes >= _LEAST_BYTES else None
-    return process.kept["stage"]
+        if not is_read:
+            process.kept[key] = np.empty(n_bytes, np.uint8)
+        else:
+            process.kept[key] = process.arena.allocate(n_bytes) if n_bytes >= _LEAST_BYTES else None
+    return process.kept[key]
 
 
 class Stage:

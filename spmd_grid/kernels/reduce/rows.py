@@ -124,7 +124,8 @@ def make(operation: str, dtype: str) -> Compiled:
                         o[i] = combine(operation, a[i], b[i])
                     row = 2
                 else:
-                    o[:] = a
+                    for i in range(n):  # 'o[:] = a' could raise, with a text that only numba's runtime can make
+                        o[i] = a[i]
             while row + 3 < count:
                 a = carray(pointer(load(rows, row) + at, dtype), n)
                 b = carray(pointer(load(rows, row + 1) + at, dtype), n)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LINE_BYTES
-from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES
+from spmd_grid.exchange.agreement.memory_meeting import MEETING_LINE_BYTES, STAGED_BYTES
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
@@ -34,10 +34,9 @@ __all__ = ["Movement"]
 class Movement:
     """Moves boxes of the members' arrays into a result of ``shape`` (None: this member has no result).
 
-    ``in_runs``: whether all boxes of all members are runs of consecutive cells in their arrays.  ``fill``: the value of
-    cells that no member sends.
+    ``fill``: the value of cells that no member sends.
 
-    A run copies from the other members' arrays if they can be read (`MemberArrays`), through staging memory or by
+    A run copies from the other members' arrays if they can be read (`MemberArrays`), or relays them, sends
     messages if not, and from the frames, with which small arrays travel.
     """
 
@@ -63,7 +62,6 @@ class Movement:
         transfer: Transfer,
         shape: Shape | None,
         dtype: np.dtype,
-        in_runs: bool,
         fill: Any = None,
     ):
         self.call = call
@@ -81,7 +79,7 @@ class Movement:
         self._inline: tuple[list[Any] | None, list[tuple[np.ndarray, tuple[slice, ...]]]] = (None, [])
         self._far: dict[bytes | None, Transfer] = {}
         large = self._arrays.way is DIRECT and max(fact.nbytes for fact in facts) > RELAYED_FROM
-        self._relayed = RelayedCopies(call, facts, transfer, in_runs) if large else None
+        self._relayed = RelayedCopies(call, facts, transfer) if large else None
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         """Move the boxes; ``frames`` are those in which the members agreed.  Collective."""
@@ -121,18 +119,24 @@ class Movement:
     @property
     def staging_bytes(self) -> int:
         """Upper bound on the bytes of staging memory that a run by memory holds."""
-        return 2 * MEETING_LINE_BYTES + COPIED_BYTES + RING_BYTES
+        return 2 * MEETING_LINE_BYTES + STAGED_BYTES
 
     def describe(self) -> str:
         """Describe the bytes that this member sends and receives."""
         me, size = self.transfer.rank, self.dtype.itemsize
         out = sum(send.box.size for send in self.transfer.sends if send.peer != me) * size
         into = sum(receive.box.size for receive in self.transfer.receives if receive.peer != me) * size
-        return f"sends {out} bytes to the other members and receives {into}"
+        text = f"sends {out} bytes to the other members and receives {into}"
+        if self._crossing is None:
+            return text
+        crossing = self._crossing.sent
+        return f"{text}; to other nodes, which share them, it sends {sum(crossing.values())}"
 
     def traffic(self) -> Traffic:
         """The movement's part of a trace, on the path that is taken if arrays can be read."""
-        return traffic_of(self.comm, self.dtype.itemsize, self._arrays.way_in_traces, self.transfer)
+        crossing = None if self._crossing is None else self._crossing.sent
+        way = self._arrays.way_in_traces
+        return traffic_of(self.comm, self.dtype.itemsize, way, self.transfer, crossing=crossing)
 
     def steps(
         self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames

@@ -27,9 +27,6 @@ __all__ = ["RelayedCopies"]
 # whole arrays, and where each reads a part.
 _WHOLE_IF_NEAR, _PARTS_IF_NEAR = 1 << 21, 1 << 18
 
-# Larger arrays that need no packing go in messages: MPI copies them once, directly from array to array.
-_MOST_IN_RUNS = 1 << 23
-
 Strides = tuple[int, ...]
 
 
@@ -37,15 +34,14 @@ class RelayedCopies:
     """Moves the boxes of ``transfer`` through staging memory, in steps.
 
     Where members send different parts (``transfer.parts``), a slot has an area for each reader.  Else it holds a piece
-    of the whole array.  ``in_runs``: whether all boxes of all members are runs of their arrays.
+    of the whole array.
     """
 
-    def __init__(self, call: CollectiveCall, facts: Sequence[Facts], transfer: Transfer, in_runs: bool):
+    def __init__(self, call: CollectiveCall, facts: Sequence[Facts], transfer: Transfer):
         self._call, self._facts, self._transfer = call, facts, transfer
         self._most = max(fact.nbytes for fact in facts)
         itemsize = max(self._itemsize(member) for member in range(len(facts)))
         self._fits = call.path is DIRECT and has_areas(call.comm.size, itemsize)
-        self._sends_unpacked = in_runs and self._most > _MOST_IN_RUNS
         self._most_if_near = _PARTS_IF_NEAR if transfer.parts else _WHOLE_IF_NEAR
         self._programs: dict[tuple[Strides, Strides], Program] = {}
 
@@ -54,9 +50,7 @@ class RelayedCopies:
 
         The same on all members; collective when first used.
         """
-        if not self._fits or (self._sends_unpacked and not readable):
-            return False
-        return self._call.meeting.better_relayed(self._most, readable, self._most_if_near)
+        return self._fits and self._call.meeting.better_relayed(self._most, readable, self._most_if_near)
 
     def run(self, x: np.ndarray | None, target: np.ndarray | None) -> None:
         """Move all boxes from ``x`` to ``target``.  Collective."""

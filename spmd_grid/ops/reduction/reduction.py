@@ -16,9 +16,9 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_LINE_BYTES
-from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES
-from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED
+from spmd_grid.exchange.agreement.memory_meeting import MEETING_LINE_BYTES, STAGED_BYTES
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM
+from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import scratch, view_of
 from spmd_grid.exchange.transfer.traffic import traffic_of
@@ -29,7 +29,6 @@ from spmd_grid.ops.calls.shape_rules import dtype_of, shape_of
 from spmd_grid.ops.loops.work import LoopWork, fold_of, is_short
 from spmd_grid.ops.movement.member_arrays import MemberArrays, fresh
 from spmd_grid.ops.reduction.block_folding import PIECE_BYTES, BlockFolding
-from spmd_grid.ops.reduction.crossing_folding import CrossingFolding, Part
 from spmd_grid.ops.reduction.folding import Folding, flat_target
 from spmd_grid.ops.reduction.relayed_folding import RelayedFolding
 from spmd_grid.ops.reduction.slice_folding import SliceFolding, slices_of
@@ -55,6 +54,8 @@ class Reduction:
     ``root``: the only member with a result.  ``blocks``: the boxes of all members, if each keeps its own.
     """
 
+    _mixes = False  # whether arrays may be read while messages carry others
+
     def __init__(
         self,
         call: CollectiveCall,
@@ -73,7 +74,7 @@ class Reduction:
         self.source_shape = shape
         self.has_result = root is None or root == comm.rank
         self.cut = Box.from_shape(shape) if blocks is None else blocks[comm.rank]
-        self._arrays = MemberArrays(call, facts, mixes=True)
+        self._arrays = MemberArrays(call, facts, self._mixes)
         self._is_cut = self.cut.shape != shape
         self._folding = Folding(kind, comm.size, self.op)
         self._in_place = comm.size <= FEW_MEMBERS
@@ -90,7 +91,6 @@ class Reduction:
         total = self._n * dtype.itemsize * comm.size
         small = blocks is None and total <= (_SMALL_BYTES if comm.size > 2 else _SMALL_FOR_TWO)
         self._whole = small or not kind.elementwise
-        self._crossing = self._crossing_folding() if kind.elementwise and call.path is MIXED else None
         self._could_halve = small and kind.elementwise and total > _HALVES_FROM
 
     @cached_property
@@ -127,9 +127,6 @@ class Reduction:
         if self._relayed is not None and self._relayed.suits(arrays is not None):
             self._relayed.run(x, target)
             return target
-        if self._arrays.way is MIXED:
-            self._run_mixed(x, target, arrays or [], frames)
-            return target
         if arrays is None:
             self._run_by_messages(x, target)
             return target
@@ -141,35 +138,6 @@ class Reduction:
                     self.call.meeting.depart(frames)
         self._fold_by_memory(frames, arrays, target)
         return target
-
-    def _crossing_folding(self) -> CrossingFolding | None:
-        """The fold over several nodes; None where messages between all members serve as well."""
-        stage, n_bytes = self.call.meeting.stage, self._n * self.dtype.itemsize
-        if stage is None or not self.call.lets_read or not stage.is_worthwhile(n_bytes):
-            return None
-        node_of, members = stage.nodes.node_of, range(self.comm.size)
-        if self._blocks is not None:
-            parts = [Part(box, (node_of[i],), (i,)) for i, box in enumerate(self._blocks) if not box.is_empty]
-        elif self._root is not None:
-            parts = [Part(Box.from_shape(self.source_shape), (node_of[self._root],), (self._root,))]
-        else:
-            parts = [Part(Box.from_shape(self.source_shape), tuple(range(len(stage.nodes.nodes))), members)]
-        any_order = self.dtype.kind in "biu"  # others round, or have two zeros
-        return CrossingFolding(stage, self.source_shape, self.dtype, self._folding, parts, any_order)
-
-    def _run_mixed(self, x: np.ndarray, target: np.ndarray | None, arrays: list[Any], frames: Frames) -> None:
-        """Combine the arrays of a group that spans nodes."""
-        meeting, me = self.call.meeting, self.comm.rank
-        arrays = [*arrays[:me], x, *arrays[me + 1 :]]
-        if self._arrays.come_with_frames:
-            self._fold_arrays(arrays, target)
-            return
-        if self._crossing is None:
-            self._run_by_messages(x, target)
-            return
-        runs, near = meeting.run_locations(frames), [me, *self.comm.near]
-        self._crossing.run(x, arrays if all(runs[member] for member in near) else None, target)
-        meeting.depart(frames)
 
     @property
     def _folds_whole(self) -> bool:
@@ -201,12 +169,8 @@ class Reduction:
     @property
     def staging_bytes(self) -> int:
         """Upper bound on the bytes of staging memory that a run by memory holds."""
-        return (
-            2 * MEETING_LINE_BYTES
-            + COPIED_BYTES
-            + RING_BYTES
-            + (0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize)
-        )
+        pieces = 0 if self._blocks is None else PIECE_BYTES + self.dtype.itemsize
+        return 2 * MEETING_LINE_BYTES + STAGED_BYTES + pieces
 
     def describe(self) -> str:
         """Describe which member combines what."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from spmd_grid.exchange.agreement.relay import RING_BYTES
 from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
@@ -50,7 +51,9 @@ class BoundPlan:
             return ChunkedExchange(move, self.plan.dtypes, comm, self.plan.chunks)
         if is_native(part, comm, allows_memory(chosen_path())):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
-        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // len(self.plan.run_steps))
+        steps = len(self.plan.run_steps)
+        capacity = STAGING_BYTES if steps == 1 else STAGING_BYTES // 2 // steps  # half is for the ring that all share
+        return BoxExchange(move, self.plan.dtypes, comm, activity, capacity)
 
     def run(self, arrays: Arrays, outs: Arrays) -> Arrays:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.
@@ -83,9 +86,10 @@ class BoundPlan:
         comm = self._comm
         if self._sent is None:
             self._sent = {}
-            for move in self.plan.moves:
+            for move, exchange in zip(self.plan.moves, self._exchanges, strict=True):
                 coords = coords_of(move.source, comm)
-                for process, box in () if coords is None else move.sends(coords):
+                pieces = () if coords is None else move.sends(coords)
+                for process, box in exchange.sent if isinstance(exchange, BoxExchange) else pieces:
                     self._sent[process] = self._sent.get(process, 0) + box.size * move.itemsize
         return Traffic(self._sent, self.plan.strategy, group_name(comm.processes))
 
@@ -96,7 +100,8 @@ class BoundPlan:
         On one node no more than `STAGING_BYTES`, unless the plan runs in chunks, which have a limit of their own.
         Messages count in chunks only.
         """
-        return sum(exchange.staging_bytes for exchange in self._exchanges)
+        relays = any(isinstance(exchange, BoxExchange) and exchange.relays for exchange in self._exchanges)
+        return sum(exchange.staging_bytes for exchange in self._exchanges) + RING_BYTES * relays
 
     def _copy(self, array: np.ndarray, aside: ExitStack) -> np.ndarray:
         """A copy that lasts as long as ``aside``."""

@@ -1,7 +1,8 @@
 """An exchange of boxes between processes, made once for two layouts and run many times: most steps run as one.
 
 On one node, boxes too large for staging are read out of the sender's array if all members' arrays allow it; if not,
-they are staged piece by piece, in rounds.
+they are staged piece by piece, in rounds.  Between nodes, what several processes of a node need crosses once, in lanes
+that they receive each, and copy from one another's results (`NodeSharing`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.meeting import Meeting
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.relay import RING_BYTES
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.exchange.channel.copy_table import Taken
@@ -27,8 +31,11 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reduction_kind import as_reduction, identity
 from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
+from spmd_grid.reshard.executor.node_sharing import NodeSharing
+from spmd_grid.reshard.executor.relayed_boxes import RelayedBoxes
+from spmd_grid.reshard.executor.shared_copies import SharedCopies
 from spmd_grid.reshard.executor.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
-from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape
 
@@ -38,10 +45,14 @@ __all__ = ["STAGING_BYTES", "BoxExchange"]
 # less, more rounds would be needed, in which processes that share a processor wait for one another; more would exceed
 # the caches.
 STAGING_BYTES = 2 << 20
+_BESIDE_RING = STAGING_BYTES - RING_BYTES
 
 # Boxes of at least this size are read out of the sender's array.  Smaller ones pass through staging: one more pass over
 # memory, but lines that a neighbour has read are expensive to write to until they have left the caches.
 _READ_BYTES = 3 << 20
+
+# Far processors stage even those, past the caches, unless they are so large that no cache holds them.
+_LEFT_CACHES = 1 << 24
 
 # Boxes of at least this size bypass the channel where memory is not shared: packing them for persistent requests costs
 # more than the requests save.
@@ -70,6 +81,7 @@ class BoxExchange:
         self._has_source, self._has_target = source is not None, target is not None
         self.target_shape = None if target is None else move.target.local_shape(target)
         self._hides = move.hidden is not None
+        self._sharing = NodeSharing.of(move, comm)
         given = into = (0,) * (move.source.ndim + self._hides)
         self._rows = 1
         gives: list[tuple[int, Cells]] = []
@@ -82,6 +94,10 @@ class BoxExchange:
             into, takes, receives = self._incoming(target)
         self._folds = self._has_target and self._hides and self._rows != 1
         gives, takes = sorted(gives, key=lambda give: give[0]), sorted(takes, key=lambda take: take.member)
+        self._relay = self._relay_of(gives, takes)
+        self._is_far = False
+        if self.relays:
+            capacity = min(capacity, _BESIDE_RING)
         self._rounds = self._agree_on_rounds(gives, takes, prod(into) if self._folds else 0, capacity)
         self._channel = Channel(
             comm,
@@ -99,11 +115,17 @@ class BoxExchange:
             self._channel.choose(READ if self._are_read else STAGED)
         elif (path := chosen_path()) in (READ, STAGED, PACKED, STRAIGHT):
             self._channel.choose(path)
+        self._shared = None
+        if self._sharing is not None:
+            shared = self._sharing.copies(self._result_of)
+            self._shared = SharedCopies(comm, into, dtypes, *shared, STAGING_BYTES, activity)
         ends = comm.rank, comm.size, given, into
         self._beside = Transfer("pairwise", *ends, tuple(sends), tuple(receives), 0) if sends or receives else None
-        # Not in rounds, and not with messages beside the channel: there boxes arrive while others are still to be sent.
+        # Not in rounds or steps, and not with messages beside the channel: there boxes arrive while others are still to
+        # be sent.
         stays = all(take.source == take.target for take in self._channel.own)
-        self.works_in_place = stays and self._beside is None and self._rounds is None
+        at_once = self._rounds is None and (self._relay is None or self._relay.packs_first)
+        self.works_in_place = stays and self._beside is None and at_once
         self._empty = [np.empty(shape, dtype) for shape in (given, into) for dtype in dtypes]
         self._into_shape = into
         self._calls: dict[tuple, ChannelCall] = {}
@@ -116,7 +138,7 @@ class BoxExchange:
         """The shape of this process's array, the cells that it gives by the channel, and its large messages."""
         shape, origin = self._array_of(source)
         gives, sends = [], []
-        for process, piece in self._move.sends(source):
+        for process, piece in self._move.sends(source) if self._sharing is None else self._sharing.sends():
             member, box = member_of(process, self._comm), piece.relative_to(origin)
             if self._is_large(process, box):
                 sends.append(Send(member, box))
@@ -127,13 +149,11 @@ class BoxExchange:
     def _incoming(self, target: MultiIndex) -> tuple[Shape, list[Taken], list[Receive]]:
         """The shape of the array that cells arrive in, the cells taken by the channel, and the large messages."""
         move, comm, takes, receives = self._move, self._comm, [], []
-        needed = move.target_box(target)
-        self._rows = needed.stops[0] - needed.starts[0] if self._hides else 1
-        into = (*[self._rows] * self._hides, *move.target.local_shape(target))
-        corner = (*needed.starts[: self._hides], *move.target.local_box(target).starts)
+        into, corner = self._result_of(target)
+        self._rows = into[0] if self._hides else 1
         kept = move.kept_box(target)
         own = [] if kept is None else [(comm.processes[comm.rank], kept)]
-        for process, box in (*own, *move.receives(target)):
+        for process, box in (*own, *(move.receives(target) if self._sharing is None else self._sharing.receives())):
             shape, origin = self._array_of(coords_of_process(move.source.grid, process))
             member, here, there = member_of(process, comm), box.relative_to(corner), box.relative_to(origin)
             if self._is_large(process, box):
@@ -141,6 +161,20 @@ class BoxExchange:
             else:
                 takes.append(Taken(member, Cells.of_box(here), Cells.of_box(there), shape))
         return into, takes, receives
+
+    def _relay_of(self, gives: list[tuple[int, Cells]], takes: list[Taken]) -> RelayedBoxes | None:
+        """The relay that may move the boxes, where all members share memory and none folds; alike on all members.
+
+        Collective.
+        """
+        comm = self._comm
+        may = len(self._dtypes) == 1 and allows_memory(chosen_path()) and chosen_path() not in (READ, STAGED)
+        if not may or comm.shares_objects or not comm.shares_memory:
+            return None
+        meeting = meeting_of(comm)
+        if not isinstance(meeting, MemoryMeeting) or meeting.most(int(self._folds)):
+            return None
+        return RelayedBoxes(comm, meeting, gives, takes, self._itemsize)
 
     def _agree_on_rounds(
         self, gives: list[tuple[int, Cells]], takes: list[Taken], stacked: int, capacity: int
@@ -158,7 +192,8 @@ class BoxExchange:
             return None
         largest = meeting.most(max(given, default=0) * n_bytes)
         self._are_read = {READ: True, STAGED: False}.get(chosen_path(), largest >= _READ_BYTES)
-        self._all_at_once = self._are_read and not meeting.most(int(self._folds))
+        self._must_be_read = chosen_path() is READ or largest > _LEFT_CACHES
+        self._all_at_once = self._reads_at_once = self._are_read and not meeting.most(int(self._folds))
         if self._folds:
             takes = own_in_boxes(takes, comm.rank)
         boxes = max(meeting.most(2 * len(gives) + (len(takes) if self._folds else 0)), 1)
@@ -182,6 +217,12 @@ class BoxExchange:
             return shape, origin
         return (1, *shape), (move.source_box(coords).starts[0], *origin)
 
+    def _result_of(self, target: MultiIndex) -> tuple[Shape, tuple[int, ...]]:
+        """The shape of the array in which a target device's cells arrive, and the global coordinates of its first."""
+        needed, layout = self._move.target_box(target), self._move.target
+        rows = [stop - start for start, stop in zip(needed.starts, needed.stops)][: self._hides]
+        return (*rows, *layout.local_shape(target)), (*needed.starts[: self._hides], *layout.local_box(target).starts)
+
     def run(self, arrays: Sequence[np.ndarray] | None, results: Sequence[np.ndarray] | None) -> None:
         """Move boxes of ``arrays`` into ``results``.  Collective; each is ignored where this process has no part."""
         n = len(self._dtypes)
@@ -191,7 +232,12 @@ class BoxExchange:
             given = [array[None] for array in arrays] if self._hides else arrays
         if results is not None and self._rows and not self._folds:
             into = [result[None] for result in results] if self._hides else results
-        if self._rounds is not None and not (self._all_at_once and self._all_can_be_read(given, into)):
+        if self._relay is not None and self._relay.suits(lambda: self._all_can_be_read(given, into)):
+            self._relay.run(given[0], into[0])
+            return
+        if self._comm.meeting is not None:
+            self._choose_by_distance(self._comm.meeting)
+        if self._rounds is not None and not (self._reads_at_once and self._all_can_be_read(given, into)):
             self._run_in_rounds(self._rounds, given, into, results)
             return
         if self._folds and self._rows:
@@ -209,9 +255,25 @@ class BoxExchange:
         for steps, requests in under_way:
             comm.wait_all(requests)
             next(steps, None)
+        if self._shared is not None:
+            self._shared.run(into)
         if self._folds and results is not None:
             for stack, result in zip(into, results, strict=True):
                 self._fold(stack, result)
+
+    def _choose_by_distance(self, meeting: Meeting) -> None:
+        """Set whether boxes are staged past the caches, and whether any are read out of arrays.
+
+        Local, alike on all members.
+        """
+        far = meeting.is_far
+        if far == self._is_far:
+            return
+        self._is_far = far
+        self._channel.stage_past_caches(far)
+        if self._rounds is not None and self._are_read and not self._must_be_read:
+            self._reads_at_once = self._all_at_once and not far
+            self._channel.choose(STAGED if far else READ)
 
     def _all_can_be_read(self, given: Sequence[np.ndarray], into: Sequence[np.ndarray]) -> bool:
         """Whether all members' arrays are in memory that the others can read.  Collective."""
@@ -255,12 +317,29 @@ class BoxExchange:
         return self._stacked
 
     @property
+    def sent(self) -> Sequence[Piece]:
+        """The pieces that this process gives to others: to other nodes, and on its own.  Local."""
+        if self._sharing is not None:
+            return [*self._sharing.sends(), *self._sharing.gives()]
+        source = coords_of(self._move.source, self._comm)
+        return () if source is None else self._move.sends(source)
+
+    @property
+    def relays(self) -> bool:
+        """Whether boxes may be relayed, through the ring of the group."""
+        return self._relay is not None
+
+    @property
     def staging_bytes(self) -> int:
-        """Bytes held besides the arrays: cells packed for others of the node, twice, and stacks of contributions."""
+        """Bytes held besides the arrays: cells packed for others of the node, twice, and stacks of contributions.
+
+        A relay's ring, which all exchanges of a group share, is not counted.
+        """
+        staging = self._channel.staging_bytes + (0 if self._shared is None else self._shared.staging_bytes)
         if not self._folds:
-            return self._channel.staging_bytes
+            return staging
         stacked = self._rounds.most_stacked if isinstance(self._rounds, Stacked) else prod(self._into_shape)
-        return self._channel.staging_bytes + stacked * self._itemsize
+        return staging + stacked * self._itemsize
 
     @property
     def _has_halos(self) -> bool:
@@ -292,4 +371,6 @@ class BoxExchange:
     def retire(self) -> None:
         """Give the channel back.  Local."""
         self._channel.retire()
+        if self._shared is not None:
+            self._shared.retire()
         self._stacked = None

@@ -15,6 +15,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_members
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
+from spmd_grid.reshard.executor.node_sharing import few_nodes
 from spmd_grid.reshard.planner.steps import BROADCAST, NATIVE, Step
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
@@ -23,12 +24,13 @@ __all__ = ["NativeExchange", "is_native"]
 
 
 def is_native(step: Step, comm: Communicator, memory: bool) -> bool:
-    """Whether a step runs as a native collective: alike on all processes that take part in it.  Local.
+    """Whether a step runs as a native collective: alike on all processes that take part in it.
 
+    Collective where the members of ``comm`` have not met.
     ``memory``: whether processes of a node may exchange data through memory.
     """
-    if step.kind not in NATIVE or step.target.sharding.halo_sizes:
-        return False
+    if step.kind not in NATIVE or step.target.sharding.halo_sizes or few_nodes(comm) is not None:
+        return False  # between few nodes, each box crosses to a node once
     coords = coords_of(step.target, comm)
     if step.kind == BROADCAST or coords is None:
         processes: Sequence[int] = comm.processes

@@ -10,7 +10,7 @@ choosing three consecutive parts.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
@@ -129,21 +129,17 @@ class Descent:
     def kind(self, prefix: Prefix) -> Hashable:
         """A key that is equal for prefixes of this cut below which everything is alike.  Local."""
         depth, first, low, high, part, start, stop = prefix
-        where = None
-        if self.cut.offsets is not None and depth < len(self.digits) and not self._is_regular(prefix):
-            where = first
-        elif start < self.cut.low or stop > self.cut.extent - self.cut.high:
+        where: Hashable = None
+        if start < self.cut.low or stop > self.cut.extent - self.cut.high:
             where = start
-        return depth, high - low, part, where
-
-    def _is_regular(self, prefix: Prefix) -> bool:
-        """Whether all blocks of the level of a prefix are in one run of the offsets.  Local."""
-        cut, level = self.cut, self.digits[prefix.depth].level
-        if not isinstance(cut.offsets, Starts):
-            return False
-        places = cut.offsets.places
-        run = bisect_right(places, prefix.first)
-        return run < len(places) and prefix.first + cut.sizes[level] * cut.rests[level] <= places[run]
+        offsets = self.cut.offsets
+        if offsets is None or depth == len(self.digits):
+            return depth, high - low, part, where
+        if not isinstance(offsets, Starts):
+            return depth, high - low, part, where, first
+        level = self.digits[depth].level
+        blocks = offsets.runs_within(first, first + self.cut.sizes[level] * self.cut.rests[level])
+        return depth, high - low, part, where, blocks
 
     def below(self, prefix: Prefix, known: Mapping[int, int], depth: int | None = None) -> list[tuple[Prefix, int]]:
         """One prefix of each kind below ``prefix``, and the number of that kind.  Local.

@@ -51,7 +51,7 @@ def as_calls(shape, path):
                 for result in results:
                     assert (result is None) == (expected is None)
                     assert expected is None or np.array_equal(result, expected), plan.describe()
-            assert plan.staging_bytes <= 4 << 20
+            assert plan.staging_bytes <= 2 << 20
             assert type(plan.describe()) is str
 
 

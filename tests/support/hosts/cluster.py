@@ -138,7 +138,7 @@ class Cluster:
             raise ClusterError(f"{line!r} on node{node} ended with exit code {done.returncode}")
 
     def _signal_command(self, number: int) -> None:
-        for child in children(self._command.pid):  # of nsenter, which passes nothing on
+        for child in children(self._command.pid):  # of the process that has entered the host, which passes nothing on
             with suppress(ProcessLookupError):
                 os.kill(child, number)
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from support.hosts.entering import NAMESPACES, words_to_enter
 from support.hosts.remote_shell import serve
-from support.hosts.system import HOST_NAMESPACES, LIBC, OWN_NAME, STATE, ClusterError, do
+from support.hosts.system import LIBC, OWN_NAME, STATE, ClusterError, do
 
 __all__ = ["TEMPORARY", "Host", "address_of"]
 
@@ -48,7 +49,7 @@ class Host:
 
     def _unshared(self, private: list[str]) -> int:
         """The first process of new namespaces."""
-        if LIBC.unshare(sum(HOST_NAMESPACES.values())):
+        if LIBC.unshare(sum(NAMESPACES.values())):
             raise OSError
         seconds = _BOOT_SECONDS * (self.number + 1)
         Path("/proc/self/timens_offsets").write_text(f"monotonic {seconds} 0\nboottime {seconds} 0\n")
@@ -86,12 +87,8 @@ class Host:
         return (STATE / f"{self.name}.up").exists()
 
     def words(self, command: list[str], folder: str | None = None) -> list[str]:
-        """The words that run ``command`` on this host, as a child of another process."""
-        into = [f"--{namespace}" for namespace in HOST_NAMESPACES]
-        cores = ",".join(map(str, self.cores))
-        return [
-            "nsenter", "-t", str(self.pid), *into, f"--wd={folder or '/'}", "taskset", "-c", cores, *command,
-        ]  # fmt: skip
+        """The words that run ``command`` on this host, as the child of the process that they start."""
+        return words_to_enter(self.pid, self.cores, folder or "/", command)
 
     def kill(self) -> None:
         """Ends all processes at once; the system closes their connections."""

@@ -7,16 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["HOST_NAMESPACES", "LIBC", "OWN_NAME", "STATE", "ClusterError", "children", "do", "say"]
+__all__ = ["LIBC", "OWN_NAME", "STATE", "ClusterError", "children", "do", "say"]
 
 STATE = Path("/run/cluster")  # files of the hosts; on a tmpfs that only their namespaces see
 LIBC = ctypes.CDLL(None, use_errno=True)
 OWN_NAME = "cluster-host"  # of the processes that make a host; those of programs have other names
-
-# The namespaces of a host by nsenter's names, with the flags of unshare(2).
-HOST_NAMESPACES = {
-    "mount": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "pid": 0x20000000, "net": 0x40000000, "time": 0x80,
-}  # fmt: skip
 
 
 class ClusterError(Exception):

@@ -1,0 +1,119 @@
+"""Boxes that pass through the staging memory of a node, in the steps of a relay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Slots, Step, area_of, has_areas
+from spmd_grid.exchange.channel.copy_table import Taken, c_strides
+from spmd_grid.grid.box import Box, pieces_of
+from spmd_grid.grid.cells import Cells
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import Communicator
+
+__all__ = ["RelayedBoxes"]
+
+_MOST_PROGRAMS = 16
+
+# Between near processors, boxes of at least this size are read out of the sender's array, if it can be read.
+_READ_IF_NEAR = 1 << 22
+
+
+class RelayedBoxes:
+    """One exchange of boxes of one array, from members to members of ``comm`` that share memory.
+
+    Collective over these when made.  ``gives``: (member, cells), for each member in the order in which it lists them;
+    ``takes``: those from this process too.
+    """
+
+    def __init__(
+        self,
+        comm: Communicator,
+        meeting: MemoryMeeting,
+        gives: Sequence[tuple[int, Cells]],
+        takes: Sequence[Taken],
+        itemsize: int,
+    ):
+        self._me, self._meeting, self._itemsize = comm.rank, meeting, itemsize
+        self._gives = [(member, cells) for member, cells in gives if member != comm.rank]
+        self._takes = takes
+        areas = comm.size - 1
+        self._fits = itemsize > 0 and has_areas(comm.size, itemsize)
+        largest = meeting.most(max([prod(cells.shape) for _, cells in self._gives], default=0))
+        self._largest_bytes = largest * itemsize
+        self._most = max(min(SLOT_BYTES // LINES // areas * LINES // max(itemsize, 1), largest), 1)
+        self._area = -(-self._most * itemsize // LINES) * LINES
+        self._slots = Slots.of(self._area * areas)
+        lengths: dict[int, int] = {}
+        for member, cells in self._gives:
+            lengths[member] = lengths.get(member, 0) + sum(1 for _ in self._pieces(cells))
+        self._count = meeting.most(max(lengths.values(), default=0))
+        self._programs: dict[tuple[tuple[int, ...], tuple[int, ...]], Program] = {}
+
+    @property
+    def packs_first(self) -> bool:
+        """Whether all boxes are packed before any is landed."""
+        return self._count <= 1
+
+    def suits(self, are_readable: Callable[[], bool]) -> bool:
+        """Whether this beats other ways through memory; alike on all.  Collective.
+
+        ``are_readable()``: whether all boxes can be read where they lie, also collective; asked where it matters.
+        """
+        if not self._fits:
+            return False
+        better = self._meeting.better_relayed(self._largest_bytes, True, _READ_IF_NEAR)
+        if better or self._largest_bytes <= _READ_IF_NEAR:
+            return better
+        return self._meeting.better_relayed(self._largest_bytes, are_readable(), _READ_IF_NEAR)
+
+    def run(self, x: np.ndarray, result: np.ndarray) -> None:
+        """Move all boxes from ``x`` to ``result``, which share no memory.  Collective."""
+        key = x.strides, result.strides
+        program = self._programs.get(key)
+        if program is None:
+            if len(self._programs) >= _MOST_PROGRAMS:
+                self._programs.clear()
+            program = self._programs[key] = self._program(*key)
+        self._meeting.relay(program, x, result)
+
+    def _program(self, given: tuple[int, ...], into: tuple[int, ...]) -> Program:
+        rings = self._meeting.rings()
+        if rings is None:
+            raise ValueError("relayed where members have no rings")
+        itemsize, me = self._itemsize, self._me
+        steps = [Step([], [], []) for _ in range(self._count)]
+        numbers: dict[int, int] = {}
+        for member, cells in self._gives:
+            for piece in self._pieces(cells):
+                number = numbers[member] = numbers.get(member, -1) + 1
+                start = self._slots.start(number) + self._area * area_of(me, member)
+                first, packed = piece.offset(given), c_strides(piece.shape, itemsize)
+                to = packed, start, at.FROM_X, at.FIRST_RING + me
+                steps[number].packs.append(kernels.box_row(piece.shape, itemsize, piece.strides(given), first, *to))
+        numbers.clear()
+        for take in self._takes:
+            for source, target in zip(self._pieces(take.source), self._pieces(take.target), strict=True):
+                number = numbers[take.member] = numbers.get(take.member, -1) + 1
+                start = self._slots.start(number) + self._area * area_of(take.member, me)
+                strides, base = c_strides(source.shape, itemsize), at.FIRST_RING + take.member
+                if take.member == me:
+                    number, strides = min(number, self._count - 1), source.strides(given)
+                    start, base = source.offset(given), at.FROM_X
+                ends = target.strides(into), target.offset(into), base, at.INTO_RESULT
+                steps[number].lands.append(kernels.box_row(source.shape, itemsize, strides, start, *ends))
+        n_bytes = sum(prod(take.target.shape) for take in self._takes) * itemsize
+        return Program(rings, self._slots, steps, n_bytes)
+
+    def _pieces(self, cells: Cells) -> Iterator[Cells]:
+        """``cells`` cut into pieces for the areas of slots; both ends of a box cut it alike."""
+        for box in pieces_of(Box.from_shape(cells.shape), self._most):
+            starts = [
+                first + at_ * step for first, at_, step in zip(cells.starts, box.starts, cells.steps, strict=True)
+            ]
+            yield Cells(tuple(starts), cells.steps, box.shape)

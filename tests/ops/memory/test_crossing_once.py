@@ -1,0 +1,130 @@
+"""Bytes between nodes against the lower bound, for each operation: each byte crosses to a node once.
+
+One machine whose arena is divided stands for several; what goes to processes outside a node's arena is counted where it
+is handed to MPI.
+"""
+
+import json
+
+import pytest
+from support.jobs import run_job
+
+PROGRAM = """
+import json, sys
+import numpy as np
+import spmd_grid as sg
+from spmd_grid.transport.mpi.communicator import MpiCommunicator
+
+crossed = 0
+
+def isend(self, buffer, destination, tag, send=MpiCommunicator.isend):
+    global crossed
+    if destination not in self.near:
+        crossed += len(buffer)
+    return send(self, buffer, destination, tag)
+
+def native(self, name, *args):
+    raise SystemExit(f"MPI's own {name} crosses as often as it likes")
+
+MpiCommunicator.isend, MpiCommunicator._finish_call = isend, native
+order, width = json.loads(sys.argv[1])
+grid = sg.init_grid((-1,), ranks=order)
+n, me = grid.grid.size, grid.coords[0]
+rng = np.random.default_rng(5)
+rows = 8 * n + 1  # uneven blocks
+floats = rng.standard_normal((n, rows, width))
+whole = rng.integers(-(2**62), 2**62, floats.shape)  # their sums wrap
+total, exact = floats[0].copy(), whole.sum(axis=0)
+for part in floats[1:]:
+    total = total + part
+parts, wholes = np.concatenate(list(floats)), np.concatenate(list(whole))
+extent = -(-rows // n)
+mine = slice(min(me * extent, rows), min((me + 1) * extent, rows))
+last = n - 1
+cases = {
+    "broadcast": (lambda x: sg.broadcast(x if me == last else None, grid, [0], [last]), floats, lambda: floats[last]),
+    "all_gather": (lambda x: sg.all_gather(x, grid, [0], 0), floats, lambda: parts),
+    "all_gather, columns": (lambda x: sg.all_gather(x, grid, [0], 1), floats, lambda: np.concatenate(list(floats), 1)),
+    "all_reduce": (lambda x: sg.all_reduce(x, grid), floats, lambda: total),
+    "all_reduce, exact": (lambda x: sg.all_reduce(x, grid), whole, lambda: exact),
+    "all_reduce, max": (lambda x: sg.all_reduce(x, grid, [0], "max"), floats, lambda: floats.max(axis=0)),
+    "reduce to the last": (lambda x: sg.reduce(x, grid, [0], "sum", [last]), floats,
+                           lambda: total if me == last else None),
+    "reduce to the first, exact": (lambda x: sg.reduce(x, grid, [0], "sum", [0]), whole,
+                                   lambda: exact if me == 0 else None),
+    "reduce_scatter": (lambda x: sg.reduce_scatter(x, grid, [0], "sum", 0), floats, lambda: total[mine]),
+    "reduce_scatter, exact": (lambda x: sg.reduce_scatter(x, grid, [0], "sum", 0), whole, lambda: exact[mine]),
+    "all_to_all": (lambda x: sg.all_to_all(x, grid, [0], 0, 1), floats,
+                   lambda: np.concatenate([part[mine] for part in floats], 1)),
+    "gather": (lambda x: sg.gather(x, grid, [0], 0, [0]), floats, lambda: parts if me == 0 else None),
+    "scatter": (lambda x: sg.scatter(x, grid, [0], 0, [0]), floats, lambda: floats[0][mine]),
+}
+found = {}
+for name, (operation, given, expected) in cases.items():
+    for place in ("arena", "heap"):
+        x = grid.allocate(given[me].shape, given.dtype) if place == "arena" else np.empty_like(given[me])
+        x[...] = given[me]
+        before = crossed
+        result, right = operation(x), expected()
+        assert (result is None) == (right is None), (name, place)
+        assert right is None or np.array_equal(result, right), (name, place)
+        assert np.array_equal(x, given[me])
+        bytes_crossed = int(sg.all_reduce(crossed - before, grid))  # so short that it travels with the headers
+        found[f"{name}, {place}"] = bytes_crossed / floats[0].nbytes
+if me == 0:
+    print(json.dumps(found))
+"""
+
+
+def lower_bounds(node_of):
+    """The arrays that must cross between nodes, by operation; a fold keeps the order of the group."""
+    n, nodes = len(node_of), len(set(node_of))
+    rows = 8 * n + 1
+    extents = [max(0, min((i + 1) * -(-rows // n), rows) - i * -(-rows // n)) / rows for i in range(n)]
+    changes = sum(a != b for a, b in zip(node_of, node_of[1:]))  # of nodes, in the order of the group
+    in_blocks = changes == nodes - 1
+    bounds = {
+        "broadcast": nodes - 1,
+        "all_gather": n * (nodes - 1),
+        "all_gather, columns": n * (nodes - 1),
+        "all_reduce, exact": 2 * (nodes - 1),
+        "reduce to the first, exact": nodes - 1,
+        "reduce_scatter, exact": nodes - 1,
+        "all_to_all": sum(extents[j] for i in range(n) for j in range(n) if node_of[i] != node_of[j]),
+        "gather": sum(node != node_of[0] for node in node_of),
+        "scatter": sum(extents[j] for j in range(n) if node_of[j] != node_of[0]),
+    }
+    if in_blocks:
+        bounds |= {"all_reduce": 2 * (nodes - 1), "all_reduce, max": 2 * (nodes - 1), "reduce to the last": nodes - 1}
+        # The fold of a block passes its node: it comes back, or later arrays come to it one by one.
+        bounds["reduce_scatter"] = 0
+        for extent, node in zip(extents, node_of, strict=True):
+            later = [other for other in node_of if other > node]
+            bounds["reduce_scatter"] += extent * (node + min(len(later), len(set(later)) + bool(later)))
+    return bounds
+
+
+@pytest.mark.parametrize(
+    ("n", "per_node", "order", "arena"),
+    [
+        pytest.param(4, 2, [0, 1, 2, 3], "8000000", id="2 nodes of 2, in pieces"),
+        pytest.param(4, 3, [0, 1, 2, 3], "", id="nodes of 3 and 1"),
+        pytest.param(4, 2, [0, 2, 1, 3], "", id="2 nodes of 2, by turns"),
+        pytest.param(6, 2, [0, 1, 2, 3, 4, 5], "", id="3 nodes of 2"),
+        pytest.param(6, 3, [0, 1, 2, 3, 4, 5], "", id="2 nodes of 3", marks=pytest.mark.full),
+        pytest.param(6, 4, [5, 0, 1, 2, 3, 4], "", id="nodes of 2 and 4, by turns", marks=pytest.mark.full),
+    ],
+)
+def test_bytes_between_nodes(tmp_path, n, per_node, order, arena):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    environment = {"SPMD_GRID_RANKS_PER_NODE": str(per_node)} | ({"SPMD_GRID_ARENA": arena} if arena else {})
+    job = run_job("mpiexec", n, program, json.dumps([order, 2500 if arena else 300]), environment=environment)
+    assert (job.code, job.err) == (0, ""), job
+    found = json.loads(job.out)
+    node_of = [process // per_node for process in order]
+    assert len(found) == 26
+    for operation, bound in lower_bounds(node_of).items():
+        for place in ("arena", "heap"):
+            crossed = found[f"{operation}, {place}"]
+            assert bound - 1e-9 <= crossed <= 1.001 * bound, (operation, place, crossed, bound, found)

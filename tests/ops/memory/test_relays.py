@@ -1,0 +1,125 @@
+"""Arrays that pass through staging memory in steps, as values: near and far, in the arena and elsewhere."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM, SLOT_BYTES
+from spmd_grid.ops.calls.shape_rules import cut_box
+
+WORDS = SLOT_BYTES // 8
+SHAPES = [(RELAYED_FROM // 4 + 1,), (WORDS,), (WORDS + 1,), (4 * WORDS + 5,), (5, 7, 3, 401), (3, WORDS + 7)]
+KINDS = "arena", "plain", "mixed", "every other"
+
+
+def made(grid, values, kind):
+    """The values in an array that lies where ``kind`` says."""
+    if kind == "mixed":
+        kind = ("arena", "plain")[grid.rank % 2]
+    if kind == "arena":
+        x = grid.allocate(values.shape, values.dtype)
+    elif kind == "plain":
+        x = np.empty(values.shape, values.dtype)
+    else:
+        x = np.empty((*values.shape[:-1], 2 * values.shape[-1]), values.dtype)[..., ::2]
+    x[...] = values
+    return x
+
+
+@contextmanager
+def as_if(grid, far):
+    """The meeting of the group, as if its processors were far apart or near, and the relays made in it."""
+    sg.all_reduce(np.ones(1), grid, [0])
+    meeting, relays = meeting_of(grid.group((0,))), []
+    if not isinstance(meeting, MemoryMeeting):
+        yield None
+        return
+    relay = meeting.relay
+    meeting.is_far, meeting.ask_distance = far, lambda: None
+    meeting.relay = lambda *args: (relays.append(1), relay(*args))
+    try:
+        yield relays
+    finally:
+        del meeting.relay, meeting.ask_distance
+
+
+def all_operations(shape, dtype, far):
+    grid = sg.init_grid((-1,))
+    n, me = grid.grid.size, grid.rank
+    rng = np.random.default_rng(5)
+    with as_if(grid, far) as relays:
+        check_all(grid, n, me, rng, shape, dtype)
+    assert relays is None or relays
+
+
+def check_all(grid, n, me, rng, shape, dtype):
+    for kind in KINDS:
+        parts = (50 * rng.standard_normal((n, *shape))).astype(dtype)
+        total, largest = parts[0].copy(), parts.max(0)
+        for part in parts[1:]:
+            total = total + part
+        x, axes = made(grid, parts[me], kind), range(len(shape))
+        before = x.copy()
+        out = made(grid, np.zeros(shape, dtype), kind)
+        assert np.array_equal(sg.all_reduce(x, grid, [0], out=out), total) and np.array_equal(out, total)
+        assert np.array_equal(sg.all_reduce(x, grid, [0], "max"), largest)
+        reduced = sg.reduce(x, grid, [0], root=[n - 1])
+        assert reduced is None if me != n - 1 else np.array_equal(reduced, total)
+        for axis in axes:
+            mine = cut_box(shape, axis, (n,), me).slices()
+            assert np.array_equal(sg.reduce_scatter(x, grid, [0], "sum", axis), total[mine])
+            assert np.array_equal(sg.all_gather(x, grid, [0], axis), np.concatenate(parts, axis))
+            assert np.array_equal(sg.scatter(x if me == 0 else None, grid, [0], axis, root=[0]), parts[0][mine])
+            for other in axes:
+                expected = np.concatenate([part[mine] for part in parts], other)
+                assert np.array_equal(sg.all_to_all(x, grid, [0], axis, other), expected)
+        assert np.array_equal(sg.broadcast(x if me == n - 1 else None, grid, [0], root=[n - 1]), parts[-1])
+        assert np.array_equal(sg.shift(x, grid, [0], 0, 1, rotate=True), parts[me - 1])
+        assert np.array_equal(x, before)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_relayed(spmd, n, far, shape):
+    spmd(n, all_operations, shape, "f8" if len(shape) > 1 else "f4", far)
+
+
+def uneven(far):
+    """Blocks of different extents, one of them empty; averages; a dtype that no compiled kernel folds."""
+    grid = sg.init_grid((-1,))
+    with as_if(grid, far) as relays:
+        check_uneven(grid, grid.grid.size, grid.rank)
+    assert relays is None or relays
+
+
+def check_uneven(grid, n, me):
+    parts = [np.arange(i * (WORDS + 3) * 3).reshape(-1, 3) + 7 * i for i in range(n)]
+    assert np.array_equal(sg.all_gather(parts[me], grid, [0], 0), np.concatenate(parts))
+    expected = np.concatenate([part[cut_box(part.shape, 0, (n,), me).slices()] for part in parts])
+    assert np.array_equal(sg.all_to_all(parts[me], grid, [0], 0, 0), expected)
+    halves = [np.full(3 * WORDS, i + 1, "f2") for i in range(n)]
+    assert np.array_equal(sg.all_reduce(halves[me], grid, [0]), sum(halves))
+    mean = sg.all_reduce(np.full(3 * WORDS + 1, float(me)), grid, [0], "average")
+    assert (mean == sum(range(n)) / n).all()
+    rows, columns = sg.Sharding(grid, [[0], []]), sg.Sharding(grid, [[], [0]])
+    whole = np.arange(900.0 * 701).reshape(900, 701)
+    source, target = (whole[each.shard_slices(whole.shape, grid.coords)] for each in (rows, columns))
+    for x in (source.copy(), np.asfortranarray(source), np.repeat(source, 2, 1)[:, ::2]):
+        assert np.array_equal(sg.reshard(x, rows, columns, grid, whole.shape), target)
+        assert np.array_equal(sg.reshard(target, columns, rows, grid, whole.shape, out=np.zeros_like(x)), source)
+    square = np.arange(512.0 * 512).reshape(512, 512)
+    given = square[rows.shard_slices(square.shape, grid.coords)].reshape(-1).copy()
+    if 512 % n == 0:  # in the array itself
+        inplace = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[0]])
+        assert np.array_equal(sg.reshard(given, *inplace, grid, (512 * 512,), out=given), given)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("far", [False, True])
+def test_uneven(spmd, n, far):
+    spmd(n, uneven, far)
