@@ -5,8 +5,9 @@ bytes both ways, as in most operations.  First one process of each node does so,
 what a cable carries.  Sizes grow until an exchange takes long enough to be timed.  Within nodes, processes read one
 another's memory, first one process of each node, then all.
 
-An exchange is repeated without a pause, so that processes keep in step and cables stay busy; the least mean of a few
-batches counts, since other programs only lengthen it, and all processes take that of the slowest.
+An exchange is repeated without a pause, so that processes keep in step and cables stay busy; the median of a few
+batches counts, as operations meet the machine on most days, and all processes take that of the slowest.  Processes that
+take no part sleep meanwhile: on a full node they would take the processors from those that do.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import ctypes
 import platform
 from collections.abc import Callable, Sequence
 from math import log2
-from time import perf_counter
+from statistics import median
+from time import perf_counter, sleep
 
 import numpy as np
 
@@ -102,7 +104,7 @@ class _Bench:
         return float(self._all(value).max())
 
     def pace_of(self, call: Callable[[], object], rounds: int, batches: int = 3) -> float:
-        """Seconds of a collective call when it is made again and again: the least mean of several batches.
+        """Seconds of a collective call when it is made again and again: the median of several batches.
 
         Members run ahead of one another by part of a call, so a single call says little.
         """
@@ -113,7 +115,7 @@ class _Bench:
             for _ in range(rounds):
                 call()
             means.append((perf_counter() - began) / rounds)
-        return self._slowest(min(means))
+        return self._slowest(median(means))
 
     # -- between nodes -----------------------------------------------------------------------------------------------
 
@@ -127,18 +129,25 @@ class _Bench:
         while seconds < _LONG_ENOUGH and size < _MOST:
             size = min(_MOST, size * max(2, int(_LONG_ENOUGH / seconds)))
             seconds = self._shift_seconds(1, size, 2)
-        one = size / self._shift_seconds(1, size, _LARGE_ROUNDS)
+        seconds = self._shift_seconds(1, size, _LARGE_ROUNDS, idle_seconds=seconds / 2)
+        one = size / max(seconds - latency, seconds / 2)
         if self._most == 1:
             return latency, one, one
         part = max(_LEAST, size // self._most)
-        return latency, one, max(one, self._least * part / self._shift_seconds(self._most, part, _LARGE_ROUNDS))
+        seconds = self._shift_seconds(self._most, part, _LARGE_ROUNDS)
+        return latency, one, max(one, self._least * part / max(seconds - latency, seconds / 2))
 
-    def _shift_seconds(self, places: int, size: int, rounds: int, n: int = 1) -> float:
-        """Seconds in which ``places`` members of each node send ``n`` times ``size`` bytes to the next node."""
+    def _shift_seconds(self, places: int, size: int, rounds: int, n: int = 1, idle_seconds: float = 0.0) -> float:
+        """Seconds in which ``places`` members of each node send ``n`` times ``size`` bytes to the next node.
+
+        ``idle_seconds``: how long the others sleep in the meantime.
+        """
         sent, received = np.ones(size, np.uint8), np.empty((n, size), np.uint8)
 
         def shift() -> None:
             comm, requests = self._comm, []
+            if self._place >= places and idle_seconds:
+                sleep(idle_seconds)
             if self._place < places and self._previous is not None:
                 for row in received:
                     requests += comm.irecv(row, self._previous, _TAG)
@@ -148,7 +157,7 @@ class _Bench:
             comm.wait_all(requests)
 
         shift()  # connects
-        return self.pace_of(shift, rounds, 2 if size > _LEAST else 4)
+        return self.pace_of(shift, rounds, 3 if size > _LEAST else 5)
 
     def in_a_row(self, latency: float) -> float:
         """Seconds that a small message to another node keeps its processes busy, when several are sent."""

@@ -13,7 +13,6 @@ from spmd_grid.links.costs import operation_seconds
 from spmd_grid.links.model import LinkModel
 from spmd_grid.pricing.halos import halo_seconds
 from spmd_grid.pricing.steps import HaloExchangeStep, OperationStep, Step
-from spmd_grid.reshard.planner.cost import chain_cost
 
 __all__ = ["PricedStep", "machine_links", "price", "price_text"]
 
@@ -56,7 +55,7 @@ def _seconds(step: Step, grid: Grid, links: LinkModel) -> float:
         return operation_seconds(step.name, step.n_bytes, grid, step.axes, links)
     if not step.plan.run_steps:
         return 0.0
-    return chain_cost(step.plan.run_steps, step.plan.itemsize, links).seconds + links.call_seconds
+    return replace(step.plan, links=links).run_seconds
 
 
 def price_text(priced: Sequence[PricedStep], grid: Grid, links: LinkModel) -> str:

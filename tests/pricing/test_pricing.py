@@ -80,7 +80,9 @@ def test_few_nodes_stand_for_all():
     [
         # On 2 x 4 nodes of 4: groups over axis 0 share a cable by fours, that over both axes has it alone.
         ("all_reduce", (0,), 4 * 2 * 0.5),
-        ("all_reduce", (0, 1), 2 * 0.5),
+        # Folded in chunks of an eighth, of which half travels before, and half after, all others, there and back.
+        ("all_reduce", (0, 1), 1 + 1 / 8),
+        ("reduce_scatter", (0, 1), 1 + 1 / 16),
         ("reduce_scatter", (0,), 4 * 0.5),
         ("all_gather", (0,), 4 * 2 * 0.5),
         ("all_to_all", (0, 1), 4 * 0.5),
