@@ -24,7 +24,7 @@ comes out goes back the same way, in chunks that overlap.  There the bytes are
     all_reduce       2 n             the arrays come, and the whole result goes back; n on two nodes, each one way
     reduce           n
 
-and half of a chunk before and after, for each of the H - 1 rounds there and back.
+and half of a chunk before and after, for each of the H - 1 rounds there and, but for reduce_scatter, back.
 
 Within nodes, members read one another's memory at the pace of `near_bandwidth`.  Every operation begins with an
 exchange of headers, in which arrays of a few bytes travel along: `agreement_seconds`.
@@ -62,6 +62,7 @@ OPERATIONS = (
 )
 
 FRAME_ARRAY_BYTES = 128  # an array of this size travels with the headers
+_LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # the same in small groups; see transport/mpi/frame_swap.py
 _FEW_NODES = 8  # over which arrays are folded one node after the other
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8  # of a fold, as ops/reduction/crossing_folding.py has them
 _FEW = 8  # members of a group up to which single messages are sent
@@ -153,7 +154,9 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     seconds = agreement_seconds(links, crowd)
     if crowd.members == 1:
         return seconds + n_bytes / links.memory_bandwidth
-    if n_bytes <= FRAME_ARRAY_BYTES:
+    if n_bytes <= _body_bytes(crowd):
+        crossing = crowd.on_node * (crowd.members - crowd.on_node) * n_bytes
+        seconds += far_seconds(links, crossing / crowd.on_node, crowd.groups * crossing)
         return seconds + crowd.members * n_bytes / links.memory_bandwidth
     seconds += _near_seconds(name, n_bytes, crowd, links)
     if crowd.nodes > 1:
@@ -161,9 +164,16 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
         rounds, messages = _rounds(name, crowd)
         seconds += rounds * links.network_latency + messages * links.message_seconds
         if _is_folded(name, crowd):
-            crossing += rounds * _chunk_bytes(n_bytes, crowd) / 2
+            crossing += (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) * _chunk_bytes(n_bytes, crowd) / 2
         seconds += far_seconds(links, crossing / _carriers(name, crowd), crowd.groups * crossing)
     return seconds
+
+
+def _body_bytes(crowd: Crowd) -> int:
+    """The bytes of an array that travels with the headers."""
+    if crowd.nodes == 1 or crowd.members > _FEW:
+        return FRAME_ARRAY_BYTES
+    return max(FRAME_ARRAY_BYTES, min(_LARGEST_BODY, _MOST_TOGETHER // crowd.members**2))
 
 
 def _crossing(name: str, n: int, crowd: Crowd) -> float:
@@ -201,8 +211,7 @@ def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
     """Rounds of messages between nodes that follow one another, and the messages of a process."""
     others = crowd.nodes - 1
     if _is_folded(name, crowd):
-        rounds = others if name == "reduce_scatter" else 2 * others
-        return rounds, rounds
+        return 2 * others, 2 * others
     if name in ("all_reduce", "reduce"):
         return 2, 2 * others
     if name == "broadcast":

@@ -30,7 +30,7 @@ _TAG = tag_of("blocking movements")
 
 _SMALL, _LEAST, _MOST = 8, 1 << 16, 1 << 23  # bytes of messages
 _LONG_ENOUGH = 0.02  # seconds of an exchange, and of a copy
-_SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 4, 16
+_SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 3, 16
 _WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 50, 4, 100
 _COPY_BYTES = 1 << 23
 _PYTHON_SECONDS = 5e-6  # of an operation's Python code, on any machine of these years
@@ -103,10 +103,11 @@ class _Bench:
     def _slowest(self, value: float) -> float:
         return float(self._all(value).max())
 
-    def pace_of(self, call: Callable[[], object], rounds: int, batches: int = 3) -> float:
+    def pace_of(self, call: Callable[[], object], rounds: int, batches: int = 3, counts: bool = True) -> float:
         """Seconds of a collective call when it is made again and again: the median of several batches.
 
-        Members run ahead of one another by part of a call, so a single call says little.
+        Members run ahead of one another by part of a call, so a single call says little.  ``counts``: whether this
+        process's time counts, and not the others' alone.
         """
         means = []
         for _ in range(batches):
@@ -115,7 +116,7 @@ class _Bench:
             for _ in range(rounds):
                 call()
             means.append((perf_counter() - began) / rounds)
-        return self._slowest(median(means))
+        return self._slowest(median(means) if counts else 0.0)
 
     # -- between nodes -----------------------------------------------------------------------------------------------
 
@@ -124,12 +125,13 @@ class _Bench:
         if self.n_nodes == 1:
             return 0.0, 0.0, 0.0
         latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS)
+        latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, idle_seconds=latency)
         size = _LEAST
         seconds = self._shift_seconds(1, size, 2)
         while seconds < _LONG_ENOUGH and size < _MOST:
             size = min(_MOST, size * max(2, int(_LONG_ENOUGH / seconds)))
             seconds = self._shift_seconds(1, size, 2)
-        seconds = self._shift_seconds(1, size, _LARGE_ROUNDS, idle_seconds=seconds / 2)
+        seconds = self._shift_seconds(1, size, _LARGE_ROUNDS, idle_seconds=seconds)
         one = size / max(seconds - latency, seconds / 2)
         if self._most == 1:
             return latency, one, one
@@ -144,26 +146,28 @@ class _Bench:
         """
         sent, received = np.ones(size, np.uint8), np.empty((n, size), np.uint8)
 
+        takes_part = self._place < places
+
         def shift() -> None:
             comm, requests = self._comm, []
-            if self._place >= places and idle_seconds:
+            if not takes_part and idle_seconds:
                 sleep(idle_seconds)
-            if self._place < places and self._previous is not None:
+            if takes_part and self._previous is not None:
                 for row in received:
                     requests += comm.irecv(row, self._previous, _TAG)
-            if self._place < places and self._next is not None:
+            if takes_part and self._next is not None:
                 for _ in range(n):
                     requests += comm.isend(sent, self._next, _TAG)
             comm.wait_all(requests)
 
         shift()  # connects
-        return self.pace_of(shift, rounds, 3 if size > _LEAST else 5)
+        return self.pace_of(shift, rounds, 5, takes_part)
 
     def in_a_row(self, latency: float) -> float:
         """Seconds that a small message to another node keeps its processes busy, when several are sent."""
         if self.n_nodes == 1:
             return LinkModel.message_seconds
-        many = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, _IN_A_ROW)
+        many = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, _IN_A_ROW, idle_seconds=latency)
         return max(many - latency, 1e-8) / (_IN_A_ROW - 1)
 
     # -- within nodes ------------------------------------------------------------------------------------------------
