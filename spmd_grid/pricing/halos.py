@@ -95,6 +95,6 @@ def halo_seconds(pattern: HaloPattern, itemsize: int, links: LinkModel, fields: 
     if found.near:
         seconds += links.node_latency + found.near / near_bandwidth(links, found.on_node)
     if found.far:
-        seconds += links.network_latency + found.messages * links.message_seconds
+        seconds += links.network_latency + (found.messages - 1) * links.message_seconds  # a first is in the latency
         seconds += far_seconds(links, found.far, found.far_of_node) + 2 * found.far / links.memory_bandwidth
     return seconds
