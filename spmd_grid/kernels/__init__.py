@@ -45,6 +45,7 @@ __all__ = [
     "new_quick_call",
     "new_quick_update",
     "relay",
+    "relay_address",
     "run_course",
     "short_fold",
     "supports",
@@ -57,6 +58,7 @@ _ADDRESSES = {
     "copy_address": "copy.boxes.copy_rows",
     "course_address": "protocol.course.course",
     "loop_run_address": "protocol.loop_run.loop_run",
+    "relay_address": "protocol.relay.relay_course",
     "traced_course_address": "protocol.traced_course.traced_course",
 }
 # ... that Python calls with integers, and with the address of ``copy_rows`` in front ...

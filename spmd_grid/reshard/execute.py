@@ -17,7 +17,7 @@ from spmd_grid.links.known import known_links
 from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.calls.arguments import gate_of, hashable
 from spmd_grid.reshard.executor.arguments import DTypes, LocalArrays, LocalResult
-from spmd_grid.reshard.executor.prepared_reshard import PreparedReshard, prepare, run_planned
+from spmd_grid.reshard.executor.prepared_reshard import PreparedReshard, prepare, run_quickly
 from spmd_grid.reshard.executor.specification import Specification
 from spmd_grid.reshard.plan import Plan, check_options, plan_reshard
 from spmd_grid.reshard.plan_value import digest_of
@@ -50,7 +50,7 @@ def run_plan(plan: Plan, local: LocalArrays, grid: ProcessGrid, out: LocalArrays
     """
     if not isinstance(plan, Plan):
         raise ShardingError(f"run_plan: plan is {plan!r}; it must be a Plan, as plan_reshard makes them")
-    return gate_of("run_plan", grid).run("run_plan", run_planned, plan, local, grid, out)
+    return run_quickly(plan, local, grid, out)
 
 
 @dataclass(frozen=True)

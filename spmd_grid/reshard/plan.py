@@ -18,9 +18,10 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.links.model import LinkModel
-from spmd_grid.ops.calls.arguments import as_dtype, gate_of
+from spmd_grid.ops.calls.arguments import as_dtype
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
-from spmd_grid.reshard.executor.prepared_reshard import run_planned
+from spmd_grid.reshard.executor.prepared_reshard import run_quickly
+from spmd_grid.reshard.executor.reshard_run import ReshardRun
 from spmd_grid.reshard.explain import explain
 from spmd_grid.reshard.plan_value import PlanTotals, PlanValue
 from spmd_grid.reshard.planner.choose import STRATEGIES, choose
@@ -67,14 +68,31 @@ class Plan(PlanValue):
         >>> sg.run_spmd(body, ranks=2)[1]
         [[2], [5], [8], [11]]
         """
-        return gate_of("run_plan", grid).run("run_plan", run_planned, self, local, grid, out)
+        return run_quickly(self, local, grid, out)
+
+    def bind(self, grid: ProcessGrid) -> ReshardRun:
+        """The plan on the processes of ``grid``, for hot loops: ``run(local, out)``, in compiled functions too.
+
+        Local.  Raises GridError where ``grid`` is not that of either layout.
+
+        >>> import numpy as np, spmd_grid as sg
+        >>> def body():
+        ...     grid = sg.init_grid((2,))
+        ...     rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
+        ...     with sg.plan_reshard(rows, columns, (4, 3), "int64").bind(grid) as plan:
+        ...         local = np.arange(12).reshape(4, 3)[rows.shard_slices((4, 3), grid.coords)]
+        ...         return plan.run(local).tolist()
+        >>> sg.run_spmd(body, ranks=2)[1]
+        [[2], [5], [8], [11]]
+        """
+        return ReshardRun(self, grid)
 
     @property
     def _numba_type_(self) -> None:
         """The refusal of compiled functions: numba asks here for the type of an argument.  Raises RequestError."""
         raise RequestError(
-            f"a compiled function is given the resharding {self!r}; it takes a HaloExchange or the plan of an"
-            " operation: run this plan in Python, or inside numba.objmode"
+            f"a compiled function is given the resharding {self!r}, which no processes run; give it"
+            " plan.bind(grid), a HaloExchange, or the plan of an operation"
         )
 
     def __str__(self) -> str:

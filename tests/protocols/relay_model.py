@@ -61,7 +61,9 @@ class RelayMember(Member):
 
     def meets(self, members: Sequence[Member]) -> None:
         super().meets(members)
-        self._rings = np.array([member.ring for member in members], np.int64)
+        from spmd_grid.exchange.agreement.relay import Rings
+
+        self._rings = Rings(self.state, np.array([member.ring for member in members], np.int64))
 
     def relay(self, number: int, what: str, pieces: int) -> None:
         """All meet, relay new arrays, and have what they should."""
@@ -71,7 +73,7 @@ class RelayMember(Member):
         for i in range(n):
             recorder.words[x + i * WORD] = _cell(self.rank, number, i)
         self.post(NOTHING)
-        assert self._relay(self.state, words, x, result) == self.at.FINE
+        assert self._relay(words, x, result) == self.at.FINE
         found = [recorder.words[result + i * WORD] for i in range(len(expected))]
         assert found == [sum(_cell(rank, number, i) for rank, i in cells) for cells in expected], (what, self.rank)
 
@@ -172,7 +174,7 @@ class RelayMember(Member):
         slots = _small(relay.Slots, relay, sizes)
         seen = SimpleNamespace(address_of=self._into_memory, build_table=kernels.build_table, copy_address=1)
         program = _small(relay.Program, relay, sizes | {"kernels": seen})
-        return sizes | {"Slots": slots, "Program": lambda *args, **options: program(*args, **options)._address}
+        return sizes | {"Slots": slots, "Program": lambda *args, **options: program(*args, **options).address}
 
     def _into_memory(self, array: np.ndarray) -> int:
         words = array.reshape(-1).view(np.int64).tolist()

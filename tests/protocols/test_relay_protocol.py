@@ -16,9 +16,9 @@ WHATS = "gather", "broadcast", "collect", "exchange", "reduce", "reduce_whole", 
 
 # What each order and each wait of a relay is there for: without it, some process reads what it must not.
 NEEDED = {
-    ("relay", RELEASE, "weak"),
-    ("relay", WAIT, "weak"),
-    ("relay", WAIT, "left out"),
+    ("_run", RELEASE, "weak"),
+    ("_run", WAIT, "weak"),
+    ("_run", WAIT, "left out"),
     ("copy_rows", DRAIN, "left out"),
 }
 

@@ -16,7 +16,7 @@ from spmd_grid import kernels
 from spmd_grid.errors import TransportError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import Meeting
-from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, Program, suits
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, Program, Rings, suits
 from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, RING_HELD_BYTES, StagingRing
 from spmd_grid.exchange.transfer.machine_model import MachineModel
 from spmd_grid.kernels.protocol import slots as at
@@ -47,7 +47,6 @@ STAGED_BYTES = max(RING_BYTES + 8 * RELAYED_FROM, RING_HELD_BYTES)
 FAR_SECONDS = 170e-9
 _ASKED_EVERY = 256
 _ROLL_CALLS = 8
-_RELAYS_ASKED_EVERY = 16  # relays, which depend on it most
 
 # Bits of a meeting's result that are rare: -1 has all bits.
 _RARE = at.RENEWED | at.ASK
@@ -132,6 +131,7 @@ class NodeMeeting(Meeting):
             taken.append(perf_counter() - began)
         seconds = min(taken) / _ROLL_CALLS
         self.is_far = bool(self._call_roll(1, seconds > FAR_SECONDS))
+        self._state[at.STREAMS] = self.is_far
         return seconds
 
     def together(self) -> None:
@@ -168,8 +168,7 @@ class MemoryMeeting(NodeMeeting):
         state[at.ASKS] = _ASKED_EVERY if comm.times_well else 0
         self._loop_activity: Activity | None = None
         self._ring: np.ndarray | None = None
-        self._rings: np.ndarray | None = None
-        self._relays_asked = 0
+        self._rings: Rings | None = None
         self._wire.find_activity = self._purpose
         state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
         state[at.FRAMES_SEEN] = kernels.address_of(data)
@@ -264,8 +263,8 @@ class MemoryMeeting(NodeMeeting):
 
     # -- relays --------------------------------------------------------------------------------------------------
 
-    def rings(self) -> np.ndarray | None:
-        """The addresses of the members' rings for relays; None if some member has no space, alike on all.
+    def rings(self) -> Rings | None:
+        """The members' rings for relays; None if some member has no space, alike on all.
 
         Collective when first called.
         """
@@ -275,8 +274,8 @@ class MemoryMeeting(NodeMeeting):
             offsets = [location[at.LOCATION_OFFSET] for location in read_locations(frames.locations)]
             bases = [cast(int, self._arena.base_of(process)) for process in self.comm.processes]
             found = [] if min(offsets) < 0 else [base + offset for base, offset in zip(bases, offsets, strict=True)]
-            self._rings = np.array(found, np.int64)
-        return self._rings if len(self._rings) else None
+            self._rings = Rings(self._address, np.array(found, np.int64))
+        return self._rings if len(self._rings.addresses) else None
 
     def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int) -> bool:
         """Whether arrays, of which the largest has ``n_bytes``, are better relayed than read or sent.
@@ -286,15 +285,20 @@ class MemoryMeeting(NodeMeeting):
         """
         if n_bytes <= RELAYED_FROM:
             return False
-        self._relays_asked += 1
-        if self._relays_asked % _RELAYS_ASKED_EVERY == 0 and self._state[at.ASKS]:
-            self.ask_distance()
+        self.count_relay()
         may = readable or self.relays
         return may and suits(n_bytes, self.is_far, readable, most_if_near) and self.rings() is not None
 
+    def count_relay(self) -> None:
+        """Counts a relay that members consider; they measure how far apart they are now and then.  Collective."""
+        state = self._state
+        state[at.RELAYS] += 1
+        if state[at.RELAYS] % at.RELAYS_ASK == 0 and state[at.ASKS]:
+            self.ask_distance()
+
     def relay(self, program: Program, x: np.ndarray | None, result: np.ndarray | None) -> None:
         """Run a relay on which the members have agreed in the last meeting.  Collective."""
-        if not program.run(self._address, self.is_far, x, result):
+        if not program.run(x, result):
             self._raise_ended()
 
     @property

@@ -25,6 +25,7 @@ __all__ = [
     "RING_BYTES",
     "SLOT_BYTES",
     "Program",
+    "Rings",
     "Slots",
     "Step",
     "area_of",
@@ -64,6 +65,13 @@ def has_areas(members: int, itemsize: int) -> bool:
     return members * max(itemsize, 8 * LINES) <= SLOT_BYTES
 
 
+class Rings(NamedTuple):
+    """The addresses of the state of a meeting, and of its members' rings."""
+
+    state: int
+    addresses: np.ndarray
+
+
 class Slots(NamedTuple):
     """The parts of a ring that the steps of a relay use by turns, of ``n_bytes`` each; alike on all members."""
 
@@ -93,14 +101,14 @@ class Step(NamedTuple):
 class Program:
     """A relay for the compiled run, of arrays with certain strides.
 
-    ``rings``: the addresses of the members' rings; ``n_bytes``: those of this member's result; ``fold``: the address of
+    ``rings``: the members' rings; ``n_bytes``: those of this member's result; ``fold``: the address of
     the compiled fold; ``own_in_ring``: whether this member folds its own row from its ring; ``spreads``: whether what
     it folds is packed again, for the others.
     """
 
     def __init__(
         self,
-        rings: np.ndarray,
+        rings: Rings,
         slots: Slots,
         steps: Sequence[Step],
         n_bytes: int,
@@ -111,14 +119,15 @@ class Program:
         packs, lands = _counted([step.packs for step in steps]), _counted([step.lands for step in steps])
         lands.firsts[:] += len(packs.rows)
         table = kernels.build_table([*packs.rows, *lands.rows])
-        width = at.FOLD_FIRST + len(rings)
+        width = at.FOLD_FIRST + len(rings.addresses)
         folds = np.array([step.fold or (0,) * width for step in steps], np.int64)
-        scratch, large = np.zeros(len(rings), np.int64), n_bytes >= STREAMED_FROM
+        scratch, large = np.zeros(len(rings.addresses), np.int64), n_bytes >= STREAMED_FROM
         buffer = np.empty(BUFFER_BYTES if fold and large and not spreads else 0, np.uint8)
         self._alive = rings, table, packs, lands, folds, scratch, buffer
         self.words = words = np.zeros(at.RELAY_WORDS, np.int64)
         place = min(len(steps), _SLOTS) * slots.n_bytes
-        words[at.RELAY_STEPS], words[at.RELAY_RINGS] = len(steps), kernels.address_of(rings)
+        words[at.RELAY_STATE] = rings.state
+        words[at.RELAY_STEPS], words[at.RELAY_RINGS] = len(steps), kernels.address_of(rings.addresses)
         words[at.RELAY_PLACES], words[at.RELAY_PLACE_BYTES] = RING_BYTES // place, place
         words[at.RELAY_COPY], words[at.RELAY_TABLE] = kernels.copy_address, kernels.address_of(table)
         words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], large
@@ -127,13 +136,12 @@ class Program:
         words[at.RELAY_ROWS] = kernels.address_of(scratch)
         words[at.RELAY_BUFFER] = kernels.address_of(buffer) if buffer.size else 0
         words[at.RELAY_OWN_IN_RING] = own_in_ring
-        self._address = kernels.address_of(words)
+        self.address = kernels.address_of(words)
 
-    def run(self, state: int, streams: bool, x: np.ndarray | None, result: np.ndarray | None) -> bool:
-        """Run the relay in the meeting at ``state``; False if a wait was given up.  Collective over its members."""
-        self.words[at.RELAY_STREAMS] = streams
+    def run(self, x: np.ndarray | None, result: np.ndarray | None) -> bool:
+        """Run the relay behind a meeting; False if a wait was given up.  Collective over its members."""
         x_at = 0 if x is None else kernels.address_of(x)
-        return kernels.relay(state, self._address, x_at, 0 if result is None else kernels.address_of(result)) == at.FINE
+        return kernels.relay(self.address, x_at, 0 if result is None else kernels.address_of(result)) == at.FINE
 
 
 class _Counted(NamedTuple):

@@ -8,6 +8,9 @@ copied and folded straight from the lines.
 A run is given up before it begins, for Python (BY_PYTHON), where an operation of this process is under way.  Where
 another member has posted anything but the header that is known, Python goes on from the meeting (OTHERS); so it does
 where a run that is not ``patient``, since it has the interpreter's lock, would wait for long.
+
+Larger arrays are relayed behind the meeting, in which nothing but headers is posted then.  In the long waits of a relay
+Python's other threads run, which find the token of the gate taken.
 """
 
 from __future__ import annotations
@@ -70,6 +73,8 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
     epoch, asks = load(state, at.EPOCH) + 1, load(state, at.ASKS)
     if not load(load(run, at.RUN_TOKENS), 0) or (asks and epoch % asks == 0):
         return at.BY_PYTHON
+    if load(run, at.RUN_RELAY) and asks and (load(state, at.RELAYS) + 1) % at.RELAYS_ASK == 0:
+        return at.BY_PYTHON
     store(state, at.EPOCH, epoch)
     _post(run, state, x, epoch)
     if not announce(state):
@@ -109,10 +114,20 @@ def _work(run: int, out: int) -> None:
 
 
 @inner
-def run_once(run: int, x: int, out: int, patient: bool) -> int:
-    """Run the operation from the array at ``x`` to the one at ``out``: FINE, BY_PYTHON, OTHERS or ENDED.
+def _relay(run: int, state: int, x: int, out: int, patient: bool) -> int:
+    """Run the relay that the members have met for; CUT if a wait was given up."""
+    store(state, at.RELAYS, load(state, at.RELAYS) + 1)
+    store(state, at.LATCH, 0 if patient else load(run, at.RUN_LATCH))
+    code = call(load(run, at.RUN_RELAY_COURSE), load(run, at.RUN_RELAY), x, out)
+    store(state, at.LATCH, 0)
+    return at.FINE if code == at.FINE else at.CUT
 
-    After OTHERS and ENDED the meeting remains IN_USE.
+
+@inner
+def run_once(run: int, x: int, out: int, patient: bool) -> int:
+    """Run the operation from the array at ``x`` to the one at ``out``: FINE, BY_PYTHON, OTHERS, ENDED or CUT.
+
+    After OTHERS, ENDED and CUT the meeting remains IN_USE.
     """
     if load(load(run, at.RUN_BARRED), 0) or load(run, at.RUN_THREAD) != this_thread():
         return at.BY_PYTHON
@@ -127,7 +142,10 @@ def run_once(run: int, x: int, out: int, patient: bool) -> int:
         return at.BY_PYTHON
     code = _meet(run, state, x, patient)
     if code == at.FINE:
-        _work(run, out)
+        if load(run, at.RUN_RELAY):
+            code = _relay(run, state, x, out, patient)
+        else:
+            _work(run, out)
     if code == at.FINE or code == at.BY_PYTHON:
         store_release(state + 8 * at.IN_USE, 0)
     return code

@@ -2,7 +2,7 @@
 
 It looks for a run, as `loop_run` has them, that is for these arrays.  If there is one, the whole operation is made
 here: nothing of it is Python's, so no exception can come in its middle, and no other thread of this process sees it
-under way.  It keeps the interpreter's lock, and so it never waits for long: then Python goes on from the meeting.
+under way.  It keeps the interpreter's lock, and so its meeting never waits for long: then Python goes on from there.
 Everything else is left to a Python function, with the arguments as they came.
 """
 
@@ -97,7 +97,7 @@ def _try_run(head: int, run: int, x: int, out: int) -> int:
     arguments = run + 8 * at.RUN_ARGS
     store(arguments, 0, x)
     store(arguments, 1, given)
-    return call_python(load(run, at.RUN_GO_ON), arguments, 2, 0)
+    return call_python(load(run, at.RUN_END if code == at.CUT else at.RUN_GO_ON), arguments, 2, 0)
 
 
 @by_address("int64(int64, int64, int64, int64)")

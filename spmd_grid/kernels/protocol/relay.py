@@ -14,12 +14,12 @@ from __future__ import annotations
 import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, fold_at, load, store, store_release
-from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.waits import announce, wait_for
 from spmd_grid.kernels.python_calls import on_integers
 
-__all__ = ["relay"]
+__all__ = ["relay", "relay_course"]
 
 
 @inner
@@ -58,19 +58,16 @@ def _fold(state: int, program: int, step: int, x: int, result: int, place: int) 
         fold_at(load(program, at.RELAY_FOLD), rows, size, elements, out, load(program, at.RELAY_BUFFER))
 
 
-@on_integers
-def relay(state: int, program: int, x: int, result: int) -> int:
-    """Run all steps of a relay from the array at ``x`` to the one at ``result``; FINE, or ENDED if a wait was given up.
-
-    ``state``: that of the meeting in which the members have agreed on it.  Needs no GIL.
-    """
+@inner
+def _run(program: int, x: int, result: int) -> int:
+    state = load(program, at.RELAY_STATE)
     size, rank, epoch = load(state, at.MEMBERS), load(state, at.MEMBER), load(state, at.EPOCH)
     steps, word = load(program, at.RELAY_STEPS), 2 * load(state, at.LINE_BYTES) + 128  # on a line of its own
     place = epoch % load(program, at.RELAY_PLACES) * load(program, at.RELAY_PLACE_BYTES)
     posted = epoch << 32  # of all relays of this meeting, and no other
     for step in range(steps + 1):
         if step < steps:
-            streams = load(program, at.RELAY_STREAMS)
+            streams = load(state, at.STREAMS)
             _copy(program, load(program, at.RELAY_PACKS), step, x, result, place, streams)
             # Behind the stores of what was packed, and the loads of the steps before.
             store_release(load(state, at.BLOCKS + rank) + word, posted + step + 1)
@@ -85,3 +82,18 @@ def relay(state: int, program: int, x: int, result: int) -> int:
             if load(program, at.RELAY_FOLD):
                 _fold(state, program, step - 1, x, result, place)
     return at.FINE
+
+
+@on_integers
+def relay(program: int, x: int, result: int) -> int:
+    """Run all steps of a relay from the array at ``x`` to the one at ``result``; FINE, or ENDED if a wait was given up.
+
+    It follows the meeting in which the members have agreed on it.  Needs no GIL.
+    """
+    return _run(program, x, result)
+
+
+@by_address("int64(int64, int64, int64)")
+def relay_course(program: int, x: int, result: int) -> int:
+    """As `relay`, for other kernels."""
+    return _run(program, x, result)

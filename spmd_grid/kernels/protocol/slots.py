@@ -117,7 +117,8 @@ LENT, STRIDED = 1, 2  # flags: others read it where it lies; it has strides of i
 CALLS = LOCATION + LOCATION_WORDS  # roll calls so far
 ASKS = CALLS + 1  # after each meeting whose number this divides, members measure how far apart they are; 0: never
 HOLDS = ASKS + 1  # keys of the plans whose frames this process's lines hold, for even and odd meetings; 0: others
-BLOCKS = HOLDS + 2  # addresses of the members' blocks
+RELAYS = HOLDS + 2  # relays that members have considered so far
+BLOCKS = RELAYS + 1  # addresses of the members' blocks
 LINE_KEY = 1  # word of a line: the key of the run that a compiled loop posted, else 0; SHORT if LINE_SHORT is filled
 LINE_SHORT, SHORT_BYTES = 16, 48  # bytes from the start of a line: a second copy of a short array, beside the number
 SHORT = 1  # keys are even
@@ -127,6 +128,7 @@ FRAME_WORDS = 32  # of which the first half is the header
 # measure now how far apart they are.
 ANY_LENT, RENEWED, ODD, ASK = 1, 2, 4, 8
 LINE_ARRAY_BYTES = 4096
+RELAYS_ASK = 64  # before every so many relays members measure how far apart they are, unless ASKS is 0
 
 # -- a call --------------------------------------------------------------------------------------------------------
 CALL_TABLE, CALL_COLUMNS = 0, 1  # the copy table for these arrays: address, words per row
@@ -187,14 +189,19 @@ A_DTYPE, A_WRITTEN, A_NDIM = 0, 1, 2  # its dtype_word, 0: any array; whether it
 A_OBJECT, A_BYTES = 3, 4  # its dtype object, and its size
 A_EXTENTS = 5  # its shape
 RUN_OUT = RUN_X + ARRAY_WORDS  # the array for the result, likewise
-RUN_NEXT = RUN_OUT + ARRAY_WORDS  # address of the next run of a quick call; 0: there is none
+RUN_RELAY = RUN_OUT + ARRAY_WORDS  # address of the relay's program that does all the work; 0: there is none
+RUN_RELAY_COURSE = RUN_RELAY + 1  # address of the compiled relay
+RUN_LATCH = RUN_RELAY_COURSE + 1  # address of the latch of the gate
+RUN_NEXT = RUN_LATCH + 1  # address of the next run of a quick call; 0: there is none
 RUN_MAKE = RUN_NEXT + 1  # a Python function that makes the array for the result; 0: the caller passes it
 RUN_RETURNS = RUN_MAKE + 1  # whether the result is returned
 RUN_GO_ON = RUN_RETURNS + 1  # the Python function that goes on after OTHERS
-RUN_ARGS = RUN_GO_ON + 1  # two words for its arguments
+RUN_END = RUN_GO_ON + 1  # the Python function that raises the error of a relay that was given up
+RUN_ARGS = RUN_END + 1  # two words for arguments of both
 RUN_WORDS = RUN_ARGS + 2
 BY_PYTHON = 8  # outcome: nothing has begun; Python runs the plan
 OTHERS = 9  # outcome: some members are not in this run; Python goes on from the meeting, which IN_USE keeps for it
+CUT = 10  # outcome: a relay was given up, whose meeting remains IN_USE
 
 # -- a quick call: a compiled function that Python calls (see quick_call.py); objects are given by their addresses -----
 QUICK_FIRST = 0  # address of its first run; 0: there is none
@@ -221,7 +228,7 @@ LATCH_WORDS = 3
 
 # -- a relay: arrays that pass through staging memory in steps (see relay.py) -----------------------------------------
 RELAY_STEPS = 0
-RELAY_STREAMS = 1  # whether cells are staged past the caches: where members are far
+RELAY_STATE = 1  # address of the state of the meeting, where its STREAMS says whether cells are staged past the caches
 RELAY_LANDS_STREAMING = 2  # whether they are copied from there past the caches: where the result is large
 RELAY_RINGS = 3  # address of words: the address of each member's ring
 RELAY_PLACES, RELAY_PLACE_BYTES = 4, 5  # the parts of a ring that relays take by turns

@@ -17,7 +17,7 @@ from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.ops.loops.compiled_run import PlannedRun
-from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
+from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, last_run
 from spmd_grid.ops.loops.plan import LoopPlan
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.transport.communicator import INLINE_BYTES, Frames
@@ -158,7 +158,8 @@ class OperationPlan(LoopPlan):
     def compiled_part(self) -> CompiledPart:
         """Return the part that compiled code may run by itself.  Local."""
         activity = LoopActivity(_NamedCall(self._call, self.name).describe(), self._made_at)
-        return CompiledPart(self._name, self._gate, self._call, activity)
+        find = partial(last_run, self._call)
+        return CompiledPart(f"{self._name}.plan.run", self._gate, self._call, activity, find)
 
     def refuse(self, error: SpmdError) -> None:
         """Raise ``error`` on every device of the group, in place of a run that this process cannot take part in.

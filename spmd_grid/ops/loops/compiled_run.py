@@ -124,7 +124,10 @@ class CompiledRun:
         state[at.RUN_BARRED] = kernels.address_of(self.keep(self.gate.barred))
         state[at.RUN_KEY] = 2 * int.from_bytes(blake2b(headers, digest_size=7).digest(), "little") + 2
         state[at.RUN_HEADERS] = kernels.address_of(self.keep(np.frombuffer(headers, np.uint8)))
-        state[at.RUN_BYTES] = 0 if x is None else x.nbytes
+        state[at.RUN_BYTES] = 0 if x is None or work.relay is not None else x.nbytes
+        state[at.RUN_LATCH] = kernels.address_of(self.keep(self.gate.latch))
+        if work.relay is not None:
+            state[at.RUN_RELAY], state[at.RUN_RELAY_COURSE] = self.keep(work.relay).address, kernels.relay_address
         state[at.RUN_SHIFT] = work.shift
         if work.constant is not None:
             rows = self.keep(np.zeros(size + 1, np.int64))
@@ -142,7 +145,7 @@ class CompiledRun:
             state[at.RUN_SCRATCH] = kernels.address_of(self.keep(work.scratch))
             folded[1:] = [kernels.address_of(row) for row in work.scratch]
         self._describe(state[at.RUN_X :], x, False)
-        has_result = work.fold is not None or len(work.copies) > 0
+        has_result = work.fold is not None or work.relay is not None or len(work.copies) > 0
         self._describe(state[at.RUN_OUT :], out if has_result else None, True)
 
     def _describe(self, words: np.ndarray, array: np.ndarray | None, is_written: bool) -> None:

@@ -9,6 +9,7 @@ matter which of them are in compiled loops.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,11 +17,12 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.errors import RequestError
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.ops.loops.compiled_run import CompiledRun, PlannedRun, can_be_compiled, run_agreed
+from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun, can_be_compiled, run_agreed
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.transport.gate import Gate
 
-__all__ = ["CompiledPart", "LoopActivity", "LoopEntry", "RunnablePlan", "run_in_loop"]
+__all__ = ["CompiledPart", "LoopActivity", "LoopEntry", "Ran", "RunnablePlan", "last_run", "run_in_loop"]
 
 _entries: weakref.WeakValueDictionary[int, LoopEntry] = weakref.WeakValueDictionary()
 
@@ -35,13 +37,41 @@ class LoopActivity:
         return self._text
 
 
+class Ran(NamedTuple):
+    """A run that Python has made: this member's opening, all members' headers, its array, and the work.
+
+    ``x`` is None where it is ignored, ``work`` where there can be no compiled run.
+    """
+
+    opening: Opening
+    headers: bytes
+    x: np.ndarray | None
+    work: LoopWork | None
+
+
+def last_run(call: PlannedRun, x: Any, out: np.ndarray) -> Ran | None:
+    """The last run of an operation's plan, as `CompiledPart` wants it.  Local."""
+    opening, taken = call.opening_for(x, out)
+    headers = next(iter(opening.agreed), b"") if call.comm.size == 1 else call.meeting.last.headers
+    agreed = opening.agreed.get(headers)
+    if agreed is None or not out.flags.c_contiguous:
+        return None
+    return Ran(opening, headers, taken, None if taken is not None and taken is not x else agreed.loop_work())
+
+
 class CompiledPart(NamedTuple):
-    """The part of a plan that compiled code may run by itself: one call, by the operation's own name in errors."""
+    """The part of a plan that compiled code may run by itself: one call, by its name in errors.
+
+    ``find(x, out)``: what Python's last run, of such arrays, did; None if the next one may tell.  ``finish`` ends one
+    that Python goes on with.
+    """
 
     name: str
     gate: Gate
     call: PlannedRun
     activity: LoopActivity
+    find: Callable[[Any, np.ndarray], Ran | None]
+    finish: Finish = run_agreed
 
 
 class RunnablePlan(Protocol):
@@ -72,7 +102,7 @@ class LoopEntry:
         self._run: CompiledRun | None = None
         self._state = np.zeros(at.RUN_WORDS, np.int64)
         if part is not None:
-            self._run, self._activity = CompiledRun(part.name, part.gate, part.call), part.activity
+            self._run, self._part = CompiledRun(part.name, part.gate, part.call), part
             self._state = self._run.state
         self.address = kernels.address_of(self._state)
         _entries[self.address] = self
@@ -100,30 +130,26 @@ class LoopEntry:
             if not self._is_settled:
                 self._prepare(x, out)
         elif code == at.OTHERS:
-            run.call.comm.process.activity = self._activity
-            run.gate.run(f"{run.name}.plan.run", run.go_on, x, out, run_agreed)
+            run.call.comm.process.activity = self._part.activity
+            run.gate.run(run.name, run.go_on, x, out, self._part.finish)
         else:
-            run.end(f"{run.name}.plan.run in a compiled loop")
+            run.end(f"{run.name} in a compiled loop")
 
     def _prepare(self, x: Any, out: np.ndarray) -> None:
         """Prepares the compiled run after Python has run the plan on arrays like ``x`` and ``out``.  Local."""
         run = self._run
         if run is None or run.gate.thread_name():
             return
-        call, alone = run.call, run.call.comm.size == 1
-        if not can_be_compiled(call):
+        if not can_be_compiled(run.call):
             self._is_settled = True
             return
-        opening, taken = call.opening_for(x, out)
-        headers = next(iter(opening.agreed), b"") if alone else call.meeting.last.headers
-        agreed = opening.agreed.get(headers)
-        if agreed is None or not out.flags.c_contiguous:
+        ran = self._part.find(x, out)
+        if ran is None:
             return  # the next run may be of the common kind
         self._is_settled = True
-        work: LoopWork | None = None if taken is not None and taken is not x else agreed.loop_work()
-        if work is None:
+        if ran.work is None:
             return
-        if not alone:
-            call.meeting.let_loop_in(self._activity)
-        run.prepare(work, opening, headers, taken, out)
+        if run.call.comm.size > 1:
+            run.call.meeting.let_loop_in(self._part.activity)
+        run.prepare(ran.work, ran.opening, ran.headers, ran.x, out)
         self.refresh()

@@ -17,6 +17,7 @@ from spmd_grid import kernels
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun, can_be_compiled, run_agreed
+from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.transport.gate import Gate
 
 __all__ = ["QuickCall"]
@@ -65,15 +66,31 @@ class QuickCall:
         if isinstance(result, np.ndarray) and out is None and result.nbytes >= _MOST_MADE_BYTES:
             return
         work = find_work()
-        if work is None:
-            return
+        if work is not None:
+            self.add(work, opening, headers, x, result, None if result is None or out is not None else np.empty)
+
+    def add(
+        self,
+        work: LoopWork,
+        opening: Opening,
+        headers: bytes,
+        x: np.ndarray | None,
+        result: np.ndarray | None,
+        make: Callable[..., np.ndarray] | None,
+    ) -> None:
+        """Prepares a run that does ``work`` on arrays like these.  Local.
+
+        ``make(shape, dtype)`` makes results; None where they are passed.
+        """
         run = CompiledRun(self._name, self._gate, self._call)
         run.prepare(work, opening, headers, x, result)
         state = run.state
         state[at.RUN_RETURNS] = result is not None
-        if result is not None and out is None:
-            state[at.RUN_MAKE] = id(run.keep(partial(np.empty, result.shape, result.dtype)))
-        state[at.RUN_GO_ON] = id(run.keep(partial(self._go_on, run)))
+        if result is not None and make is not None:
+            state[at.RUN_MAKE] = id(run.keep(partial(make, result.shape, result.dtype)))
+        state[at.RUN_GO_ON], state[at.RUN_END] = [
+            id(run.keep(partial(function, run))) for function in (self._go_on, self._end)
+        ]
         if len(self._runs) >= _MOST_RUNS:
             self.forget()
         self._runs.append(run)
@@ -99,6 +116,16 @@ class QuickCall:
                 self.forget()
             gate.idle.append(token)
             return result
+        except BaseException as error:
+            self._gate.fail(self._name, locals().get("token"), error)
+            raise
+
+    def _end(self, run: CompiledRun, x: Any, out: np.ndarray | None) -> None:
+        """Raise the error for which a relay was given up."""
+        try:
+            gate, token = self._gate, None
+            token = gate.idle.pop()
+            run.end(self._name)
         except BaseException as error:
             self._gate.fail(self._name, locals().get("token"), error)
             raise

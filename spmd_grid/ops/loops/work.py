@@ -10,6 +10,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.relay import Program
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box
@@ -31,7 +32,7 @@ class LoopWork(NamedTuple):
 
     ``copies``: rows of a copy table by member, then those that copy from ``constant``; they copy to the result, or to
     ``scratch``, whose rows are then folded.  Otherwise the members' arrays are folded, ``shift`` bytes behind their
-    first.
+    first.  ``relay``: makes it all behind the meeting, for arrays of any size.
     """
 
     copies: Sequence[Sequence[kernels.BoxRow]] = ()
@@ -39,6 +40,7 @@ class LoopWork(NamedTuple):
     fold: Fold | None = None
     shift: int = 0
     scratch: np.ndarray | None = None
+    relay: Program | None = None
 
     @property
     def table(self) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Slots, Step, area_of, has_areas
+from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Rings, Slots, Step, area_of, has_areas
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.exchange.transfer.transfer import Transfer
@@ -74,7 +74,7 @@ class RelayedCopies:
         dtype = self._facts[member].dtype
         return 0 if dtype is None else dtype.itemsize
 
-    def _wholes(self, rings: np.ndarray, given: Strides, into: Strides) -> Program:
+    def _wholes(self, rings: Rings, given: Strides, into: Strides) -> Program:
         """Steps that pack pieces of whole arrays."""
         me, transfer = self._transfer.rank, self._transfer
         pieces: list[list[Box]] = []
@@ -105,7 +105,7 @@ class RelayedCopies:
             steps.append(Step(packs, lands, []))
         return Program(rings, slots, steps, self._n_bytes)
 
-    def _parts(self, rings: np.ndarray, given: Strides, into: Strides) -> Program:
+    def _parts(self, rings: Rings, given: Strides, into: Strides) -> Program:
         """Steps that pack pieces of what each reader needs, in an area of its own."""
         transfer, me = self._transfer, self._transfer.rank
         areas = transfer.size - 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Slots, Step, area_of, has_areas
+from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Rings, Slots, Step, area_of, has_areas
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.exchange.transfer.transfer import run_of
@@ -80,7 +80,7 @@ class RelayedFolding:
         if finish is not None:
             finish()
 
-    def _made(self, rings: np.ndarray) -> Program:
+    def _made(self, rings: Rings) -> Program:
         if self._blocks is not None:
             return self._of_blocks(rings, self._blocks)
         if self._root is None and self._n_bytes > _WHOLE_FOR[self._call.comm.size > 2]:
@@ -91,7 +91,7 @@ class RelayedFolding:
     def _fold(self) -> int:
         return kernels.fold_address(self._kind, self._dtype)
 
-    def _of_wholes(self, rings: np.ndarray) -> Program:
+    def _of_wholes(self, rings: Rings) -> Program:
         """Steps in which all members, or root, fold a piece of whole arrays."""
         me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
         n, most = self._n_bytes // itemsize, SLOT_BYTES // itemsize
@@ -103,7 +103,7 @@ class RelayedFolding:
             steps.append(Step([row] if self._root in (None, *_others(me, size)) else [], [], words))
         return Program(rings, slots, steps, self._n_bytes if folds else 0, self._fold if folds else 0)
 
-    def _of_blocks(self, rings: np.ndarray, blocks: Sequence[Box]) -> Program:
+    def _of_blocks(self, rings: Rings, blocks: Sequence[Box]) -> Program:
         """Steps in which every member folds a piece of its block; the slots have an area for each of them.
 
         The own block is packed as well where blocks are no runs of memory.
@@ -129,7 +129,7 @@ class RelayedFolding:
                     done += piece.size * itemsize
         return Program(rings, slots, steps, blocks[me].size * itemsize, self._fold, own_in_ring=own is None)
 
-    def _of_slices(self, rings: np.ndarray) -> Program:
+    def _of_slices(self, rings: Rings) -> Program:
         """Steps in which every member folds a piece of its slice, and copies a piece of the others' results."""
         me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
         flat = (itemsize,)

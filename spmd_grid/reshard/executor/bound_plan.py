@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from spmd_grid.exchange.agreement.relay import RING_BYTES
+from spmd_grid.exchange.agreement.relay import RING_BYTES, Program
 from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
@@ -44,6 +44,7 @@ class BoundPlan:
         coords = coords_of(plan.target, comm)
         self._result_shape = None if coords is None else plan.target.local_shape(coords)
         self._outside = [] if coords is None else list(outside(plan.target, coords))
+        self.runs = 0  # by Python, until it is pinned (see `KeptPlans`)
 
     def _bind(self, part: Step, move: Redistribution, comm: Communicator, activity: CollectiveCall | None) -> Exchange:
         """One step ready to run, in the way that suits it: alike on all processes."""
@@ -80,6 +81,13 @@ class BoundPlan:
             for cells in self._outside:
                 result[cells] = np.zeros((), result.dtype)
         return results
+
+    def relay(self, x: np.ndarray | None = None, result: np.ndarray | None = None) -> Program | None:
+        """The relay of such arrays, if that is all that a run does; None alike on all processes."""
+        if len(self._exchanges) != 1 or self.plan.target.sharding.halo_sizes is not None:
+            return None
+        (exchange,) = self._exchanges
+        return exchange.program(x, result) if isinstance(exchange, BoxExchange) else None
 
     def traffic(self) -> Traffic:
         """The bytes that this process sends to each other one, for traces."""

@@ -16,7 +16,7 @@ from spmd_grid import kernels
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import RING_BYTES
+from spmd_grid.exchange.agreement.relay import RING_BYTES, Program
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.exchange.channel.copy_table import Taken
@@ -41,8 +41,7 @@ from spmd_grid.transport.communicator import Communicator
 __all__ = ["STAGING_BYTES", "BoxExchange"]
 
 # On one node, no process holds more than this besides its arrays: staging, twice, and stacks of contributions.  With
-# less, more rounds would be needed, in which processes that share a processor wait for one another; more would exceed
-# the caches.
+# less, more rounds would be needed, in which processes that share a processor wait for one another.
 STAGING_BYTES = 2 << 20
 _BESIDE_RING = STAGING_BYTES - RING_BYTES
 
@@ -109,8 +108,7 @@ class BoxExchange:
         ends = comm.rank, comm.size, given, into
         beside = Transfer("pairwise", *ends, tuple(boxes.sends), tuple(boxes.receives), 0)
         self._beside = beside if boxes.sends or boxes.receives else None
-        # Not in rounds or steps, and not with messages beside the channel: there boxes arrive while others are still to
-        # be sent.
+        # Not in rounds or steps, nor with messages beside the channel: boxes arrive while others are still to be sent.
         stays = all(take.source == take.target for take in self._channel.own)
         at_once = self._rounds is None and (self._relay is None or self._relay.packs_first)
         self.works_in_place = stays and self._beside is None and at_once
@@ -181,8 +179,8 @@ class BoxExchange:
             self._run_in_rounds(self._rounds, given, into, results)
             return
         if self._folds and self._rows:
-            shape = self._into_shape
-            into = [np.zeros(shape, dtype) if self._has_halos else np.empty(shape, dtype) for dtype in self._dtypes]
+            make = np.empty if self._move.target.sharding.halo_sizes is None else np.zeros
+            into = [make(self._into_shape, dtype) for dtype in self._dtypes]
         channel, comm = self._channel, self._comm
         tags = [next_tag(comm) for _ in self._dtypes]  # on all members, with large boxes or without
         under_way = []
@@ -269,6 +267,12 @@ class BoxExchange:
         """Whether boxes may be relayed, through the ring of the group."""
         return self._relay is not None
 
+    def program(self, x: np.ndarray | None, result: np.ndarray | None) -> Program | None:
+        """The relay that moves the boxes of such arrays, if one does at any distance; alike on all members."""
+        if self._relay is None or self._hides or not self._relay.is_certain:
+            return None
+        return self._relay.program(self._empty[0] if x is None else x, self._empty[1] if result is None else result)
+
     @property
     def staging_bytes(self) -> int:
         """Bytes held besides the arrays: cells packed for others of the node, twice, and stacks of contributions.
@@ -280,10 +284,6 @@ class BoxExchange:
             return staging
         stacked = self._rounds.most_stacked if isinstance(self._rounds, Stacked) else prod(self._into_shape)
         return staging + stacked * self._itemsize
-
-    @property
-    def _has_halos(self) -> bool:
-        return self._move.target.sharding.halo_sizes is not None
 
     def _call(self, given: Sequence[np.ndarray], into: Sequence[np.ndarray], in_rounds: bool = False) -> ChannelCall:
         """The channel's call for these arrays, kept for the next run with the same ones."""

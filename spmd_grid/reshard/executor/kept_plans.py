@@ -13,14 +13,40 @@ __all__ = ["KeptPlans"]
 _MOST_KEPT_BYTES = 1 << 30
 _MOST_KEPT = 64
 
+# After this many runs by Python, plans that compiled code may run are kept for good, unless there are many.
+_RUNS = 8
+_MOST_PINNED = 64
+
 
 class KeptPlans(OrderedDict[Hashable, BoundPlan]):
     """Bound plans by plan and path, the last used at the end.  Local.
 
     All members of the group keep the same ones: what is given up depends only on the order of runs and on the plans.
+    Runs by compiled code are seen by none, so plans that have them are *pinned* before, while all runs are Python's.
     """
 
-    n_bytes = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_bytes = 0
+        self._pinned: dict[Hashable, BoundPlan] = {}
+
+    def find(self, key: Hashable) -> BoundPlan | None:
+        """Find the plan for a run by Python, in which all members look for it."""
+        pinned = self._pinned.get(key)
+        if pinned is not None:
+            return pinned
+        bound = self.get(key)
+        if bound is not None:
+            self.move_to_end(key)
+            bound.runs += 1
+            if bound.runs >= _RUNS and bound.relay() is not None and len(self._pinned) < _MOST_PINNED:
+                self._pinned[key] = self.pop(key)
+                self.n_bytes -= bound.plan.kept_bytes
+        return bound
+
+    def is_pinned(self, key: Hashable) -> bool:
+        """Whether compiled code may run the plan."""
+        return key in self._pinned
 
     def add(self, key: Hashable, bound: BoundPlan) -> None:
         """Keep ``bound``, and give up the oldest ones that no longer fit."""

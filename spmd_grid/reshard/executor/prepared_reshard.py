@@ -6,8 +6,10 @@ knows the dtypes, a request becomes a plan once the processes have agreed on the
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +18,14 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.ops.calls.bounded_cache import keep_call
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.ops.loops.entry import Ran
+from spmd_grid.ops.loops.quick_call import QuickCall
+from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.reshard.executor.arguments import ArrayTypes, LocalArrays, LocalResult, output_arrays, source_arrays
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.kept_plans import KeptPlans
@@ -27,8 +33,9 @@ from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.specification import ReshardOperation, Specification
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.verify.steps import check_plan_steps
+from spmd_grid.transport.communicator import Frames
 
-__all__ = ["PreparedReshard", "prepare", "run_planned"]
+__all__ = ["PreparedReshard", "prepare", "prepared_plan", "run_planned", "run_quickly", "run_slowly"]
 
 _operation, _same_steps = ReshardOperation(), AgreePlan("reshard")
 
@@ -36,12 +43,31 @@ _operation, _same_steps = ReshardOperation(), AgreePlan("reshard")
 def run_planned(plan: PlanValue, local: LocalArrays, grid: ProcessGrid, out: LocalArrays) -> LocalResult:
     """Run ``plan``, as a part of an operation that has gone through the gate.  As `Plan.run`."""
     key = "run_plan", plan, chosen_path(), grid.process.gate.thread_name()
-    prepared = grid.calls.get(key)
+    return prepared_plan(plan, key, grid).run(local, out, plan.name)
+
+
+def run_quickly(plan: PlanValue, local: LocalArrays, grid: ProcessGrid, out: LocalArrays) -> LocalResult:
+    """Run ``plan``, by one compiled function where there is one.  As `Plan.run`."""
+    try:
+        quick = grid.calls["run_plan", plan, chosen_path(), ""].quick_for(plan)
+    except (KeyError, TypeError, AttributeError):
+        quick = None
+    return run_slowly(plan, local, grid, out) if quick is None else quick.run(local, out)
+
+
+def run_slowly(plan: PlanValue, local: LocalArrays, grid: ProcessGrid, out: LocalArrays) -> LocalResult:
+    """Run ``plan``, step by step.  As `Plan.run`."""
+    return gate_of("run_plan", grid).run("run_plan", run_planned, plan, local, grid, out)
+
+
+def prepared_plan(plan: PlanValue, key: tuple[Hashable, ...], grid: ProcessGrid) -> PreparedReshard:
+    """The prepared resharding of a plan, kept on ``grid`` under ``key``.  Local.  Raises GridError."""
+    prepared: PreparedReshard | None = grid.calls.get(key)
     if prepared is None:
         types = ArrayTypes(plan.several, plan.dtypes)
         specified = Specification(plan.source, plan.target, plan.signature, lambda dtypes, comm: plan, types)
         prepared = prepare("run_plan", key, grid, specified)
-    return prepared.run(local, out, plan.name)
+    return prepared
 
 
 def prepare(op: str, key: tuple[Hashable, ...], grid: ProcessGrid, specified: Specification) -> PreparedReshard:
@@ -69,7 +95,8 @@ class PreparedReshard:
 
     def __init__(self, op: str, specified: Specification, grid: ProcessGrid):
         source, target = specified.source, specified.target
-        self._specified = specified
+        self._specified, self._grid = specified, grid
+        self._has_plan = specified.types is not None
         processes = {process for each in (source.grid, target.grid) for process in each.ranks or range(each.size)}
         self._joint_grid = grid.like(Grid((len(processes),), ranks=tuple(sorted(processes))), op)
         self._takes_part = self._joint_grid.coords is not None
@@ -79,8 +106,24 @@ class PreparedReshard:
             before, after = coords_of(source, self._call.comm), coords_of(target, self._call.comm)
             self._source_shape = None if before is None else source.local_shape(before)
             self._target_shape = None if after is None else target.local_shape(after)
+        self._quick: QuickCall | None = None  # the whole operation, where it has compiled runs
+        self._name: str | None = None  # that of its plan
+        self._known: set[bool] = set()  # whether runs with and without ``out`` have been looked at
         self._plans: dict[ArrayTypes, tuple[PlanValue, Hashable]] = {}  # with its key among the kept ones
         self._openings: dict[ArrayTypes | None, Opening] = {}
+
+    @property
+    def call(self) -> CollectiveCall | None:
+        """The agreement of its processes; None on one without a part."""
+        return self._call if self._takes_part else None
+
+    def describe(self, name: str | None) -> str:
+        """Describe it for reports; ``name``: that of its plan."""
+        return (self._call if name is None else _Named(self._call, name)).describe()
+
+    def quick_for(self, plan: PlanValue) -> QuickCall | None:
+        """The whole operation by compiled code, once it is known; ``plan`` is equal to its own, but for its name."""
+        return self._quick if plan.name == self._name else None
 
     def run(self, local: LocalArrays, out: LocalArrays, name: str | None = None) -> LocalResult:
         """Run the resharding; None on a process without a part of the result.  Collective.
@@ -94,11 +137,13 @@ class PreparedReshard:
             activity = self._call if name is None else _Named(self._call, name)
             return recorder.run(activity, local, self.run, local, out)
         arrays, outs, opening = self._check_arrays(local, out)
-        types, _ = self._call.agree(opening, None)
+        types, frames = self._call.agree(opening, None)
         bound = self._bound_plan(types)
         if recorder is not None:
             recorder.moved(bound)
         results = bound.run(arrays, outs)
+        if recorder is None and self._has_plan and (out is None) not in self._known:
+            self._learn(types, opening, frames.headers, local, out, results, name)
         return results if results is None or types.several else results[0]
 
     def _check_arrays(
@@ -143,10 +188,9 @@ class PreparedReshard:
             plan = self._specified.plan_for(types.dtypes, call.comm)
             self._plans[types] = plan, (plan, chosen_path())
         plan, key = self._plans[types]
-        kept: KeptPlans = self._joint_grid.kept.setdefault(("bound plans", call.comm.processes), KeptPlans())
-        bound = kept.get(key)
+        kept = self._kept
+        bound = kept.find(key)
         if bound is not None:
-            kept.move_to_end(key)
             return bound
         error = None
         try:
@@ -157,3 +201,67 @@ class PreparedReshard:
         bound = BoundPlan(plan, self._joint_grid, call.comm, call)
         kept.add(key, bound)
         return bound
+
+    @property
+    def _kept(self) -> KeptPlans:
+        kept: KeptPlans = self._joint_grid.kept.setdefault(("bound plans", self._call.comm.processes), KeptPlans())
+        return kept
+
+    # -- runs by compiled code -----------------------------------------------------------------------------------------
+
+    def _learn(
+        self,
+        types: ArrayTypes,
+        opening: Opening,
+        headers: bytes,
+        local: LocalArrays,
+        out: LocalArrays,
+        results: Sequence[np.ndarray] | None,
+        name: str | None,
+    ) -> None:
+        """Prepare a compiled run for arrays like these, which Python has moved.  Local."""
+        result = None if results is None else results[0]
+        ran = self._ran(opening, headers, local, result if out is None else out)
+        pinned = self._kept.is_pinned(self._plans[types][1])
+        if ran is None or not pinned or self._call.comm.process.gate.thread_name():
+            return
+        self._known.add(out is None)
+        if ran.work is None or not QuickCall.is_possible(self._call):
+            return
+        if self._quick is None:
+            self._name, gate = name, self._call.comm.process.gate
+            self._quick = QuickCall("run_plan", gate, self._call, partial(self._by_python, types, name), self.finish)
+        self._quick.add(ran.work, opening, headers, ran.x, result, self._joint_grid.allocate if out is None else None)
+
+    def _by_python(
+        self, types: ArrayTypes, name: str | None, local: LocalArrays, out: LocalArrays = None
+    ) -> LocalResult:
+        """A run of the plan, as `run_slowly`."""
+        return run_slowly(replace(self._plans[types][0], name=name), local, self._grid, out)
+
+    def _ran(self, opening: Opening, headers: bytes, x: Any, out: Any) -> Ran | None:
+        """A run with these arrays, for compiled code; None where they are of no common kind.  Local."""
+        types = opening.agreed.get(headers)
+        x, out = None if self._source_shape is None else x, None if self._target_shape is None else out
+        if types is None or not (_is_plain(x) and _is_plain(out)):
+            return None
+        key = self._plans[types][1]
+        relay = self._kept.find(key).relay(x, out) if self._kept.is_pinned(key) else None  # type: ignore[union-attr]
+        return Ran(opening, headers, x, None if relay is None else LoopWork(relay=relay))
+
+    def last_run(self, x: Any, out: np.ndarray) -> Ran | None:
+        """The last run by Python, of such arrays, as compiled loops want it.  Local."""
+        _, _, opening = self._check_arrays(x, out)
+        ran = self._ran(opening, next(iter(opening.agreed), b""), x, out)  # all that have run a plan have its types
+        return None if ran is None or ran.work is None else ran
+
+    def finish(self, types: ArrayTypes, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> LocalResult:
+        """The part of a run behind its meeting.  Collective."""
+        given = None if self._source_shape is None or x is None else [x]
+        results = self._bound_plan(types).run(given, None if self._target_shape is None or out is None else [out])
+        return None if results is None else results[0]
+
+
+def _is_plain(array: Any) -> bool:
+    """Whether compiled code can take an array, or None."""
+    return array is None or (type(array) is np.ndarray and array.flags.carray)

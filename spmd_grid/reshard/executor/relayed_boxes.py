@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -65,22 +66,32 @@ class RelayedBoxes:
 
         ``are_readable()``: whether all boxes can be read where they lie, also collective; asked where it matters.
         """
-        if not self._fits:
+        if self.is_certain:
+            self._meeting.count_relay()
+            return True
+        if not self._fits or self._largest_bytes <= _READ_IF_NEAR:
             return False
-        better = self._meeting.better_relayed(self._largest_bytes, True, _READ_IF_NEAR)
-        if better or self._largest_bytes <= _READ_IF_NEAR:
-            return better
         return self._meeting.better_relayed(self._largest_bytes, are_readable(), _READ_IF_NEAR)
+
+    @cached_property
+    def is_certain(self) -> bool:
+        """Whether boxes are relayed at any distance; alike on all.  Collective at its first use."""
+        fits = self._fits and 0 < self._largest_bytes <= _READ_IF_NEAR
+        return fits and self._meeting.rings() is not None
 
     def run(self, x: np.ndarray, result: np.ndarray) -> None:
         """Move all boxes from ``x`` to ``result``, which share no memory.  Collective."""
+        self._meeting.relay(self.program(x, result), x, result)
+
+    def program(self, x: np.ndarray, result: np.ndarray) -> Program:
+        """The relay of arrays with the strides of these.  Local, once it `is_certain`."""
         key = x.strides, result.strides
         program = self._programs.get(key)
         if program is None:
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
             program = self._programs[key] = self._program(*key)
-        self._meeting.relay(program, x, result)
+        return program
 
     def _program(self, given: tuple[int, ...], into: tuple[int, ...]) -> Program:
         rings = self._meeting.rings()
