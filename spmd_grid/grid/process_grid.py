@@ -47,6 +47,7 @@ class ProcessGrid:
         "plans",
         "process",
         "rank",
+        "results",
         "updates",
     )
 
@@ -57,6 +58,7 @@ class ProcessGrid:
         self.coords: MultiIndex | None = None if device is None else grid.multi_index(device)
         self.calls: dict[tuple[object, ...], Any] = {}  # operations keep their prepared calls here
         self.functions: dict[tuple[Any, ...], Any] = {}  # functions of sharded arrays their courses
+        self.results: dict[object, list[Any]] = {}  # and results that are given again
         self.plans: Any = None  # and `map_overlap` its plans
         self.updates: Any = None  # and slices those of halos
         self.process = world.process  # the calling process
@@ -230,9 +232,17 @@ class ProcessGrid:
         self._closed = True
         self.calls.clear()
         self.functions.clear()
+        self.forget_results()
         self.plans = self.updates = None
         self._groups.clear()
         self._peers.clear()
+
+    def forget_results(self) -> None:
+        """Let go of the results that are kept.  Local."""
+        for kept in self.results.values():
+            for each in kept:
+                each.is_kept = False
+        self.results.clear()
 
     def __enter__(self) -> ProcessGrid:
         return self

@@ -38,13 +38,15 @@ def test_netcdf_reads_dimensions(spmd, tmp_path):
             "v": sg.from_global(v, sg.Sharding(grid, [[0]]), grid),
         }
         sg.save_hdf5(path, arrays, dimension_names=["y", "x"], attributes={"title": "waves"})
-        with netcdf.Dataset(path) as data:
-            assert {name: len(dim) for name, dim in data.dimensions.items()} == {"y": 4, "x": 6}
-            assert data["u"].dimensions == ("y", "x") and data["v"].dimensions == ("x",)
-            assert sorted(data.variables) == ["u", "v"] and data.title == "waves"
-            return np.array_equal(data["u"][...], u) and np.array_equal(data["v"][...], v)
+        if grid.rank == 0:  # threads that use netCDF4 at once crash
+            with netcdf.Dataset(path) as data:
+                assert {name: len(dim) for name, dim in data.dimensions.items()} == {"y": 4, "x": 6}
+                assert data["u"].dimensions == ("y", "x") and data["v"].dimensions == ("x",)
+                assert sorted(data.variables) == ["u", "v"] and data.title == "waves"
+                assert np.array_equal(data["u"][...], u) and np.array_equal(data["v"][...], v)
+        sg.all_reduce(1, grid, [0], "sum")
 
-    assert all(spmd(2, body))
+    spmd(2, body)
 
 
 @pytest.mark.parametrize("case", ["uneven rows", "both, halos", "swapped", "replicated", "partial"])

@@ -19,7 +19,7 @@ SHAPES = [(7, 9), (1, 5), (3, 0), (6, 4, 5), (2, 300)]
 def test_numpys_bytes_from_and_into_every_layout(spmd, shape, stage_bytes):
     def body():
         grid = sg.init_grid((2, 3))
-        want = values(shape, "f4")
+        want = values(shape, ">f4")
         buffer = io.BytesIO()
         np.save(buffer, want)
         with common_folder(grid) as folder:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from spmd_grid.errors import DTypeError, OutputError, ShapeError
+from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.kernels import address_of
 from spmd_grid.ops.calls.arguments import as_array, check_output
 from spmd_grid.typing import Shape
 
-__all__ = ["DTypes", "LocalArrays", "LocalResult", "output_arrays", "source_arrays"]
+__all__ = ["ArrayTypes", "DTypes", "LocalArrays", "LocalResult", "output_arrays", "source_arrays"]
 
 # A local array or a ShardedArray, a sequence of several that share one exchange, or None on a process without a part.
 LocalArrays: TypeAlias = Any
@@ -94,3 +95,26 @@ def _check_dtypes(what: str, arrays: Sequence[np.ndarray], dtypes: DTypes | None
     for array, dtype in zip(arrays, dtypes, strict=True):
         if array.dtype != dtype:
             raise DTypeError(f"{what} has dtype {array.dtype}; it must be {dtype}")
+
+
+class ArrayTypes(NamedTuple):
+    """The dtypes of one process's arrays, and whether they are passed as a list (``several``)."""
+
+    several: bool
+    dtypes: tuple[np.dtype, ...]
+
+    @classmethod
+    def of_facts(cls, facts: Facts) -> ArrayTypes:
+        """The types that a member states in its header."""
+        several, *tokens = facts.out_shape or (False,)
+        return cls(bool(several), tuple([np.dtype(token) for token in tokens]))  # type: ignore[call-overload]  # see `facts`
+
+    def facts(self) -> Facts:
+        """The types as they go into a header; in few bytes, so that they fit."""
+        plain = [each.metadata is None and np.dtype(each.str) == each for each in self.dtypes]
+        tokens = [each.str if is_plain else each for each, is_plain in zip(self.dtypes, plain)]
+        return Facts(None, None, (self.several, *tokens))  # type: ignore[arg-type]  # a header carries any tokens
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.dtypes))
+        return f"a list of {shown}" if self.several else shown

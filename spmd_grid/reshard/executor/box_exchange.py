@@ -24,20 +24,19 @@ from spmd_grid.exchange.channel.shared_block import LINE_PAIR_BYTES
 from spmd_grid.exchange.paths import PACKED, READ, STAGED, STRAIGHT, allows_memory, chosen_path
 from spmd_grid.exchange.transfer.execute import next_tag, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
-from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
-from spmd_grid.grid.box import Box
+from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reduction_kind import as_reduction, identity
-from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
+from spmd_grid.reshard.executor.local_boxes import LocalBoxes
+from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.node_sharing import NodeSharing
 from spmd_grid.reshard.executor.relayed_boxes import RelayedBoxes
 from spmd_grid.reshard.executor.shared_copies import SharedCopies
 from spmd_grid.reshard.executor.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.transport.communicator import Communicator
-from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["STAGING_BYTES", "BoxExchange"]
 
@@ -53,10 +52,6 @@ _READ_BYTES = 3 << 20
 
 # Far processors stage even those, past the caches, unless they are so large that no cache holds them.
 _LEFT_CACHES = 1 << 24
-
-# Boxes of at least this size bypass the channel where memory is not shared: packing them for persistent requests costs
-# more than the requests save.
-_LARGE_BYTES = 1 << 22
 
 
 class BoxExchange:
@@ -82,18 +77,10 @@ class BoxExchange:
         self.target_shape = None if target is None else move.target.local_shape(target)
         self._hides = move.hidden is not None
         self._sharing = NodeSharing.of(move, comm)
-        given = into = (0,) * (move.source.ndim + self._hides)
-        self._rows = 1
-        gives: list[tuple[int, Cells]] = []
-        takes: list[Taken] = []
-        sends: list[Send] = []
-        receives: list[Receive] = []
-        if source is not None:
-            given, gives, sends = self._outgoing(source)
-        if target is not None:
-            into, takes, receives = self._incoming(target)
+        boxes = LocalBoxes(move, comm, self._itemsize, self._sharing)
+        given, into, gives, takes = boxes.given_shape, boxes.into_shape, boxes.gives, boxes.takes
+        self._rows = boxes.rows
         self._folds = self._has_target and self._hides and self._rows != 1
-        gives, takes = sorted(gives, key=lambda give: give[0]), sorted(takes, key=lambda take: take.member)
         self._relay = self._relay_of(gives, takes)
         self._is_far = False
         if self.relays:
@@ -117,10 +104,11 @@ class BoxExchange:
             self._channel.choose(path)
         self._shared = None
         if self._sharing is not None:
-            shared = self._sharing.copies(self._result_of)
+            shared = self._sharing.copies(boxes.result_of)
             self._shared = SharedCopies(comm, into, dtypes, *shared, STAGING_BYTES, activity)
         ends = comm.rank, comm.size, given, into
-        self._beside = Transfer("pairwise", *ends, tuple(sends), tuple(receives), 0) if sends or receives else None
+        beside = Transfer("pairwise", *ends, tuple(boxes.sends), tuple(boxes.receives), 0)
+        self._beside = beside if boxes.sends or boxes.receives else None
         # Not in rounds or steps, and not with messages beside the channel: there boxes arrive while others are still to
         # be sent.
         stays = all(take.source == take.target for take in self._channel.own)
@@ -133,34 +121,6 @@ class BoxExchange:
         self._kind = as_reduction(move.source.sharding.partial_kind)
         if not move.source.sharding.partial_axes:
             self._kind = as_reduction(move.target.sharding.partial_kind)
-
-    def _outgoing(self, source: MultiIndex) -> tuple[Shape, list[tuple[int, Cells]], list[Send]]:
-        """The shape of this process's array, the cells that it gives by the channel, and its large messages."""
-        shape, origin = self._array_of(source)
-        gives, sends = [], []
-        for process, piece in self._move.sends(source) if self._sharing is None else self._sharing.sends():
-            member, box = member_of(process, self._comm), piece.relative_to(origin)
-            if self._is_large(process, box):
-                sends.append(Send(member, box))
-            else:
-                gives.append((member, Cells.of_box(box)))
-        return shape, gives, sends
-
-    def _incoming(self, target: MultiIndex) -> tuple[Shape, list[Taken], list[Receive]]:
-        """The shape of the array that cells arrive in, the cells taken by the channel, and the large messages."""
-        move, comm, takes, receives = self._move, self._comm, [], []
-        into, corner = self._result_of(target)
-        self._rows = into[0] if self._hides else 1
-        kept = move.kept_box(target)
-        own = [] if kept is None else [(comm.processes[comm.rank], kept)]
-        for process, box in (*own, *(move.receives(target) if self._sharing is None else self._sharing.receives())):
-            shape, origin = self._array_of(coords_of_process(move.source.grid, process))
-            member, here, there = member_of(process, comm), box.relative_to(corner), box.relative_to(origin)
-            if self._is_large(process, box):
-                receives.append(Receive(member, there, here))
-            else:
-                takes.append(Taken(member, Cells.of_box(here), Cells.of_box(there), shape))
-        return into, takes, receives
 
     def _relay_of(self, gives: list[tuple[int, Cells]], takes: list[Taken]) -> RelayedBoxes | None:
         """The relay that may move the boxes, where all members share memory and none folds; alike on all members.
@@ -202,26 +162,6 @@ class BoxExchange:
         if self._folds:
             return Stacked(gives, takes, comm.rank, most, count, self._rows)
         return Rounds(gives, takes, comm.rank, most, count)
-
-    def _is_large(self, process: int, box: Box) -> bool:
-        """Whether a box bypasses the channel: both ends decide alike."""
-        if process == self._comm.processes[self._comm.rank] or box.size * self._itemsize < _LARGE_BYTES:
-            return False
-        return not allows_memory(chosen_path()) or self._comm.process.arena.base_of(process) is None
-
-    def _array_of(self, coords: MultiIndex) -> tuple[Shape, tuple[int, ...]]:
-        """The shape of a source device's local array, and the global coordinates of its first cell."""
-        move = self._move
-        shape, origin = move.source.local_shape(coords), move.source.local_box(coords).starts
-        if not self._hides:
-            return shape, origin
-        return (1, *shape), (move.source_box(coords).starts[0], *origin)
-
-    def _result_of(self, target: MultiIndex) -> tuple[Shape, tuple[int, ...]]:
-        """The shape of the array in which a target device's cells arrive, and the global coordinates of its first."""
-        needed, layout = self._move.target_box(target), self._move.target
-        rows = [stop - start for start, stop in zip(needed.starts, needed.stops)][: self._hides]
-        return (*rows, *layout.local_shape(target)), (*needed.starts[: self._hides], *layout.local_box(target).starts)
 
     def run(self, arrays: Sequence[np.ndarray] | None, results: Sequence[np.ndarray] | None) -> None:
         """Move boxes of ``arrays`` into ``results``.  Collective; each is ignored where this process has no part."""

@@ -20,8 +20,7 @@ from spmd_grid.ops.calls.bounded_cache import keep_call
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.ops.calls.opening import Opening
-from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult, output_arrays, source_arrays
-from spmd_grid.reshard.executor.array_types import ArrayTypes
+from spmd_grid.reshard.executor.arguments import ArrayTypes, LocalArrays, LocalResult, output_arrays, source_arrays
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.kept_plans import KeptPlans
 from spmd_grid.reshard.executor.members import coords_of

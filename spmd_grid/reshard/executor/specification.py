@@ -10,8 +10,7 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
-from spmd_grid.reshard.executor.arguments import DTypes
-from spmd_grid.reshard.executor.array_types import ArrayTypes
+from spmd_grid.reshard.executor.arguments import ArrayTypes, DTypes
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.transport.communicator import Communicator
 

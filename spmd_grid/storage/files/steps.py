@@ -116,7 +116,10 @@ def _taken(core: np.ndarray, box: Box, intervals: Sequence[Intervals]) -> np.nda
         inside = [(max(start, low) - low, min(stop, high) - low) for start, stop in each]
         parts = [core[(*[slice(None)] * dim, slice(*part))] for part in inside if part[0] < part[1]]
         none = core[(*[slice(None)] * dim, slice(0))]
-        core = none if not parts else parts[0] if len(parts) == 1 else np.concatenate(parts, axis=dim)
+        if len(parts) > 1:
+            core = np.concatenate(parts, axis=dim, dtype=core.dtype)  # else of the processor's byte order
+        else:
+            core = parts[0] if parts else none
     return core
 
 

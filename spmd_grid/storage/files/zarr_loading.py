@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,7 @@ from spmd_grid.storage.files.reading import read_into_layout
 __all__ = ["load_zarr"]
 
 _OP = "load_zarr"
+_opening = threading.Lock()  # zarr starts a thread when it is first used, and ranks that are threads might start two
 
 
 def load_zarr(
@@ -64,7 +66,8 @@ class _Source:
         if not self.folder.is_dir():
             raise StorageError(f"{_OP}: {self.text!r} is no folder; a zarr array is one")
         try:
-            found = zarr.open(self.folder, mode="r")
+            with _opening:
+                found = zarr.open(self.folder, mode="r")
         except Exception as error:  # whatever zarr finds wrong with the metadata
             raise StorageError(f"{_OP}: {self.text!r} is no zarr array ({type(error).__name__}: {error})") from None
         if not isinstance(found, zarr.Array):
