@@ -71,7 +71,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     how.add_argument("--device", metavar="COORDS", help="also list what this device, such as 1,0,5, receives and sends")
     how.add_argument("--process", type=whole(), metavar="N", help="the same for a process, by its number")
     how.add_argument("--limit", type=whole(0), default=40, metavar="N", help="list at most N messages (40)")
-    parser.set_defaults(command=reported("plan", _plan))
+    parser.set_defaults(command=reported("plan", _plan), refuse_usage=parser.error)
 
 
 def _plan(options: argparse.Namespace) -> str:
@@ -81,7 +81,7 @@ def _plan(options: argparse.Namespace) -> str:
     missing = [flag for flag, name in (("--shape", "shape"), ("--from", "sharding"), ("--to", "to"))
                if getattr(options, name) is None]  # fmt: skip
     if missing:
-        raise ShardingError(f"the following options are required: {', '.join(missing)}, or --steps")
+        options.refuse_usage(f"the following arguments are required: {', '.join(missing)}, or --steps")
     source, target = source_layout(options), target_layout(options)
     limit = None if options.memory_limit is None else _limit(options.memory_limit)
     shardings = [_ordered(layout.sharding, options, links) for layout in (source, target)]

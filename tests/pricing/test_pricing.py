@@ -217,5 +217,6 @@ def test_reshardings_on_other_machines(capsys, tmp_path):
         source, target = (sg.Sharding(bound, split) for split in ([[0], [1]], [[1], [0]]))
         links = LinkModel(cable_bandwidth=1e9, node_size=4)
         assert capsys.readouterr().out == f"{sg.plan_reshard(source, target, (64, 64), 'f8', links=links)}\n"
-    assert main(["plan", "--grid", "2x4", "--to", "[[0]]"]) == 2
-    assert "options are required: --shape, --from, or --steps" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["plan", "--grid", "2x4", "--to", "[[0]]"])
+    assert "arguments are required: --shape, --from, or --steps" in capsys.readouterr().err
