@@ -85,9 +85,6 @@ def pytest_collection_modifyitems(config, items):
         _leave_out_what_has_passed(config, items)
     if not config.getoption("full"):
         _sample(config, items)
-        for item in items:
-            if item.get_closest_marker("full"):
-                item.add_marker(pytest.mark.skip(reason="an exhaustive sweep; runs with --full"))
 
 
 def pytest_collection_finish(session):
@@ -110,11 +107,11 @@ def _settle():
 
 
 def _sample(config, items):
-    """Keep every n-th parameter set of the tests marked ``one_in(n)``, and a sample of the combinations of others.
+    """Leave out what is marked ``full``, most sets of the tests marked ``one_in(n)``, and most combinations of others.
 
-    Where n and the numbers of values have no common divisor, every value of every parameter is among the former.  Of
-    tests with several parameters and more than a few sets, those run that bring in a new value of any parameter, and
-    one in three of the rest, by a hash of their names.
+    Every n-th set of the former stays: where n and the numbers of values have no common divisor, every value of every
+    parameter is among them.  Of other tests with several parameters and more than a few sets, those run that bring in a
+    new value of any parameter, and one in three of the rest, by a hash of their names.
     """
     sets = Counter(item.function for item in items)
     seen, values, chosen, left_out = Counter(), set(), [], []
@@ -122,9 +119,11 @@ def _sample(config, items):
         mark = item.get_closest_marker("one_in")
         number = seen[item.function]
         seen[item.function] += 1
-        if mark:
+        if item.get_closest_marker("full"):
+            runs = False
+        elif mark:
             runs = number % mark.args[0] == 0
-        elif sets[item.function] > FEW and len(item.callspec.params) > 1 and not item.get_closest_marker("full"):
+        elif sets[item.function] > FEW and len(item.callspec.params) > 1:
             new = {(item.function, *each) for each in enumerate(item.callspec.id.split("-"))} - values
             runs = bool(new) or crc32(item.nodeid.encode()) % COMBINED == 0
             values |= new

@@ -46,6 +46,16 @@ func.func @generic_transpose(%arg0: tensor<4x6xf64>) -> tensor<6x4xf64> {
   return %r : tensor<6x4xf64>
 }
 
+// The second array is spread as the first is.
+func.func @alike(%arg0: tensor<6x4xf64>, %arg1: tensor<6x4xf64>) -> tensor<6x4xf64> {
+  %columns = shard.sharding @grid_1d split_axes = [[], [0]] : !shard.sharding
+  %x = shard.shard %arg0 to %columns : tensor<6x4xf64>
+  %same = shard.get_sharding %x : tensor<6x4xf64> -> !shard.sharding
+  %y = shard.shard %arg1 to %same : tensor<6x4xf64>
+  %r = arith.subf %x, %y : tensor<6x4xf64>
+  return %r : tensor<6x4xf64>
+}
+
 // A sum over rows with an initial value, which is added once.
 func.func @generic_sums(%arg0: tensor<8x6xf64>, %init: tensor<6xf64>) -> tensor<6xf64> {
   %s = shard.sharding @grid_1d split_axes = [[0]] : !shard.sharding

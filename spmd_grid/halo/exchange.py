@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
@@ -83,7 +84,7 @@ class HaloExchange:
         if type(self).update is HaloExchange.update:
             self.__dict__["update"] = self._run_update  # instead of the method, which takes a call more
         self._state = plan.state  # what compiled code gets of this object
-        self._loops = LoopEntry(plan, type(self))
+        self._loops = LoopEntry(plan)
         self.pattern, self.layout, self.dtypes, self.trial = plan.pattern, plan.layout, plan.dtypes, plan.trial
 
     def update(self, *fields: Field, only_dirty: bool = False) -> None:
@@ -104,6 +105,11 @@ class HaloExchange:
         all that wait for it; `RequestError` while an update is under way or after ``close``.
         """
         self._run_update(*fields, only_dirty=only_dirty)
+
+    @property
+    def _numba_type_(self) -> Any:
+        # numba asks once; a program that gives no plan to compiled code does not load it.
+        return import_module("spmd_grid.halo.jit").type_of(type(self))
 
     def start(self, *fields: Field) -> None:
         """Begins an update, which ``wait()`` ends; until then the fields must not be written.

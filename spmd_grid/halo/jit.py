@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
-from weakref import WeakValueDictionary
+from typing import Any
 
 import numba  # noqa: F401 - imported first: see kernels/compiled.py
 from llvmlite import ir
@@ -29,13 +28,13 @@ from numba.extending import (
 )
 from numba.np.numpy_support import as_dtype
 
-from spmd_grid.errors import RequestError
+from spmd_grid.halo.loop_entry import raise_in_loop
 from spmd_grid.kernels.address import call, claim, load, store, store_release, this_thread
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.machine_code import digest_of
 from spmd_grid.kernels.protocol import slots as at
 
-__all__ = ["let_in", "raise_in_loop"]
+__all__ = ["type_of"]
 
 
 class HaloType(types.Type):
@@ -49,32 +48,10 @@ class HaloType(types.Type):
 _halo_type = HaloType()
 
 
-class Entry(Protocol):
-    """The entry of compiled loops into one plan."""
-
-    def end(self, code: int) -> None:
-        """Raises the error that an update has ended with."""
-
-
-# The entries into plans that compiled code may hold, by the address of the plan's state.
-_entries: WeakValueDictionary[int, Entry] = WeakValueDictionary()
-_known: set[type] = set()  # registering makes numba look at all types anew
-
-
-def let_in(kind: type, entry: Entry, state: int) -> None:
-    """Lets compiled code take objects of ``kind``, one of which has the ``entry`` and the ``state``.  Local."""
-    _entries[state] = entry
-    if kind not in _known:
-        _known.add(kind)
-        typeof_impl.register(kind, lambda plan, context: _halo_type)
-
-
-def raise_in_loop(state: int, code: int) -> None:
-    """Raises the error that an update ended with, unless the plan has been handed over to this thread.  Local."""
-    entry = _entries.get(state)
-    if entry is None:
-        raise RequestError("HaloExchange: the plan has been closed")
-    entry.end(code)
+def type_of(kind: type) -> types.Type:
+    """The numba type of plans of class ``kind``, which numba knows from then on.  Local."""
+    typeof_impl.register(kind, lambda plan, context: _halo_type)
+    return _halo_type
 
 
 @register_model(HaloType)

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import weakref
-from importlib import import_module
 
-from spmd_grid.errors import SpmdError
+from spmd_grid.errors import RequestError, SpmdError
 from spmd_grid.halo.plan.halo_plan import HaloPlan, PlanActivity
 from spmd_grid.kernels.protocol import slots as at
 
-__all__ = ["LoopEntry"]
+__all__ = ["LoopEntry", "raise_in_loop"]
 
 _UPDATE = "HaloExchange.update"
 
 
 class LoopEntry:
-    """Lets compiled code update by ``plan``, as objects of class ``kind``.
+    """Lets compiled code update by ``plan``.
 
     The channel calls back through a weak reference, so a plan that is dropped is retired at once.
     """
 
-    def __init__(self, plan: HaloPlan, kind: type):
+    def __init__(self, plan: HaloPlan):
         self._plan = plan
         self._error: SpmdError | None = None  # of the array that compiled code has brought
-        import_module("spmd_grid.halo.jit").let_in(kind, self, plan.state)
+        _entries[plan.state] = self
         recorder, form = plan.grid.recorder, None
         if recorder is not None:
             form = recorder.loop_form(PlanActivity(f"{_UPDATE} of {plan.title}"), plan.channel)
@@ -59,3 +58,15 @@ class LoopEntry:
             if code == at.REFUSED_BY:
                 raise error
         self._plan.raise_code(_UPDATE, code)
+
+
+# The entries into plans that compiled code may hold, by the address of the plan's state.
+_entries: weakref.WeakValueDictionary[int, LoopEntry] = weakref.WeakValueDictionary()
+
+
+def raise_in_loop(state: int, code: int) -> None:
+    """Raises the error that an update ended with, unless the plan has been handed over to this thread.  Local."""
+    entry = _entries.get(state)
+    if entry is None:
+        raise RequestError("HaloExchange: the plan has been closed")
+    entry.end(code)

@@ -22,7 +22,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-__all__ = ["MachineCode", "digest_of", "find", "keep"]
+__all__ = ["MachineCode", "digest_of", "find", "keep", "kept_in"]
 
 _DIGEST_BYTES = 16
 _lock = Lock()
@@ -46,6 +46,11 @@ def find(name: str) -> int:
         if found:
             return _link(found)
     return 0
+
+
+def kept_in(name: str) -> Path | None:
+    """The folder that holds the machine code of a kernel; None if it is not kept.  Local."""
+    return next((folder for folder in _folders() if _read(folder / _file_name(name))), None)
 
 
 def keep(name: str, code: MachineCode) -> bool:

@@ -149,14 +149,14 @@ def test_figures_are_read_again():
 @needs_mpiexec
 def test_rows_on_mpi(tmp_path):
     figures, markdown = tmp_path / "figures.json", tmp_path / "table.md"
-    words = ["bench", "arrays", "-n2", "--quick", "--rounds=5", "--rows=a*64^2", f"--json={figures}"]
+    words = ["bench", "arrays", "-n2", "--quick", "--rounds=1", "--rows=a*64^2", f"--json={figures}"]
     words += [f"--markdown={markdown}", "--peers=dask"]
     done = run_in_time(
         [sys.executable, "-W", "error", "-m", "spmd_grid", *words], env=clean_environment(), cwd=tmp_path, limit=240
     )
     assert done.returncode == 0, done
     written = json.loads(figures.read_text())
-    assert written["ranks"] == 2 and written["rounds"] == 5
+    assert written["ranks"] == 2 and written["rounds"] == 1
     assert [each["row"] for each in written["rows"]] == [c.name for c in all_cases() if c.side == 64 and "a" in c.op]
     dask = {name for each in written["rows"] for name in each["contenders"] if name.startswith("dask")}
     assert (written["skipped"] == {}) == bool(dask) == (find_spec("dask") is not None)

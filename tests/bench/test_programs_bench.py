@@ -135,7 +135,7 @@ def test_without_the_source_tree(monkeypatch, capsys, tmp_path):
 @needs_mpiexec
 def test_rows_on_mpi(tmp_path):
     figures, markdown = tmp_path / "figures.json", tmp_path / "table.md"
-    words = ["bench", "programs", "-n2", "--quick", "--rounds=5", "--rows=m*small", f"--json={figures}"]
+    words = ["bench", "programs", "-n2", "--quick", "--rounds=1", "--rows=m*small", f"--json={figures}"]
     words += [f"--markdown={markdown}", "--peers=none"]
     done = run_in_time(
         [sys.executable, "-W", "error", "-m", "spmd_grid", *words], env=clean_environment(), cwd=tmp_path, limit=240

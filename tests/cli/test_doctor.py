@@ -116,7 +116,13 @@ def test_ranks_that_meet_and_do_not_end(tmp_path, monkeypatch, then, what):
 
 @pytest.mark.parametrize(
     ("hosts", "near", "peer"),
-    [("aabb", [1], 2), ("abab", [2], 1), ("aaaa", [1, 2, 3], 1), ("aaaa", [1], 2), ("aa", [], 1)],
+    [
+        ([[0, 1], [2, 3]], [1], 2),
+        ([[0, 2], [1, 3]], [2], 1),
+        ([[0, 1, 2, 3]], [1, 2, 3], 1),
+        ([[0, 1, 2, 3]], [1], 2),
+        ([[0, 1]], [], 1),
+    ],
 )
 def test_pings_go_between_nodes_where_there_are_several(hosts, near, peer):
     assert probe._farthest(hosts, near) == peer

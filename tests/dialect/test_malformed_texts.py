@@ -1,5 +1,6 @@
 """Texts that are no programs: an error with a position, soon, whatever they hold."""
 
+import os
 import random
 import re
 import subprocess
@@ -77,6 +78,48 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts(name):
     assert outcome(HOSTILE[name]) in (DialectSyntaxError, DialectVerifyError)
+
+
+CHILD = """
+import random, sys
+from support.dialect.mutants import mutant
+from support.dialect.random_texts import Writer
+from dialect.test_malformed_texts import HOSTILE, outcome
+for text in HOSTILE.values():
+    outcome(text)
+    for n in range(1, len(text), max(len(text) // 3, 1)):
+        outcome(text[:n] * 3)
+chance = random.Random(int(sys.argv[1]))
+for n in range(60):
+    text = Writer(n).program()
+    for _ in range(4):
+        text = mutant(text, chance)
+    outcome(text)
+print("all were read or refused")
+"""
+
+
+def test_a_child_process_ends_within_its_deadline():
+    """What hangs, or ends the interpreter, cannot be told from inside it: hostile texts and mutants of mutants."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", CHILD, "5"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])},
+        check=False,
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "all were read or refused\n")
+
+
+def test_a_run_of_a_malformed_file_ends_within_its_deadline(tmp_path):
+    """One line on standard error, and no traceback."""
+    path = tmp_path / "fuzz.mlir"
+    path.write_text("func.func @f() {\n" + '"scf.execute_region"() ({\n' * 3000)
+    command = [sys.executable, "-m", "spmd_grid", "run", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert re.search(r"fuzz\.mlir:\d+:\d+: too many parts inside one another", done.stderr)
 
 
 def test_wide_texts_are_read_in_linear_time():

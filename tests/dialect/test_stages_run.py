@@ -72,12 +72,35 @@ def test_every_kind_of_step(spmd, stage, args):
     check_stage(spmd, part, stage, arrays, every_kind_of_step(*arrays))
 
 
+def every_kind_of_list(x, i):
+    a = x[[3, 1, -1, 3]]
+    b = x[1:6:2, [2, 0]]
+    c = x[2, [True, False, False, True, True]] + x[-1, ::-1][[4, 2, 0]]
+    y = x + 1
+    y[[0, 5]] = 7
+    y[::2, [1, 3]] = x[:4, :2]
+    z = x * 2
+    np.put_along_axis(z, i[:, None], 9.0, 1)
+    return a, b, c, y, z, x[i % 7, i % 5], x[i % 7, 2]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_lists_of_indices(spmd, stage):
+    grid = sg.Grid((2, 2))
+    program = sg.trace(every_kind_of_list, sg.ArraySpec((7, 5)), sg.ArraySpec((7,), "i8"))
+    part = sg.partition(program, grid, [sg.Sharding(grid, [[0], [1]]), sg.Sharding(grid, [[0]])])
+    arrays = np.random.default_rng(3).standard_normal((7, 5)), np.array([4, 0, 3, 1, 1, 2, 0])
+    check_stage(spmd, part, stage, arrays, every_kind_of_list(*arrays))
+
+
 def test_a_call_of_pythons_is_refused_with_its_place(spmd):
     """The text of a call with a function of the user's does not hold that function."""
     grid = sg.Grid((2,))
-    part = sg.partition(sg.trace(lambda x: x[[3, 1, 2]], sg.ArraySpec((4,))), grid, sg.Sharding(grid, [[0]]))
-    with pytest.raises(ImplicitGatherError, match="spmd_grid.opaque is a call of Python's"):
-        check_stage(spmd, part, "partitioned", [np.arange(4.0)], [np.array([3.0, 1.0, 2.0])])
+    sharding = sg.Sharding(grid, [[0]])
+    body = sg.manual(lambda block: block + 1, [sharding], sharding, [0])
+    part = sg.partition(sg.trace(body, sg.ArraySpec((4,))), grid, sharding)
+    with pytest.raises(ImplicitGatherError, match="spmd_grid.manual is a call of Python's"):
+        check_stage(spmd, part, "partitioned", [np.arange(4.0)], [np.arange(1.0, 5.0)])
 
 
 MODULE = """shard.grid @g(shape = 2)

@@ -142,7 +142,8 @@ func.func @f(%a: tensor<4x8xf32, #shard.shard<[[0]], grid = "m">>, %x: tensor<4x
 }
 func.func @g(%x: tensor<4x8xf32, #shard.shard<[[0], [1]]>>) -> index attributes {grid = @last} {
   %0 = shard.grid_shape @last axes = [1] : index
-  %1 = shard.process_multi_index on @last axes = [0] : index
+  %i = shard.process_multi_index on @last axes = [0] : index
+  %1 = arith.index_cast %i : index to i64
   %h = shard.all_gather %x on @last grid_axes = [0] gather_axis = 0
     : tensor<4x8xf32, #shard.shard<[[0], [1]]>> -> tensor<4x8xf32, #shard.shard<[[], [1]]>>
   %2 = shard.all_gather %h on @last grid_axes = [1] gather_axis = 1

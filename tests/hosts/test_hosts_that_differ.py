@@ -111,3 +111,31 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     ended = run("python", DRILL, "end", setup=[f"mount -t tmpfs -o ro tmpfs {folder}"], SPMD_GRID_TRACE=str(folder))
     assert ended.code not in (0, 124) and not ended.left, ended
     assert "OutputError: the trace cannot be written to" in ended.err and "(on node1)" in ended.err, ended
+
+
+# Takes a call of the system away on one host.
+NO_MEMFD = """
+import os, socket
+
+def refused(*arguments):
+    raise OSError(38, "Function not implemented")
+
+if socket.gethostname() == "node1":
+    os.memfd_create = refused
+"""
+NO_PROC = "umount -l /proc"
+# UCX (1.20) itself does not start without /proc; MPICH's other network layer does, and so does Open MPI.
+WITHOUT_UCX = {"MPIR_CVAR_CH4_NETMOD": "ofi"}
+
+
+@pytest.mark.parametrize("missing", ["memfd", "proc"])
+def test_a_host_without_shared_memory_sends_messages(tmp_path, missing):
+    (tmp_path / "sitecustomize.py").write_text(NO_MEMFD if missing == "memfd" else "")
+    paths = f"{tmp_path}:{clean_environment()['PYTHONPATH']}"
+    ended = run(
+        "python", CHECKS, "halos", "reshardings", ranks="1,2", setup=[NO_PROC] * (missing == "proc"),
+        **(WITHOUT_UCX if is_mpich() else {}), PYTHONPATH=paths,
+    )  # fmt: skip
+    assert ended.code == 0 and not ended.left and not ended.err, ended
+    last = "ranks on ['node0', 'node1', 'node1'], memory of 0 others in sight"
+    assert [line.partition(":")[0] for line in ended.out.splitlines()] == ["halos", "reshardings", last], ended

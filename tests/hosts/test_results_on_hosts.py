@@ -22,7 +22,7 @@ PARTS = ["operations", "messages", "halos", "reshardings", "arrays"]
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
 def test_all_is_as_on_one_host(options, hosts, near):
-    run = run_on_hosts(*options, "--all-cores", "--", "python", CHECKS, limit=120)
+    run = run_on_hosts(*options, "--", "python", CHECKS, limit=120)
     assert run.code == 0 and not run.left and not run.err, run
     lines = run.out.splitlines()
     assert [line.partition(":")[0] for line in lines[:-1]] == PARTS, run

@@ -53,8 +53,10 @@ def alike(*names):
 
 
 @pytest.mark.parametrize("pairs", PAIRS)
-def test_neighbours_in_all_executions(pairs):
-    for rounds in product(ROUNDS[size_of(pairs)], repeat=3):
+def test_neighbours_in_all_executions(pairs, request):
+    """Of every fifth sequence of three rounds, of all with --full; every kind is in each of the three positions."""
+    sequences = list(product(ROUNDS[size_of(pairs)], repeat=3))
+    for rounds in sequences if request.config.getoption("full") else sequences[::5]:
         assert Machine(recorded_rounds(PAIRS[pairs], rounds), races=True).search().violation is None, rounds
 
 

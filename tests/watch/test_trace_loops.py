@@ -62,8 +62,8 @@ def of_loops(steps):
         ("simulated", 3, {}),
         pytest.param("simulated", 2, {"SPMD_GRID_PATH": "message", "SPMD_GRID_CHECK": "0"}, marks=pytest.mark.full),
         pytest.param("mpiexec", 2, {}, marks=pytest.mark.full),
-        ("mpiexec", 3, {"SPMD_GRID_RANKS_PER_NODE": "2"}),
-        ("mpiexec", 3, {"SPMD_GRID_PATH": "message", "SPMD_GRID_CHECK": "1"}),
+        pytest.param("mpiexec", 3, {"SPMD_GRID_PATH": "message", "SPMD_GRID_CHECK": "1"}, marks=pytest.mark.full),
+        ("mpiexec", 3, {"SPMD_GRID_RANKS_PER_NODE": "2", "SPMD_GRID_CHECK": "1"}),  # by memory and by messages
     ],
 )
 @at_growing_scales(1, 5, 25)

@@ -85,7 +85,7 @@ def _add_size_and_folder(parser: ArgumentParser) -> None:
         "--size",
         type=size,
         metavar="BYTES",
-        help="of the array, such as 256MiB, in place of 64 MiB and 2 GiB; loading takes up to nine times as much disk",
+        help="of the array, such as 256MiB, in place of 64 MiB and 2 GiB; loading takes up to six times as much disk",
     )
     parser.add_argument(
         "--folder", type=given, metavar="PATH", help="the folder to write in (that for temporary files)"

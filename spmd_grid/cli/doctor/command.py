@@ -11,11 +11,13 @@ import sys
 from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from textwrap import fill
 from typing import Any
 
 from spmd_grid.bench.common.launch import inside_a_job
 from spmd_grid.cli.doctor import local, trials
+from spmd_grid.cli.doctor.hosts import of_hosts
 from spmd_grid.cli.doctor.verdict import FAILS, OK, SLOW, Check
 from spmd_grid.cli.option_types import MOST_PROCESSES, seconds, whole
 
@@ -35,6 +37,9 @@ def add_parser(commands: _SubParsersAction[ArgumentParser]) -> None:
     )
     parser.add_argument(
         "-n", "--ranks", type=whole(2, MOST_PROCESSES), default=2, metavar="N", help="number of ranks to start (2)"
+    )
+    parser.add_argument(
+        "--launcher", metavar="WORDS", help="what starts ranks, in place of mpiexec, such as 'srun --mpi=pmix'"
     )
     parser.add_argument("--limit", type=seconds, default=60.0, metavar="SECONDS", help="limit of each attempt (60)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -67,7 +72,7 @@ def run(options: Namespace) -> int:
     if inside_a_job():
         print("spmd_grid doctor: start it without mpiexec; it starts ranks itself", file=sys.stderr)
         return 2
-    found = examine(options.ranks, options.limit, _ignore if options.json else _print_check)
+    found = examine(options.ranks, options.limit, _ignore if options.json else _print_check, options.launcher)
     if options.json:
         report = {"checks": [asdict(check) for check in found.checks], "conclusion": found.conclusion()}
         print(json.dumps({**report, "mpi": found.mpi_runs, "simulated": found.simulated_runs}, indent=1))
@@ -80,7 +85,9 @@ def _ignore(check: Check) -> None:
     pass
 
 
-def examine(ranks: int, limit: float, report: Callable[[Check], None] = _ignore) -> Findings:
+def examine(
+    ranks: int, limit: float, report: Callable[[Check], None] = _ignore, launcher: str | None = None
+) -> Findings:
     """Make all checks, each of which is passed to ``report`` at once.  Local.  ``limit``: seconds per attempt."""
     checks: list[Check] = []
 
@@ -94,14 +101,14 @@ def examine(ranks: int, limit: float, report: Callable[[Check], None] = _ignore)
     note(_of_simulated(simulated))
     library = trials.probe("library", limit)
     note(_of_library(library))
-    note(local.memory(ranks))
-    note(local.cores(ranks))
-    attempt = None
-    if library.found:
-        attempt = trials.start_ranks(ranks, limit)
+    attempt = trials.start_ranks(ranks, limit, launcher) if library.found else None
+    if attempt is None or attempt.found.get("nodes", 1) == 1:  # else each host has its own
+        note(local.memory(ranks))
+        note(local.cores(ranks))
+    if attempt is not None:
         note(_of_launch(attempt, ranks, library.found))
         if attempt.works:
-            note(_of_ranks(attempt.found))
+            note(_of_ranks(attempt.found, partial(trials.transport, attempt.launcher or "", ranks, limit)))
     command = f"{attempt.launcher} -n {ranks} {sys.executable} app.py" if attempt else ""
     return Findings(checks, attempt is not None and attempt.works, bool(simulated.found), command)
 
@@ -188,8 +195,8 @@ def _of_launch(attempt: trials.Launch, ranks: int, library: dict[str, Any]) -> I
         )  # fmt: skip
 
 
-def _of_ranks(found: dict[str, Any]) -> Iterator[Check]:
-    """The checks of the ranks' measurements."""
+def _of_ranks(found: dict[str, Any], transport: Callable[[], str] = str) -> Iterator[Check]:
+    """The checks of the ranks' measurements; ``transport``: finds that of messages between hosts."""
     full = found["thread_level"] == "MULTIPLE"
     yield Check(
         OK if full else SLOW, "MPI threads", found["thread_level"],
@@ -197,7 +204,7 @@ def _of_ranks(found: dict[str, Any]) -> Iterator[Check]:
         " use an MPI library that was built with thread support.",
     )  # fmt: skip
     if found["nodes"] > 1:
-        yield Check(OK, "nodes", f"{found['nodes']}: messages between them")
+        yield from of_hosts(found, transport())
     elif found["shares_memory"]:
         in_place, messages = found["in_place"], found["by_messages"]
         slow = in_place < messages

@@ -13,7 +13,7 @@ from spmd_grid.errors import TransportError
 from spmd_grid.formatting import bytes_text
 from spmd_grid.transport.segment_sizes import segment_size
 
-__all__ = ["cores", "memory", "quota", "versions"]
+__all__ = ["cores", "memory", "own_cores", "quota", "versions"]
 
 _NEEDED = {"numpy": (2, 0), "numba": (0, 60), "mpi4py": (4, 0)}
 _PYTHON = (3, 11)
@@ -52,21 +52,10 @@ def memory(ranks: int, folder: str = "/dev/shm", overcommit: str = "/proc/sys/vm
         )  # fmt: skip
     except OSError:
         yield Check(OK, "/dev/shm", "not there; arrays are shared without it")
-    if not _can_share():
-        yield Check(
-            SLOW, "shared arrays", "this system makes no anonymous shared files (memfd)",
-            "Arrays are then sent in messages; Linux 3.17 or newer can read them in place.",
-        )  # fmt: skip
+    refusal = _refusal_to_share(overcommit)
+    if refusal is not None:
+        yield Check(SLOW, "shared arrays", *refusal)
         return
-    try:
-        if Path(overcommit).read_text().strip() == "2":
-            yield Check(
-                SLOW, "shared arrays", "the system counts memory strictly (vm.overcommit_memory is 2)",
-                "Arrays are then sent in messages: ask for 'sysctl vm.overcommit_memory=0' to have them read in place.",
-            )  # fmt: skip
-            return
-    except OSError:
-        pass
     try:
         arena = segment_size(ranks)
     except TransportError as error:
@@ -80,22 +69,46 @@ def memory(ranks: int, folder: str = "/dev/shm", overcommit: str = "/proc/sys/vm
     )  # fmt: skip
 
 
-def _can_share() -> bool:
+def _refusal_to_share(overcommit: str) -> tuple[str, str] | None:
+    """The reason why processes cannot read one another's arrays in place, as they do it, and advice; None if they can.
+
+    Other processes find the memory by its link in /proc.
+    """
     try:
         file = os.memfd_create("spmd_grid-doctor")
         try:
             os.ftruncate(file, 1 << 16)
             os.pwrite(file, b"x", 0)
+            link = Path(f"/proc/{os.getpid()}/fd/{file}")
+            is_seen = link.is_symlink() and Path(overcommit).exists()
         finally:
             os.close(file)
     except (OSError, AttributeError):
-        return False
-    return True
+        return (
+            "this system makes no anonymous shared files (memfd)",
+            "Arrays are then sent in messages; Linux 3.17 or newer can read them in place.",
+        )
+    if not is_seen:
+        return (
+            "/proc cannot be read, by which ranks find one another's memory",
+            "Arrays are then sent in messages: mount /proc ('mount -t proc proc /proc'; containers do so by default).",
+        )
+    if Path(overcommit).read_text().strip() == "2":
+        return (
+            "the system counts memory strictly (vm.overcommit_memory is 2)",
+            "Arrays are then sent in messages: ask for 'sysctl vm.overcommit_memory=0' to have them read in place.",
+        )
+    return None
 
 
-def cores(ranks: int) -> Iterator[Check]:
-    """Check that there are enough processors for the ranks."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def own_cores() -> set[int]:
+    """The processors that this process may use, by number.  Local."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+
+
+def cores(ranks: int, usable: int | None = None) -> Iterator[Check]:
+    """Check that there are enough processors for the ranks; ``usable``: the number that they may use together."""
+    usable = len(own_cores()) if usable is None else usable
     share = quota()
     value = f"{usable} of {os.cpu_count()} usable"
     if share is not None and share < usable:

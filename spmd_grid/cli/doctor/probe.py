@@ -1,12 +1,12 @@
-"""The program that the doctor starts: ``python -m spmd_grid.cli.doctor.probe library | simulated | ranks``.
+"""The program that the doctor starts: ``python -m spmd_grid.cli.doctor.probe library | simulated | ranks | network``.
 
 Prints its findings.  ``ranks`` is collective over all processes: each prints their number, the first the findings.
+``network``, too: it exchanges a message, of which the library is asked to say how, and prints nothing itself.
 """
 
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from spmd_grid.bench.common.mpi import library as library_name
+from spmd_grid.bench.common.mpi import mpi, world
+from spmd_grid.cli.doctor.survey import exchange_over_network, survey_hosts, survey_links
 from spmd_grid.cli.doctor.trials import MARK
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.paths import forced_path
@@ -29,10 +32,14 @@ __all__ = ["main"]
 _MIB = 1 << 20
 _ROUNDS, _LARGE_ROUNDS = 200, 10
 _IN_A_ROW = 20
+_KERNEL = "protocol.course.run_course"  # one that takes long to compile
 
 
 def main() -> None:
-    report({"library": library, "simulated": simulated, "ranks": ranks}[sys.argv[1]]())
+    if sys.argv[1] == "network":
+        exchange_over_network(world())
+    else:
+        report({"library": library, "simulated": simulated, "ranks": ranks}[sys.argv[1]]())
 
 
 def report(found: dict[str, Any]) -> None:
@@ -43,10 +50,8 @@ def report(found: dict[str, Any]) -> None:
 
 def library() -> dict[str, Any]:
     """The MPI library, which is loaded but not initialised."""
-    from spmd_grid.bench.common.mpi import library, mpi
-
     MPI = mpi(initialize=False)
-    return {"library": library(), "standard": MPI.Get_version(), "abi": _abi(MPI)}
+    return {"library": library_name(), "standard": MPI.Get_version(), "abi": _abi(MPI)}
 
 
 def _abi(MPI: ModuleType) -> str:
@@ -61,10 +66,10 @@ def _abi(MPI: ModuleType) -> str:
 
 def simulated() -> dict[str, Any]:
     """Check simulated ranks; find the time until kernels are ready, and the folder that keeps them."""
-    from spmd_grid import kernels
+    from spmd_grid.kernels import loading, machine_code
 
     began = perf_counter()
-    warm = kernels.run_course
+    loading.function_at(_KERNEL)
     seconds = perf_counter() - began
 
     def body() -> int:
@@ -72,21 +77,20 @@ def simulated() -> dict[str, Any]:
 
     if run_spmd(body, ranks=2) != [2, 2]:
         raise RuntimeError("two simulated ranks compute a wrong sum")
-    return {"warm_up": seconds, "cache": getattr(warm, "stats", None) and warm.stats.cache_path}
+    folder = machine_code.kept_in(_KERNEL)
+    return {"warm_up": seconds, "cache": str(folder) if folder else None}
 
 
 def ranks() -> dict[str, Any]:
     """The measurements of all processes of the job."""
-    from spmd_grid.bench.common.mpi import mpi, world
-
     comm = world()
     report({"size": comm.size})
     if comm.size == 1:
         sys.exit(0)
     grid = init_grid((-1,))
     group = grid.group((0,))
-    hosts = comm.allgather(socket.gethostname())
-    peer = _farthest(hosts, comm.bcast(group.near))
+    hosts = survey_hosts(grid, comm)
+    peer = _farthest([host["ranks"] for host in hosts], comm.bcast(group.near))
     latency, large = _ping(grid, peer, 8, _ROUNDS), _ping(grid, peer, _MIB, _LARGE_ROUNDS)
     reduce = _least(_all_reduces(grid), _ROUNDS // _IN_A_ROW) / _IN_A_ROW
     rates = {}
@@ -98,7 +102,8 @@ def ranks() -> dict[str, Any]:
     found = {
         "size": comm.size,
         "thread_level": _thread_level(mpi()),
-        "nodes": len(set(hosts)), "peer": peer, "shares_memory": group.shares_memory,
+        "nodes": len(hosts), "hosts": hosts, "links": survey_links(grid) if len(hosts) > 1 else None,
+        "peer": peer, "shares_memory": group.shares_memory,
         "latency": 1e6 * latency, "bandwidth": _MIB / large / 1e9, "all_reduce": 1e6 * reduce,
         "in_place": rates["direct"], "by_messages": rates["message"],
         "model": str(model) if model else None,
@@ -114,11 +119,11 @@ def _thread_level(MPI: ModuleType) -> str:
     return next(name for name in names if MPI.Query_thread() == getattr(MPI, f"THREAD_{name}"))
 
 
-def _farthest(hosts: Sequence[str], near: Collection[int]) -> int:
-    """A rank on another host than the first; failing that, a rank whose memory the first does not see, or rank 1."""
-    others = range(1, len(hosts))
-    elsewhere = [rank for rank in others if hosts[rank] != hosts[0]]
-    return next(iter([*elsewhere, *(rank for rank in others if rank not in near), 1]))
+def _farthest(hosts: Sequence[Sequence[int]], near: Collection[int]) -> int:
+    """A rank on another host than the first, given the ranks of each; else one whose memory the first does not see, or
+    rank 1."""
+    others = [rank for rank in hosts[0][1:] if rank not in near]
+    return next(iter([*(ranks[0] for ranks in hosts[1:]), *others, 1]))
 
 
 def _ping(grid: ProcessGrid, peer: int, n_bytes: int, rounds: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from spmd_grid.bench.common.launch import launcher_start, python_path
+from spmd_grid.cli.doctor.hosts import SAYS_HOW, transport_in
 
-__all__ = ["MARK", "Launch", "Probe", "launchers", "probe", "run_limited", "start_ranks"]
+__all__ = ["MARK", "Launch", "Probe", "launchers", "probe", "run_limited", "start_ranks", "transport"]
 
 MARK = "spmd_grid doctor: "  # begins each line of a probe's findings
 _GRACE_SECONDS = 1.5  # for a launcher to end its processes
@@ -48,14 +50,16 @@ class Launch:
 
 def probe(what: str, limit: float) -> Probe:
     """Run a probe in a separate process.  Local."""
-    reports, problem = _reports([sys.executable, "-m", _PROBE, what], {}, limit)
+    environment = {"PYTHONPATH": python_path()}
+    reports, problem = _reports([sys.executable, "-m", _PROBE, what], environment, limit)
     return Probe(reports[-1], "") if reports else Probe({}, problem or "it printed nothing")
 
 
-def start_ranks(ranks: int, limit: float) -> Launch:
-    """Start ranks with the mpiexec in PATH, or if that fails with the one beside Python.  Local."""
+def start_ranks(ranks: int, limit: float, wanted: str | None = None) -> Launch:
+    """Start ranks with the words ``wanted``, or the mpiexec in PATH, if that fails the one beside Python.  Local."""
     launch = Launch()
-    for launcher, in_path in launchers():
+    found = [(shlex.quote(path), in_path) for path, in_path in launchers()] if wanted is None else [(wanted, True)]
+    for launcher, in_path in found:
         launch.launcher, launch.in_path = launcher, in_path
         reports, problem = _launched(launcher, ranks, limit)
         measured = [report for report in reports if "latency" in report]
@@ -72,12 +76,27 @@ def start_ranks(ranks: int, limit: float) -> Launch:
     return launch
 
 
+def transport(launcher: str, ranks: int, limit: float) -> str:
+    """The transport of messages between hosts, as the library tells when ranks meet; empty if it does not.  Local."""
+    command, more = _start(launcher, ranks, limit)
+    code, out, err = run_limited([*command, "network"], {**os.environ, **SAYS_HOW, **more}, limit)
+    return transport_in(out + err) if code == 0 else ""
+
+
 def _launched(launcher: str, ranks: int, limit: float) -> tuple[list[dict[str, Any]], str]:
-    code, *version = run_limited([launcher, "--version"], dict(os.environ), limit)
+    command, more = _start(launcher, ranks, limit)
+    return _reports([*command, "ranks"], more, limit) if command else ([], f"--version did not end within {limit:g} s")
+
+
+def _start(launcher: str, ranks: int, limit: float) -> tuple[list[str], dict[str, str]]:
+    """The words that start a probe on ranks, and what the environment needs; no words if the launcher hangs."""
+    words = shlex.split(launcher)
+    code, *version = run_limited([*words, "--version"], dict(os.environ), limit)
     if code is None:
-        return [], f"--version did not end within {limit:g} s"
-    arguments, more = launcher_start(launcher, "".join(version))
-    return _reports([*arguments, "-n", str(ranks), sys.executable, "-m", _PROBE, "ranks"], more, limit)
+        return [], {}
+    arguments, more = launcher_start(words[0], "".join(version))
+    command = [*arguments, *words[1:], "-n", str(ranks), sys.executable, "-m", _PROBE]
+    return command, {**more, "PYTHONPATH": python_path()}
 
 
 def launchers(path: str | None = None, executable: str = sys.executable) -> list[tuple[str, bool]]:
@@ -89,13 +108,14 @@ def launchers(path: str | None = None, executable: str = sys.executable) -> list
 
 def _reports(command: Sequence[str], more: dict[str, str], limit: float) -> tuple[list[dict[str, Any]], str]:
     """The findings that probes printed, and the problem if there was one."""
-    code, out, err = run_limited(command, {**os.environ, **more, "PYTHONPATH": python_path()}, limit)
+    code, out, err = run_limited(command, {**os.environ, **more}, limit)
     reports: list[dict[str, Any]] = []
     for line in out.splitlines():
         with suppress(ValueError):  # a line that was cut off
             reports += [json.loads(line.removeprefix(MARK))] if line.startswith(MARK) else []
     if code is None:
-        return reports, f"did not end within {limit:g} s"
+        said = _reason("\n".join(line for line in err.splitlines() if "error" in line.lower()))
+        return reports, f"did not end within {limit:g} s" + f": {said}" * bool(said)
     return reports, "" if code == 0 else _reason(err) or _reason(out) or f"ended with exit code {code}"
 
 

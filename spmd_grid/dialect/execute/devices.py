@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from spmd_grid.dialect.execute.communication import Communication, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
+from spmd_grid.dialect.execute.layouts import encoded_grids
 from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.dialect.execute.reading import DYNAMIC, Place, integers, name_of, place_of, symbol
-from spmd_grid.errors import GridError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
@@ -29,11 +30,11 @@ from spmd_grid.ops.send_recv import recv, send
 from spmd_grid.ops.shift import shift
 from spmd_grid.program.lowerings.eager import as_local, as_sharded
 from spmd_grid.reshard.execute import reshard
+from spmd_grid.transport.launch import current_world
 
 __all__ = ["EngineDevices", "grid_shapes", "pure_grids", "used_grids"]
 
-_GRIDS = "shard.grid", "mesh.mesh"
-_OPERATIONS: dict[str, Callable[..., Any]] = {
+_OPERATIONS: dict[str, Function] = {
     "all_gather": all_gather,
     "all_reduce": all_reduce,
     "all_slice": all_slice,
@@ -52,7 +53,7 @@ def grid_shapes(module: ModuleOp) -> dict[str, tuple[int, ...]]:
     """The shapes of the module's grids by symbol, -1 for sizes that are known at run time only."""
     found = {}
     for op in module.ops:
-        if name_of(op) in _GRIDS:
+        if name_of(op) == "shard.grid":
             shape = integers(op, "shape")
             found[symbol(op, "sym_name")] = tuple([-1 if n in (-1, DYNAMIC) else n for n in shape])
     return found
@@ -68,10 +69,10 @@ def used_grids(module: ModuleOp, name: str | None) -> list[str]:
             continue
         seen.add(symbol(function, "sym_name"))
         for op in function.walk():
-            if symbol(op, "grid"):
-                found[symbol(op, "grid")] = None
+            found |= dict.fromkeys([symbol(op, "grid"), *encoded_grids(op)])
             if name_of(op) == "func.call":
                 waiting.append(symbol(op, "callee"))
+    found.pop("", None)
     every = grid_shapes(module)
     return list(found) or (list(every) if len(every) == 1 else [])
 
@@ -97,29 +98,22 @@ def pure_grids(module: ModuleOp, name: str | None, size: int) -> dict[str, Grid]
 
 
 def _place(module: ModuleOp, grid: str) -> Place:
-    return next(place_of(op) for op in module.ops if name_of(op) in _GRIDS and symbol(op, "sym_name") == grid)
+    return next(place_of(op) for op in module.ops if name_of(op) == "shard.grid" and symbol(op, "sym_name") == grid)
 
 
-class EngineDevices:
+class EngineDevices(Communication):
     """The devices of functions with local types, on the processes of the running program.  Collective when made."""
 
     def __init__(self, grids: dict[str, Grid]):
-        self._grids: dict[str, ProcessGrid] = {name: init_grid(grid.shape) for name, grid in grids.items()}
-
-    def grid(self, name: str) -> ProcessGrid:
-        """The grid of a symbol.  Raises GridError."""
-        try:
-            return self._grids[name]
-        except KeyError:
-            raise GridError(f"there is no grid @{name}; the module has {', '.join(self._grids) or 'none'}") from None
+        super().__init__({name: init_grid(grid.shape) for name, grid in grids.items()})
+        self._all = next(iter(self._grids.values()), None) or init_grid((current_world().size,))
+        self.size, self.rank = self._all.size, self._all.rank
+        self._groups: dict[tuple[int, ...], ProcessGrid] = {}
 
     def coords(self, name: str) -> tuple[int, ...]:
         """The coordinates of this process."""
-        return self.grid(name).own_coords
-
-    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
-        """Refused: arrays of such a function are local.  Raises GridError."""
-        raise GridError("shard.shard annotates arrays of a function that is partitioned; this one has local types")
+        coords: tuple[int, ...] = self.grid(name).own_coords
+        return coords
 
     def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         """The result of a collective.  Collective over the devices of each group."""
@@ -130,19 +124,30 @@ class EngineDevices:
             return recv(found, axes, **options)
         return _OPERATIONS[name](x, found, axes, **options)
 
+    def among(self, group: tuple[int, ...], name: str, x: Any, options: dict[str, Any]) -> Any:
+        """The result of a collective of processes by number, on a grid of them alone.  Collective over the group."""
+        found = self._groups.get(group)
+        if found is None:
+            found = self._groups[group] = self._all.like(Grid((len(group),), ranks=group), name)
+        return _permuted(x, found, **options) if name == "permute" else _OPERATIONS[name](x, found, (0,), **options)
+
     def reshard(self, grid: str, x: Any, source: Layout, target: Layout) -> Any:
         """The block of another layout of the same array.  Collective over the grid."""
         return reshard(x, source.sharding, target.sharding, self.grid(grid), source.global_shape)
 
-    def collectively(
-        self,
-        grid: str,
-        function: Callable[..., Any],
-        blocks: Sequence[Any],
-        sources: Sequence[Layout | None],
-        targets: Sequence[Layout],
-    ) -> list[Any]:
+    def collectively(self, grid: str, function: Function, blocks: Any, sources: Any, targets: Any) -> list[Any]:
         """The blocks of the results of a function, which is called with sharded arrays.  Collective over the grid."""
         found = function(*[as_sharded(x, layout, self.grid(grid)) for x, layout in zip(blocks, sources)])
         results = found if isinstance(found, tuple) else (found,)
         return [as_local(x, layout, self.grid(grid)) for x, layout in zip(results, targets, strict=True)]
+
+
+def _permuted(x: Any, grid: ProcessGrid, pairs: Sequence[tuple[int, int]]) -> Any:
+    """The array of the device whose pair ends at this one; None where there is no such pair."""
+    own = grid.own_coords[0]
+    targets, sources = dict(pairs), {target: source for source, target in pairs}
+    sent = send.start(x, grid, [0], [targets[own]]) if own in targets else None
+    found = recv(grid, [0], [sources[own]]) if own in sources else None
+    if sent is not None:
+        sent.wait()
+    return found

@@ -6,7 +6,7 @@ A step of the engine's own texts has them as its types, in texts of global types
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "Layouts",
     "block_of",
     "coords_of",
+    "encoded_grids",
     "function_types",
     "grid_symbol",
     "has_layouts",
@@ -56,9 +57,15 @@ def grid_symbol(op: Operation) -> str:
         if symbol(at, "grid"):
             return symbol(at, "grid")
         at = at.parent_op()
-    encodings = [getattr(x.type, "encoding", None) for x in (*op.operands, *op.results)]
+    return next(iter(encoded_grids(op)), "")
+
+
+def encoded_grids(op: Operation) -> list[str]:
+    """The symbols of the grids that the types of an operation's operands and results name, and of its arguments."""
+    values = [*op.operands, *op.results, *[x for region in op.regions for block in region.blocks for x in block.args]]
+    encodings = [getattr(x.type, "encoding", None) for x in values]
     named = [each.blocks.data.get("grid") for each in encodings if isinstance(each, EncodingAttr)]
-    return next((each.data for each in named if isinstance(each, StringAttr)), "")
+    return [each.data for each in named if isinstance(each, StringAttr)]
 
 
 def layouts_of(op: Operation, grids: Any) -> Layouts:
@@ -73,7 +80,12 @@ def layouts_of(op: Operation, grids: Any) -> Layouts:
         lists: list[list[Attribute]] = [[x.type for x in op.operands], [x.type for x in op.results]]
     else:
         lists = [list(each) if isinstance(each, ArrayAttr) else [] for each in kinds]
-    sources, targets = (tuple([layout_of_type(kind, grid) for kind in each]) for each in lists)
+
+    def named(symbol: str) -> Grid:
+        found: Grid = grids.grid(symbol).grid
+        return found
+
+    sources, targets = (tuple([layout_of_type(kind, grid, named) for kind in each]) for each in lists)
     return Layouts(name, sources, targets)
 
 
@@ -88,8 +100,11 @@ def function_types(function: Operation) -> tuple[list[Attribute], list[Attribute
     return types if any(is_encoded(each) for side in types for each in side) else None
 
 
-def layout_of_type(kind: Attribute, grid: Grid) -> Layout:
-    """The layout that a global type says; without an encoding every device holds the array."""
+def layout_of_type(kind: Attribute, grid: Grid, named: Callable[[str], Grid] | None = None) -> Layout:
+    """The layout that a global type says; without an encoding every device holds the array.
+
+    ``named``: gives the grid of a symbol, of which a type may be on another than ``grid``.
+    """
     shape = shape_of(kind)
     whole = tuple([n for n in shape if n is not None])
     if len(whole) < len(shape):
@@ -101,7 +116,9 @@ def layout_of_type(kind: Attribute, grid: Grid) -> Layout:
     options: dict[str, Any] = {}
     for word, found in encoding.blocks.data.items():
         options[word] = text_of(found) if isinstance(found, StringAttr) else list(numbers_of(found))
-    ranks, _ = options.pop("ranks", None), options.pop("grid", None)
+    ranks, name = options.pop("ranks", None), options.pop("grid", None)
+    if name is not None and named is not None:
+        grid = named(name)
     if ranks is not None:
         grid = Grid(grid.shape, axis_names=grid.axis_names, ranks=ranks)
     if len(lists) > len(whole):

@@ -10,9 +10,11 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from spmd_grid.dialect.execute.communication import Communication
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.lines import calling_at
 from spmd_grid.dialect.execute.operations import (  # noqa: F401 - their imports fill the table of handlers
+    among,
     buffers,
     collectives,
     generic,
@@ -27,7 +29,7 @@ from spmd_grid.dialect.execute.operations import (  # noqa: F401 - their imports
     tosa,
 )
 from spmd_grid.dialect.execute.reading import name_of, place_of, symbol, value_name
-from spmd_grid.dialect.execute.table import HANDLERS, Communication
+from spmd_grid.dialect.execute.table import HANDLERS
 from spmd_grid.dialect.execute.values import Undefined, misfit, one_number
 from spmd_grid.errors import SpmdError
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from spmd_grid.dialect.execute.communication import Communication, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.layouts import block_of, whole_of
 from spmd_grid.dialect.execute.machine import FunctionRunner
-from spmd_grid.errors import GridError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 
@@ -53,9 +53,9 @@ def _cut(x: np.ndarray, axis: int, sizes: Sequence[int]) -> list[np.ndarray]:
     return blocks
 
 
-def _fold(group: Arrays, reduction: str, dtype: np.dtype) -> np.ndarray:
+def _fold(group: Arrays, reduction: Any, dtype: np.dtype) -> np.ndarray:
     arrays = [x.astype(dtype) for x in group]
-    found = reduce(_KINDS[reduction], arrays)
+    found = reduce(reduction if callable(reduction) else _KINDS[reduction], arrays)
     return np.true_divide(found, len(arrays)).astype(dtype) if reduction == "average" else found.astype(dtype)
 
 
@@ -93,6 +93,9 @@ _RULES: dict[str, Callable[..., list[Any]]] = {
         _fold(group, reduction, dtype), scatter_axis, sizes
     ),
     "scatter": lambda group, sizes, scatter_axis, root: _cut(group[_at(root, sizes)], scatter_axis, sizes),
+    "permute": lambda group, sizes, pairs: [
+        next((group[source] for source, target in pairs if target == member), None) for member in range(len(group))
+    ],
     "shift": lambda group, sizes, shift_axis, offset, rotate: _shifted(group, offset, rotate),
 }
 
@@ -179,28 +182,18 @@ class ReferenceWorld:
             raise ExecutionError(f"{what}: other devices of the group do not take part")
 
 
-class ReferenceDevice:
-    """One device of the reference; the part of the engine's devices that handlers need."""
+class ReferenceDevice(Communication):
+    """One device of the reference; ``size``: how many there are."""
 
-    def __init__(self, world: ReferenceWorld, grids: dict[str, Grid], linear: int):
+    def __init__(self, world: ReferenceWorld, grids: dict[str, Grid], rank: int, size: int = 0):
+        super().__init__(grids)
+        self.size, self.rank = size, rank
         self._world = world
-        self._grids = grids
-        self._linear = linear
         self._counts: dict[Any, int] = {}
-
-    def grid(self, name: str) -> Grid:
-        """The grid of a symbol.  Raises GridError."""
-        if name not in self._grids:
-            raise GridError(f"there is no grid @{name}")
-        return self._grids[name]
 
     def coords(self, name: str) -> tuple[int, ...]:
         """The coordinates of this device."""
-        return tuple([int(n) for n in np.unravel_index(self._linear, self.grid(name).shape)])
-
-    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
-        """Refused, as by the engine's devices.  Raises GridError."""
-        raise GridError("shard.shard annotates arrays of a function that is partitioned; this one has local types")
+        return tuple([int(n) for n in np.unravel_index(self.rank, self.grid(name).shape)])
 
     def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         """The result of a collective; the last member of the group that comes computes those of all."""
@@ -215,9 +208,8 @@ class ReferenceDevice:
         if name in ("send", "recv"):
             return self._message(name, (grid, axes, rest), own, x, options)
         given = x if x is None or name == "update_halo" else np.array(x)
-        found = self._met(
-            (name, grid, axes, rest), own, given, prod(sizes), lambda all_: _together(name, all_, sizes, options, shape)
-        )
+        place = f"shard.{name}", grid, axes, rest
+        found = self._met(place, own, given, prod(sizes), lambda all_: _together(name, all_, sizes, options, shape))
         if name == "update_halo":
             x[...] = found
             return x
@@ -227,14 +219,19 @@ class ReferenceDevice:
         """The block of another layout of the same array, cut out of the whole one."""
         return self.collectively(grid, lambda whole: whole, [x], [source], [target])[0]
 
-    def collectively(
-        self,
-        grid: str,
-        function: Callable[..., Any],
-        blocks: Sequence[Any],
-        sources: Sequence[Layout | None],
-        targets: Sequence[Layout],
-    ) -> list[Any]:
+    def among(self, group: tuple[int, ...], name: str, x: Any, options: dict[str, Any]) -> Any:
+        """The result of a collective of devices by number, in this order."""
+        sizes = [len(group)]
+        found = self._met(
+            (f"stablehlo.{name}", group),
+            (group.index(self.rank),),
+            np.array(x),
+            len(group),
+            lambda all_: _together(name, all_, sizes, options, sizes),
+        )
+        return None if found is None else found.copy()
+
+    def collectively(self, grid: str, function: Function, blocks: Any, sources: Any, targets: Any) -> list[Any]:
         """The blocks of the results of a function of the whole arrays."""
         size = self.grid(grid).size
 
@@ -250,7 +247,7 @@ class ReferenceDevice:
                 for n in range(size)
             }
 
-        own: list[Any] = self._met(("whole arrays", grid), self._linear, [np.array(x) for x in blocks], size, call)
+        own: list[Any] = self._met(("whole arrays", grid), self.rank, [np.array(x) for x in blocks], size, call)
         return own
 
     def _met(
@@ -266,7 +263,7 @@ class ReferenceDevice:
             if len(meeting.given) == n:
                 meeting.found = compute(meeting.given)
                 world.changed.notify_all()
-            world.wait(lambda: meeting.found is not None, f"shard.{place[0]}")
+            world.wait(lambda: meeting.found is not None, place[0])
             assert meeting.found is not None  # it was waited for
             return meeting.found[own]
 
@@ -310,7 +307,9 @@ def run_reference(module: ModuleOp, name: str | None, grids: dict[str, Grid], in
 
     def device(number: int) -> None:
         try:
-            results[number] = FunctionRunner(module, ReferenceDevice(world, grids, number)).call(name, inputs[number])
+            results[number] = FunctionRunner(module, ReferenceDevice(world, grids, number, len(inputs))).call(
+                name, inputs[number]
+            )
         except BaseException as error:
             with world.changed:
                 errors.append(error)

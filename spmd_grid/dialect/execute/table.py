@@ -7,39 +7,10 @@ from typing import Any, Protocol, TypeAlias
 
 from xdsl.ir import Block, Operation
 
+from spmd_grid.dialect.execute.communication import Communication
 from spmd_grid.errors import ShapeError
-from spmd_grid.grid.layout import Layout
 
-__all__ = ["HANDLERS", "Communication", "Handler", "Machine", "cell_by_cell", "handles", "needs_devices"]
-
-
-class Communication(Protocol):
-    """The devices around a process, for operations of the shard dialect."""
-
-    def grid(self, name: str) -> Any:
-        """The grid of a symbol."""
-
-    def coords(self, name: str) -> tuple[int, ...]:
-        """The coordinates of this process on a grid."""
-
-    def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
-        """``x`` with a sharding, as ``shard.shard`` gives it; ``options``: those of `constrain`."""
-
-    def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
-        """The result of a collective; None where this device has none."""
-
-    def reshard(self, grid: str, x: Any, source: Layout, target: Layout) -> Any:
-        """The block of another layout of the same array."""
-
-    def collectively(
-        self,
-        grid: str,
-        function: Callable[..., Any],
-        blocks: Sequence[Any],
-        sources: Sequence[Layout | None],
-        targets: Sequence[Layout],
-    ) -> list[Any]:
-        """The blocks of the results of a function of whole arrays; operands without a layout are plain."""
+__all__ = ["HANDLERS", "Handler", "Machine", "cell_by_cell", "handles", "needs_devices"]
 
 
 class Machine(Protocol):

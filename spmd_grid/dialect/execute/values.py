@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 from spmd_grid.dialect.execute.reading import dtype_of, is_shaped, shape_of
 from spmd_grid.dialect.syntax.encodings import is_encoded
+from spmd_grid.dialect.syntax.tosa import ShapeType
 
 __all__ = ["Undefined", "misfit", "one_number", "repeated"]
 
@@ -41,7 +42,7 @@ def one_number(x: Any) -> Any:
 
 def misfit(value: Any, kind: Attribute) -> str:
     """The way in which a value is not of the type; "" where it is."""
-    if isinstance(value, Undefined):
+    if isinstance(value, Undefined) or isinstance(kind, ShapeType):
         return ""
     if not is_shaped(kind):
         return "" if not getattr(value, "shape", ()) else f"is an array of shape {value.shape}"

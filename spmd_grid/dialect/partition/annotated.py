@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Operation
 
+from spmd_grid.dialect.execute.communication import Communication
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.layouts import function_types
 from spmd_grid.dialect.execute.machine import FunctionRunner, function_of
@@ -20,9 +21,8 @@ from spmd_grid.dialect.execute.reading import (
     symbol,
     value_name,
 )
-from spmd_grid.errors import GridError
+from spmd_grid.dialect.syntax.stablehlo.collectives import COLLECTIVES
 from spmd_grid.grid.device_grid import Grid
-from spmd_grid.grid.layout import Layout
 from spmd_grid.program.ir import ArraySpec, Program
 from spmd_grid.program.ir import Operation as TracedOperation
 from spmd_grid.program.text.lines import function_name
@@ -33,6 +33,7 @@ from spmd_grid.typing import Shape
 __all__ = ["grid_of", "is_annotated", "program_of"]
 
 _LOCAL = {"shard.process_multi_index", "shard.process_linear_index", "shard.update_halo"}
+_HLO_LOCAL = {each.name.removeprefix("stablehlo.") for each in COLLECTIVES}
 
 
 def is_annotated(function: Operation) -> bool:
@@ -57,6 +58,8 @@ def is_annotated(function: Operation) -> bool:
 
 def _is_collective(name: str) -> bool:
     short = name.partition(".")[2]
+    if name.startswith("stablehlo."):
+        return short in _HLO_LOCAL
     return name.startswith("shard.") and short.startswith(
         ("all_", "broadcast", "gather", "recv", "reduce", "scatter", "send", "shift")
     )
@@ -77,37 +80,12 @@ def grid_of(function: Operation, grids: dict[str, Grid]) -> str:
     return names[0]
 
 
-class _Annotating:
+class _Annotating(Communication):
     """The devices of a function that is being traced: its grids have no processes yet."""
-
-    def __init__(self, grids: dict[str, Grid]):
-        self._grids = grids
-
-    def grid(self, name: str) -> Grid:
-        """The grid of a symbol.  Raises GridError."""
-        if name not in self._grids:
-            raise GridError(f"there is no grid @{name}; the module has {', '.join(self._grids) or 'none'}")
-        return self._grids[name]
-
-    def coords(self, name: str) -> tuple[int, ...]:
-        """Refused: the same program is partitioned for all devices.  Raises GridError."""
-        raise GridError("the index of the process has no meaning in a function that is partitioned")
 
     def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:
         """The array with an annotation."""
         return constrain(x, sharding, **options)
-
-    def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
-        """Refused: collectives take local types.  Raises GridError."""
-        raise GridError(f"shard.{name} takes local types; the function is partitioned")
-
-    def reshard(self, grid: str, x: Any, source: Layout, target: Layout) -> Any:
-        """Refused: moves are what the partition finds.  Raises GridError."""
-        raise GridError("a move between layouts has no meaning in a function that is partitioned")
-
-    def collectively(self, grid: str, function: Callable[..., Any], *rest: Any) -> list[Any]:
-        """Refused: calls are written with whole arrays.  Raises GridError."""
-        raise GridError("a call on blocks has no meaning in a function that is partitioned")
 
 
 def program_of(

@@ -15,6 +15,7 @@ from spmd_grid.dialect import parse
 from spmd_grid.dialect.execute.devices import grid_shapes, used_grids
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.lines import lines_of
+from spmd_grid.dialect.execute.process_groups import wanted_processes
 from spmd_grid.dialect.running.job import Job, emitted, run_job
 from spmd_grid.errors import SpmdError
 from spmd_grid.program.text.stages import STAGES
@@ -91,7 +92,9 @@ def wanted_ranks(path: str, arguments: Sequence[str]) -> int | None:
     """The number of devices of the function's first grid; None where it is known at run time only."""
     module, name = module_at(path), options_of(arguments).main
     shapes = grid_shapes(module)
-    shape = next((shapes[each] for each in used_grids(module, name) if each in shapes), (1,))
+    shape = next((shapes[each] for each in used_grids(module, name) if each in shapes), None)
+    if shape is None:
+        return wanted_processes(module) or 1
     return None if -1 in shape else prod(shape)
 
 

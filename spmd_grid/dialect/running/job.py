@@ -92,7 +92,7 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
     title = symbol(function, "sym_name")
     grids = pure_grids(module, title, world.size)
     grid = next(iter(grids.values()), Grid((world.size,)))
-    wholes = _Wholes.of(function, grid)
+    wholes = _Wholes.of(function, grid, grids)
     types = [x.type for x in function.regions[0].block.args]
     if wholes is None:
         every = whole_arguments(job.inputs, types, grid.shape)
@@ -127,12 +127,12 @@ class _Wholes(NamedTuple):
     targets: list[Layout]
 
     @staticmethod
-    def of(function: Operation, grid: Grid) -> _Wholes | None:
+    def of(function: Operation, grid: Grid, grids: dict[str, Grid]) -> _Wholes | None:
         """The whole arrays of a function; None where it does not say them."""
         found = function_types(function)
         if found is None:
             return None
-        sources, targets = ([layout_of_type(kind, grid) for kind in each] for each in found)
+        sources, targets = ([layout_of_type(kind, grid, grids.__getitem__) for kind in each] for each in found)
         return _Wholes(found[0], sources, targets)
 
     def blocks(self, arrays: Sequence[np.ndarray], process: int) -> list[Any]:

@@ -14,6 +14,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from spmd_grid.dialect.syntax.arith import ARITH, MEMREF
+from spmd_grid.dialect.syntax.linalg import LINALG
 from spmd_grid.dialect.syntax.shard import NUMPY, SHARD
 from spmd_grid.dialect.syntax.stablehlo import STABLEHLO
 from spmd_grid.dialect.syntax.tosa import TOSA
@@ -92,11 +94,11 @@ class ReadingContext(Context):
 @cache
 def reading_context() -> ReadingContext:
     """The context with all dialects that are read.  Reading changes nothing in it."""
-    from xdsl.dialects import arith, bufferization, cf, complex, linalg, math, memref, scf, tensor
+    from xdsl.dialects import bufferization, cf, complex, math, scf, tensor
 
     context = ReadingContext()
-    for dialect in (Builtin, Func, NUMPY, SHARD, arith.Arith, bufferization.Bufferization, cf.Cf, complex.Complex):
+    for dialect in (Builtin, Func, NUMPY, SHARD, ARITH, bufferization.Bufferization, cf.Cf, complex.Complex):
         context.load_dialect(dialect)
-    for dialect in (linalg.Linalg, math.Math, memref.MemRef, scf.Scf, tensor.Tensor, STABLEHLO, TOSA):
+    for dialect in (LINALG, math.Math, MEMREF, scf.Scf, tensor.Tensor, STABLEHLO, TOSA):
         context.load_dialect(dialect)
     return context

@@ -14,7 +14,6 @@ from functools import cache
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
-    IndexType,
     IntegerAttr,
     StringAttr,
     SymbolRefAttr,
@@ -77,9 +76,8 @@ class OlderOp(IRDLOperation):
     @classmethod
     def _typed(cls, parser: Parser, operand: UnresolvedOperand | None, attributes: dict[str, Attribute]) -> OlderOp:
         if operand is None:
-            if parser.parse_optional_punctuation(":") is not None:
-                parser.parse_type()
-            return cls.create(attributes=attributes, result_types=[IndexType()])
+            kind = i64 if parser.parse_optional_punctuation(":") is None else parser.parse_type()  # as the RFC uses it
+            return cls.create(attributes=attributes, result_types=[kind])
         parser.parse_punctuation(":")
         source = parser.parse_type()
         target = source if parser.parse_optional_punctuation("->") is None else parser.parse_type()

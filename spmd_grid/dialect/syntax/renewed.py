@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttr,
     IndexType,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
@@ -25,6 +26,7 @@ from xdsl.dialects.shard import ReductionKind, ReductionKindAttr, ShardAxesArray
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from spmd_grid.dialect.syntax import collectives, shardings
+from spmd_grid.dialect.syntax.arith import IndexCastOp
 from spmd_grid.dialect.syntax.encodings import EncodingAttr
 from spmd_grid.dialect.syntax.older import OlderOp, lists_of, older_name
 from spmd_grid.errors import DialectError
@@ -130,7 +132,17 @@ def _index(op: OlderOp) -> tuple[list[Operation], list[SSAValue]]:
     if axes:
         properties["axes"] = DenseArrayBase.from_list(i16, axes)
     new = kind.create(properties=properties, result_types=[IndexType() for _ in op.results])
-    return [new], list(new.results)
+    made: list[Operation] = [new]
+    results: list[SSAValue] = []
+    for number, old in zip(new.results, op.results):
+        if not isinstance(old.type, IndexType | IntegerType):
+            raise OlderTextError(op, f"its result is of type {old.type}; it must be index or an integer")
+        cast = (
+            None if isinstance(old.type, IndexType) else IndexCastOp.create(operands=[number], result_types=[old.type])
+        )
+        made += [] if cast is None else [cast]
+        results.append(number if cast is None else cast.result)
+    return made, results
 
 
 def _one_operand(op: OlderOp) -> tuple[SSAValue, TensorType[Attribute]]:

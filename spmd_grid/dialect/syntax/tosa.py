@@ -51,6 +51,7 @@ OPERANDS: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "mul": ((2, 3), ("shift",)),
     "negate": ((1, 3), ("input1_zp", "output_zp")),
     "reshape": ((1, 2), ("new_shape",)),
+    "reverse": ((1,), ("axis",)),
     "select": ((3,), ()),
     "transpose": ((1, 2), ("perms",)),
 }

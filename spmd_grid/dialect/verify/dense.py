@@ -20,6 +20,7 @@ from spmd_grid.dialect.verify.extents import (
     list_of,
     permuted,
     same_cells,
+    shape_text,
 )
 from spmd_grid.dialect.verify.shardings import shape_of
 
@@ -70,6 +71,12 @@ def _tosa_reduce(operation: Operation, shapes: list[Shape], result: Shape) -> No
     """One cell is left of the reduced dimension."""
     axis = axis_of(operation, "axis", len(shapes[0]))
     expect(operation, (*shapes[0][:axis], 1, *shapes[0][axis + 1 :]), result)
+
+
+def _tosa_reverse(operation: Operation, shapes: list[Shape], result: Shape) -> None:
+    """A dimension of the operand, whose shape stays."""
+    axis_of(operation, "axis", len(shapes[0]))
+    expect(operation, shapes[0], result)
 
 
 def _reduce(operation: Operation, shapes: list[Shape], result: Shape) -> None:
@@ -154,6 +161,49 @@ def _slice(operation: Operation, shapes: list[Shape], result: Shape) -> None:
     expect(operation, tuple([-(-(stop - start) // step) for start, stop, step in zip(*ranges)]), result)
 
 
+def _dynamic_slice(operation: Operation, shapes: list[Shape], result: Shape) -> None:
+    """Starts for every dimension, and sizes that fit in the operand."""
+    sizes = list_of(operation, "slice_sizes") or ()
+    _check_starts(operation, shapes[0], shapes[1:], sizes)
+    expect(operation, sizes, result)
+
+
+def _dynamic_update(operation: Operation, shapes: list[Shape], result: Shape) -> None:
+    """Starts for every dimension, and an update that fits in the operand."""
+    _check_starts(operation, shapes[0], shapes[2:], shapes[1])
+    expect(operation, shapes[0], result)
+
+
+def _check_starts(operation: Operation, shape: Shape, starts: list[Shape], sizes: Shape) -> None:
+    if len(starts) != len(shape) or len(sizes) != len(shape) or any(starts):
+        raise verify_error(operation, f"expected a start and a size for each of {len(shape)} dimensions")
+    for dim, (size, extent) in enumerate(zip(sizes, shape)):
+        if size is not None and (size < 0 or (extent is not None and size > extent)):
+            raise verify_error(operation, f"{size} cells of dimension {dim} do not lie in [0, {extent})")
+
+
+def _pad(operation: Operation, shapes: list[Shape], result: Shape) -> None:
+    """Borders for every dimension."""
+    words = "edge_padding_low", "edge_padding_high", "interior_padding"
+    parts = [list_of(operation, word) or () for word in words]
+    if {len(each) for each in parts} != {len(shapes[0])} or any(n < 0 for n in parts[2]):
+        raise verify_error(operation, f"expected borders for each of {len(shapes[0])} dimensions, found {parts}")
+    expect(operation, (), shapes[1], "the number of the border")
+    wanted = [
+        None if n is None else n + low + high + max(n - 1, 0) * between
+        for n, low, high, between in zip(shapes[0], *parts)
+    ]
+    if any(n is not None and n < 0 for n in wanted):
+        raise verify_error(operation, f"borders {parts} take away more cells than {shape_text(shapes[0])} has")
+    expect(operation, tuple(wanted), result)
+
+
+def _reverse(operation: Operation, shapes: list[Shape], result: Shape) -> None:
+    """Dimensions of the operand, whose shape stays."""
+    _check_dims(operation, list_of(operation, "dimensions") or (), len(shapes[0]))
+    expect(operation, shapes[0], result)
+
+
 def _iota(operation: Operation, shapes: list[Shape], result: Shape) -> None:
     """The dimension along which numbers count exists."""
     axis_of(operation, "iota_dimension", len(result))
@@ -168,7 +218,7 @@ def _constant(operation: Operation, shapes: list[Shape], result: Shape) -> None:
         raise verify_error(operation, f"the value must have the type of the result, {operation.results[0].type}")
 
 
-_OTHER = {"concat", "const", "const_shape", "matmul", "reshape", "transpose", "clamp"}
+_OTHER = {"reverse", "concat", "const", "const_shape", "matmul", "reshape", "transpose", "clamp"}
 _RULES: dict[str, Callable[[Operation, list[Shape], Shape], None]] = {
     **{
         f"tosa.{name}": _tosa_reduce if name.startswith("reduce_") else _spread(min(counts or (1,)))
@@ -180,6 +230,7 @@ _RULES: dict[str, Callable[[Operation, list[Shape], Shape], None]] = {
     "tosa.const": _constant,
     "tosa.matmul": _matmul,
     "tosa.reshape": _reshape,
+    "tosa.reverse": _tosa_reverse,
     "tosa.transpose": _permute("perms"),
     **{f"stablehlo.{name}": _equal for name in ELEMENTWISE},
     "stablehlo.clamp": _clamp,
@@ -193,5 +244,9 @@ _RULES: dict[str, Callable[[Operation, list[Shape], Shape], None]] = {
     "stablehlo.reduce": _reduce,
     "stablehlo.reshape": _reshape,
     "stablehlo.slice": _slice,
+    "stablehlo.dynamic_slice": _dynamic_slice,
+    "stablehlo.dynamic_update_slice": _dynamic_update,
+    "stablehlo.pad": _pad,
+    "stablehlo.reverse": _reverse,
     "stablehlo.transpose": _permute("permutation"),
 }

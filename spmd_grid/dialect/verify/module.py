@@ -10,10 +10,12 @@ from xdsl.ir import Operation
 from spmd_grid.dialect.syntax.collectives import CollectiveOp, UpdateHaloOp
 from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.syntax.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
+from spmd_grid.dialect.syntax.stablehlo.collectives import HloCollectiveOp
 from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
 from spmd_grid.dialect.verify.dense import check_dense
 from spmd_grid.dialect.verify.grids import Grids, check_grid, check_grid_user
 from spmd_grid.dialect.verify.order import check_names, check_order
+from spmd_grid.dialect.verify.process_groups import check_among, check_number
 from spmd_grid.dialect.verify.shardings import check_shard, check_shard_shape, check_sharding
 from spmd_grid.dialect.verify.tensors import check_tensor
 from spmd_grid.errors import DialectVerifyError
@@ -33,6 +35,10 @@ def verify(module: ModuleOp) -> None:
         check_order(operation)
         if operation.name.startswith("shard."):
             _check_shard(operation, grids)
+        elif isinstance(operation, HloCollectiveOp):
+            check_among(operation)
+        elif operation.name in ("stablehlo.replica_id", "stablehlo.partition_id"):
+            check_number(operation)
         else:
             check_dense(operation)
             check_tensor(operation)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects import arith, scf, tensor
-from xdsl.dialects.builtin import AnyFloat, ContainerType, IntegerType
+from xdsl.dialects import scf, tensor
+from xdsl.dialects.builtin import AnyFloat, ContainerType, IntegerType, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Operation, SSAValue
 
+from spmd_grid.dialect.syntax.arith import CONVERSIONS
 from spmd_grid.dialect.syntax.directives import mixed, numbers
 from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.verify.extents import Shape, expect, same_cells, shape_text
@@ -29,14 +31,50 @@ def check_tensor(operation: Operation) -> None:
         _count(
             operation, "values of open extents", len(operation.operands), shape_of(operation.tensor.type).count(None)
         )
+    elif isinstance(operation, tensor.FromElementsOp):
+        _count(operation, "elements", len(operation.operands), _cells(shape_of(operation.result.type)))
     elif isinstance(operation, tensor.ExtractOp):
         _count(operation, "indices", len(operation.indices), len(shape_of(operation.tensor.type)))
     elif isinstance(operation, tensor.InsertOp):
         _count(operation, "indices", len(operation.indices), len(shape_of(operation.dest.type)))
+    elif isinstance(operation, tensor.PadOp):
+        _pad(operation)
+    elif isinstance(operation, LinalgStructuredOperation):
+        _outputs(operation)
     elif isinstance(operation, scf.IfOp):
         _branches(operation)
-    elif isinstance(operation, _CONVERSIONS):
+    elif operation.name in CONVERSIONS:
         _convert(operation)
+
+
+def _pad(operation: tensor.PadOp) -> None:
+    """Borders for every dimension; the result has them beside the cells."""
+    shape, sides = shape_of(operation.source.type), []
+    for what, given, values in (
+        ("low borders", operation.static_low, operation.low),
+        ("high borders", operation.static_high, operation.high),
+    ):
+        sides.append(mixed(numbers(given), iter(values)))
+        _count(operation, what, len(sides[-1]), len(shape))
+    wanted = [
+        n + low + high if isinstance(low, int) and isinstance(high, int) and n is not None else None
+        for n, low, high in zip(shape, *sides)
+    ]
+    expect(operation, tuple(wanted), shape_of(operation.result.type))
+
+
+def _outputs(operation: LinalgStructuredOperation) -> None:
+    """Results are of the types of the tensors that they are written to."""
+    wanted = [x.type for x in operation.outputs if isinstance(x.type, TensorType)]
+    found = [x.type for x in operation.results]
+    if found and found != wanted:
+        shown = [", ".join(map(str, each)) for each in (wanted, found)]
+        raise verify_error(operation, f"the results must be of the types of the outputs, {shown[0]}, found {shown[1]}")
+
+
+def _cells(shape: Shape) -> int:
+    """The number of cells of a shape that has all extents; open ones count as 1."""
+    return prod([1 if n is None else n for n in shape])
 
 
 def _count(operation: Operation, what: str, found: int, wanted: int) -> None:
@@ -116,9 +154,8 @@ def _branches(operation: scf.IfOp) -> None:
             raise verify_error(operation, f"the {word} branch must give ({', '.join(map(str, wanted))}), found {shown}")
 
 
-_WIDER = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
-_NARROWER = (arith.TruncFOp, arith.TruncIOp)
-_CONVERSIONS = (*_WIDER, *_NARROWER, arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, arith.IndexCastOp)
+_WIDER = "arith.extf", "arith.extsi", "arith.extui"
+_NARROWER = "arith.truncf", "arith.trunci"
 
 
 def _convert(operation: Operation) -> None:
@@ -130,10 +167,8 @@ def _convert(operation: Operation) -> None:
     bits = [_bits(kind.get_element_type() if isinstance(kind, ContainerType) else kind) for kind in (before, after)]
     if bits[0] is None or bits[1] is None:
         return
-    if (isinstance(operation, _WIDER) and bits[1] <= bits[0]) or (
-        isinstance(operation, _NARROWER) and bits[1] >= bits[0]
-    ):
-        word = "more" if isinstance(operation, _WIDER) else "fewer"
+    if (operation.name in _WIDER and bits[1] <= bits[0]) or (operation.name in _NARROWER and bits[1] >= bits[0]):
+        word = "more" if operation.name in _WIDER else "fewer"
         raise verify_error(operation, f"the result must have {word} bits than {before}, found {after}")
 
 

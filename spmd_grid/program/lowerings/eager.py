@@ -47,6 +47,11 @@ class Eager:
         """The function of numpy that it calls, with the arguments of ``key``; None where it is another one."""
         return getattr(self.function, "called", None)
 
+    @property
+    def told(self) -> tuple[str, dict[str, Any]] | None:
+        """The name that texts have for a function of the engine's own, with its plain arguments; None of others."""
+        return getattr(self.function, "told", None)
+
     def lower(
         self, build: Builder, operation: Operation, operands: Sequence[LocalOperand], splits: Splits
     ) -> list[LocalValue]:

@@ -16,7 +16,7 @@ from spmd_grid.program.lowerings.selections import Put, Select
 from spmd_grid.program.text.types import axes_text, dtype_text
 from spmd_grid.program.trace.keys import part_of
 
-__all__ = ["call_attributes", "cut_attribute", "selection_attributes"]
+__all__ = ["call_attributes", "cut_attribute", "index_text", "selection_attributes"]
 
 
 def cut_attribute(axes: Sequence[Sequence[int]]) -> str:
@@ -31,6 +31,23 @@ def selection_attributes(cells: Selection) -> list[str]:
     return [f"{name} = {list(numbers)}" for name, numbers in named.items()]
 
 
+def index_text(part: Any) -> str:
+    """An index, or a part of one: integers, lists of them, slices, ``...`` and new dimensions.
+
+    >>> index_text((slice(1, None, 2), [3, 1], None, -1))
+    '["1::2", [3, 1], "new", -1]'
+    """
+    if isinstance(part, tuple | list | np.ndarray):
+        return f"[{', '.join([index_text(each) for each in part])}]"
+    if isinstance(part, bool | np.bool_):
+        return str(bool(part)).lower()
+    if isinstance(part, slice):
+        ends = ["" if n is None else str(int(n)) for n in (part.start, part.stop, part.step)]
+        return f'"{ends[0]}:{ends[1]}' + (f':{ends[2]}"' if ends[2] else '"')
+    words = {None: "new", Ellipsis: "..."}
+    return f'"{words.get(part, part)}"' if part in words or isinstance(part, str) else str(int(part))
+
+
 def call_attributes(operation: Operation) -> list[str]:
     """The plain arguments of the call, such as its axis, and the cells that a slice names.  Local."""
     lowering, key = operation.lowering, operation.key
@@ -40,7 +57,8 @@ def call_attributes(operation: Operation) -> list[str]:
         return [f"axis = {lowering.axis}"]
     if isinstance(lowering, Eager):
         if lowering.called is None:
-            return []
+            given = {} if lowering.told is None else lowering.told[1]
+            return [f"{name} = {index_text(x)}" for name, x in given.items() if x is not None]
         key, names = lowering.key
         shown = ", ".join(f'"{name}"' for name in names)
         return [*_plain_arguments(key, names), *[f"operands = [{shown}]"] * (len(names) > 1)]

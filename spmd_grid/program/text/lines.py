@@ -87,6 +87,8 @@ def operation_name(operation: Operation) -> str:
     function = lowering.called if isinstance(lowering, Eager) else operation.function
     if function is not None:
         return function_name(function)
+    if isinstance(lowering, Eager) and lowering.told is not None:
+        return f"spmd_grid.{lowering.told[0]}"
     if operation.name in _OWN or operation.name.endswith("_finish"):
         return f"spmd_grid.{operation.name}"
     is_numpys = operation.name in ("constant", "astype") or (lowering is not None and not is_eager)

@@ -226,17 +226,17 @@ def _put_along(function: Callable[..., Any], bound: BoundArguments) -> None:
     """put_along_axis: the array stands for the result from now on."""
     arr = bound.arguments["arr"]
 
-    def written(a: Any, *rest: Any) -> Any:
+    indices, values, axis = (bound.arguments[name] for name in ("indices", "values", "axis"))
+
+    def written(a: Any, at: Any, new: Any) -> Any:
         a = np.copy(a)
-        np.put_along_axis(a, *rest)
+        np.put_along_axis(a, at, new, axis)
         return a
 
-    rest = [bound.arguments[name] for name in ("indices", "values", "axis")]
-    values = rest[1] if is_array(rest[1]) else np.asarray(rest[1], arr.dtype)
-    axis = rest[2]
-    operands = [rest[0] if is_array(rest[0]) else np.asarray(rest[0]), values]
-    parts = [Part(arr.shape, arr.dtype, _same_dims(arr))]
-    found = eagerly("put_along_axis", lambda a, at, new: written(a, at, new, axis), arr, operands, parts)
+    written.told = "put_along_axis", {"axis": axis}  # type: ignore[attr-defined]
+    values = values if is_array(values) else np.asarray(values, arr.dtype)
+    operands = [indices if is_array(indices) else np.asarray(indices), values]
+    found = eagerly("put_along_axis", written, arr, operands, [Part(arr.shape, arr.dtype, _same_dims(arr))])
     arr.value = found.value
 
 
@@ -290,6 +290,7 @@ class _At:
 
     def __init__(self, name: str, function: Callable[..., Any], key: Any, numbers: ArrayLike):
         self._function, self._index = function, key
+        self.told = name, {"key": key if isinstance(key, tuple) else (key,)}
         self.key = name, repr(key), np.asarray(numbers).tobytes()
 
     def __call__(self, *arrays: Any) -> Any:
@@ -301,7 +302,7 @@ def pick(a: Any, axis: int, numbers: np.ndarray) -> Any:
     key = (*[slice(None)] * axis, numbers)
     shape = tuple([len(numbers) if d == axis else n for d, n in enumerate(a.shape)])
     part = Part(shape, a.dtype, _same_dims(a))
-    return eagerly("take", _At("take", lambda array, index: array[index], key, numbers), a, [], [part])
+    return eagerly("take", _At("pick", lambda array, index: array[index], key, numbers), a, [], [part])
 
 
 def pick_by_arrays(a: Any, keys: Sequence[Any]) -> Any:
@@ -313,6 +314,7 @@ def pick_by_arrays(a: Any, keys: Sequence[Any]) -> Any:
         given = iter(numbers)
         return array[tuple([next(given) if each is None else each for each in places])]
 
+    picked.told = "pick", {"key": ["array" if each is None else each for each in places]}  # type: ignore[attr-defined]
     part = Part(np.broadcast_shapes(*[each.shape for each in arrays]), a.dtype)
     return eagerly("take", picked, a, arrays, [part])
 
@@ -327,4 +329,4 @@ def put_by_list(a: Any, key: Any, value: Any, numbers: np.ndarray) -> Any:
 
     value = value if is_array(value) or isinstance(value, int | float | complex | np.generic) else np.asarray(value)
     parts = [Part(a.shape, a.dtype, _same_dims(a))]
-    return eagerly("setitem", _At("put", written, key, numbers), a, [value], parts)
+    return eagerly("setitem", _At("write", written, key, numbers), a, [value], parts)

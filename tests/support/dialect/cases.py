@@ -16,7 +16,8 @@ RUN_BY = {
     **dict.fromkeys(("reshard", "reshard_wrong_plan", "reshard_shardy"), "dialect/test_cases_as_programs.py"),
     **dict.fromkeys(("reshard_unsupported_upstream", "reshard_dynamic"), "dialect/test_cases_as_programs.py"),
     **dict.fromkeys(("reshard_removed_feature", "halo_reshard"), "dialect/test_cases_as_programs.py"),
-    **dict.fromkeys(("propagation", "partition_op", "partition_error"), "dialect/test_cases_as_programs.py"),
+    "propagation": "dialect/test_propagation_cases.py",
+    **dict.fromkeys(("partition_op", "partition_error"), "dialect/test_partition_cases.py"),
     "shard_shape": "dialect/test_cases_as_programs.py",
     # No text: facts about blocks, groups and messages, which tests of these layers hold.
     **dict.fromkeys(("shard_shape_conflict", "group", "comm_group"), "grid/test_dialect_geometry.py"),
@@ -24,15 +25,34 @@ RUN_BY = {
 }
 
 
-def left_out(case):
-    """The reason for which a resharding is not run as a program of the dialect; "" where it is."""
-    if case.get("sub_axes"):
-        return "parts of grid axes: the dialect's shardings have none (the planner's tests refine the grid instead)"
-    if "to_grid" in case or not case["grid"]:
-        return "two grids: shardings of a function that is partitioned are on one (the planner's tests have two)"
-    if "to_device_ids" in case:
-        return "devices in another order: a grid of the dialect has none (the planner's tests have it)"
-    return ""
+def is_between_grids(case):
+    """Whether a resharding leads to another grid, or to devices in another order."""
+    return "to_grid" in case or "to_device_ids" in case or not case["grid"]
+
+
+def refined(case):
+    """A resharding of parts of grid axes, on a grid that has an axis for each part."""
+    cuts = [{1, n} for n in case["grid"]]
+    for part in [each for side in (case["from"], case["to"]) for axes in side for each in axes]:
+        if isinstance(part, dict):
+            cuts[part["axis"]] |= {part["pre"], part["pre"] * part["size"]}
+    starts, sizes, places = [], [], []  # of the new axes: how much of the old one is before it, its size, its old axis
+    for axis, ends in enumerate(map(sorted, cuts)):
+        for before, after in zip(ends, ends[1:]):
+            starts.append(before)
+            sizes.append(after // before)
+            places.append(axis)
+
+    def new(part):
+        axis, pre, size = (part["axis"], part["pre"], part["size"]) if isinstance(part, dict) else (part, 1, None)
+        return [
+            i
+            for i, (start, place) in enumerate(zip(starts, places))
+            if place == axis and pre <= start and (size is None or start < pre * size)
+        ]
+
+    lists = {side: [[i for part in axes for i in new(part)] for axes in case[side]] for side in ("from", "to")}
+    return {**case, **lists, "grid": sizes}
 
 
 def of_kind(*kinds):

@@ -1,11 +1,9 @@
 """Modules of the dialect that tests run."""
 
-from math import prod
 from pathlib import Path
 
-from spmd_grid.dialect.execute.devices import grid_shapes, used_grids
 from spmd_grid.dialect.execute.reading import name_of, symbol
-from spmd_grid.dialect.running.command import module_at
+from spmd_grid.dialect.running.command import module_at, wanted_ranks
 from spmd_grid.dialect.running.job import Job, run_job
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "mpirun_examples" / "dialect"
@@ -13,13 +11,11 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "mpirun_examples" / "dialect"
 
 def functions_of(path):
     """The public functions of a module, and how many devices each needs."""
-    module = module_at(str(path))
-    shapes = grid_shapes(module)
     found = {}
-    for op in module.ops:
+    for op in module_at(str(path)).ops:
         if name_of(op) == "func.func" and symbol(op, "sym_visibility") != "private":
             name = symbol(op, "sym_name")
-            found[name] = prod(shapes[used_grids(module, name)[0]])
+            found[name] = wanted_ranks(str(path), ["--main", name])
     return found
 
 

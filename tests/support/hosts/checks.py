@@ -1,10 +1,11 @@
-"""A program that compares a sample of everything with numpy: ``checks.py``, on 2 processes or more.
+"""A program that compares a sample of everything with numpy: ``checks.py [PART...]``, on 2 processes or more.
 
 Its grid is 2 x n where there are enough processes for that, a line otherwise.  Prints a line per part, from the first
 process; a wrong result is an AssertionError, which ends the job.
 """
 
 import socket
+import sys
 import time
 
 import numpy as np
@@ -137,7 +138,8 @@ def arrays(grid):
 def main():
     n = sg.init_grid((-1,)).size
     grid = sg.init_grid((2, n // 2) if n % 2 == 0 else (n,))
-    for part in (operations, messages, halos, reshardings, arrays):
+    parts = (operations, messages, halos, reshardings, arrays)
+    for part in [part for part in parts if part.__name__ in (sys.argv[1:] or [part.__name__])]:
         began = time.perf_counter()
         count = part(grid)
         if grid.rank == 0:

@@ -53,8 +53,8 @@ def _refusal() -> str:
     return refusal() or ("" if mpi_command() else f"hosts inside this machine need an mpiexec beside {sys.executable}")
 
 
-def run_on_hosts(*words: object, limit: float = 60.0, **environment: str) -> Run:
-    """Runs `scripts/cluster run` with these words; skips the test where there can be no hosts."""
+def run_on_hosts(*words: object, limit: float = 60.0, action: str = "run", **environment: str) -> Run:
+    """Runs `scripts/cluster run` (or exec) with these words; skips the test where there can be no hosts."""
     if _refusal():
         pytest.skip(_refusal())
-    return Run(["run", "--leftovers", "--limit", str(8 * limit), *map(str, words)], limit, environment)
+    return Run([action, "--leftovers", "--limit", str(8 * limit), *map(str, words)], limit, environment)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -11,11 +12,19 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerA
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from spmd_grid.compute.indexing.index import Selection
-from spmd_grid.dialect.execute.reading import dtype_of, integers, name_of
-from spmd_grid.errors import ImplicitGatherError
+from spmd_grid.dialect.execute.reading import attribute, dtype_of, integers, name_of
+from spmd_grid.errors import ImplicitGatherError, ShapeError
 from spmd_grid.functions.table import call, rule_named
 
-__all__ = ["as_called", "is_constant", "named_function", "plain_arguments", "selection_of", "with_weak_numbers"]
+__all__ = [
+    "as_called",
+    "index_of",
+    "is_constant",
+    "named_function",
+    "plain_arguments",
+    "selection_of",
+    "with_weak_numbers",
+]
 
 # The parser keeps the name of an operation that it does not know; the others say what operands are.
 _NOT_ARGUMENTS = {"collective", "of", "of_types", "op_name__", "operands", "sharding", "sources", "targets"}
@@ -97,6 +106,28 @@ def with_weak_numbers(op: Operation, operands: Sequence[Any]) -> list[Any]:
         x.item() if is_constant(value) and not np.ndim(x) and kinds.find(x.dtype.kind) <= rank else x
         for x, value in zip(operands, op.operands)
     ]
+
+
+def index_of(op: Operation, arrays: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """The index that the attribute ``key`` is, with arrays in their places.  Raises ShapeError."""
+    found, given = attribute(op, "key"), iter(arrays)
+    if not isinstance(found, ArrayAttr):
+        raise ShapeError(f"attribute key is {found}; it must be a list")
+    return tuple([_part_of_index(_plain(each), given) for each in found])
+
+
+def _part_of_index(part: Any, arrays: Iterator[Any]) -> Any:
+    if isinstance(part, tuple):
+        return np.array(part, None if part else np.intp)
+    if not isinstance(part, str):
+        return part
+    if part == "array":
+        return next(arrays)
+    if part in ("new", "..."):
+        return None if part == "new" else Ellipsis
+    if not re.fullmatch(r"(-?\d*):(-?\d*)(:-?\d+)?", part):
+        raise ShapeError(f"attribute key has {part!r}; it must be a slice, array, new or ...")
+    return slice(*[int(n) if n else None for n in part.split(":")])
 
 
 def selection_of(op: Operation) -> Selection:

@@ -68,7 +68,7 @@ def _to_tensor(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.copy(operands[0])
 
 
-@handles("bufferization.to_buffer", "bufferization.to_memref")
+@handles("bufferization.to_buffer")
 def _to_buffer(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.array(operands[0])
 

@@ -30,6 +30,8 @@ from spmd_grid.dialect.execute.table import Machine, handles
 from spmd_grid.dialect.execute.values import one_number, repeated
 from spmd_grid.errors import ShapeError
 
+__all__ = ["looping"]
+
 
 @handles("linalg.reduce")
 def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
@@ -42,11 +44,9 @@ def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return _generic_of(machine, op, inputs, inits, maps, set(dims), inputs[0].shape)
 
 
-@handles("linalg.generic", "linalg.map")
+@handles("linalg.generic")
 def _generic(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     maps = loops_of(op)
-    if name_of(op) == "linalg.map":
-        maps = [tuple(range(len(x.shape))) for x in operands]
     n_outputs = len(op.results) or sum(is_shaped(x.type) for x in op.operands[_n_inputs(op) :])
     inputs, outputs = parts_of(op, operands, n_outputs)
     kinds = attribute(op, "iterator_types")
@@ -82,7 +82,7 @@ def _generic_of(
     laid = [_along(x, dims, len(shape)) for x, dims in zip(inputs, maps)]
     if not reduced:
         old = [_along(x, dims, len(shape)) for x, dims in zip(outputs, maps[len(inputs) :])]
-        with _looping(machine, shape):
+        with looping(machine, shape):
             found = machine.run_block(block, machine.thin([*laid, *old])[: len(block.args)])
         results = [_gathered(each, dims, shape, x.dtype) for each, dims, x in zip(found, maps[len(inputs) :], outputs)]
         return given(op, outputs, results)
@@ -100,7 +100,7 @@ def _generic_of(
                 combined_with(name_of(combiner), cast(multiplied(subscripts, first, second), x.dtype), (), x)
             )
             continue
-        with _looping(machine, shape):
+        with looping(machine, shape):
             term = _term(machine, block, combiner, laid)
         whole = np.broadcast_to(term, shape) if term.shape != shape else term
         kept = sorted(d for d in dims if d is not None)
@@ -192,7 +192,7 @@ def _stand_in(x: BlockArgument) -> Any:
 
 
 @contextmanager
-def _looping(machine: Machine, shape: tuple[int, ...], at: Mapping[int, int] | None = None) -> Iterator[None]:
+def looping(machine: Machine, shape: tuple[int, ...], at: Mapping[int, int] | None = None) -> Iterator[None]:
     """Let ``linalg.index`` know the loops; ``at``: the steps of those that go on one after the other."""
     machine.loops.append((shape, at or {}))
     try:
@@ -232,7 +232,7 @@ def _in_order(
         at = dict(zip(sorted(reduced), step))
         cells = tuple([slice(at[d], at[d] + 1) if d in at else slice(None) for d in range(len(shape))])
         blocks = [_step_of(x, cells) for x in laid]
-        with _looping(machine, shape, at):
+        with looping(machine, shape, at):
             found = machine.run_block(block, [*blocks, *old])
         old = [np.broadcast_to(each, _shape_of_step(shape, reduced)) for each in found]
     return [_transposed(np.reshape(each, tuple([shape[d] for d in kept])), kept, dims) for each, dims in zip(old, maps)]

@@ -137,7 +137,7 @@ def _shard_shape(machine: Machine, op: Operation, operands: Sequence[Any]) -> An
     return [np.int64(n) for n in sharding.shard_shape(tuple(dims), tuple(device))]
 
 
-@handles("shard.grid", "mesh.mesh", "mesh.cluster")
+@handles("shard.grid")
 def _grid(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     integer(op, "rank", default=0)
     raise ShapeError(f"{name_of(op)} stands inside a function; it must stand in the module")

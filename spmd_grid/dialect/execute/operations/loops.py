@@ -69,7 +69,7 @@ def _parallel(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return []
 
 
-@handles("arith.assert", "cf.assert")
+@handles("cf.assert")
 def _assert(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     if not bool(operands[0]):
         raise ShapeError(f"the assertion does not hold: {op.attributes.get('msg', op.properties.get('msg', ''))}")

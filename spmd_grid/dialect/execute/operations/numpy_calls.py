@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.dialect.execute.layouts import has_layouts
 from spmd_grid.dialect.execute.operations.arguments import (
     as_called,
+    index_of,
     is_constant,
     named_function,
     plain_arguments,
@@ -21,7 +22,7 @@ from spmd_grid.dialect.execute.operations.arguments import (
 )
 from spmd_grid.dialect.execute.operations.own_steps import own_concatenate, own_layouts, own_reshape
 from spmd_grid.dialect.execute.operations.rebuilt import blocks_by_rule
-from spmd_grid.dialect.execute.reading import attribute, dtype_of, integers, name_of, shape_of, text_of
+from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
 from spmd_grid.dialect.execute.table import HANDLERS, Machine, handles, needs_devices
 
 __all__ = ["numpy_call"]
@@ -54,7 +55,6 @@ def _as_due(found: Any, dtype: np.dtype) -> Any:
 
 def _collectively(machine: Machine, op: Operation, operands: Sequence[Any]) -> list[Any]:
     """A function that arrays compute by communication of their own."""
-    layouts, _ = own_layouts(machine, op)
     function, found = named_function(name_of(op)), attribute(op, "operands")
     names = [text_of(each) for each in found] if isinstance(found, ArrayAttr) else []
     options = plain_arguments(op)
@@ -62,8 +62,43 @@ def _collectively(machine: Machine, op: Operation, operands: Sequence[Any]) -> l
     def call(*arrays: Any) -> Any:
         return function(**dict(zip(names, arrays)), **options) if names else as_called(function, arrays, options)
 
+    return _on_wholes(machine, op, operands, call)
+
+
+def _on_wholes(machine: Machine, op: Operation, operands: Sequence[Any], function: Callable[..., Any]) -> list[Any]:
+    """The results of a function of whole arrays; of blocks, those of the results."""
+    if not has_layouts(op) or machine.devices is None:
+        return [function(*operands)]
+    layouts, _ = own_layouts(machine, op)
     sources = [None if is_constant(x) else layout for x, layout in zip(op.operands, layouts.sources)]
-    return needs_devices(machine, name_of(op)).collectively(layouts.grid, call, operands, sources, layouts.targets)
+    return needs_devices(machine, name_of(op)).collectively(layouts.grid, function, operands, sources, layouts.targets)
+
+
+@handles("spmd_grid.pick")
+def _pick(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    return _on_wholes(machine, op, operands, lambda a, *arrays: a[index_of(op, arrays)])
+
+
+@handles("spmd_grid.write")
+def _write(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    def written(a: Any, value: Any) -> Any:
+        a = np.copy(a)
+        a[index_of(op)] = value
+        return a
+
+    return _on_wholes(machine, op, operands, written)
+
+
+@handles("spmd_grid.put_along_axis")
+def _put_along(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    axis = integer(op, "axis") if attribute(op, "axis") is not None else None
+
+    def written(a: Any, at: Any, value: Any) -> Any:
+        a = np.copy(a)
+        np.put_along_axis(a, at, value, axis)
+        return a
+
+    return _on_wholes(machine, op, operands, written)
 
 
 HANDLERS["numpy.*"] = numpy_call

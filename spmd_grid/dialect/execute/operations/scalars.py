@@ -20,7 +20,7 @@ from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.table import call, rule
 
-__all__ = ["cast", "divided", "erf"]
+__all__ = ["cast", "erf", "quotient"]
 
 
 def erf(x: Any) -> Any:
@@ -54,12 +54,17 @@ def _as_unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def divided(a: Any, b: Any) -> Any:
+def _divided(a: Any, b: Any) -> Any:
     """The quotient of integers, towards zero."""
     down = np.floor_divide(a, b)
     rest = np.remainder(a, b)
     zero = a.dtype.type(0)
     return cast(np.where((rest != zero) & ((a < zero) != (b < zero)), down + a.dtype.type(1), down), a.dtype)
+
+
+def quotient(a: Any, b: Any) -> Any:
+    """The quotient of numbers; that of integers towards zero, where a 0 that is seen below is refused."""
+    return np.divide(a, b) if a.dtype.kind in "fc" else _checked(_divided)(a, b)
 
 
 def _divided_up(a: Any, b: Any) -> Any:
@@ -95,9 +100,8 @@ cell_by_cell(
         **dict.fromkeys(("arith.subf", "arith.subi"), np.subtract),
         **dict.fromkeys(("arith.mulf", "arith.muli"), np.multiply),
         "arith.divf": np.divide,
-        "arith.remf": np.fmod,
         "arith.negf": np.negative,
-        "arith.divsi": _checked(divided),
+        "arith.divsi": _checked(_divided),
         "arith.divui": _as_unsigned(_checked(np.floor_divide)),
         "arith.floordivsi": _checked(np.floor_divide),
         "arith.ceildivsi": _checked(_divided_up),
@@ -202,7 +206,7 @@ def _compare_floats(machine: Machine, op: Operation, operands: Sequence[Any]) ->
     return (a != b) if number == 13 else _ORDERED[number - 7](a, b) | unknown
 
 
-@handles("arith.constant", "tosa.const", "stablehlo.constant", "mhlo.constant", "complex.constant")
+@handles("arith.constant", "tosa.const", "stablehlo.constant", "complex.constant")
 def _constant(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     found = attribute(op, "value", "values")
     if found is None:

@@ -9,24 +9,19 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
-from spmd_grid.dialect.execute.operations.scalars import cast, divided, erf
+from spmd_grid.dialect.execute.operations.scalars import cast, quotient
 from spmd_grid.dialect.execute.operations.structured import combined_with
 from spmd_grid.dialect.execute.operations.tosa import sigmoid
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
 from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
-from spmd_grid.functions.table import call
-
-
-def _divide(a: Any, b: Any) -> Any:
-    return np.divide(a, b) if a.dtype.kind in "fc" else divided(a, b)
-
+from spmd_grid.program.trace.tracer import current_tracer
 
 _CELL_BY_CELL: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
-    "divide": _divide,
+    "divide": quotient,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "power": np.power,
@@ -36,6 +31,7 @@ _CELL_BY_CELL: dict[str, Callable[..., Any]] = {
     "xor": np.bitwise_xor,
     "not": np.invert,
     "abs": np.abs,
+    "atan2": np.arctan2,
     "ceil": np.ceil,
     "cosine": np.cos,
     "exponential": np.exp,
@@ -50,20 +46,14 @@ _CELL_BY_CELL: dict[str, Callable[..., Any]] = {
     "sine": np.sin,
     "sqrt": np.sqrt,
     "tanh": np.tanh,
-    "erf": lambda x: call(erf, x),
     "select": np.where,
 }
 
 
-_DIALECTS = "stablehlo", "mhlo"
-cell_by_cell({f"{dialect}.{name}": function for dialect in _DIALECTS for name, function in _CELL_BY_CELL.items()})
+cell_by_cell({f"stablehlo.{name}": function for name, function in _CELL_BY_CELL.items()})
 
 
-def _both(name: str) -> list[str]:
-    return [f"{dialect}.{name}" for dialect in _DIALECTS]
-
-
-@handles(*_both("clamp"))
+@handles("stablehlo.clamp")
 def _clamp(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     low, x, high = operands
     return np.minimum(np.maximum(x, low), high)
@@ -79,7 +69,7 @@ _COMPARISONS = {
 }
 
 
-@handles(*_both("compare"))
+@handles("stablehlo.compare")
 def _compare(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     found = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", _text(attribute(op, "comparison_direction")))
     if found is None:
@@ -91,12 +81,12 @@ def _text(found: Attribute | None) -> str:
     return text_of(found) if found is not None and hasattr(found, "data") else str(found)
 
 
-@handles(*_both("convert"))
+@handles("stablehlo.convert")
 def _convert(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return cast(operands[0], dtype_of(op.results[0].type))
 
 
-@handles(*_both("reshape"))
+@handles("stablehlo.reshape")
 def _reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.reshape(operands[0], _static(op))
 
@@ -108,12 +98,12 @@ def _static(op: Operation) -> tuple[int, ...]:
     return tuple([n for n in shape if n is not None])
 
 
-@handles(*_both("transpose"))
+@handles("stablehlo.transpose")
 def _transpose(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.transpose(operands[0], integers(op, "permutation"))
 
 
-@handles(*_both("broadcast_in_dim"))
+@handles("stablehlo.broadcast_in_dim")
 def _broadcast_in_dim(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     x, shape = operands[0], _static(op)
     dims = integers(op, "broadcast_dimensions", "dims")
@@ -125,31 +115,70 @@ def _broadcast_in_dim(machine: Machine, op: Operation, operands: Sequence[Any]) 
     return np.broadcast_to(np.expand_dims(x, missing) if missing else x, shape)
 
 
-@handles(*_both("iota"))
+@handles("stablehlo.iota")
 def _iota(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     shape, d = _static(op), integer(op, "iota_dimension")
     counted = np.arange(shape[d]).reshape(tuple([n if i == d else 1 for i, n in enumerate(shape)]))
     return np.broadcast_to(counted.astype(dtype_of(op.results[0].type)), shape)
 
 
-@handles(*_both("concatenate"))
+@handles("stablehlo.concatenate")
 def _concatenate(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.concatenate(list(operands), integer(op, "dimension"))
 
 
-@handles(*_both("slice"))
+@handles("stablehlo.slice")
 def _slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     parts = [integers(op, name) for name in ("start_indices", "limit_indices", "strides")]
     return operands[0][tuple([slice(*each) for each in zip(*parts, strict=True)])]
 
 
-@handles(*_both("dot"))
-def _dot(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    dtype = dtype_of(op.results[0].type)
-    return np.matmul(*[cast(x, dtype) for x in operands])
+@handles("stablehlo.dynamic_slice")
+def _dynamic_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    x, *starts = operands
+    return x[_box(op, x, starts, integers(op, "slice_sizes"))]
 
 
-@handles(*_both("dot_general"))
+@handles("stablehlo.dynamic_update_slice")
+def _dynamic_update(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    x, part, *starts = operands
+    found = np.copy(x)
+    found[_box(op, x, starts, part.shape)] = part
+    return found
+
+
+def _box(op: Operation, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> tuple[slice, ...]:
+    """The cells of a slice that begins at values, moved to where it lies inside."""
+    if not all(isinstance(each, np.ndarray | np.generic) for each in starts):
+        raise ShapeError("where the slice starts depends on cells, which a function that is partitioned does not have")
+    low = [min(max(int(each), 0), n - size) for each, n, size in zip(starts, x.shape, sizes, strict=True)]
+    return tuple([slice(start, start + size) for start, size in zip(low, sizes)])
+
+
+@handles("stablehlo.pad")
+def _pad(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    x, number = operands
+    filled = np.broadcast_to(number, _static(op)).copy()
+    found = current_tracer("stablehlo.pad").constant(filled) if machine.is_tracing else filled
+    into, out = [], []
+    for n, size, low, between in zip(
+        x.shape, filled.shape, integers(op, "edge_padding_low"), integers(op, "interior_padding")
+    ):
+        step = between + 1
+        first, last = max(0, -(low // step)), min(n, (size - 1 - low) // step + 1)  # those that lie inside
+        begin = low + first * step
+        out.append(slice(first, max(first, last)))
+        into.append(slice(begin, begin + (last - first - 1) * step + 1, step) if first < last else slice(0, 0))
+    found[tuple(into)] = x[tuple(out)]
+    return found
+
+
+@handles("stablehlo.reverse")
+def _reverse(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+    return np.flip(operands[0], integers(op, "dimensions"))
+
+
+@handles("stablehlo.dot_general")
 def _dot_general(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     a, b = operands
     batch_a, batch_b, sums_a, sums_b = _dot_dimensions(op)
@@ -188,7 +217,7 @@ def _dot_dimensions(op: Operation) -> list[tuple[int, ...]]:
     return found
 
 
-@handles(*_both("reduce"))
+@handles("stablehlo.reduce")
 def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     if len(operands) != 2:
         raise ShapeError(f"there are {len(operands) // 2} arrays; one is reduced at a time")

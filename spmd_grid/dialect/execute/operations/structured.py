@@ -10,25 +10,23 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
-from spmd_grid.dialect.execute.operations.scalars import cast
+from spmd_grid.dialect.execute.operations.scalars import cast, erf, quotient
 from spmd_grid.dialect.execute.reading import attribute, integers, name_of
 from spmd_grid.dialect.execute.table import Machine, handles
 from spmd_grid.dialect.execute.values import one_number, repeated
+from spmd_grid.dialect.syntax.linalg import PRODUCTS
 from spmd_grid.errors import ShapeError
+from spmd_grid.functions.table import call
 
 __all__ = ["COMBINERS", "combined_with", "given", "loops_of", "multiplied", "parts_of", "subscripts_of"]
 
 # Reductions by the operation that combines: numpy's for an axis, numpy's for two arrays, and what leaves others as
 # they are, for floating-point numbers and for integers.
 COMBINERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Any]] = {
-    **dict.fromkeys(("arith.addf", "arith.addi", "stablehlo.add", "mhlo.add"), (np.sum, np.add, 0)),
-    **dict.fromkeys(("arith.mulf", "arith.muli", "stablehlo.multiply", "mhlo.multiply"), (np.prod, np.multiply, 1)),
-    **dict.fromkeys(
-        ("arith.maximumf", "arith.maxsi", "stablehlo.maximum", "mhlo.maximum"), (np.max, np.maximum, "lowest")
-    ),
-    **dict.fromkeys(
-        ("arith.minimumf", "arith.minsi", "stablehlo.minimum", "mhlo.minimum"), (np.min, np.minimum, "highest")
-    ),
+    **dict.fromkeys(("arith.addf", "arith.addi", "stablehlo.add"), (np.sum, np.add, 0)),
+    **dict.fromkeys(("arith.mulf", "arith.muli", "stablehlo.multiply"), (np.prod, np.multiply, 1)),
+    **dict.fromkeys(("arith.maximumf", "arith.maxsi", "stablehlo.maximum"), (np.max, np.maximum, "lowest")),
+    **dict.fromkeys(("arith.minimumf", "arith.minsi", "stablehlo.minimum"), (np.min, np.minimum, "highest")),
 }
 
 
@@ -84,7 +82,8 @@ _NAMED: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
-    "div": np.divide,
+    "div": quotient,
+    "erf": lambda x: call(erf, x),
     "max": np.maximum,
     "min": np.minimum,
     "powf": np.power,
@@ -108,10 +107,7 @@ _NAMED: dict[str, Callable[..., Any]] = {
 def _named(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     inputs, outputs = parts_of(op, operands)
     name = name_of(op).partition(".")[2]
-    function = _NAMED[name]
-    if name == "div" and outputs[0].dtype.kind in "iu":
-        function = np.floor_divide
-    found = function(*machine.thin(inputs))
+    found = _NAMED[name](*machine.thin(inputs))
     if found.shape != outputs[0].shape:
         raise ShapeError(f"the inputs have shape {found.shape}; the output has {outputs[0].shape}")
     return given(op, outputs, [cast(found, outputs[0].dtype)])
@@ -137,19 +133,7 @@ def _broadcast(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return given(op, [output], [np.broadcast_to(np.expand_dims(x, integers(op, "dimensions")), output.shape)])
 
 
-_PRODUCTS = {
-    "matmul": "mk,kn->mn",
-    "matmul_transpose_a": "km,kn->mn",
-    "matmul_transpose_b": "mk,nk->mn",
-    "batch_matmul": "bmk,bkn->bmn",
-    "batch_matmul_transpose_a": "bkm,bkn->bmn",
-    "batch_matmul_transpose_b": "bmk,bnk->bmn",
-    "batch_reduce_matmul": "bmk,bkn->mn",
-    "matvec": "mn,n->m",
-    "vecmat": "m,mn->n",
-    "batch_matvec": "bmk,bk->bm",
-    "dot": "k,k->",
-}
+_PRODUCTS = {"matmul": "mk,kn->mn", **PRODUCTS}
 
 
 @handles(*[f"linalg.{name}" for name in _PRODUCTS])

@@ -117,11 +117,6 @@ def _dim(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return np.int64(x.shape[int(number)])
 
 
-@handles("tensor.rank")
-def _rank(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    return np.int64(len(operands[0].shape))
-
-
 @handles("tensor.cast")
 def _cast(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0]
@@ -136,7 +131,7 @@ def _extract_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> 
     return found if kept == sizes else np.reshape(found, kept)
 
 
-@handles("tensor.insert_slice", "tensor.parallel_insert_slice")
+@handles("tensor.insert_slice")
 def _insert_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     piece, x, *dynamic = operands
     slices, sizes = box_of(op, x.shape, dynamic)
@@ -149,7 +144,7 @@ def _insert_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> A
     return found
 
 
-@handles("tensor.reshape", "memref.reshape")
+@handles("tensor.reshape")
 def _reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     x, shape = operands
     return np.reshape(x, tuple([int(n) for n in shape]))
@@ -197,13 +192,4 @@ def _pad(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     filled = np.full(shape, number, x.dtype)
     found = filled if isinstance(x, np.ndarray) else x.tracer.constant(filled)
     found[tuple([slice(before, before + n) for n, before in zip(x.shape, low)])] = x
-    return found
-
-
-@handles("tensor.generate")
-def _generate(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    shape = extents(op, operands)
-    found = np.empty(shape, dtype_of(op.results[0].type))
-    for index in np.ndindex(*shape):
-        found[index] = machine.run_block(op.regions[0].block, [np.int64(i) for i in index])[0]
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.operations.scalars import cast, erf
+from spmd_grid.dialect.execute.operations.scalars import cast, erf, quotient
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, scalar_of
 from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
@@ -30,7 +30,7 @@ cell_by_cell(
         "tosa.maximum": np.maximum,
         "tosa.minimum": np.minimum,
         "tosa.pow": np.power,
-        "tosa.intdiv": np.floor_divide,
+        "tosa.intdiv": quotient,
         "tosa.abs": np.abs,
         "tosa.ceil": np.ceil,
         "tosa.cos": np.cos,

@@ -23,7 +23,19 @@ from xdsl.utils.exceptions import VerifyException
 from spmd_grid.dialect.syntax.stablehlo.attributes import Numbers, print_numbers, read_numbers
 from spmd_grid.dialect.syntax.stablehlo.operations import ReturnOp
 
-__all__ = ["HloReduceOp"]
+__all__ = ["HloReduceOp", "combiner_of"]
+
+
+def combiner_of(body: Region) -> str | None:
+    """The name of the only operation of a body, on both of its arguments; None of other bodies."""
+    blocks = list(body.blocks)
+    if len(blocks) != 1 or len(blocks[0].args) != 2:
+        return None
+    ops = list(blocks[0].ops)
+    if len(ops) != 2 or set(ops[0].operands) != set(blocks[0].args) or len(ops[0].results) != 1:
+        return None
+    returns = isinstance(ops[1], ReturnOp) and list(ops[1].operands) == list(ops[0].results)
+    return ops[0].name if returns else None
 
 
 @irdl_op_definition
@@ -41,14 +53,7 @@ class HloReduceOp(IRDLOperation):
     @property
     def combiner(self) -> str | None:
         """The name of the operation of the body, such as ``stablehlo.add``; None if it is not one of both arguments."""
-        blocks = list(self.body.blocks)
-        if len(blocks) != 1 or len(blocks[0].args) != 2:
-            return None
-        ops = list(blocks[0].ops)
-        if len(ops) != 2 or set(ops[0].operands) != set(blocks[0].args) or len(ops[0].results) != 1:
-            return None
-        returns = isinstance(ops[1], ReturnOp) and list(ops[1].operands) == list(ops[0].results)
-        return ops[0].name if returns else None
+        return combiner_of(self.body)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:

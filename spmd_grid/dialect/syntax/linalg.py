@@ -1,0 +1,125 @@
+"""linalg: what the parser behind us has, and the named operations that it leaves out."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, linalg, math
+from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, FloatAttr
+from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.ir import Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.irdl import irdl_op_definition
+
+__all__ = ["ELEMENTWISE", "LINALG", "PRODUCTS"]
+
+# The operations of a body, on floating-point numbers; the reciprocal and the square have bodies of two operands.
+_UNARY: dict[str, type[Operation]] = {
+    "abs": math.AbsFOp,
+    "ceil": math.CeilOp,
+    "erf": math.ErfOp,
+    "floor": math.FloorOp,
+    "negf": arith.NegfOp,
+    "rsqrt": math.RsqrtOp,
+    "tanh": math.TanhOp,
+}
+_BINARY: dict[str, type[Operation]] = {"div": arith.DivfOp, "powf": math.PowFOp}
+ELEMENTWISE = {**dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY, 2), "reciprocal": 1, "square": 1}
+PRODUCTS = {
+    "batch_matmul": "bmk,bkn->bmn",
+    "batch_matvec": "bmk,bk->bm",
+    "batch_vecmat": "bk,bkn->bn",
+    "dot": "k,k->",
+    "matvec": "mn,n->m",
+    "vecmat": "m,mn->n",
+}
+
+
+class _Elementwise(ElementwiseOperation, ABC):
+    """One operation for each cell."""
+
+    @classmethod
+    def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
+        """The body, which the pretty form leaves out."""
+        types = cls.body_arg_types((*inputs, *outputs))
+        block = Block(arg_types=types)
+        word = cls.name.removeprefix("linalg.")
+        made: list[Operation] = []
+        taken: list[SSAValue] = list(block.args[: ELEMENTWISE[word]])
+        is_float = isinstance(types[-1], AnyFloat)
+        if word == "reciprocal":
+            one = arith.ConstantOp(FloatAttr(1.0, types[-1]))  # type: ignore[type-var]  # integers have none
+            made.append(one)
+            taken = [one.result, *taken]
+        elif word == "square":
+            taken = [*taken, *taken]
+        kinds: dict[str, type[Operation]] = {
+            **_UNARY,
+            **_BINARY,
+            "reciprocal": arith.DivfOp,
+            "square": arith.MulfOp if is_float else arith.MuliOp,
+        }
+        if word == "div" and not is_float:
+            kinds[word] = arith.DivSIOp
+        found = kinds[word].create(operands=taken, result_types=[types[-1]])
+        block.add_ops([*made, found, YieldOp(found.results[0])])
+        return Region(block)
+
+
+class _Product(NamedOperation, ABC):
+    """Sums of products, whose loops are named by the letters of its subscripts."""
+
+    @property
+    def subscripts(self) -> str:
+        """The loops of the operands and of the result."""
+        return PRODUCTS[self.name.removeprefix("linalg.")]
+
+    @classmethod
+    def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
+        """The body, which the pretty form leaves out."""
+        types = cls.body_arg_types((*inputs, *outputs))
+        block = Block(arg_types=types)
+        is_float = isinstance(types[-1], AnyFloat)
+        multiply, add = (arith.MulfOp, arith.AddfOp) if is_float else (arith.MuliOp, arith.AddiOp)
+        product = multiply.create(operands=block.args[:2], result_types=[types[-1]])
+        total = add.create(operands=[block.args[2], product.results[0]], result_types=[types[-1]])
+        block.add_ops([product, total, YieldOp(total.results[0])])
+        return Region(block)
+
+    def get_default_indexing_maps(self) -> Sequence[AffineMap]:
+        """The loops of each operand."""
+        letters = self._letters()
+        parts = self.subscripts.replace("->", ",").split(",")
+        return [AffineMap(len(letters), 0, tuple([AffineDimExpr(letters.index(x)) for x in each])) for each in parts]
+
+    def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
+        """The loops of each operand, as an attribute."""
+        return ArrayAttr([AffineMapAttr(each) for each in self.get_default_indexing_maps()])
+
+    def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
+        """Loops that are left in the result are parallel."""
+        left = self.subscripts.partition("->")[2]
+        kinds = [IteratorTypeAttr.parallel() if x in left else IteratorTypeAttr.reduction() for x in self._letters()]
+        return ArrayAttr(kinds)
+
+    def _letters(self) -> list[str]:
+        left = self.subscripts.partition("->")[2]
+        return [*left, *sorted({x for x in self.subscripts if x.isalpha()} - set(left))]
+
+
+def _defined(base: type[NamedOperation], name: str) -> type[Operation]:
+    return irdl_op_definition(type(f"Linalg_{name}", (base,), {"name": f"linalg.{name}", "__module__": __name__}))
+
+
+LINALG = Dialect(
+    "linalg",
+    [
+        *linalg.Linalg.operations,
+        *[_defined(_Elementwise, name) for name in ELEMENTWISE],
+        *[_defined(_Product, name) for name in PRODUCTS],
+    ],
+    list(linalg.Linalg.attributes),
+)
