@@ -61,10 +61,27 @@ def test_rows_are_read_again():
 
 
 @needs_mpiexec
-def test_a_row_of_each_kind(tmp_path):
-    words = ["-m", "spmd_grid", "bench", "network", "-n2", "--quick", "--rounds=1", f"--json={tmp_path}/figures.json"]
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ("resharding rows to all, 8", RESHARDING),
+        pytest.param("all_reduce, 1 KiB", OPERATION, marks=pytest.mark.full),
+        pytest.param("halo 2-d, 128", HALO, marks=pytest.mark.full),
+    ],
+)
+def test_a_row(tmp_path, rows, kind):
+    words = [
+        "-m",
+        "spmd_grid",
+        "bench",
+        "network",
+        "-n2",
+        "--rounds=1",
+        f"--rows={rows}",
+        f"--json={tmp_path}/figures.json",
+    ]
     job = run_in_time([sys.executable, *words], env={**os.environ, "PYTHONPATH": python_path()}, limit=60)
     assert job.returncode == 0, job
     rows = [NetworkRow.from_dict(each) for each in json.loads((tmp_path / "figures.json").read_text())["rows"]]
-    assert [row.case.case.kind for row in rows] == [OPERATION, RESHARDING, HALO]
+    assert [row.case.case.kind for row in rows] == [kind]
     assert all(row.fewest == 0 and row.over_best > 0 for row in rows)

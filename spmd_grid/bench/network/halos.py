@@ -84,7 +84,7 @@ def _per_neighbour(comm: Intracomm, faces: dict[int, _Face], stack: ExitStack) -
 
 def _per_node(comm: Intracomm, grid: Grid, row: int, faces: dict[int, _Face], stack: ExitStack) -> Update:
     """Faces to other nodes through memory that the node shares; the others by a message to each neighbour."""
-    node = comm.Split(row, comm.rank)
+    node: Any = comm.Split(row, comm.rank)
     stack.callback(node.Free)
     within = {rank: face for rank, face in faces.items() if rank // grid.shape[1] == row}
     beyond = {rank: face for rank, face in faces.items() if rank not in within}
