@@ -31,6 +31,7 @@ from spmd_grid.bench.common.rows import (  # noqa: E402
     OURS,
     PROGRAM_LIBRARIES,
     RESHARD_LIBRARIES,
+    STORAGE_LIBRARIES,
     Row,
 )
 from spmd_grid.bench.common.table import Column, markdown_table, ratio, time_of  # noqa: E402
@@ -43,6 +44,8 @@ from spmd_grid.bench.programs import report as programs_report  # noqa: E402
 from spmd_grid.bench.programs.cases import OPERATIONS, PLANNING, ProgramsCase  # noqa: E402
 from spmd_grid.bench.reshard import report as reshard_report  # noqa: E402
 from spmd_grid.bench.reshard.cases import ReshardCase  # noqa: E402
+from spmd_grid.bench.storage import report as storage_report  # noqa: E402
+from spmd_grid.bench.storage.cases import BESIDE, StorageCase  # noqa: E402
 from spmd_grid.bench.watch import modes as watch_modes  # noqa: E402
 from spmd_grid.bench.watch import report as watch_report  # noqa: E402
 
@@ -230,6 +233,13 @@ def _planning(rows: Sequence[programs_report.RowFigures]) -> str:
     return _range([row.planning_ms for row in rows if row.case.program == PLANNING], 0)
 
 
+def _beside(rows: Sequence[storage_report.RowFigures]) -> str:
+    """Milliseconds that saving beside the program adds to it, and saving as .npy before it goes on."""
+    (row,) = (row for row in rows if row.case.op == BESIDE)
+    added = [1e-3 * row.by_contender[name].us for name in (OURS, storage_report.NPY)]
+    return "{:.0f} ms to a program that computes for 0.1 s, saving before it goes on {:.0f} ms".format(*added)
+
+
 BENCHES: dict[str, Figures] = {
     "arrays": Figures(
         partial(arrays_report.RowFigures.from_dict, ArraysCase),
@@ -306,6 +316,19 @@ BENCHES: dict[str, Figures] = {
             "libraries": _slower_than_libraries,
             "rows disturbed": _rows_disturbed,
         },
+    ),
+    "storage": Figures(
+        partial(storage_report.RowFigures.from_dict, StorageCase),
+        "operation, array of both ranks, cut",
+        [
+            time_of("ours", OURS),
+            time_of("as .npy", storage_report.NPY),
+            time_of("one process", storage_report.RAW),
+            *(time_of(name, name) for name in STORAGE_LIBRARIES),
+            ratio("one process / ours", lambda row: row.over_best),
+            ratio("checksums", lambda row: row.checksums),
+        ],
+        {"beside": _beside, "rows disturbed": _rows_disturbed},
     ),
     "plan": Figures(lambda figures: figures, "", [], {"swaps": _swaps}),
     "start": Figures(

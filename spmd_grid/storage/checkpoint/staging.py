@@ -39,7 +39,7 @@ def staged_bytes(
     ...     u = sg.zeros((3000, 1000), sg.Sharding(grid, [[0]]), grid)
     ...     return sg.staged_bytes({"u": u}, block_bytes=8000), sg.staged_bytes({"u": u}, stage_bytes=16 << 20)
     >>> sg.run_spmd(body, ranks=3)
-    [(8000000, 8384000), (8000000, 8384000), (8000000, 7232000)]
+    [(8000000, 4192000), (8000000, 8384000), (8000000, 7232000)]
     """
     check_options(None, stage_bytes, block_bytes, "rename")
     if not isinstance(state, dict):
