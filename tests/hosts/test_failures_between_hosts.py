@@ -67,8 +67,8 @@ def test_a_host_dies():
     assert in_time(run.since("kill-node 1"), SOON), run
 
 
-# With them Open MPI's launcher gives up a host that is gone, after five seconds here, and ends the job; else it waits for
-# ever, also where the ranks have reached their limit.
+# With them Open MPI's launcher gives up a host that is gone, after five seconds here, and ends the job; else it waits
+# for ever, also where the ranks have reached their limit.
 KEEPALIVE = {"time": "2", "intvl": "1", "probes": "3"}
 
 
