@@ -129,7 +129,17 @@ def test_pings_go_between_nodes_where_there_are_several(hosts, near, peer):
 
 
 def test_figures_say_what_they_are():
-    figures = {"latency": 150.0, "bandwidth": 0.5, "all_reduce": 500.0, "nodes": 2, "peer": 2, "shares_memory": False}
+    host = {"name": "a", "ranks": [0, 1], "cores": 2, "shared": 1 << 30, "problems": [], "networks": []}
+    links = {f"{kind}_{what}": 1.0 for kind in ("node", "network") for what in ("latency", "bandwidth")}
+    several = {"hosts": [host, host | {"name": "b", "ranks": [2, 3]}], "links": links | {"cable_bandwidth": None}}
+    figures = several | {
+        "latency": 150.0,
+        "bandwidth": 0.5,
+        "all_reduce": 500.0,
+        "nodes": 2,
+        "peer": 2,
+        "shares_memory": False,
+    }
     found = {check.name: check for check in doctor._of_ranks(QUICK | figures)}
     assert found["ping of 8 bytes"].value == "150.0 us, ranks 0 and 2 on different nodes, the best of several"
     assert found["all_reduce of 8 bytes"].value == "500.0 us each, of 20 in a row, the best of several"
@@ -207,11 +217,14 @@ def test_memory_that_cannot_be_shared(tmp_path, monkeypatch):
     strict.write_text("2\n")
     _, check = local.memory(2, str(tmp_path), str(strict))
     assert check.verdict == SLOW and "vm.overcommit_memory" in check.advice
+    check = list(local.memory(2, str(tmp_path), "none"))[-1]
+    assert check.verdict == SLOW and "/proc" in check.value and "mount" in check.advice
+    strict.write_text("0\n")
     monkeypatch.setenv("SPMD_GRID_ARENA", "4096")
-    check = list(local.memory(2, str(tmp_path / "none"), "none"))[-1]
+    check = list(local.memory(2, str(tmp_path / "none"), str(strict)))[-1]
     assert check.verdict == SLOW and "unset SPMD_GRID_ARENA" in check.advice
     monkeypatch.setenv("SPMD_GRID_ARENA", "much")
-    assert list(local.memory(2, "none", "none"))[-1].verdict == FAILS
+    assert list(local.memory(2, "none", str(strict)))[-1].verdict == FAILS
 
 
 def test_more_ranks_than_cores():
