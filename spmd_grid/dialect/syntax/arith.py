@@ -50,8 +50,8 @@ def _of_cells(kind: Attribute, cells: Attribute) -> Attribute:
 class _ConversionOp(IRDLOperation, ABC):
     """Other element types of the same cells; how many there are, and of how many bits, is checked by our own rules."""
 
-    BEFORE: ClassVar[tuple[type[Any], ...]] = (IntegerType,)
-    AFTER: ClassVar[tuple[type[Any], ...]] = (IntegerType,)
+    BEFORE: ClassVar[tuple[Any, ...]] = (IntegerType,)
+    AFTER: ClassVar[tuple[Any, ...]] = (IntegerType,)
     input = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -64,8 +64,8 @@ class _ConversionOp(IRDLOperation, ABC):
                 raise VerifyException(f"the {what} is of type {kind}, whose cells are not those of {self.name}")
 
 
-_FLOATS: tuple[type[Any], ...] = (AnyFloat,)
-_INDICES: tuple[type[Any], ...] = (IntegerType, IndexType)
+_FLOATS: tuple[Any, ...] = (AnyFloat,)
+_INDICES: tuple[Any, ...] = (IntegerType, IndexType)
 
 
 @irdl_op_definition
@@ -73,17 +73,17 @@ class IndexCastOp(_ConversionOp):
     """Between indices and integers, with a sign."""
 
     name = "arith.index_cast"
-    BEFORE: ClassVar[tuple[type[Any], ...]] = _INDICES
-    AFTER: ClassVar[tuple[type[Any], ...]] = _INDICES
+    BEFORE: ClassVar[tuple[Any, ...]] = _INDICES
+    AFTER: ClassVar[tuple[Any, ...]] = _INDICES
 
 
-def _conversion(name: str, before: tuple[type[Any], ...], after: tuple[type[Any], ...]) -> type[IRDLOperation]:
+def _conversion(name: str, before: tuple[Any, ...], after: tuple[Any, ...]) -> type[IRDLOperation]:
     parts = {"name": f"arith.{name}", "__module__": __name__, "BEFORE": before, "AFTER": after}
-    notes = {"BEFORE": ClassVar[tuple[type[Any], ...]], "AFTER": ClassVar[tuple[type[Any], ...]]}
+    notes = {"BEFORE": ClassVar[tuple[Any, ...]], "AFTER": ClassVar[tuple[Any, ...]]}
     return irdl_op_definition(type(f"Arith_{name}", (_ConversionOp,), {**parts, "__annotations__": notes}))
 
 
-_INTEGERS: tuple[type[Any], ...] = (IntegerType,)
+_INTEGERS: tuple[Any, ...] = (IntegerType,)
 _MADE = {
     **{name: _conversion(name, _INTEGERS, _INTEGERS) for name in ("extsi", "extui", "trunci")},
     **{name: _conversion(name, _INTEGERS, _FLOATS) for name in ("sitofp", "uitofp")},
@@ -150,7 +150,7 @@ class _ComparisonOp(IRDLOperation, ABC):
                 f"operands of {self.lhs.type} and {self.rhs.type}, and a result of {self.result.type}: operands must be"
                 " of one type, and the result a bit for each cell"
             )
-        kind: tuple[type[Any], ...] = _INDICES if self.name == "arith.cmpi" else _FLOATS
+        kind: tuple[Any, ...] = _INDICES if self.name == "arith.cmpi" else _FLOATS
         if not isinstance(_cells(self.lhs.type), kind):
             raise VerifyException(f"the cells of {self.lhs.type} are not those that {self.name} compares")
 

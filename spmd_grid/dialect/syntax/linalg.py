@@ -51,7 +51,7 @@ class _Elementwise(ElementwiseOperation, ABC):
         taken: list[SSAValue] = list(block.args[: ELEMENTWISE[word]])
         is_float = isinstance(types[-1], AnyFloat)
         if word == "reciprocal":
-            one = arith.ConstantOp(FloatAttr(1.0, types[-1]))  # type: ignore[type-var]  # integers have none
+            one = arith.ConstantOp(FloatAttr(1.0, types[-1]))  # type: ignore[arg-type]  # integers have none
             made.append(one)
             taken = [one.result, *taken]
         elif word == "square":
