@@ -47,9 +47,9 @@ def check_ways(way, shape, dtype="f8"):
         found = [sg.run_plan(plan, given, grid), plan.run(given, grid), bound.run(given), bound.run(given.copy("F"))]
         assert all(each.tobytes() == wanted.tobytes() for each in found), (way, shape, k)
         assert len({id(each) for each in found}) == len(found)
-        for run in (lambda out: plan.run(given, grid, out), lambda out: bound.run(given, out=out)):
+        for run, args in ((plan.run, (grid, out)), (bound.run, (out,))):
             out[...] = 0
-            assert run(out) is out and out.tobytes() == wanted.tobytes()
+            assert run(given, *args) is out and out.tobytes() == wanted.tobytes()
         strided = np.empty((*out.shape, 2), dtype)[..., 0]
         assert bound.run(given, strided) is strided and strided.tobytes() == wanted.tobytes()
     if is_quick(grid) and way != "all to columns" and whole.size:
