@@ -53,8 +53,8 @@ class BoundPlan:
         if is_native(part, comm, allows_memory(chosen_path())):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
         steps = len(self.plan.run_steps)
-        capacity = STAGING_BYTES if steps == 1 else STAGING_BYTES // 2 // steps  # half is for the ring that all share
-        return BoxExchange(move, self.plan.dtypes, comm, activity, capacity)
+        # A relay follows a meeting, and there is one in a run.
+        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // steps, relays=steps == 1)
 
     def run(self, arrays: Arrays, outs: Arrays) -> Arrays:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.

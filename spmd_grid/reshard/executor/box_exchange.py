@@ -58,7 +58,8 @@ class BoxExchange:
 
     Collective over ``comm`` when made: a channel to the partners, with buffers and persistent requests.  Large boxes
     between processes that share no memory bypass it, as messages that are not packed where memory is contiguous.
-    ``capacity``: on one node, the most bytes that it may hold besides the arrays.
+    ``capacity``: on one node, the most bytes that it may hold besides the arrays.  ``relays``: whether each run follows
+    a meeting, so that it may be a relay.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class BoxExchange:
         comm: Communicator,
         activity: CollectiveCall | None = None,
         capacity: int = STAGING_BYTES,
+        relays: bool = False,
     ):
         self._move, self._dtypes, self._comm = move, tuple(dtypes), comm
         self._itemsize = sum(dtype.itemsize for dtype in dtypes)
@@ -80,7 +82,7 @@ class BoxExchange:
         given, into, gives, takes = boxes.given_shape, boxes.into_shape, boxes.gives, boxes.takes
         self._rows = boxes.rows
         self._folds = self._has_target and self._hides and self._rows != 1
-        self._relay = self._relay_of(gives, takes)
+        self._relay = self._relay_of(gives, takes) if relays else None
         self._is_far = False
         if self.relays:
             capacity = min(capacity, _BESIDE_RING)
