@@ -19,6 +19,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -122,7 +123,8 @@ def main(arguments=None):
     # Hypothesis draws some numbers from the source of loaded modules: none may be loaded while ranks draw.
     for module in walk_packages(sg.__path__, "spmd_grid."):
         if "__main__" not in module.name:
-            import_module(module.name)
+            with suppress(ImportError):  # of an extra that is not installed
+                import_module(module.name)
     plugin = OnRanks(options.ranks, options.report)
     options.expected = options.expected.resolve()
     os.chdir(options.suite)

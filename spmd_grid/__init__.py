@@ -50,6 +50,7 @@ _PUBLIC = {
     "spmd_grid.reshard.plan": ("Plan", "plan_reshard"),
     "spmd_grid.storage.checkpoint.load": ("load",),
     "spmd_grid.storage.checkpoint.save": ("Saving", "save"),
+    "spmd_grid.storage.checkpoint.staging": ("staged_bytes",),
     "spmd_grid.storage.checkpoint.verify": ("latest", "verify"),
     "spmd_grid.storage.files.hdf5_loading": ("load_hdf5",),
     "spmd_grid.storage.files.hdf5_saving": ("save_hdf5",),

@@ -45,6 +45,7 @@ from spmd_grid.reshard.execute import reshard as reshard, run_plan as run_plan
 from spmd_grid.reshard.plan import Plan as Plan, plan_reshard as plan_reshard
 from spmd_grid.storage.checkpoint.load import load as load
 from spmd_grid.storage.checkpoint.save import Saving as Saving, save as save
+from spmd_grid.storage.checkpoint.staging import staged_bytes as staged_bytes
 from spmd_grid.storage.checkpoint.verify import latest as latest, verify as verify
 from spmd_grid.storage.files.hdf5_loading import load_hdf5 as load_hdf5
 from spmd_grid.storage.files.hdf5_saving import save_hdf5 as save_hdf5

@@ -212,11 +212,11 @@ def fftfreq(
     >>> sg.run_spmd(body, ranks=2)
     [[0.0, 2.0, 4.0], [-4.0, -2.0]]
     """
-    return frequencies("fftfreq", n, d, n, sharding, grid)
+    return frequencies("fftfreq", n, d, sharding, grid)
 
 
 def rfftfreq(
     n: int, d: float = 1.0, *, sharding: ShardingRule | None = None, grid: ProcessGrid | None = None
 ) -> ShardedArray:
     """np.fft.rfftfreq as a sharded array.  Collective; arguments and errors as of `fftfreq`."""
-    return frequencies("rfftfreq", n, d, n // 2 + 1 if isinstance(n, int | np.integer) else 0, sharding, grid)
+    return frequencies("rfftfreq", n, d, sharding, grid)

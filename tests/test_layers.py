@@ -25,7 +25,7 @@ LAYERS = [
     ["ops"],
     ["halo"],
     ["reshard"],
-    ["viz"],
+    ["pricing", "viz"],
     ["compute"],
     ["array"],
     ["array_api"],

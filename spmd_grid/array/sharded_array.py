@@ -237,7 +237,8 @@ class ShardedArray(ComputingArray):
     def refresh_halos(self) -> None:
         """As `update_halo`, as a part of an operation that has gone through the gate.  Collective."""
         if self._grid.process.recorder is None:
-            kept_updates.refresh(self.stored_to_write(), self._grid, self._layout)
+            plan = kept_updates.refresh(self.stored_to_write(), self._grid, self._layout)
+            self._refresh = None if self._was_seen or self._notes else plan
             self.with_fresh_halos()
         else:
             self._update_halo(False)

@@ -80,40 +80,32 @@ rfftn = _along_several("rfftn", "The Fourier transform of real numbers, half of 
 irfftn = _along_several("irfftn", "The inverse of `rfftn`.")
 
 
-def fftfreq(
-    n: int,
-    /,
-    *,
-    d: float = 1.0,
-    dtype: DTypeLike | None = None,
-    device: Any = None,
-    sharding: ShardingRule | None = None,
-    grid: ProcessGrid | None = None,
-) -> ShardedArray:
-    """The frequencies of the cells that `fft` of ``n`` cells at a distance of ``d`` gives.  Collective."""
-    check_device("fftfreq", device)
-    return _cast(frequencies("fftfreq", n, d, n, sharding, grid), dtype)
+def _frequencies_of(name: str, text: str) -> Callable[..., ShardedArray]:
+    def function(
+        n: int,
+        /,
+        *,
+        d: float = 1.0,
+        dtype: DTypeLike | None = None,
+        device: Any = None,
+        sharding: ShardingRule | None = None,
+        grid: ProcessGrid | None = None,
+    ) -> ShardedArray:
+        check_device(name, device)
+        found = frequencies(name, n, d, sharding, grid)
+        return found if dtype is None else _cast(found, dtype)
+
+    return _named(function, name, text)
 
 
-def rfftfreq(
-    n: int,
-    /,
-    *,
-    d: float = 1.0,
-    dtype: DTypeLike | None = None,
-    device: Any = None,
-    sharding: ShardingRule | None = None,
-    grid: ProcessGrid | None = None,
-) -> ShardedArray:
-    """The frequencies of the cells that `rfft` of ``n`` cells at a distance of ``d`` gives.  Collective."""
-    check_device("rfftfreq", device)
-    return _cast(
-        frequencies("rfftfreq", n, d, n // 2 + 1 if isinstance(n, int | np.integer) else 0, sharding, grid), dtype
-    )
+fftfreq = _frequencies_of(
+    "fftfreq", "The frequencies of the cells that `fft` of ``n`` cells at a distance of ``d`` gives."
+)
+rfftfreq = _frequencies_of("rfftfreq", "The frequencies of the cells that `rfft` of ``n`` such cells gives.")
 
 
-def _cast(found: ShardedArray, dtype: DTypeLike | None) -> ShardedArray:
-    cast: ShardedArray = found if dtype is None else found.astype(dtype, copy=False)
+def _cast(found: ShardedArray, dtype: DTypeLike) -> ShardedArray:
+    cast: ShardedArray = found.astype(dtype, copy=False)
     return cast
 
 

@@ -13,13 +13,14 @@ from spmd_grid.grid.process_grid import ProcessGrid
 __all__ = ["frequencies"]
 
 
-def frequencies(
-    name: str, n: int, d: float, cells: int, sharding: ShardingRule | None, grid: ProcessGrid | None
-) -> ShardedArray:
-    """The ``cells`` first frequencies of ``n`` at a distance of ``d``, by the name of numpy's function.  Collective."""
+def frequencies(name: str, n: int, d: float, sharding: ShardingRule | None, grid: ProcessGrid | None) -> ShardedArray:
+    """The frequencies of ``n`` cells at a distance of ``d``, by the name of numpy's function.  Collective."""
     if not isinstance(n, int | np.integer) or n < 1:
         raise ShapeError(f"{name}: n is {n!r}; it must be a whole number, at least 1")
-    n, middle = int(n), cells if name == "rfftfreq" else (int(n) - 1) // 2 + 1
+    n = int(n)
+    cells = middle = n // 2 + 1
+    if name == "fftfreq":
+        cells, middle = n, (n - 1) // 2 + 1
     step = 1.0 / (n * d)
 
     def frequency(k: np.ndarray) -> np.ndarray:

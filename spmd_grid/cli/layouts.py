@@ -20,6 +20,7 @@ __all__ = [
     "dtype_of",
     "numbers",
     "parse_list",
+    "source_grid",
     "source_layout",
     "target_layout",
 ]
@@ -28,15 +29,15 @@ __all__ = [
 _MAX_CHARACTERS, _MAX_RANKS = 1 << 20, 1 << 22
 
 
-def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -> None:
-    """Add the options that describe a source and a target layout."""
+def add_layout_options(parser: argparse.ArgumentParser, target_required: bool, array_required: bool = True) -> None:
+    """Add the options that describe a source and a target layout; without an array, only the grid is required."""
     source = parser.add_argument_group("the layout" if not target_required else "from")
     source.add_argument("--grid", required=True, metavar="SHAPE", help="the grid of devices, such as 2x3")
-    source.add_argument("--shape", required=True, metavar="SHAPE", help="the global array, such as 4x6")
+    source.add_argument("--shape", required=array_required, metavar="SHAPE", help="the global array, such as 4x6")
     source.add_argument(
         "--sharding",
         "--from",
-        required=True,
+        required=array_required,
         metavar="AXES",
         type=given,
         help="per tensor dimension the grid axes that split it, such as '[[0],[1]]'; names where axes have names",
@@ -49,7 +50,9 @@ def add_layout_options(parser: argparse.ArgumentParser, target_required: bool) -
     target = parser.add_argument_group(
         "to", "grid, block rule and partial kind default to those above; nothing else is inherited"
     )
-    target.add_argument("--to", required=target_required, metavar="AXES", type=given, help="the target sharding")
+    target.add_argument(
+        "--to", required=target_required and array_required, metavar="AXES", type=given, help="the target sharding"
+    )
     target.add_argument("--to-grid", metavar="SHAPE", type=given, help="another grid")
     target.add_argument("--to-axis-names", metavar="NAMES", type=given, help="names of its axes")
     target.add_argument("--to-ranks", metavar="LIST", type=given, help="its processes")
@@ -71,10 +74,14 @@ def _add_sharding_options(group: argparse._ArgumentGroup, *prefixes: str) -> Non
     add("partial-kind", "KIND", "the reduction that combines them (sum)")
 
 
+def source_grid(options: argparse.Namespace) -> Grid:
+    """The source's grid that options describe.  Raises SpmdError."""
+    return _grid(options.grid, options.axis_names, options.ranks, "--")
+
+
 def source_layout(options: argparse.Namespace) -> Layout:
     """The source layout that options describe.  Raises SpmdError."""
-    grid = _grid(options.grid, options.axis_names, options.ranks, "--")
-    return _layout(options, grid, options.sharding, "--sharding", "")
+    return _layout(options, source_grid(options), options.sharding, "--sharding", "")
 
 
 def target_layout(options: argparse.Namespace) -> Layout:

@@ -1,23 +1,30 @@
-"""``python -m spmd_grid plan``: the plan of a resharding, and its cost, without any process."""
+"""``python -m spmd_grid plan``: the plan of a resharding, or the price of a program of steps, without any process."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 
 from spmd_grid.cli.layouts import (
     add_layout_options,
     dtype_of,
     numbers,
+    source_grid,
     source_layout,
     target_layout,
 )
-from spmd_grid.cli.option_types import whole
+from spmd_grid.cli.option_types import given, whole
 from spmd_grid.cli.reporting import reported
 from spmd_grid.errors import DeviceError, ShardingError
 from spmd_grid.formatting import bytes_text
+from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.sharding import Sharding
 from spmd_grid.links.model import LinkModel
+from spmd_grid.links.order import ordered_ranks
 from spmd_grid.numerals import byte_count
+from spmd_grid.pricing.price import machine_links, price, price_text
+from spmd_grid.pricing.steps import read_steps
 from spmd_grid.reshard.plan import Plan, plan_reshard
 from spmd_grid.viz.messages import Message, device_text, message_table, step_title, summary_text
 
@@ -27,12 +34,15 @@ __all__ = ["add_parser"]
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "plan",
-        help="plan a resharding and explain the plan",
-        usage="spmd_grid plan --grid 16x16x64 --shape 65536x65536 --from '[[0],[1,2]]' --to '[[2],[0]]' [options]",
+        help="plan a resharding and explain the plan, or price a program of steps",
+        usage="spmd_grid plan --grid 16x16x64 --shape 65536x65536 --from '[[0],[1,2]]' --to '[[2],[0]]' [options]\n"
+        "       spmd_grid plan --grid 16x16x64 --steps steps.json --links links.json --nodes 128 --ranks-per-node 128",
         description="Prints the steps that lead from one sharding to another, the shardings between them, the bytes"
-        " that they move, their cost, and the alternatives that were not taken. Needs no processes.",
+        " that they move, their cost, and the alternatives that were not taken. With --steps, prints what a program of"
+        " halo exchanges, operations and reshardings costs, step by step, on the machine that the options describe;"
+        " links that processes share are counted. Needs no processes.",
     )
-    add_layout_options(parser, target_required=True)
+    add_layout_options(parser, target_required=True, array_required=False)
     how = parser.add_argument_group("the plan")
     how.add_argument(
         "--strategy",
@@ -43,6 +53,21 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     how.add_argument(
         "--node-size", type=whole(1), metavar="N", help="number of consecutive processes that share a node (1)"
     )
+    machine = parser.add_argument_group("the machine")
+    machine.add_argument(
+        "--links", metavar="FILE", type=given, help="a model of the links, as LinkModel.measure or save has written it"
+    )
+    machine.add_argument("--nodes", type=whole(1), metavar="N", help="number of nodes; needs --ranks-per-node")
+    machine.add_argument(
+        "--ranks-per-node", type=whole(1), metavar="N", help="number of consecutive processes on each node"
+    )
+    machine.add_argument(
+        "--order", choices=["rank", "auto"], default="rank", help="order of the processes, as of init_grid (rank)"
+    )
+    program = parser.add_argument_group("a program")
+    program.add_argument(
+        "--steps", metavar="FILE", type=given, help="steps as a JSON list, as docs/links.md describes them"
+    )
     how.add_argument("--device", metavar="COORDS", help="also list what this device, such as 1,0,5, receives and sends")
     how.add_argument("--process", type=whole(), metavar="N", help="the same for a process, by its number")
     how.add_argument("--limit", type=whole(0), default=40, metavar="N", help="list at most N messages (40)")
@@ -50,12 +75,18 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _plan(options: argparse.Namespace) -> str:
+    links = _links(options)
+    if options.steps is not None:
+        return _priced(options, links or LinkModel())
+    missing = [flag for flag, name in (("--shape", "shape"), ("--from", "sharding"), ("--to", "to"))
+               if getattr(options, name) is None]  # fmt: skip
+    if missing:
+        raise ShardingError(f"the following options are required: {', '.join(missing)}, or --steps")
     source, target = source_layout(options), target_layout(options)
     limit = None if options.memory_limit is None else _limit(options.memory_limit)
-    links = None if options.node_size is None else LinkModel(node_size=options.node_size)
+    shardings = [_ordered(layout.sharding, options, links) for layout in (source, target)]
     plan = plan_reshard(
-        source.sharding,
-        target.sharding,
+        *shardings,
         source.global_shape,
         dtype_of(options),
         options.strategy,
@@ -64,6 +95,41 @@ def _plan(options: argparse.Namespace) -> str:
     )
     process = _process(options, plan)
     return str(plan) if process is None else "\n".join([str(plan), "", *_of_process(plan, process, options.limit)])
+
+
+def _links(options: argparse.Namespace) -> LinkModel | None:
+    """The model of the links that options describe; None for the default."""
+    links = None if options.links is None else LinkModel.load(options.links)
+    if options.nodes is not None and options.ranks_per_node is None:
+        raise ShardingError("--nodes needs --ranks-per-node, the number of processes on each")
+    if options.node_size is not None and options.ranks_per_node is not None:
+        raise ShardingError("--node-size and --ranks-per-node say the same; give one of them")
+    size = options.node_size or options.ranks_per_node
+    if size is None:
+        return links
+    grid = source_grid(options)
+    return machine_links(links or LinkModel(), options.nodes or -(-grid.size // size), size, grid)
+
+
+def _ordered(sharding: Sharding, options: argparse.Namespace, links: LinkModel | None) -> Sharding:
+    """``sharding`` on its grid with the processes in the order that is asked for."""
+    return replace(sharding, grid=_in_order(sharding.grid, options, links or LinkModel()))
+
+
+def _in_order(grid: Grid, options: argparse.Namespace, links: LinkModel) -> Grid:
+    ranks = ordered_ranks(grid, links) if options.order == "auto" else None
+    return grid if ranks is None else Grid(grid.shape, grid.axis_names, ranks)
+
+
+def _priced(options: argparse.Namespace, links: LinkModel) -> str:
+    """The price of the program in a file."""
+    stray = [flag for flag in ("shape", "sharding", "to", "device", "process") if getattr(options, flag) is not None]
+    if stray:
+        raise ShardingError(f"--{stray[0]} describes a resharding; with --steps the file describes all of them")
+    grid = source_grid(options)
+    links.check_covers(grid)
+    grid = _in_order(grid, options, links)
+    return price_text(price(read_steps(options.steps, grid, links), grid, links), grid, links)
 
 
 def _limit(text: str) -> int:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
+from spmd_grid.compute.memory import ALONE
 from spmd_grid.compute.splits import one_layout, plain_sharding
+from spmd_grid.compute.temporaries import Site
 from spmd_grid.grid.layout import Layout
+from spmd_grid.grid.process_grid import ProcessGrid
 
 __all__ = ["again", "on_equal_layouts"]
 
 _MOST_KEPT = 4096
+_MOST_SITES = 256  # that have kept results
+_MOST_KEPT_BYTES = 1 << 16  # of a result: to make larger ones takes little of their time
 _NUMBERS = frozenset((int, float, complex, bool))
 _result_dtypes: dict[tuple[Any, ...], np.dtype] = {}
 # By ufunc of two operands, the layout of the arrays among them, and what stands for each in `_result_dtypes`: those
@@ -20,33 +26,77 @@ _result_dtypes: dict[tuple[Any, ...], np.dtype] = {}
 _known: dict[tuple[Any, ...], np.dtype] = {}
 
 
-def again(ufunc: np.ufunc, array: Any, x: Any, y: Any, into: Any = None) -> Any:
+def again(ufunc: np.ufunc, array: Any, x: Any, y: Any) -> Any:
     """`on_equal_layouts` of two operands, in short, where it has found the same before; else None.  Local.
 
-    One of ``x`` and ``y`` is ``array``.  ``into``: None, or the one of them that nothing will read again: the
-    result, if it is of its dtype.
+    One of ``x`` and ``y`` is ``array``.
     """
     layout, grid, kind = array._layout, array._grid, type(array)
     if type(x) is not kind:
         a, b = x, y._local
-        shape, size, found = b.shape, b.size, _known.get((ufunc, layout, type(x), b.dtype))
+        local, found = b, _known.get((ufunc, layout, type(x), b.dtype))
     elif type(y) is not kind:
         a, b = x._local, y
-        shape, size, found = a.shape, a.size, _known.get((ufunc, layout, a.dtype, type(y)))
+        local, found = a, _known.get((ufunc, layout, a.dtype, type(y)))
     elif x._layout is y._layout and x._grid is y._grid:
-        a, b = x._local, y._local
-        shape, size, found = a.shape, a.size, _known.get((ufunc, layout, a.dtype, b.dtype))
+        local = a = x._local
+        b = y._local
+        found = _known.get((ufunc, layout, a.dtype, b.dtype))
     else:
         return None
     if found is None:
         return None
-    if into is not None and into._local.dtype == found:
-        ufunc(a, b, into._local)
-        return into
-    memory = grid.process.arena.allocate(size * found.itemsize)
-    result: np.ndarray = np.empty(shape, found) if memory is None else np.ndarray(shape, found, memory)
-    ufunc(a, b, result)
-    return kind(result, layout, grid)
+    block = _new(grid, local, found)
+    ufunc(a, b, block)
+    return kind(block, layout, grid)
+
+
+def _new(grid: ProcessGrid, local: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """An array of the shape of another, as `ProcessGrid.allocate` makes it, in short."""
+    memory = grid.process.arena.allocate(local.size * dtype.itemsize)
+    return np.empty(local.shape, dtype) if memory is None else np.ndarray(local.shape, dtype, memory)
+
+
+def first_of_site(ufunc: np.ufunc, site: Site, array: Any, inputs: tuple[Any, Any]) -> Any:
+    """`on_equal_layouts`, of an operator in an expression, which may get operands that look the same again.  Local.
+
+    The operator itself then knows (``site.known``) the layout, what stands for each operand, and the dtype.
+    """
+    found = on_equal_layouts(ufunc, array, inputs)
+    if found is not None:
+        kinds = [x._local.dtype if type(x) is type(array) else type(x) for x in inputs]
+        dtype = _known.get((ufunc, array._layout, *kinds))
+        if dtype is not None:
+            site.known = array._layout, *kinds, dtype
+    return found
+
+
+def kept_result(array: Any, local: np.ndarray, site: Site, dtype: np.dtype) -> Any:
+    """An array for the result of an operator: a small one that it has left before, where nothing reads it any more.
+
+    Local.  Two are kept, for programs in which the last result is an operand of the next.
+    """
+    layout, grid = array._layout, array._grid
+    kept = grid.results.get(site)
+    if kept is None:
+        if local.size * dtype.itemsize > _MOST_KEPT_BYTES:
+            return type(array)(_new(grid, local, dtype), layout, grid)
+        if len(grid.results) >= _MOST_SITES:
+            grid.forget_results()
+        kept = grid.results[site] = []
+    for found in kept:
+        # Another thread that has found it refers to it as well.
+        if getrefcount(found) == ALONE and found._layout is layout and found._local.dtype is dtype and found.is_alone:
+            found._version += 1
+            found._refreshed, found.name = 0, None
+            return found
+    found = type(array)(_new(grid, local, dtype), layout, grid)
+    if found._local.nbytes <= _MOST_KEPT_BYTES:
+        found.is_kept = True
+        for each in kept[:-1]:
+            each.is_kept = False
+        kept[:] = [*kept[-1:], found]
+    return found
 
 
 def on_equal_layouts(ufunc: np.ufunc, array: Any, inputs: tuple[Any, ...], out: Any = None) -> Any:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from spmd_grid.compute.alike import again, on_equal_layouts
+from spmd_grid.compute.alike import again, first_of_site, kept_result, on_equal_layouts
 from spmd_grid.compute.splits import ArrayOnGrid
-from spmd_grid.compute.temporaries import REFERENCES, site_of
+from spmd_grid.compute.temporaries import REFERENCES, SHIFT, read_site, sites
 
 __all__ = ["Operators"]
 
@@ -34,33 +34,86 @@ class Operators(_Base):
 
 def _operator(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     long_way = getattr(NDArrayOperatorsMixin, name)
-    is_reflected = name.startswith("__r")
 
     def operator(self: Any, other: Any) -> Any:
-        if self._grid.process.recorder is not None:  # plain operands may have to be compared
+        grid = self._grid
+        if grid.process.recorder is not None:  # plain operands may have to be compared
             return long_way(self, other)
         is_array = type(other) is type(self)
-        mark, into = 0, None
         if self._mark or (is_array and other._mark):
-            site = site_of(_getframe(1))
-            if site is not None:
-                mine, its, result = (site[1], site[0], site[2]) if is_reflected else site
-                if self._mark == mine:
-                    mark = result
-                    if getrefcount(self) <= _OF_SELF and self.is_alone:
-                        into = self
-                if is_array and other._mark == its:
-                    mark = result
-                    if into is None and getrefcount(other) <= _OF_OTHER and other.is_alone:
-                        into = other
-        x, y = (other, self) if is_reflected else (self, other)
-        found = again(ufunc, self, x, y, into)
+            frame = _getframe(1)
+            site = sites.get(id(frame.f_code) + (frame.f_lasti << SHIFT)) or read_site(frame)
+            into, place = None, id(frame)
+            if self._mark == place + site.left:
+                if self._lender is None and getrefcount(self) <= _OF_SELF + self.is_kept:
+                    into = self
+            elif not (is_array and other._mark == place + site.right):
+                place = 0
+            if into is None and is_array and other._lender is None and other._mark == place + site.right:
+                if getrefcount(other) <= _OF_OTHER + other.is_kept:
+                    into = other
+            if place:
+                layout, of_self, of_other, dtype = site.known
+                a, b = self._local, other._local if is_array else other
+                if (
+                    self._layout is layout
+                    and a.dtype is of_self
+                    and (
+                        (other._layout is layout and b.dtype is of_other and other._grid is grid)
+                        if is_array
+                        else type(b) is of_other
+                    )
+                ):
+                    if into is None or into._local.dtype is not dtype:
+                        into = kept_result(self, a, site, dtype)
+                    ufunc(a, b, into._local)
+                    into._mark = place + site.mark
+                    return into
+                found = first_of_site(ufunc, site, self, (self, other))
+                if found is None:
+                    return long_way(self, other)
+                found._mark = place + site.mark
+                return found
+        found = again(ufunc, self, self, other)
         if found is None:
-            found = on_equal_layouts(ufunc, self, (x, y))
-            if found is None:
-                return long_way(self, other)
-        found._mark = mark
-        return found
+            found = on_equal_layouts(ufunc, self, (self, other))
+        return long_way(self, other) if found is None else found
+
+    operator.__name__ = name
+    return operator
+
+
+def _operator_of_number(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    """The operator of another object on the left, and an array on the right."""
+    long_way = getattr(NDArrayOperatorsMixin, name)
+
+    def operator(self: Any, other: Any) -> Any:
+        if self._grid.process.recorder is not None:
+            return long_way(self, other)
+        if self._mark:
+            frame = _getframe(1)
+            site = sites.get(id(frame.f_code) + (frame.f_lasti << SHIFT)) or read_site(frame)
+            place = id(frame)
+            if self._mark == place + site.right:
+                layout, of_other, of_self, dtype = site.known
+                b = self._local
+                if self._layout is layout and b.dtype is of_self and type(other) is of_other:
+                    if of_self is dtype and self._lender is None and getrefcount(self) <= _OF_SELF + self.is_kept:
+                        into = self
+                    else:
+                        into = kept_result(self, b, site, dtype)
+                    ufunc(other, b, into._local)
+                    into._mark = place + site.mark
+                    return into
+                found = first_of_site(ufunc, site, self, (other, self))
+                if found is None:
+                    return long_way(self, other)
+                found._mark = place + site.mark
+                return found
+        found = again(ufunc, self, other, self)
+        if found is None:
+            found = on_equal_layouts(ufunc, self, (other, self))
+        return long_way(self, other) if found is None else found
 
     operator.__name__ = name
     return operator
@@ -81,6 +134,6 @@ def _operator_in_place(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
 
 
 for _name, _ufunc in {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide}.items():
-    for _method in (f"__{_name}__", f"__r{_name}__"):
-        setattr(Operators, _method, _operator(_method, _ufunc))
+    setattr(Operators, f"__{_name}__", _operator(f"__{_name}__", _ufunc))
+    setattr(Operators, f"__r{_name}__", _operator_of_number(f"__r{_name}__", _ufunc))
     setattr(Operators, f"__i{_name}__", _operator_in_place(f"__i{_name}__", _ufunc))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from sys import _getframe
+from sys import _getframe, getrefcount
 from typing import Any, NoReturn
 
 import numpy as np
@@ -36,12 +36,13 @@ from spmd_grid.compute.calls import call_alone, call_composite, call_rule
 from spmd_grid.compute.course.apply import apply
 from spmd_grid.compute.functions import scans
 from spmd_grid.compute.indexing import selection
-from spmd_grid.compute.memory import Memory
+from spmd_grid.compute.indexing.fresh import refresh_quickly
+from spmd_grid.compute.memory import ALONE, Memory
 from spmd_grid.compute.operators import Operators
 from spmd_grid.compute.plain_operands import compared, is_checking
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.compute.standard import StandardArray
-from spmd_grid.compute.temporaries import mark_of
+from spmd_grid.compute.temporaries import NO_SITE, SHIFT, read_site, sites
 from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.methods import ArrayMethods
@@ -128,11 +129,27 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
     # -- selections ----------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        if self._grid.process.recorder is not None and is_checking(self._grid):
+        frame = _getframe(1)
+        site = sites.get(id(frame.f_code) + (frame.f_lasti << SHIFT)) or read_site(frame)
+        slices = self._slices
+        if slices is not None and self._grid.process.recorder is None:
+            found = slices.get(site)
+            if found is not None and found._key == key and found._lender is not None and getrefcount(found) == ALONE:
+                if self._refreshed != self._version and found._reads_halos:
+                    del found  # while halos are written, nothing refers to it
+                    refresh_quickly(self)
+                    found = slices.get(site)
+                    if found is None or getrefcount(found) != ALONE:  # another thread has it
+                        found = selection.get(self, key)
+                found._mark, found.name = id(frame) + site.mark, None
+                return found
+        elif self._grid.process.recorder is not None and is_checking(self._grid):
             return compared(self, "getitem", (key,), {}, partial(selection.get, self, key))
         found = selection.get(self, key)
-        if type(found) is type(self):
-            found._mark = mark_of(_getframe(1))
+        if site is not NO_SITE and type(found) is type(self):
+            found._mark = id(frame) + site.mark
+            if site.is_constant:
+                self.keep_slice(site, key, found)
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -3,14 +3,18 @@
     0.25 * (a[:-1] + a[1:] + b)      a[:-1] + a[1:] gets new memory; both other operators write to it
 
 numpy does the same in large arrays, and finds its temporaries by their references and the stack of C functions.  Here
-the operator looks at the instruction that the calling function is at.  A mark is the address of a function's frame, and
-the offset of an instruction in its code.  An operand is a temporary if
+the operator looks at the instruction that the calling function is at, its *site*.  A mark is the address of a
+function's frame, and the offset of an instruction in its code.  An operand is a temporary if
 
 - within that function, without a jump, a call or an assignment between, the operand is what another instruction left on
   the stack: so reads the function's code;
 - it carries the mark of that very instruction in that very call of the function.  Slices get one, and results of
   operators one of whose operands carries the right one: so an operand that comes out of a container never does;
 - nothing else refers to it, it lends and borrows no memory, and the program has had no view of it.
+
+Most sites come again and again, with arrays that look the same.  So the arrays that they left last time are kept, and
+are left again where nothing refers to them any more: slices by the array that they read (`memory`), small results by
+the grid (`alike`).
 """
 
 from __future__ import annotations
@@ -18,94 +22,108 @@ from __future__ import annotations
 import dis
 from sys import getrefcount
 from types import CodeType, FrameType
+from typing import Any
 
-__all__ = ["REFERENCES", "mark_of", "site_of"]
+__all__ = ["NO_SITE", "REFERENCES", "SHIFT", "Site", "read_site", "sites"]
 
 _MOST_KEPT = 512
-_SHIFT = 48  # addresses have fewer bits
+SHIFT = 48  # addresses have fewer bits
 _LOADS = frozenset(
     (
-        *("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_CONST", "LOAD_SMALL_INT"),
-        *("LOAD_FAST_BORROW_LOAD_FAST_BORROW", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"),
+        *("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF"),
+        *("LOAD_FAST_BORROW_LOAD_FAST_BORROW", "LOAD_NAME"),
     )
 )
+_CONSTANTS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
 _SUBSCRIPTS = {"BINARY_SUBSCR": 2, "BINARY_SLICE": 3}
 _BUILDS = frozenset(("BUILD_SLICE", "BUILD_TUPLE"))
 _IGNORED = frozenset(("CACHE", "NOP", "EXTENDED_ARG", "RESUME"))
 _OPERATORS = frozenset("+-*/")
 
-# For each operator of a code object, by its offset, the offsets of the instructions that leave its operands; -1: none.
-_Sources = dict[int, tuple[int, int]]
-_known: dict[int, tuple[CodeType, _Sources]] = {}  # by the address of the code object, which is kept
 
+class Site:
+    """An instruction of a function that takes a part of an array, or one of the operators + - * /.
 
-def site_of(frame: FrameType) -> tuple[int, int, int] | None:
-    """The marks of both operands of the operator that ``frame`` is at, if they are temporaries, and of its result.
-
-    Local.  -1 for an operand that is none; None where no operand is one.
+    ``mark``: its offset in the code, as in marks; ``left`` and ``right``: those of the instructions that leave its
+    operands, -1 for others.  ``is_constant``: whether all that stands between the brackets is constant.  ``known``:
+    what `alike` has found for the operands of last time.
     """
-    code, offset = frame.f_code, frame.f_lasti
-    found = _known.get(id(code))
-    sources = (found[1] if found is not None else _read(code)).get(offset)
-    if sources is None:
-        return None
-    (left, right), place = sources, id(frame)
-    return (
-        place + (left << _SHIFT) if left >= 0 else -1,
-        place + (right << _SHIFT) if right >= 0 else -1,
-        place + (offset << _SHIFT),
-    )
+
+    __slots__ = ("is_constant", "known", "left", "mark", "right")
+
+    def __init__(self, offset: int, left: int = -1, right: int = -1, is_constant: bool = False):
+        self.mark = offset << SHIFT
+        self.left = left << SHIFT if left >= 0 else -1
+        self.right = right << SHIFT if right >= 0 else -1
+        self.is_constant = is_constant
+        self.known: tuple[Any, ...] = (None,) * 4
 
 
-def mark_of(frame: FrameType) -> int:
-    """The mark of what the instruction that ``frame`` is at leaves.  Local."""
-    return id(frame) + (frame.f_lasti << _SHIFT)
+# By the address of a code object and the offset where its frame is, as in ``id(frame.f_code) + (frame.f_lasti <<
+# SHIFT)``; NO_SITE for other instructions.  A frame may also be behind an instruction, at the bytes of its cache.
+sites: dict[int, Site] = {}
+NO_SITE = Site(0)
+_codes: dict[int, CodeType] = {}  # those that have been read, which are kept, by their addresses
 
 
-def _read(code: CodeType) -> _Sources:
-    if len(_known) >= _MOST_KEPT:
-        _known.clear()
-    sources = _sources_in(code)
-    _known[id(code)] = code, sources
-    return sources
+def read_site(frame: FrameType) -> Site:
+    """The site that a frame is at, which was not among the `sites`, and is from now on.  Local."""
+    code = frame.f_code
+    if id(code) not in _codes:
+        if len(_codes) >= _MOST_KEPT:
+            sites.clear()
+            _codes.clear()
+        for offset, site in _sites_in(code).items():
+            sites[id(code) + (offset << SHIFT)] = site
+        _codes[id(code)] = code
+    return sites.setdefault(id(code) + (frame.f_lasti << SHIFT), NO_SITE)
 
 
-def _sources_in(code: CodeType) -> _Sources:
-    """The sources of the operands of all operators; those of others than + - * / are left out.
+def _sites_in(code: CodeType) -> dict[int, Site]:
+    """The sites of a function, by all offsets of their instructions.
 
-    ``stack`` holds, from the top downwards as far as it is known, the offset of the instruction that left each value.
+    ``stack`` holds, from the top downwards as far as it is known, the offset of the instruction that left each value,
+    -1 for those that are not followed, and None for constants.
     """
-    sources: _Sources = {}
-    stack: list[int] = []
+    found: dict[int, Site] = {}
+    stack: list[int | None] = []
+    last: tuple[int, Site] | None = None  # that of the instruction before, and its offset
 
-    def pop(n: int) -> list[int]:
-        taken = [-1] * max(n - len(stack), 0) + stack[max(len(stack) - n, 0) :]
+    def pop(n: int) -> list[int | None]:
+        unknown: list[int | None] = [-1] * max(n - len(stack), 0)
+        taken = unknown + stack[max(len(stack) - n, 0) :]
         del stack[max(len(stack) - n, 0) :]
         return taken
 
     for each in dis.get_instructions(code):
-        name = each.opname
+        name, offset = each.opname, each.offset
+        if last is not None:
+            found |= dict.fromkeys(range(last[0], offset, 2), last[1])
+            last = None
         if each.is_jump_target:
             stack.clear()
-        if name in _LOADS:
+        if name in _CONSTANTS:
+            stack.append(None)
+        elif name in _LOADS:
             stack.extend([-1] * dis.stack_effect(each.opcode, each.arg))
         elif name in _BUILDS:
-            pop(each.arg or 0)
-            stack.append(-1)
+            parts = pop(each.arg or 0)
+            stack.append(None if all([part is None for part in parts]) else -1)
         elif name in _SUBSCRIPTS or (name == "BINARY_OP" and each.argrepr == "[]"):
-            pop(_SUBSCRIPTS.get(name, 2))
-            stack.append(each.offset)
+            _, *key = pop(_SUBSCRIPTS.get(name, 2))
+            last = offset, Site(offset, is_constant=all([part is None for part in key]))
+            stack.append(offset)
         elif name == "BINARY_OP":
-            left, right = pop(2)
+            left, right = [-1 if part is None else part for part in pop(2)]
             if each.argrepr in _OPERATORS:
                 if max(left, right) >= 0:
-                    sources[each.offset] = left, right
-                stack.append(each.offset)
+                    last = offset, Site(offset, left, right)
+                stack.append(offset)
             else:
                 stack.append(-1)
         elif name not in _IGNORED:
             stack.clear()
-    return sources
+    return found
 
 
 class _Probe:

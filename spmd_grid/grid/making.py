@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from spmd_grid.errors import GridError
 from spmd_grid.grid.box import as_ints
 from spmd_grid.grid.device_grid import Grid, resolve_shape
-from spmd_grid.transport.communicator import Communicator
+from spmd_grid.links.known import known_links
+from spmd_grid.transport.communicator import Communicator, Process
 from spmd_grid.transport.mismatch import DIFFERENT_GRIDS, mismatch
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["InitGridCall", "as_ranks", "compares", "fitting_grid"]
+__all__ = ["InitGridCall", "as_ranks", "compares", "fitting_grid", "in_order"]
 
 
 def compares(world: Communicator) -> bool:
@@ -78,3 +79,19 @@ def fitting_grid(
     if ranks is not None and max(ranks) >= n_processes:
         raise GridError(f"ranks names process {max(ranks)}; there are processes 0 to {n_processes - 1}")
     return grid
+
+
+def in_order(grid: Grid, order: str, process: Process) -> Grid:
+    """``grid`` with its processes in the order that is asked for.  Local, and alike on all processes.
+
+    Raises GridError.
+    """
+    if order not in ("rank", "auto"):
+        raise GridError(f'order is {order!r}; it must be "rank" or "auto"')
+    if order == "rank" or len(set(process.nodes)) == 1:
+        return grid
+    from spmd_grid.links.order import ordered_ranks  # most programs need it not
+
+    plain = grid if grid.ranks is None else Grid(grid.shape, grid.axis_names, sorted(grid.ranks))
+    ranks = ordered_ranks(plain, known_links(process))
+    return plain if ranks is None else Grid(grid.shape, grid.axis_names, ranks)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from math import prod
 from os import PathLike
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from spmd_grid.errors import GridError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.groups import group_members
-from spmd_grid.grid.making import InitGridCall, as_ranks, compares, fitting_grid
+from spmd_grid.grid.making import InitGridCall, as_ranks, compares, fitting_grid, in_order
 from spmd_grid.links.known import known_links
 from spmd_grid.links.model import LinkModel
 from spmd_grid.transport.communicator import Activity, Communicator
@@ -47,6 +47,7 @@ class ProcessGrid:
         "plans",
         "process",
         "rank",
+        "results",
         "updates",
     )
 
@@ -57,6 +58,7 @@ class ProcessGrid:
         self.coords: MultiIndex | None = None if device is None else grid.multi_index(device)
         self.calls: dict[tuple[object, ...], Any] = {}  # operations keep their prepared calls here
         self.functions: dict[tuple[Any, ...], Any] = {}  # functions of sharded arrays their courses
+        self.results: dict[object, list[Any]] = {}  # and results that are given again
         self.plans: Any = None  # and `map_overlap` its plans
         self.updates: Any = None  # and slices those of halos
         self.process = world.process  # the calling process
@@ -198,6 +200,22 @@ class ProcessGrid:
 
         return kept_or_measured(self.group(tuple(range(self.ndim))), path)
 
+    def describe(self) -> str:
+        """The nodes of the grid's devices in words, and what the order of its processes costs.
+
+        Local.  A line for each node: its processes, and the devices that they are; by axis, the pairs of neighbours
+        that share a node; by the model of the links, the time of a step in which every device sends a face to each
+        neighbour, in this order, in that of the processes' numbers, and in that of ``init_grid(..., order="auto")``.
+
+        >>> from spmd_grid import run_spmd
+        >>> print(run_spmd(lambda: init_grid((2, 2)).describe(), ranks=4)[0])
+        grid 2x2: 4 processes on one node
+        """
+        from spmd_grid.links.describe import grid_text
+
+        nodes = self.process.nodes
+        return grid_text(self.grid, self.links() if len(set(nodes)) > 1 else LinkModel(nodes=nodes))
+
     def check_use(self, operation: str) -> None:
         """Refuse a closed grid, a process that is not in it, and one whose operations are refused.  Local."""
         self.process.gate.check()
@@ -214,9 +232,17 @@ class ProcessGrid:
         self._closed = True
         self.calls.clear()
         self.functions.clear()
+        self.forget_results()
         self.plans = self.updates = None
         self._groups.clear()
         self._peers.clear()
+
+    def forget_results(self) -> None:
+        """Let go of the results that are kept.  Local."""
+        for kept in self.results.values():
+            for each in kept:
+                each.is_kept = False
+        self.results.clear()
 
     def __enter__(self) -> ProcessGrid:
         return self
@@ -238,6 +264,7 @@ def init_grid(
     comm: object = None,
     check: bool | None = None,
     timeout: float | None = None,
+    order: Literal["rank", "auto"] = "rank",
 ) -> ProcessGrid:
     """Bind a grid of ``shape`` to the processes of the running program.
 
@@ -252,6 +279,12 @@ def init_grid(
     (default 0, 1, ...); a process that is not in it gets a grid with ``coords`` None.  ``comm`` is an mpi4py
     intracommunicator to use in place of all processes.  Raises `GridError` when the shape does not fit the processes,
     and `MismatchError` when processes that compare make different grids.
+
+    ``order="auto"`` says which process is which device so that neighbouring devices share a node, as far as they can:
+    a step in which every device sends a face to each neighbour takes the least time by the model of the links (see
+    `ProcessGrid.describe`; up to 20,000 ways to divide the grid among the nodes are all compared, of more some).
+    ``ranks`` then lists the processes to use, in any order.  They are in the order of their numbers where no other is
+    faster, and as with ``order="rank"`` where all processes share a node.
 
     ``check`` and ``timeout`` apply to the whole program from now on, except to plans that exist already; None keeps the
     present setting, at first that of ``SPMD_GRID_CHECK`` and ``SPMD_GRID_TIMEOUT``.  ``check=True`` records operations,
@@ -274,6 +307,7 @@ def init_grid(
     refused: GridError | None = None
     try:
         grid = fitting_grid(shape, axis_names, None if ranks is None else as_ranks(ranks), world.size)
+        grid = in_order(grid, order, world.process)
     except GridError as error:
         alone = "; start the program with 'mpiexec -n N python app.py', or on simulated ranks"
         alone += " with 'python -m spmd_grid run -n N app.py'"

@@ -15,9 +15,19 @@ bytes of each member's array, and f = (H - 1) / H, the bytes that enter or leave
 and each counts g times.  They take that number of bytes / `cable`, or the busiest process's part of them /
 `network_bandwidth` if that is longer.  Rounds of messages wait for the latency each: one, but 2 for all_reduce and
 reduce, and ceil(log2 H) for a broadcast; in groups of more than 8 members, where MPI's collectives carry the rest,
-ceil(log2 p) for all_gather, gather and scatter.  Within nodes, members read one another's memory at the pace of
-`near_bandwidth`.  Every operation begins with an exchange of headers, in which arrays of a few bytes travel along:
-`agreement_seconds`.
+ceil(log2 p) for all_gather, gather and scatter.
+
+Between up to 8 nodes with several members, arrays are folded in the order of the group, from node to node, and what
+comes out goes back the same way, in chunks that overlap.  There the bytes are
+
+    reduce_scatter   n (1 + 1 / H)   the arrays come, and the blocks of a node's members go back to it; n on two nodes
+    all_reduce       2 n             the arrays come, and the whole result goes back; n on two nodes, each one way
+    reduce           n
+
+and half of a chunk before and after, for each of the H - 1 rounds there and, but for reduce_scatter, back.
+
+Within nodes, members read one another's memory at the pace of `near_bandwidth`.  Every operation begins with an
+exchange of headers, in which arrays of a few bytes travel along: `agreement_seconds`.
 
 Sources: that no byte needs to cross twice is the principle of Karonis et al., "Exploiting hierarchy in parallel
 computer networks to optimize collective operation performance", 2000; the rounds and bytes of all_reduce and reduce are
@@ -52,6 +62,9 @@ OPERATIONS = (
 )
 
 FRAME_ARRAY_BYTES = 128  # an array of this size travels with the headers
+_LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # the same in small groups; see transport/mpi/frame_swap.py
+_FEW_NODES = 8  # over which arrays are folded one node after the other
+_LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8  # of a fold, as ops/reduction/crossing_folding.py has them
 _FEW = 8  # members of a group up to which single messages are sent
 
 
@@ -141,15 +154,26 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     seconds = agreement_seconds(links, crowd)
     if crowd.members == 1:
         return seconds + n_bytes / links.memory_bandwidth
-    if n_bytes <= FRAME_ARRAY_BYTES:
+    if n_bytes <= _body_bytes(crowd):
+        crossing = crowd.on_node * (crowd.members - crowd.on_node) * n_bytes
+        seconds += far_seconds(links, crossing / crowd.on_node, crowd.groups * crossing)
         return seconds + crowd.members * n_bytes / links.memory_bandwidth
     seconds += _near_seconds(name, n_bytes, crowd, links)
     if crowd.nodes > 1:
         crossing = _crossing(name, n_bytes, crowd)
         rounds, messages = _rounds(name, crowd)
         seconds += rounds * links.network_latency + messages * links.message_seconds
+        if _is_folded(name, crowd):
+            crossing += (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) * _chunk_bytes(n_bytes, crowd) / 2
         seconds += far_seconds(links, crossing / _carriers(name, crowd), crowd.groups * crossing)
     return seconds
+
+
+def _body_bytes(crowd: Crowd) -> int:
+    """The bytes of an array that travels with the headers."""
+    if crowd.nodes == 1 or crowd.members > _FEW:
+        return FRAME_ARRAY_BYTES
+    return max(FRAME_ARRAY_BYTES, min(_LARGEST_BODY, _MOST_TOGETHER // crowd.members**2))
 
 
 def _crossing(name: str, n: int, crowd: Crowd) -> float:
@@ -159,9 +183,23 @@ def _crossing(name: str, n: int, crowd: Crowd) -> float:
         return n * crowd.members * far
     if name == "all_to_all":
         return n * crowd.on_node * far
+    if _is_folded(name, crowd):
+        if crowd.nodes == 2 or name == "reduce":
+            return n
+        return 2 * n if name == "all_reduce" else n * (1 + 1 / crowd.nodes)
     if name in ("all_reduce", "reduce"):
         return 2 * n * far
     return n * far if name == "reduce_scatter" else n * (crowd.entries if name == "shift" else 1)
+
+
+def _is_folded(name: str, crowd: Crowd) -> bool:
+    """Whether arrays are folded from node to node."""
+    return name in ("all_reduce", "reduce", "reduce_scatter") and crowd.on_node > 1 and crowd.nodes <= _FEW_NODES
+
+
+def _chunk_bytes(n: int, crowd: Crowd) -> float:
+    """The bytes of the chunks of all lanes of a node, which travel together."""
+    return min(n, crowd.on_node * min(max(n / crowd.on_node / _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK))
 
 
 def _carriers(name: str, crowd: Crowd) -> int:
@@ -172,6 +210,8 @@ def _carriers(name: str, crowd: Crowd) -> int:
 def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
     """Rounds of messages between nodes that follow one another, and the messages of a process."""
     others = crowd.nodes - 1
+    if _is_folded(name, crowd):
+        return 2 * others, 2 * others
     if name in ("all_reduce", "reduce"):
         return 2, 2 * others
     if name == "broadcast":

@@ -5,8 +5,9 @@ bytes both ways, as in most operations.  First one process of each node does so,
 what a cable carries.  Sizes grow until an exchange takes long enough to be timed.  Within nodes, processes read one
 another's memory, first one process of each node, then all.
 
-An exchange is repeated without a pause, so that processes keep in step and cables stay busy; the least mean of a few
-batches counts, since other programs only lengthen it, and all processes take that of the slowest.
+An exchange is repeated without a pause, so that processes keep in step and cables stay busy; the median of a few
+batches counts, as operations meet the machine on most days, and all processes take that of the slowest.  Processes that
+take no part sleep meanwhile: on a full node they would take the processors from those that do.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import ctypes
 import platform
 from collections.abc import Callable, Sequence
 from math import log2
-from time import perf_counter
+from statistics import median
+from time import perf_counter, sleep
 
 import numpy as np
 
@@ -28,7 +30,7 @@ _TAG = tag_of("blocking movements")
 
 _SMALL, _LEAST, _MOST = 8, 1 << 16, 1 << 23  # bytes of messages
 _LONG_ENOUGH = 0.02  # seconds of an exchange, and of a copy
-_SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 4, 16
+_SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 3, 16
 _WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 50, 4, 100
 _COPY_BYTES = 1 << 23
 _PYTHON_SECONDS = 5e-6  # of an operation's Python code, on any machine of these years
@@ -101,10 +103,11 @@ class _Bench:
     def _slowest(self, value: float) -> float:
         return float(self._all(value).max())
 
-    def pace_of(self, call: Callable[[], object], rounds: int, batches: int = 3) -> float:
-        """Seconds of a collective call when it is made again and again: the least mean of several batches.
+    def pace_of(self, call: Callable[[], object], rounds: int, batches: int = 3, counts: bool = True) -> float:
+        """Seconds of a collective call when it is made again and again: the median of several batches.
 
-        Members run ahead of one another by part of a call, so a single call says little.
+        Members run ahead of one another by part of a call, so a single call says little.  ``counts``: whether this
+        process's time counts, and not the others' alone.
         """
         means = []
         for _ in range(batches):
@@ -113,7 +116,7 @@ class _Bench:
             for _ in range(rounds):
                 call()
             means.append((perf_counter() - began) / rounds)
-        return self._slowest(min(means))
+        return self._slowest(median(means) if counts else 0.0)
 
     # -- between nodes -----------------------------------------------------------------------------------------------
 
@@ -122,39 +125,49 @@ class _Bench:
         if self.n_nodes == 1:
             return 0.0, 0.0, 0.0
         latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS)
+        latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, idle_seconds=latency)
         size = _LEAST
         seconds = self._shift_seconds(1, size, 2)
         while seconds < _LONG_ENOUGH and size < _MOST:
             size = min(_MOST, size * max(2, int(_LONG_ENOUGH / seconds)))
             seconds = self._shift_seconds(1, size, 2)
-        one = size / self._shift_seconds(1, size, _LARGE_ROUNDS)
+        seconds = self._shift_seconds(1, size, _LARGE_ROUNDS, idle_seconds=seconds)
+        one = size / max(seconds - latency, seconds / 2)
         if self._most == 1:
             return latency, one, one
         part = max(_LEAST, size // self._most)
-        return latency, one, max(one, self._least * part / self._shift_seconds(self._most, part, _LARGE_ROUNDS))
+        seconds = self._shift_seconds(self._most, part, _LARGE_ROUNDS)
+        return latency, one, max(one, self._least * part / max(seconds - latency, seconds / 2))
 
-    def _shift_seconds(self, places: int, size: int, rounds: int, n: int = 1) -> float:
-        """Seconds in which ``places`` members of each node send ``n`` times ``size`` bytes to the next node."""
+    def _shift_seconds(self, places: int, size: int, rounds: int, n: int = 1, idle_seconds: float = 0.0) -> float:
+        """Seconds in which ``places`` members of each node send ``n`` times ``size`` bytes to the next node.
+
+        ``idle_seconds``: how long the others sleep in the meantime.
+        """
         sent, received = np.ones(size, np.uint8), np.empty((n, size), np.uint8)
+
+        takes_part = self._place < places
 
         def shift() -> None:
             comm, requests = self._comm, []
-            if self._place < places and self._previous is not None:
+            if not takes_part and idle_seconds:
+                sleep(idle_seconds)
+            if takes_part and self._previous is not None:
                 for row in received:
                     requests += comm.irecv(row, self._previous, _TAG)
-            if self._place < places and self._next is not None:
+            if takes_part and self._next is not None:
                 for _ in range(n):
                     requests += comm.isend(sent, self._next, _TAG)
             comm.wait_all(requests)
 
         shift()  # connects
-        return self.pace_of(shift, rounds, 2 if size > _LEAST else 4)
+        return self.pace_of(shift, rounds, 5, takes_part)
 
     def in_a_row(self, latency: float) -> float:
         """Seconds that a small message to another node keeps its processes busy, when several are sent."""
         if self.n_nodes == 1:
             return LinkModel.message_seconds
-        many = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, _IN_A_ROW)
+        many = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, _IN_A_ROW, idle_seconds=latency)
         return max(many - latency, 1e-8) / (_IN_A_ROW - 1)
 
     # -- within nodes ------------------------------------------------------------------------------------------------

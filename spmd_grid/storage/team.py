@@ -15,7 +15,7 @@ from spmd_grid.ops.broadcast import broadcast
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.storage.system import System, system_of
 
-__all__ = ["Team"]
+__all__ = ["Team", "processes_of"]
 
 _AXES = (0,)
 
@@ -30,7 +30,7 @@ class Team:
 
     def __init__(self, op: str, grids: Iterable[ProcessGrid]):
         found = list(grids)
-        processes = [_processes(each.grid) for each in found]
+        processes = [processes_of(each.grid) for each in found]
         for grid, numbers in zip(found, processes):
             found[0].check_same_program(grid, op)
             grid.check_use(op)
@@ -95,5 +95,6 @@ class Team:
         return found
 
 
-def _processes(grid: Grid) -> tuple[int, ...]:
+def processes_of(grid: Grid) -> tuple[int, ...]:
+    """The processes of a grid, in order.  Local."""
     return tuple(sorted(grid.ranks or range(grid.size)))

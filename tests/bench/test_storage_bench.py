@@ -28,7 +28,7 @@ def row(case=LARGE, ours=1e6, raw=0.95e6, plain=0.98e6, zarr=2e6, disturbed=Fals
 
 def test_the_cases():
     cases = all_cases()
-    assert len({case.name for case in cases}) == len(cases) == 8
+    assert len({case.name for case in cases}) == len(cases) == 9
     assert [case.name for case in Sized(1 << 24).all_cases()] == [case.name for case in quick_cases()]
     assert LARGE.name == "save 2 GiB, rows" and LARGE.shape == (1 << 17, 1 << 11)
     assert LARGE.layout(sg.Grid((2,))).core_box((1,)) == Box((1 << 16, 0), (1 << 17, 1 << 11))

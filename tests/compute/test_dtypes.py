@@ -82,6 +82,6 @@ def faults(shape, dtype):
 @pytest.mark.parametrize("shape", [(7, 5), (0, 5), (7, 0), (1, 1), (7,), ()], ids=str)
 def test_dtypes(spmd, shape):
     def body():
-        return [fault for dtype in DTYPES for fault in faults(shape, dtype)]
+        return [fault for dtype in DTYPES[:: 1 if shape == (7, 5) else 2] for fault in faults(shape, dtype)]
 
     assert spmd(4, body) == [[]] * 4

@@ -1,21 +1,31 @@
 """Random array programs on mixed layouts equal numpy's: uneven and empty blocks, offsets, halos, swapped axes."""
 
 import pytest
-from support.compute.expressions import play
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.compute.expressions import draw_program, play
+from support.sources import Drawn, Source
 
 import spmd_grid as sg
 
-PROGRAMS = 30
+PROGRAMS = {1: 15, 2: 20, 3: 20, 4: 15, 5: 10, 6: 10}  # by number of ranks
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
+@st.composite
+def programs(draw, ranks):
+    return draw_program(Drawn(draw), ranks)
+
+
+@pytest.mark.parametrize("ranks", PROGRAMS)
 def test_random_programs(spmd, ranks, request):
-    n_programs = PROGRAMS * (10 if request.config.getoption("full") else 1)
+    n_programs = PROGRAMS[ranks] * (20 if request.config.getoption("full") else 1)
 
-    def body():
-        return [fault for i in range(n_programs) if (fault := play((ranks, i)))]
+    @settings(max_examples=n_programs, suppress_health_check=list(HealthCheck))
+    @given(programs(ranks))
+    def check(program):
+        assert spmd(ranks, play, program) == [None] * ranks
 
-    assert spmd(ranks, body) == [[]] * ranks
+    check()
 
 
 def test_the_check_can_fail(monkeypatch):
@@ -24,4 +34,4 @@ def test_the_check_can_fail(monkeypatch):
 
     index = scans._index
     monkeypatch.setattr(scans, "_index", lambda grid, axes: max(index(grid, axes) - 1, 0))
-    assert any(any(sg.run_spmd(play, (3, i), ranks=3)) for i in range(60))
+    assert any(any(sg.run_spmd(play, draw_program(Source(3, i), 3), ranks=3)) for i in range(60))

@@ -1,4 +1,4 @@
-"""The rows of the links benchmark: every collective, and random reshardings, of few bytes and of many.
+"""The rows of the links benchmark: collectives, halos, a program, and random reshardings, of few bytes and of many.
 
 The sizes of large arrays follow from the measured links, so that each takes some hundredths of a second to cross.
 """
@@ -25,6 +25,8 @@ _OPERATIONS = (
     "gather",
     "scatter",
     "shift",
+    "halo",
+    "program",
 )
 _RESHARDINGS = 60
 
@@ -49,8 +51,8 @@ def all_cases() -> list[LinksCase]:
 
 
 def quick_cases() -> list[LinksCase]:
-    """Three operations, and three reshardings of few bytes."""
-    return [case for case in all_cases() if case.name.startswith("all_") or case.number in (0, 1, 2)]
+    """A few operations, a program of halos, and three reshardings."""
+    return [case for case in all_cases() if case.name.startswith(("all_", "program")) or case.number in (0, 1, 2)]
 
 
 def random_pair(case: LinksCase, ranks: int) -> tuple[Sharding, Sharding]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from spmd_grid.bench.common.table import Column, Table
-from spmd_grid.bench.links.cases import LARGE, LinksCase
+from spmd_grid.bench.common.verdicts import Goal
+from spmd_grid.bench.links.cases import LARGE, SMALL, LinksCase
 from spmd_grid.formatting import bytes_text, seconds_text
 
 __all__ = ["AUTO", "LinksRow", "Named", "summary", "table"]
@@ -85,27 +86,21 @@ def table() -> Table[LinksRow]:
     )
 
 
+def _goals() -> list[Goal[LinksRow]]:
+    def off(size: str, bound: float) -> Goal[LinksRow]:
+        title = f"{size}: measured within {bound:g}x of the model"
+        return Goal(title, lambda row: row.case.case.size == size, lambda row: row.off, bound, at_least=False)
+
+    chosen = "the chosen way at most 10 % slower than the best measured"
+    return [
+        off(LARGE, _CLOSE),
+        off(SMALL, _NEAR),
+        Goal(chosen, lambda row: len(row.measured) > 1, lambda row: row.over_best, _BEST, at_least=False),
+    ]
+
+
 def summary(rows: Sequence[LinksRow]) -> list[str]:
     """The verdicts for each of the links, a line each."""
-    lines = []
-    for links in dict.fromkeys(row.case.links for row in rows):
-        of_these = [row for row in rows if row.case.links == links]
-        name = f"{links}: " if links else ""
-        for size, limit in ((LARGE, _CLOSE), ("small", _NEAR)):
-            found = [row for row in of_these if row.case.case.size == size]
-            if found:
-                within = sum(row.off <= limit for row in found)
-                worst = max(found, key=lambda row: row.off)
-                lines.append(
-                    f"{name}{size}: {within} of {len(found)} rows within {limit:g}x of the model, at worst"
-                    f" {worst.off:.2f}x ({worst.case.case.name})"
-                )
-        several = [row for row in of_these if len(row.measured) > 1]
-        if several:
-            good = sum(row.over_best <= _BEST for row in several)
-            worst = max(several, key=lambda row: row.over_best)
-            lines.append(
-                f"{name}auto at most 10 % slower than the best way measured in {good} of {len(several)} reshardings,"
-                f" at worst {worst.over_best:.2f}x ({worst.case.case.name})"
-            )
-    return lines
+    names = dict.fromkeys(row.case.links for row in rows)
+    by_links = {name: [row for row in rows if row.case.links == name] for name in names}
+    return [goal.verdict(found) for found in by_links.values() for goal in _goals()]

@@ -83,11 +83,12 @@ def hand_written(
 ) -> Iterator[dict[str, Update]]:
     """Contenders by name: functions that, called on all ranks, move the cells of ``source`` into ``target``.
 
-    Collective.  ``source``, ``target``: this rank's blocks of doubles in the layouts ``before`` and ``after`` on a line
+    Collective.  ``source``, ``target``: this rank's blocks of doubles in the layouts ``before`` and ``after`` on a grid
     of all ranks, C-contiguous.  MPI objects are freed at the end of the ``with``.
     """
     rank, ranks = comm.rank, range(comm.size)
-    sources, targets = ([layout.core_box((each,)) for each in ranks] for layout in (before, after))
+    grid = before.grid
+    sources, targets = ([layout.core_box(grid.multi_index(each)) for each in ranks] for layout in (before, after))
     with ExitStack() as stack:
         sent = _Side(source, sources[rank], [sources[rank].intersect(box) for box in targets], stack)
         received = _Side(target, targets[rank], [box.intersect(targets[rank]) for box in sources], stack)

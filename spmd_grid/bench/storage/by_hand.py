@@ -27,13 +27,13 @@ def write_raw(path: Path, array: np.ndarray) -> None:
 
 
 def read_raw(path: Path, array: np.ndarray) -> None:
-    """Fill a contiguous array with ``os.preadv``.  Local."""
+    """Fill a contiguous array with the last bytes of a file, by ``os.preadv``.  Local."""
     data = array.reshape(-1).view(np.uint8).data
     file = os.open(path, os.O_RDONLY)
     try:
-        at = 0
+        at, before = 0, max(os.fstat(file).st_size - len(data), 0)
         while at < len(data):
-            n = os.preadv(file, [data[at : at + _PIECE]], at)
+            n = os.preadv(file, [data[at : at + _PIECE]], before + at)
             if not n:
                 raise EOFError(f"{path} ends after {at} of {len(data)} bytes")
             at += n

@@ -13,18 +13,20 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from spmd_grid.array import ShardedArray
 from spmd_grid.bench.common.contenders import refuse_wrong_cells
 from spmd_grid.bench.common.machine import free_bytes
 from spmd_grid.bench.common.report import Outputs, Subject, write
-from spmd_grid.bench.common.rows import figures_of, is_disturbed
+from spmd_grid.bench.common.rows import OURS, figures_of, is_disturbed
 from spmd_grid.bench.common.session import Session
 from spmd_grid.bench.common.timing import measure_once
 from spmd_grid.bench.libraries.library import AbsentError
 from spmd_grid.bench.storage.by_hand import drop_from_memory
-from spmd_grid.bench.storage.cases import StorageCase, cells_of
+from spmd_grid.bench.storage.cases import BESIDE, StorageCase, cells_of
 from spmd_grid.bench.storage.contenders import LIBRARY_WAYS, OWN_WAYS, Way
-from spmd_grid.bench.storage.report import RowFigures, summary, table
+from spmd_grid.bench.storage.report import LARGE, NO_CHECKSUMS, RAW, RowFigures, summary, table
 from spmd_grid.formatting import bytes_text
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 
@@ -37,6 +39,9 @@ SUBJECT = Subject("storage", "Time to save or load", "bytes of the array", Stora
 _NOTHING = "nothing"
 _COPIES = 5  # of the array in memory, over all ranks
 _CHECKED_BYTES = 1 << 19
+_IN_LARGE_ROWS = (OURS, NO_CHECKSUMS, RAW)  # which take long
+_LARGE_ROUNDS = 3
+_COMPUTED_CELLS, _COMPUTED_TIMES = 1 << 14, 200
 
 
 def run_bench(
@@ -50,7 +55,8 @@ def run_bench(
         printed = table([way.name for way in found if way.package])
         say(
             *(f"skipped: {reason}" for reason in skipped.values()),
-            f"medians over {rounds} interleaved rounds, in {scratch.parent}",
+            f"medians over {rounds} interleaved rounds ({min(rounds, _LARGE_ROUNDS)} in rows of at least"
+            f" {bytes_text(LARGE)}, without other libraries), in {scratch.parent}",
             "",
             printed.head(),
         )
@@ -58,11 +64,14 @@ def run_bench(
             check(cut, found, grid, comm, scratch)
         rows = []
         for case in cases:
-            reason = comm.bcast(_no_space_for(case, len(found), scratch))
+            ways, n = found, rounds
+            if case.n_bytes >= LARGE:
+                ways, n = [way for way in found if way.name in _IN_LARGE_ROWS], min(rounds, _LARGE_ROUNDS)
+            reason = comm.bcast(_no_space_for(case, ways, scratch))
             if reason:
                 say(f"{case.name}: skipped, {reason}")
                 continue
-            rows.append(measure_row(case, found, grid, comm, rounds, scratch))
+            rows.append(measure_row(case, ways, grid, comm, n, scratch))
             say(printed.line(rows[-1]))
         say("", *summary(rows))
         setting = session.setting | {"rounds": rounds, "skipped": skipped}
@@ -80,25 +89,31 @@ def measure_row(
     for way in found:
         way.hold(a)
     paths = {name: scratch / name.replace(" ", "_") for name in by_name}
+    for name in _saved_by_others(found) if case.op == "load" else ():
+        paths[name] = paths[by_name[name].reads]
+    compute = _computing() if case.op == BESIDE else None
 
     def job(name: str) -> Callable[[], object]:
         way, path = by_name[name], paths[name]
+        if compute is not None:
+            return lambda: way.save_beside(path, compute)
         return lambda: getattr(way, case.op)(path)
 
     def prepare(name: str, number: int) -> None:
         """Outside of the times: an empty place to save to, or files that are on the disk only."""
         if name == _NOTHING:
             return
-        if case.op == "save":
+        if case.op != "load":
             _remove_all(comm, paths.values())
         elif comm.rank == 0:
             drop_from_memory(paths[name])
 
     try:
         if case.op == "load":
-            for name, way in by_name.items():
-                way.save(paths[name])
-        jobs: Mapping[str, Callable[[], object]] = {_NOTHING: lambda: None, **{name: job(name) for name in by_name}}
+            for name in [name for name in by_name if name not in _saved_by_others(found)]:
+                by_name[name].save(paths[name])
+        nothing = compute or (lambda: None)
+        jobs: Mapping[str, Callable[[], object]] = {_NOTHING: nothing, **{name: job(name) for name in by_name}}
         times = measure_once(comm, jobs, rounds, prepare)
     finally:
         _remove_all(comm, paths.values())
@@ -169,11 +184,29 @@ def _opened(comm: Intracomm, requested: Sequence[str]) -> Iterator[tuple[list[Wa
             way.close()
 
 
-def _no_space_for(case: StorageCase, n_ways: int, scratch: Path) -> str:
+def _saved_by_others(found: Sequence[Way]) -> set[str]:
+    """The ways that load what another of them has saved.  Local."""
+    names = {way.name for way in found}
+    return {way.name for way in found if way.reads in names}
+
+
+def _computing() -> Callable[[], None]:
+    """Work of about 0.1 s for one processor, in its own cache."""
+    x = np.linspace(0.0, 1.0, _COMPUTED_CELLS)
+    out = np.empty_like(x)
+
+    def compute() -> None:
+        for _ in range(_COMPUTED_TIMES):
+            np.sin(x, out=out)
+
+    return compute
+
+
+def _no_space_for(case: StorageCase, found: Sequence[Way], scratch: Path) -> str:
     """The reason why a row cannot be measured here, or "".  Local."""
     if _COPIES * case.n_bytes > free_bytes():
         return f"it needs {bytes_text(_COPIES * case.n_bytes)} of memory"
-    files = (n_ways if case.op == "load" else 1) + 1
+    files = (len(found) - len(_saved_by_others(found)) if case.op == "load" else 1) + 1
     if files * case.n_bytes > shutil.disk_usage(scratch).free:
         return f"it needs {bytes_text(files * case.n_bytes)} of disk"
     return ""

@@ -11,12 +11,12 @@ from spmd_grid.bench.common.table import Column, Table, number, ours, ratio, rem
 from spmd_grid.bench.common.verdicts import Goal, disturbed_lines
 from spmd_grid.bench.storage.cases import StorageCase
 
-__all__ = ["NO_CHECKSUMS", "NPY", "RAW", "RowFigures", "goals", "summary", "table"]
+__all__ = ["LARGE", "NO_CHECKSUMS", "NPY", "RAW", "RowFigures", "goals", "summary", "table"]
 
 RAW = "one process"
 NPY = f"{OURS} npy"
 NO_CHECKSUMS = f"{OURS} without checksums"
-LARGE = 1 << 28  # bytes from which on the goal of speed counts
+LARGE = 1 << 28  # bytes from which on the goal of speed counts, and few rounds without other libraries are measured
 
 
 class RowFigures(Row[StorageCase]):
@@ -33,7 +33,7 @@ class RowFigures(Row[StorageCase]):
     @property
     def mib_per_second(self) -> int:
         """Bytes per second that ours saves or loads."""
-        return round(self.case.n_bytes / (1 << 20) / (1e-6 * self.by_contender[OURS].us))
+        return round(self.case.n_bytes / (1 << 20) / (1e-6 * max(self.by_contender[OURS].us, 1.0)))
 
     def over_library(self) -> float | None:
         """Time of the fastest other library divided by ours."""

@@ -23,7 +23,7 @@ from spmd_grid.errors import TransportError
 __all__ = ["add_parser"]
 
 _OVERLAP_ROUNDS = 15
-_TEXTS = "rows", "json", "markdown", "plot", "figures"
+_TEXTS = "rows", "json", "markdown", "plot", "figures", "links_name"
 
 
 class _RefusedError(Exception):
@@ -111,6 +111,7 @@ _CASES: Mapping[str, Callable[[Any, Namespace], _Cases]] = {"storage": _of_size,
 _ARGUMENTS: Mapping[str, Callable[[Namespace], dict[str, Any]]] = {
     "halo": _overlap,
     "links": lambda options: {"links_name": options.links_name},
+    "network": lambda options: {"links_name": options.links_name},
     "storage": _folder,
 }
 

@@ -85,7 +85,7 @@ def _add_size_and_folder(parser: ArgumentParser) -> None:
         "--size",
         type=size,
         metavar="BYTES",
-        help="of the array, such as 256MiB, in place of 64 MiB and 2 GiB; loading takes up to nine times as much disk",
+        help="of the array, such as 256MiB, in place of 64 MiB and 2 GiB; loading takes up to six times as much disk",
     )
     parser.add_argument(
         "--folder", type=given, metavar="PATH", help="the folder to write in (that for temporary files)"
@@ -96,7 +96,6 @@ def _add_links_name(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--links-name",
         type=given,
-        default="",
         metavar="NAME",
         help="what to call these links; rows of other names in the file of --json stay there",
     )
@@ -105,5 +104,6 @@ def _add_links_name(parser: ArgumentParser) -> None:
 _OWN_OPTIONS: Mapping[str, Callable[[ArgumentParser], None]] = {
     "halo": _add_overlap,
     "links": _add_links_name,
+    "network": _add_links_name,
     "storage": _add_size_and_folder,
 }

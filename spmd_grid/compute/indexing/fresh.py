@@ -10,6 +10,8 @@ whether they are, by counting writes; so a chain of shifted slices costs one exc
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from spmd_grid.compute.indexing.index import Selection
@@ -20,7 +22,7 @@ from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["cells_in_local", "is_ready", "refresh"]
+__all__ = ["cells_in_local", "is_ready", "refresh", "refresh_quickly"]
 
 _agree = AgreePlan("getitem")
 
@@ -94,6 +96,15 @@ def refresh(a: ArrayOnGrid) -> None:
         error = _unmarked(a)
         error.cuts_off = True
         raise error
+
+
+def refresh_quickly(a: Any) -> None:
+    """Update the halos of ``a``, which are not fresh; as an operation by itself.  Collective."""
+    plan = a._refresh
+    if plan is not None and a._grid.process.recorder is None and plan.run_compiled(a._local):
+        a._refreshed = a._version
+    else:
+        a.grid.process.gate.run("getitem", refresh, a)
 
 
 def _unmarked(a: ArrayOnGrid) -> MismatchError:

@@ -74,9 +74,7 @@ class _Course:
         if self._moves or (self._reads_halos and not is_ready(a)):
             return a.grid.process.gate.run("getitem", self.run_in_gate, a)
         if self._is_view:  # the rest of `_cells_of`, in short
-            result = type(a)(a.stored[self._cells], self._result, a.grid)
-            a.lend(result)
-            return result
+            return self._borrowed(a, a.stored[self._cells])
         return self._cells_of(a)
 
     def run_in_gate(self, a: ArrayOnGrid) -> Any:
@@ -94,7 +92,11 @@ class _Course:
             block = block[self._view]
         if not self._result.global_shape:
             return sharded_like(a, block, self._result, (a.stored,))
-        result = type(a)(block, self._result, a.grid)
+        return self._borrowed(a, block)
+
+    def _borrowed(self, a: ArrayOnGrid, block: np.ndarray) -> Any:
+        result: Any = type(a)(block, self._result, a.grid)
+        result._reads_halos = self._reads_halos
         a.lend(result)
         return result
 

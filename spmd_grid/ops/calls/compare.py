@@ -15,6 +15,8 @@ from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.shape_rules import equal_shapes, same_dtype
+from spmd_grid.ops.loops.quick_call import QuickCall
+from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.transport.communicator import Frames
 
 __all__ = ["AgreeDtype", "AgreePlan", "compare_array"]
@@ -59,6 +61,19 @@ class AgreeDtype(Operation):
 _NOTHING = Facts(None, None)
 
 
+class _Agreed:
+    """The outcome of a comparison without arrays."""
+
+    @staticmethod
+    def run(x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> None:
+        """Do what is left to do: nothing."""
+
+    @staticmethod
+    def loop_work() -> LoopWork:
+        """The work of compiled code after the meeting."""
+        return LoopWork()
+
+
 class AgreePlan(Operation):
     """Check that all processes make the same plan, given by a line of text, or raise the error of one that cannot."""
 
@@ -75,11 +90,28 @@ class AgreePlan(Operation):
         call = self.find_call(grid, axes, (plan,))
         return partial(call.agree, call.opening(_NOTHING), None)
 
+    def quick_comparison(
+        self, grid: ProcessGrid, axes: tuple[int, ...], plan: str, name: str
+    ) -> Callable[..., object] | None:
+        """Compare ``plan``, and make a compiled function that compares it again; None where there is none.
+
+        Collective over ``axes``, within an operation.  The function is collective as well, and an operation by itself,
+        which is ``name`` in errors.
+        """
+        call = self.find_call(grid, axes, (plan,))
+        opening, gate = call.opening(_NOTHING), grid.process.gate
+        agreed, frames = call.agree(opening, None)
+        if not QuickCall.is_possible(call):
+            return None
+        quick = QuickCall(name, gate, call, partial(gate.run, name, call.agree, opening, None))
+        quick.learn(opening, agreed, frames.headers, None, None, None)
+        return quick.run
+
     def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], plan: str) -> dict[str, Any]:
         return {"plan": plan}
 
-    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> bool:
-        return True  # which is kept, so that the next equal headers are compared as they are
+    def resolve(self, call: CollectiveCall, facts: list[Facts]) -> _Agreed:
+        return _Agreed()  # which is kept, so that the next equal headers are compared as they are
 
 
 compare_array = CompareArray()

@@ -7,8 +7,7 @@ the carriers' stages, from where the members of a node copy them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +15,12 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.nodes.fold_course import FoldCourse, fold_course
 from spmd_grid.exchange.nodes.stage import Stage
-from spmd_grid.exchange.transfer.flat_bytes import buffer_pool_of, copy_views, flat_bytes, view_of
+from spmd_grid.exchange.transfer.flat_bytes import buffer_pool_of, copy_views, view_of
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box, run_boxes
+from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.reduction.fold_schedule import FoldSchedule, FoldTask, Parts
 from spmd_grid.ops.reduction.folding import Folding, flat_target
-from spmd_grid.transport.communicator import tag_of
 from spmd_grid.typing import Shape
 
 __all__ = ["CrossingFolding", "Part"]
@@ -31,7 +31,9 @@ _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8
 # A carrier waits for a chunk from the next node once it has folded this number of chunks more.
 _AHEAD = 2
 
-_TAG = tag_of("blocking movements")
+# Arrays of at most this many pieces keep their schedules, this many of them.  Buffers are at least this large: smaller
+# ones are not kept, and a schedule is bound to its buffer.
+_KEPT_PIECES, _MOST_SCHEDULES, _LEAST_BUFFER = 4, 16, 1 << 16
 
 
 class Part(NamedTuple):
@@ -53,22 +55,6 @@ class _Chunk(NamedTuple):
     at: int
 
 
-@dataclass
-class _Task:
-    """A task of a carrier: wait for arrays of other nodes, fold rows into ``into``, send arrays on.
-
-    ``key``: tasks are done in this order, which depends on no process, so messages match in order.  ``receives``: the
-    keys of the senders' tasks, the senders, and the cells.  ``rows``: addresses; none if nothing is folded.
-    """
-
-    key: tuple[float, ...]
-    receives: list[tuple[tuple[float, ...], int, np.ndarray]] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    into: np.ndarray | None = None
-    is_last: bool = False
-    sends: list[tuple[int, np.ndarray]] = field(default_factory=list)
-
-
 class CrossingFolding:
     """Folds ``parts`` of the members' arrays of ``shape`` and ``dtype``, which together are all of them."""
 
@@ -81,6 +67,9 @@ class CrossingFolding:
         self._area = stage.n_bytes // 2 // dtype.itemsize  # cells of each half of a stage: arrays, and results
         total = sum(part.box.size for part in parts)
         self._pieces = max(1, -(-total // max(1, self._area - len(parts))))
+        self._kept_chunks: dict[int, list[_Chunk]] = {}
+        self._schedules: dict[Hashable, FoldSchedule] = {}
+        self._needed: dict[int, int] = {}  # bytes of buffers, by piece
 
     def run(self, x: np.ndarray, arrays: Sequence[Any] | None, target: np.ndarray | None) -> None:
         """Fold all parts; those of this member into ``target``.  Collective.
@@ -90,11 +79,11 @@ class CrossingFolding:
         flat, finish = flat_target(target)
         reads = arrays is not None and None not in self._runs
         for piece in range(self._pieces):
-            chunks = list(self._chunks(piece))
+            chunks = self._chunks_of(piece)
             if not reads:
                 self._put(x, piece)
                 self._stage.together()
-            self._run_tasks(chunks, arrays if reads else None)
+            self._run_tasks(piece, chunks, arrays if reads else None)
             self._stage.together()
             if flat is not None:
                 self._take(chunks, flat)
@@ -158,31 +147,43 @@ class CrossingFolding:
                 pairs.append((found, flat[chunk.start : chunk.stop]))
         copy_views(pairs)
 
-    def _run_tasks(self, chunks: Sequence[_Chunk], arrays: Sequence[Any] | None) -> None:
-        comm, pool = self._stage.comm, buffer_pool_of(self._stage.comm.process)
-        taken: list[np.ndarray] = []
-        tasks: list[_Task] = []
-        lanes = self._stage.nodes.lanes_of(comm.rank)
+    def _chunks_of(self, piece: int) -> list[_Chunk]:
+        """The chunks of a piece, kept for the next run if there are few pieces."""
+        found = self._kept_chunks.get(piece)
+        if found is None:
+            found = list(self._chunks(piece))
+            if self._pieces <= _KEPT_PIECES:
+                self._kept_chunks[piece] = found
+        return found
+
+    def _run_tasks(self, piece: int, chunks: Sequence[_Chunk], arrays: Sequence[Any] | None) -> None:
+        """Do this member's tasks of a piece; those of arrays that lie where they lay before are known."""
+        comm = self._stage.comm
+        pool, read = buffer_pool_of(comm.process), None
+        if arrays is not None:
+            read = {member: kernels.address_of(arrays[member]) for member in (comm.rank, *comm.near)}
+        counted = Parts()
+        for _ in self._own_tasks(chunks, None, counted) if piece not in self._needed else ():
+            pass
+        n_bytes = self._needed.setdefault(piece, max(counted.n_bytes, _LEAST_BUFFER))
+        memory = pool.take(n_bytes)
+        key = piece, kernels.address_of(memory), None if read is None else tuple(read.values())
+        schedule = self._schedules.get(key)
+        if schedule is None:
+            schedule = FoldSchedule(list(self._own_tasks(chunks, read, Parts(memory))), self._folding)
+            if self._pieces <= _KEPT_PIECES:
+                keep(self._schedules, key, schedule, _MOST_SCHEDULES)
+        schedule.run(comm)
+        pool.give_back([memory])
+
+    def _own_tasks(self, chunks: Sequence[_Chunk], read: Mapping[int, int] | None, parts: Parts) -> Iterator[FoldTask]:
+        """The tasks of this member: those of the lanes that it carries.  ``read``: addresses of arrays, by member."""
+        lanes = self._stage.nodes.lanes_of(self._stage.comm.rank)
         for chunk in chunks:
             if chunk.lane in lanes:
-                tasks += self._tasks(chunk, arrays, taken)
-        tasks.sort(key=lambda task: task.key)
-        receives = [(sent, sender, id(task), cells) for task in tasks for sent, sender, cells in task.receives]
-        waits: dict[int, list[Any]] = {}
-        for _, sender, task_id, cells in sorted(receives, key=lambda receive: receive[0]):
-            waits.setdefault(task_id, []).extend(comm.irecv(flat_bytes(cells), sender, _TAG))
-        sends: list[Any] = []
-        for task in tasks:
-            comm.wait_all(waits.get(id(task), ()))
-            if task.rows and task.into is not None:
-                fold = self._folding.addresses if task.is_last else self._folding.partly
-                fold(np.array(task.rows, np.int64), task.into)
-            for member, cells in task.sends:
-                sends += comm.isend(flat_bytes(cells), member, _TAG)
-        comm.wait_all(sends)
-        pool.give_back(taken)
+                yield from self._tasks(chunk, read, parts)
 
-    def _tasks(self, chunk: _Chunk, arrays: Sequence[Any] | None, taken: list[np.ndarray]) -> Iterator[_Task]:
+    def _tasks(self, chunk: _Chunk, read: Mapping[int, int] | None, parts: Parts) -> Iterator[FoldTask]:
         """The tasks of this member, a carrier of the chunk's lane on its node."""
         nodes, own, n = self._stage.nodes, self._stage.node, chunk.stop - chunk.start
         course = self._course(chunk.part, chunk.lane)
@@ -200,59 +201,58 @@ class CrossingFolding:
             if visit.node != own:
                 near = [member for member in visit.members if nodes.node_of[member] == own]
                 if near:
-                    sent = [(carrier(visit.node), self._row(member, chunk, arrays)) for member in near]
-                    yield _Task(brought, sends=sent)
+                    sent = [(carrier(visit.node), self._row(member, chunk, read)) for member in near]
+                    yield FoldTask(brought, sends=sent)
                 continue
-            task = _Task(key(number), is_last=number == n_visits - 1)
+            task = FoldTask(key(number), is_last=number == n_visits - 1)
             if number:
-                before = self._buffer(n, taken)
+                before = self._buffer(n, parts)
                 task.receives.append((key(number - 1), carrier(course.visits[number - 1].node), before))
                 task.rows.append(kernels.address_of(before))
             for member in visit.members:
                 if nodes.node_of[member] == own:
-                    row = self._row(member, chunk, arrays)
+                    row = self._row(member, chunk, read)
                 else:
-                    row = self._buffer(n, taken)
+                    row = self._buffer(n, parts)
                     task.receives.append((brought, carrier(nodes.node_of[member]), row))
                 task.rows.append(kernels.address_of(row))
             if task.is_last:
                 task.into = self._cells(None, chunk.at, n, area=1)
                 task.sends = [(carrier(node), task.into) for node in stops[1:2]]
             else:
-                task.into = self._buffer(n, taken)
+                task.into = self._buffer(n, parts)
                 task.sends = [(carrier(course.visits[number + 1].node), task.into)]
             yield task
         if own in course.spread:
             hop = stops.index(own)
             result = self._cells(None, chunk.at, n, area=1)
             last = n_visits - 1
-            task = _Task(key(last + hop), [(key(last + hop - 1), carrier(stops[hop - 1]), result)])
+            task = FoldTask(key(last + hop), [(key(last + hop - 1), carrier(stops[hop - 1]), result)])
             task.sends = [(carrier(node), result) for node in stops[hop + 1 : hop + 2]]
             yield task
 
-    def _row(self, member: int, chunk: _Chunk, arrays: Sequence[Any] | None) -> np.ndarray:
-        """The cells of a chunk of a member of this node: in its array, if these are read there, or in its stage."""
-        if arrays is None:
-            return self._cells(member, chunk.at, chunk.stop - chunk.start)
-        run = self._runs[chunk.part]
-        assert run is not None  # `run` reads arrays in place only then
-        return arrays[member].reshape(-1)[run[0] + chunk.start : run[0] + chunk.stop]
+    def _row(self, member: int, chunk: _Chunk, read: Mapping[int, int] | None) -> np.ndarray:
+        """The cells of a chunk of a member of this node: in its array, if these are read there, or in its stage.
 
-    def _buffer(self, n: int, taken: list[np.ndarray]) -> np.ndarray:
-        """Memory for cells of a message; several small ones share a buffer."""
-        n_bytes = n * self._dtype.itemsize
-        taken.append(buffer_pool_of(self._stage.comm.process).take(n_bytes))
-        return taken[-1][:n_bytes].view(self._dtype)
+        The array is not kept alive by its cells.
+        """
+        n = chunk.stop - chunk.start
+        if read is None:
+            return self._cells(member, chunk.at, n)
+        run, item = self._runs[chunk.part], self._dtype.itemsize
+        assert run is not None  # `run` reads arrays in place only then
+        return kernels.bytes_at(read[member] + (run[0] + chunk.start) * item, n * item).view(self._dtype)
+
+    def _buffer(self, n: int, parts: Parts) -> np.ndarray:
+        """Memory for cells of a message."""
+        return parts.take(n * self._dtype.itemsize).view(self._dtype)
 
     @property
     def sent(self) -> dict[int, int]:
         """Bytes that this member sends to each member.  Local."""
         found: dict[int, int] = {}
-        lanes = self._stage.nodes.lanes_of(self._stage.comm.rank)
         for piece in range(self._pieces):
-            for chunk in self._chunks(piece):
-                if chunk.lane in lanes:
-                    for task in self._tasks(chunk, None, []):
-                        for member, cells in task.sends:
-                            found[member] = found.get(member, 0) + cells.nbytes
+            for task in self._own_tasks(self._chunks_of(piece), None, Parts()):
+                for member, cells in task.sends:
+                    found[member] = found.get(member, 0) + cells.nbytes
         return found

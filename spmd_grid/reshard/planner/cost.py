@@ -9,7 +9,7 @@ unpacked or combined is a pass over memory:
       all_to_all,       the contributions to it, twice
       reduce_scatter
     all_gather        ceil(log2 H) rounds; MPI's own collective, whose members each receive from other nodes what theirs
-                      lacks (recursive doubling); a pass over the result
+                      lacks (recursive doubling); a pass over the result.  Between few nodes an exchange like the others
     all_reduce        a reduce_scatter, and an all_gather of its result (Rabenseifner)
     broadcast         of n bytes on H nodes, the faster of ceil(log2 H) x (latency + n / cable) and
                       2 ceil(log2 H) x latency + 2 n (H - 1) / H / cable; a pass over the result
@@ -30,7 +30,7 @@ from typing import NamedTuple
 from spmd_grid.links.costs import Crowd, crowd_of, near_bandwidth
 from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.planner.crossing import crossing_of, probes
+from spmd_grid.reshard.planner.crossing import Crossing, crosses_once, crossing_of, is_listed, probes
 from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.volume.descent import Descent, common_axes
@@ -76,35 +76,38 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     link = links.between(step.source.grid, step.grid_axes) if step.grid_axes else _link_of(move, links)
     totals = step_totals(step, itemsize, links.node_size)
     received, sent = totals.most_received, totals.most_sent
-    if step.kind in NATIVE and not link.in_node:
-        messages, seconds = _native(step, link, received, links)
+    native = step.kind in NATIVE and not (link.in_node or is_listed(move, links))
+    if native:
+        messages, seconds = _native(step, link, received, links, crosses_once(move, links))
         seconds += target / links.memory_bandwidth
         return Cost(seconds, received, messages, source + target + source + received)
     messages = max(1, *_messages(move)) if received else 0
     stacked = _contributions(move) * target
     buffers = source + received if step.kind in NATIVE else 2 * sent + received
-    passes = max(target, stacked) + stacked + (-received if link.in_node else sent)
+    crossing = None if link.in_node or not messages else crossing_of(move, links, received, sent, messages)
+    packed = crossing.far if crossing is not None and is_listed(move, links) else sent
+    passes = max(target, stacked) + stacked + (-received if link.in_node else packed)
     seconds = passes / links.memory_bandwidth
     if link.in_node and messages:
         crowd = crowd_of(move.target.grid, tuple(range(move.target.grid.ndim)), links)
         seconds += link.latency + max(received, sent) / near_bandwidth(links, crowd.on_node)
-    elif messages:
-        seconds += _exchange_seconds(move, link, links, received, sent, messages)
+    elif crossing is not None:
+        seconds += _exchange_seconds(crossing, link, links)
     return Cost(seconds, received, messages, source + target + buffers + stacked)
 
 
-def _exchange_seconds(
-    move: Redistribution, link: Link, links: LinkModel, received: int, sent: int, messages: int
-) -> float:
+def _exchange_seconds(crossing: Crossing, link: Link, links: LinkModel) -> float:
     """The seconds of an exchange between nodes, but for passes over a process's own memory."""
-    crossing = crossing_of(move, links, received, sent, messages)
     far = max(crossing.far / link.bandwidth, 0 if links.axes else crossing.far_of_node / links.cable)
     near = crossing.near / links.node_bandwidth + (links.node_latency if crossing.near else 0)
     return link.latency + crossing.messages * links.message_seconds + far + near
 
 
-def _native(step: Step, link: Link, received: int, links: LinkModel) -> tuple[int, float]:
-    """Messages and seconds of an all_gather or a broadcast between nodes, but for the pass over its result."""
+def _native(step: Step, link: Link, received: int, links: LinkModel, once: bool) -> tuple[int, float]:
+    """Messages and seconds of an all_gather or a broadcast between nodes, but for the pass over its result.
+
+    ``once``: whether what several members of a node need crosses once.
+    """
     grid = step.target.grid
     axes = tuple(range(grid.ndim)) if step.kind == BROADCAST else step.grid_axes
     crowd = crowd_of(grid, axes, links)
@@ -122,7 +125,7 @@ def _native(step: Step, link: Link, received: int, links: LinkModel) -> tuple[in
         near = links.node_latency + received / near_bandwidth(links, crowd.processes)
     if step.kind == ALL_GATHER:
         rounds = (crowd.members - 1).bit_length()
-        share = received * crowd.members / max(1, crowd.members - 1) * far * crowd.on_node
+        share = received * crowd.members / max(1, crowd.members - 1) * far * (1 if once else crowd.on_node)
         return rounds, near + seconds((crowd.nodes - 1).bit_length(), share)
     rounds = (crowd.nodes - 1).bit_length()
     tree, spread = seconds(rounds, rounds * received), seconds(2 * rounds, 2 * received * far)

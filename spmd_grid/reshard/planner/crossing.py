@@ -1,11 +1,14 @@
 """The bytes of an exchange that stay within nodes, and those that cross from node to node, of the busiest.
 
 Where nodes have several processes, the messages of a few are listed: of all devices of a small grid, else of some on
-the nodes of the first and the last device and of two between.  So it takes no longer for a million devices.
+the nodes of the first and the last device and of two between.  So it takes no longer for a million devices.  Between
+few nodes, what several processes of a node need crosses to it once (`reshard/geometry/node_pieces.py`), and they copy
+it from one another then: of small grids those pieces are listed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,11 +18,13 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.nodes import node_array
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
+from spmd_grid.reshard.geometry.node_pieces import pieces_to_node
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["Crossing", "crossing_of", "probes"]
+__all__ = ["Crossing", "crosses_once", "crossing_of", "devices_of_nodes", "is_listed", "probes"]
 
 _ALL_DEVICES = 64  # of grids up to this size, all messages are listed
+_FEW_PROCESSES, _FEW_NODES = 256, 8  # of exchanges in which pieces cross once; see reshard/executor/node_sharing.py
 _MOST_DEVICES, _MOST_PIECES = 16, 1 << 14  # of a node, and of all that are listed together
 
 
@@ -52,11 +57,64 @@ def crossing_of(move: Redistribution, links: LinkModel, received: int, sent: int
     most = max(received, sent)
     if not links.shares_nodes or links.axes:  # single axes have a pace of their own, which nothing shares
         return Crossing(0, most, most, messages)
+    if is_listed(move, links):
+        return _listed_crossing(move, links)
     found = [
         _of_side(move.target.grid, move.receives, move.itemsize, links, received, messages),
         _of_side(move.source.grid, move.sends, move.itemsize, links, sent, messages),
     ]
     return Crossing(*[max(values) for values in zip(*found, strict=True)])
+
+
+def crosses_once(move: Redistribution, links: LinkModel) -> bool:
+    """Whether what several processes of a node need crosses to it once: as the executor has it.  Plans only."""
+    if not links.shares_nodes or links.axes or move.source.grid.size + move.target.grid.size > 2 * _FEW_PROCESSES:
+        return False
+    processes = _processes(move)
+    nodes = {links.node_of(process) for process in processes}
+    return len(nodes) < len(processes) <= _FEW_PROCESSES and len(nodes) <= _FEW_NODES
+
+
+def is_listed(move: Redistribution, links: LinkModel) -> bool:
+    """Whether the pieces that cross once are listed.  Plans only."""
+    return crosses_once(move, links) and len(_processes(move)) <= _ALL_DEVICES
+
+
+def _processes(move: Redistribution) -> set[int]:
+    return {process for each in (move.source.grid, move.target.grid) for process in each.ranks or range(each.size)}
+
+
+def _listed_crossing(move: Redistribution, links: LinkModel) -> Crossing:
+    """The bytes of a move between few nodes: what crosses, and what is copied on the nodes before and after that."""
+    source, target = move.source.grid, move.target.grid
+    received, sent, near, messages = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
+    into, out_of = Counter[int](), Counter[int]()  # by node
+    by_node: dict[int, list[int]] = {}
+    for process in sorted(_processes(move)):
+        by_node.setdefault(links.node_of(process), []).append(process)
+    for node, members in by_node.items():
+        wanted: dict[int, list[Piece]] = {}
+        held = {}
+        for process in members:
+            device, own = target.device_of_process(process), source.device_of_process(process)
+            pieces = [] if device is None else move.receives(target.multi_index(device))
+            near[process] += sum(piece.box.size for piece in pieces if links.node_of(piece.process) == node)
+            wanted[process] = [piece for piece in pieces if links.node_of(piece.process) != node]
+            if own is not None:
+                held[process] = move.source_box(source.multi_index(own))
+        found = pieces_to_node(wanted, held, move.itemsize)
+        for each in (*found.shared, *found.here):
+            near[each.taker] += each.box.size
+        for process, crossing in found.crossing.items():
+            for piece in crossing:
+                received[process] += piece.box.size
+                sent[piece.process] += piece.box.size
+                out_of[links.node_of(piece.process)] += piece.box.size
+            messages[process] += len({piece.process for piece in crossing})
+            into[node] += sum(piece.box.size for piece in crossing)
+    by_process, by_cable = (max([*a.values(), *b.values()], default=0) for a, b in ((received, sent), (into, out_of)))
+    most_near, most_messages = (max(each.values(), default=0) for each in (near, messages))
+    return Crossing(most_near * move.itemsize, by_process * move.itemsize, by_cable * move.itemsize, most_messages)
 
 
 def _of_side(
@@ -68,7 +126,10 @@ def _of_side(
     messages: int,
 ) -> Crossing:
     """The bytes that processes of one grid receive, or send; ``most`` of any process."""
-    listed = list(_nodes_to_list(grid, links, max(1, _MOST_PIECES // max(1, messages))))
+    listed = [
+        (len(devices), _some(devices, max(1, _MOST_PIECES // max(1, messages))))
+        for devices in devices_of_nodes(grid, links)
+    ]
     if messages > _MOST_PIECES:
         on_node = max(n for n, _ in listed)
         far = most * (grid.size - on_node) // max(1, grid.size - 1)
@@ -92,8 +153,8 @@ def _of_side(
     return Crossing(near * itemsize, far * itemsize, far_of_node * itemsize, far_messages)
 
 
-def _nodes_to_list(grid: Grid, links: LinkModel, most: int) -> Iterator[tuple[int, Iterable[int]]]:
-    """By node that is looked at, the number of its devices, and some of them."""
+def devices_of_nodes(grid: Grid, links: LinkModel) -> Iterator[Sequence[int]]:
+    """The devices of each node that is looked at: of all nodes of a small grid, else of a few.  Plans only."""
     if grid.ranks is None and links.nodes is None:
         size = links.node_size
         if grid.size <= _ALL_DEVICES:
@@ -101,14 +162,12 @@ def _nodes_to_list(grid: Grid, links: LinkModel, most: int) -> Iterator[tuple[in
         else:
             firsts = sorted({grid.linear_index(coords) // size * size for coords in probes(grid)})
         for first in firsts:
-            devices = range(first, min(first + size, grid.size))
-            yield len(devices), _some(devices, most)
+            yield range(first, min(first + size, grid.size))
         return
     at = node_array(grid, links.node_size, links.nodes).ravel()
     chosen = np.unique(at if grid.size <= _ALL_DEVICES else [at[grid.linear_index(c)] for c in probes(grid)])
     for node in chosen:
-        devices_there = np.flatnonzero(at == node).tolist()
-        yield len(devices_there), _some(devices_there, most)
+        yield np.flatnonzero(at == node).tolist()
 
 
 def _some(devices: Sequence[int], most: int) -> Iterable[int]:

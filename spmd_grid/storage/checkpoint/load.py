@@ -13,7 +13,6 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.array import ShardedArray
 from spmd_grid.array.agreement import check_sharding
-from spmd_grid.array.local_arrays import allocate_local
 from spmd_grid.errors import DamagedError, DTypeError, ShapeError, ShardingError, StorageError
 from spmd_grid.grid.box import Box, as_ints
 from spmd_grid.grid.layout import Layout
@@ -25,6 +24,7 @@ from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArra
 from spmd_grid.storage.checkpoint.tree import from_tree
 from spmd_grid.storage.checkpoint.verify import is_checkpoint, newest, open_array, read_block
 from spmd_grid.storage.checksums import check_library
+from spmd_grid.storage.new_local import new_local
 from spmd_grid.storage.ranges.move import STAGE_BYTES, take_blocks
 from spmd_grid.storage.system import File
 from spmd_grid.storage.team import Team
@@ -230,7 +230,7 @@ class _Loading:
         """One array, of which every process reads a part.  Collective."""
         is_plain = layout is None
         layout = Layout(Sharding(self._grid, []), region.shape) if layout is None else layout
-        local = allocate_local("load", layout, self._asked.dtype(stored), self._grid, zeroed=True)
+        local = new_local("load", layout, self._asked.dtype(stored), self._grid)
         array = ShardedArray(local, layout, self._grid)
         file, blocks = self._opened[stored.name], stored.blocks
 

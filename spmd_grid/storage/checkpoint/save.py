@@ -22,7 +22,7 @@ from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.folders import Claim, claim, published, remove_checkpoint
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray
-from spmd_grid.storage.checkpoint.options import as_json, check_options
+from spmd_grid.storage.checkpoint.options import BLOCK_BYTES, as_json, check_options
 from spmd_grid.storage.checkpoint.tree import Arrays, to_tree
 from spmd_grid.storage.checkpoint.verify import read_manifest, verify_blocks
 from spmd_grid.storage.checkpoint.writing import ArrayWriter, Stage
@@ -32,9 +32,8 @@ from spmd_grid.storage.ranges.move import STAGE_BYTES, give_blocks
 from spmd_grid.storage.system import File, Folders
 from spmd_grid.storage.team import Team
 
-__all__ = ["BLOCK_BYTES", "Saving", "save"]
+__all__ = ["Saving", "save"]
 
-BLOCK_BYTES = 4 << 20
 _KEPT = "the save under way"
 
 
@@ -97,9 +96,10 @@ def save(
     them.
 
     A process uses at most ``stage_bytes`` of memory besides its arrays.  With ``wait=False`` half of it is for copies
-    of this process's blocks: those are written by a thread while the program computes, all others before the call
-    returns.  The result is then a `Saving`, whose ``wait()`` publishes the checkpoint; the next save waits for it too.
-    Otherwise the result is the path of the new folder.  ``block_bytes``: of the blocks that have a checksum each.
+    of this process's blocks (`staged_bytes` tells how many bytes): those are written by a thread while the program
+    computes, all others before the call returns.  The result is then a `Saving`, whose ``wait()`` publishes the
+    checkpoint; the next save waits for it too.  Otherwise the result is the path of the new folder.  ``block_bytes``:
+    of the blocks that have a checksum each.
 
     Raises `StorageError` where a system call fails, `DTypeError` for a value that cannot be saved, and `MismatchError`
     where processes pass different states, the same on every process.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spmd_grid.errors import SpmdError, StorageError
-from spmd_grid.storage.checksums import in_pieces, running_checksum
+from spmd_grid.storage.checksums import checksum
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.storage.system import File
 
@@ -30,10 +30,16 @@ class Stage:
 
     def take(self, writer: ArrayWriter, block: int, cells: np.ndarray) -> bool:
         """Whether there was space for a copy of the block."""
-        if self.taken + cells.nbytes > self.most_bytes:
+        if not self.reserve(cells.nbytes):
             return False
-        self.taken += cells.nbytes
         self._waiting.append((writer, block, cells.copy()))
+        return True
+
+    def reserve(self, n_bytes: int) -> bool:
+        """Whether there was space for that many bytes, which is taken then."""
+        if self.taken + n_bytes > self.most_bytes:
+            return False
+        self.taken += n_bytes
         return True
 
     def start(self, writers: list[ArrayWriter]) -> None:
@@ -87,12 +93,10 @@ class ArrayWriter:
 
     def write(self, block: int, cells: np.ndarray) -> None:
         """Write a block now."""
-        start, found = self.start + self.blocks.offset(block), running_checksum()
-        for offset, piece in in_pieces(cells):
-            found.update(piece)
-            self.file.write(piece, start + offset)
+        start = self.start + self.blocks.offset(block)
+        self.checksums[block] = checksum(cells)
+        self.file.write(cells, start)  # by one call: in pieces, as blocks are read, it takes longer
         self.file.start_sync(start, cells.nbytes)
-        self.checksums[block] = found.intdigest()
 
     def finish(self) -> None:
         """Bring the file to the disk and close it."""

@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.array import ShardedArray
-from spmd_grid.array.local_arrays import allocate_local
 from spmd_grid.errors import DTypeError, StorageError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import as_dtype, gate_of
 from spmd_grid.storage.arguments import as_path, check_array, check_target
+from spmd_grid.storage.checksums import in_pieces
 from spmd_grid.storage.files.blocks import edges_of
 from spmd_grid.storage.files.publishing import published
+from spmd_grid.storage.new_local import new_local
 from spmd_grid.storage.npy_format import header_of, read_header, stored_dtype
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.storage.ranges.move import STAGE_BYTES, give_blocks, take_blocks
@@ -142,18 +143,16 @@ def _load_npy(
         if not np.can_cast(stored, element, "same_kind"):
             raise DTypeError(f"load_npy: {path} holds {stored}, which does not convert to {element}")
         layout = Layout(sharding, header.shape)
-        array = ShardedArray(allocate_local(team.op, layout, element, grid, zeroed=True), layout, grid)
+        array = ShardedArray(new_local(team.op, layout, element, grid), layout, grid)
         filled = _reversed(array) if header.fortran_order else array
         blocks = Blocks(filled.shape, stored.itemsize, min(BLOCK_BYTES, max(stage_bytes // 4, 1)))
-        offset = header.offset
-        take_blocks(
-            filled,
-            blocks,
-            stored,
-            lambda block, cells: file.read(cells, offset + blocks.offset(block)),
-            team,
-            stage_bytes,
-        )
+        start = header.offset
+
+        def read(block: int, cells: np.ndarray) -> None:
+            for offset, piece in in_pieces(cells):  # faster than all at once
+                file.read(piece, start + blocks.offset(block) + offset)
+
+        take_blocks(filled, blocks, stored, read, team, stage_bytes)
     finally:
         if file is not None:
             with suppress(StorageError):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.array.agreement import check_sharding
-from spmd_grid.array.local_arrays import allocate_local, fill_domain
+from spmd_grid.array.local_arrays import fill_domain
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.errors import DamagedError, DTypeError
 from spmd_grid.exchange.transfer.flat_bytes import view_of
@@ -18,6 +18,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import as_dtype
+from spmd_grid.storage.new_local import new_local
 from spmd_grid.storage.team import Team
 from spmd_grid.typing import Shape
 
@@ -61,7 +62,7 @@ def read_into_layout(
         team.agree(text)
         assert source is not None, "a refusal raises on every process"
         layout = Layout(sharding, source.shape)
-        local = allocate_local(op, layout, source.dtype if asked is None else asked, grid, zeroed=True)
+        local = new_local(op, layout, source.dtype if asked is None else asked, grid)
         with team.trying():
             _read(op, source, local, layout, grid)
         team.agree()

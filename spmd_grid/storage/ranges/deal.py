@@ -137,10 +137,10 @@ def deal(
             continue
         before = piece.starts[: blocks.dim]
         if before != lead:
-            rounds += _rounds(lead, pending, len(processes), per_process, layout, blocks)
+            rounds += _rounds(lead, pending, len(processes), per_process, layout, blocks, spread)
             lead, pending = before, []
         pending.append((block, (piece.starts[blocks.dim], piece.stops[blocks.dim])))
-    rounds += _rounds(lead, pending, len(processes), per_process, layout, blocks)
+    rounds += _rounds(lead, pending, len(processes), per_process, layout, blocks, spread)
     return Deal(own, rounds)
 
 
@@ -151,11 +151,13 @@ def _rounds(
     per_process: int,
     layout: Layout,
     blocks: Blocks,
+    spread: bool,
 ) -> list[Round]:
     """The rounds of shared blocks with the same indices ``lead``; each of ``size`` processes handles ``per_process``.
 
-    Every process handles blocks that follow one another from round to round, since files are read and written fastest
-    so; unless that gave a process cells of many blocks, as where all processes hold all cells.
+    For writing (``spread``), a round is one stretch without gaps, so that its cells lie in one part of each core.  For
+    reading, every process handles blocks that follow one another from round to round, since files are read fastest so;
+    unless that gave a process cells of many blocks, as where all processes hold all cells.
     """
 
     def gathered(parts: Sequence[Sequence[tuple[int, Interval]]]) -> Round:
@@ -164,12 +166,13 @@ def _rounds(
         return Round(lead, tuple([b for b, _ in chosen]), tuple([rows for _, rows in chosen]), tuple(firsts))
 
     n = len(pending)
-    sections = [pending[n * i // size : n * (i + 1) // size] for i in range(size)]
-    starts = range(0, max(map(len, sections)), per_process)
-    found = [gathered([section[start : start + per_process] for section in sections]) for start in starts]
-    most = 2 * per_process * blocks.rows * blocks.row_bytes
-    if len(found) < 2 or all(each.most_cells(layout) * blocks.itemsize <= most for each in (found[0], found[-1])):
-        return found
+    if not spread:
+        sections = [pending[n * i // size : n * (i + 1) // size] for i in range(size)]
+        starts = range(0, max(map(len, sections)), per_process)
+        found = [gathered([section[start : start + per_process] for section in sections]) for start in starts]
+        most = 2 * per_process * blocks.rows * blocks.row_bytes
+        if len(found) < 2 or all(each.most_cells(layout) * blocks.itemsize <= most for each in (found[0], found[-1])):
+            return found
     found = []
     for start in range(0, n, size * per_process):
         part = pending[start : start + size * per_process]

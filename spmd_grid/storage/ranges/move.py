@@ -23,7 +23,7 @@ from spmd_grid.storage.ranges.deal import Deal, Round, deal, take_rows
 from spmd_grid.storage.ranges.padding import with_clean_padding
 from spmd_grid.storage.team import Team
 
-__all__ = ["STAGE_BYTES", "give_blocks", "take_blocks"]
+__all__ = ["STAGE_BYTES", "give_blocks", "given_deal", "take_blocks"]
 
 # The most memory that a process uses besides its arrays, unless told otherwise: of a quarter, it gives its blocks of a
 # round, and has as much for messages out of them; in a half of it, it takes blocks of several rounds, and has an eighth
@@ -45,15 +45,7 @@ def give_blocks(
     change after it returns; bytes of them that carry no value are 0.  Its errors are raised on all processes.
     """
     layout = Layout(array.sharding, blocks.extents)
-    dealt = deal(
-        blocks,
-        Box.from_shape(blocks.extents),
-        layout,
-        team.processes,
-        team.rank,
-        stage_bytes // _GIVEN,
-        spread=True,
-    )
+    dealt = given_deal(layout, blocks, team.processes, team.rank, stage_bytes)
     coords = array.grid.own_coords
     box, core = layout.core_box(coords), array.stored_core
     core = core.reshape(box.shape) if not array.shape else core
@@ -72,6 +64,12 @@ def give_blocks(
                 handle(block, with_clean_padding(mine[(*[slice(None)] * each.dim, rows)]))
         team.agree()
     return dealt
+
+
+def given_deal(layout: Layout, blocks: Blocks, processes: Sequence[int], rank: int, stage_bytes: int) -> Deal:
+    """The blocks that process ``processes[rank]`` handles in `give_blocks`.  Plans only."""
+    region = Box.from_shape(blocks.extents)
+    return deal(blocks, region, layout, processes, rank, stage_bytes // _GIVEN, spread=True)
 
 
 def take_blocks(

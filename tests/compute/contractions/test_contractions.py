@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.compute.contractions import check, layouts_of, offsets, same, sharded, values
-from support.compute.expressions import Source, draw_sharding
+from support.compute.expressions import DTYPES, draw_sharding
+from support.sources import Source
 
 import spmd_grid as sg
 
@@ -212,7 +213,7 @@ def test_random_contractions(spmd, n_ranks):
             source = Source(n_ranks, seed)
             grid = sg.init_grid((2, n_ranks // 2) if n_ranks > 1 else (1, 1))
             subscripts, shapes = draw(source, 3)
-            x, y = (source.array(shape) for shape in shapes)
+            x, y = (source.array(shape, DTYPES) for shape in shapes)
             a, b = (
                 sg.from_global(each, draw_partial(source, grid, draw_sharding(source, grid, each.shape)), grid)
                 for each in (x, y)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.program.generator import Source
 from support.program.runner import bytes_of, cases, make_case, play, with_schedule
+from support.sources import Source
 
 import spmd_grid as sg
 from spmd_grid.program.passes import PASSES

@@ -1,32 +1,14 @@
 """Random array programs: the same steps on numpy arrays and on sharded arrays of mixed layouts."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 import spmd_grid as sg
 
+DTYPES = ["f8", "f8", "f4", "i8", "i4", "c16", "?"]
+
 SHAPES = [(7,), (1,), (0,), (6, 5), (5, 1), (1, 8), (4, 3, 5), (2, 0, 3), (13, 2)]
-
-
-class Source:
-    """Draws from a seed, alike on all processes."""
-
-    def __init__(self, *seed):
-        self._random = np.random.default_rng(seed)
-
-    def number(self, low, high):
-        """From ``low`` to ``high``, both included."""
-        return int(self._random.integers(low, high + 1))
-
-    def one_of(self, values):
-        return values[self.number(0, len(values) - 1)]
-
-    def chance(self, p):
-        return self._random.random() < p
-
-    def array(self, shape):
-        dtype = self.one_of(["f8", "f8", "f4", "i8", "i4", "c16", "?"])
-        values = self._random.integers(-4, 5, shape)
-        return (values + (0.5j if dtype == "c16" else 0.25 if dtype[0] == "f" else 0)).astype(dtype)
 
 
 def draw_sharding(source, grid, shape):
@@ -154,39 +136,73 @@ def doubled_where(choose):
     return lambda a: doubled_at(choose(a))(a)
 
 
-def play(seed, n_steps=6):
-    """Plays a random program and compares every value with numpy's.  Collective.  The fault, or None."""
-    source = Source(*seed)
-    n = sg.init_grid((-1,)).size
-    grid = sg.init_grid(source.one_of([s for s in [(1, n), (n, 1), (2, n // 2), (3, n // 3)] if s[0] * s[1] == n]))
+class Step(NamedTuple):
+    """A function of the values of these numbers, what numpy found, and whether its result is a value as well."""
+
+    function: Any
+    operands: tuple[int, ...]
+    want: Any
+    text: str
+    is_kept: bool
+
+
+class Program(NamedTuple):
+    """A random program: the shape of its grid, arrays with their shardings, and steps."""
+
+    grid: tuple[int, int]
+    arrays: list[tuple[np.ndarray, sg.Sharding]]
+    steps: list[Step]
+
+    def __repr__(self):
+        lines = [f"{x.dtype} {x.shape} {sharding}" for x, sharding in self.arrays]
+        return f"on {self.grid}: " + "; ".join(lines + [each.text for each in self.steps])
+
+
+def draw_program(source, ranks, most_steps=12):
+    """A program of at most ``most_steps`` functions, which numpy has run."""
+    shapes = [s for s in [(1, ranks), (ranks, 1), (2, ranks // 2), (3, ranks // 3)] if s[0] * s[1] == ranks]
+    grid = sg.Grid(source.one_of(shapes))
     shape = source.one_of(SHAPES)
-    values = []
-    for _ in range(2):
-        x = source.array(shape)
-        values.append((x, sg.ShardedArray.from_global(x, draw_sharding(source, grid, shape), grid)))
-    story = [f"{x.dtype} {x.shape} {a.sharding}" for x, a in values]
-    for _ in range(n_steps):
-        (x, a), (y, b) = source.one_of(values), source.one_of(values)
-        if source.chance(0.3):
-            step = source.one_of(BINARY)
-            if step is np.subtract and x.dtype == y.dtype == bool:
-                step = np.logical_xor
-            try:
-                np.broadcast_shapes(x.shape, y.shape)
-            except ValueError:
-                continue
-            want, found = step(x, y), step(a, b)
-            story.append(f"{step.__name__} {x.shape} {y.shape}")
+    arrays = [(source.array(shape, DTYPES), draw_sharding(source, grid, shape)) for _ in range(2)]
+    values, steps = [x for x, _ in arrays], []
+    for _ in range(source.number(1, most_steps)):
+        i, j = (source.number(0, len(values) - 1) for _ in range(2))
+        x, y = values[i], values[j]
+        if source.chance(0.3) and _broadcast(x.shape, y.shape):
+            function, operands = source.one_of(BINARY), (i, j)
+            if function is np.subtract and x.dtype == y.dtype == bool:
+                function = np.logical_xor
         else:
-            step = draw_step(source, x)
-            with np.errstate(all="ignore"):
-                want, found = step(x), step(a)
-            story.append(f"{getattr(step, '__name__', 'step')} {x.dtype} {x.shape} -> {np.shape(want)}")
-        got = found.to_global() if isinstance(found, sg.ShardedArray) else found
+            function, operands = draw_step(source, x), (i,)
+        with np.errstate(all="ignore"):
+            want = function(*[values[k] for k in operands])
+        shown = f"{getattr(function, '__name__', 'step')} of {operands}: {x.dtype} {x.shape} -> {np.shape(want)}"
+        is_kept = isinstance(want, np.ndarray) and want.ndim < 5 and want.size < 5000
+        steps.append(Step(function, operands, want, shown, is_kept))
+        if is_kept:
+            values.append(want)
+    return Program(grid.shape, arrays, steps)
+
+
+def _broadcast(*shapes):
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
+
+
+def play(program):
+    """Run a program on sharded arrays, and compare every value with numpy's.  Collective.  The fault, or None."""
+    grid = sg.init_grid(program.grid)
+    values = [sg.from_global(x, sharding, grid) for x, sharding in program.arrays]
+    for number, step in enumerate(program.steps):
+        with np.errstate(all="ignore"):
+            found = step.function(*[values[i] for i in step.operands])
+        got, want = found.to_global() if isinstance(found, sg.ShardedArray) else found, step.want
         same = np.shape(got) == np.shape(want) and np.asarray(got).dtype == np.asarray(want).dtype
         if not same or not np.allclose(got, want, equal_nan=True):
-            return f"{seed}: {story}\ngot {np.asarray(got).dtype} {got!r}\nwant {np.asarray(want).dtype} {want!r}"
-        if isinstance(found, sg.ShardedArray):
-            if found.ndim < 5 and found.size < 5000:
-                values.append((np.asarray(want), found))
+            return f"step {number}: {step.text}\ngot {np.asarray(got).dtype} {got!r}\nwant {want.dtype} {want!r}"
+        if step.is_kept:
+            values.append(found)
     return None

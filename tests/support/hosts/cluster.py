@@ -98,6 +98,9 @@ class Cluster:
                     sink.write(line)
                     is_new_line = line.endswith("\n")
                 sink.flush()
+        if not is_new_line:  # a line of ours may follow
+            sink.write("\n")
+            sink.flush()
 
     def _watch(self, events: list[Event]) -> int:
         while True:

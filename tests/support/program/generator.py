@@ -7,54 +7,12 @@ values stay small.  Values that are compared are exact, so that no rounding deci
 import warnings
 
 import numpy as np
-from hypothesis import strategies as st
 
 import spmd_grid as sg
 
 from .annotations import draw_sharding
 
 SHAPES = [(7,), (1,), (0,), (6, 5), (5, 1), (1, 8), (4, 3, 5), (2, 0, 3), (8, 4), (13, 2), (4, 6)]
-
-
-class Source:
-    """Draws by numpy, from a seed."""
-
-    def __init__(self, *seed):
-        self._random = np.random.default_rng(seed)
-
-    def number(self, low, high):
-        """From ``low`` to ``high``, both included."""
-        return int(self._random.integers(low, high + 1))
-
-    def one_of(self, values):
-        return values[self.number(0, len(values) - 1)]
-
-    def chance(self, p):
-        return self._random.random() < p
-
-    def array(self, shape):
-        dtype = self.one_of(["f8", "f8", "f8", "f4", "i8"])
-        return (self.cells(shape) + (0.25 if dtype[0] == "f" else 0)).astype(dtype)
-
-    def cells(self, shape):
-        """Small whole numbers."""
-        return self._random.integers(-4, 5, shape)
-
-
-class Drawn(Source):
-    """The same draws by hypothesis, so that a program that fails shrinks: to fewer and simpler operations."""
-
-    def __init__(self, draw):
-        self._draw = draw
-
-    def number(self, low, high):
-        return self._draw(st.integers(low, high))
-
-    def chance(self, p):
-        return self.number(0, 99) >= 100 * (1 - p)
-
-    def cells(self, shape):
-        return np.random.default_rng(self.number(0, 99)).integers(-4, 5, shape)
 
 
 class Drawing:

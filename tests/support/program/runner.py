@@ -13,8 +13,9 @@ from spmd_grid.program.partition.steps import LocalValue, Move
 from spmd_grid.program.passes import PASSES
 from spmd_grid.program.passes.start_early import started_early
 
+from ..sources import Drawn
 from .annotations import draw_sharding
-from .generator import Drawn, draw_program
+from .generator import draw_program
 
 GRIDS = {1: [(1,)], 2: [(2,)], 3: [(3,)], 4: [(2, 2), (4,)], 6: [(2, 3), (3, 2)], 8: [(2, 2, 2), (4, 2)]}
 

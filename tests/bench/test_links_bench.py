@@ -1,0 +1,108 @@
+"""The benchmark of the links: rows in full on pretended nodes, honest verdicts, and files that keep other links."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+from spmd_grid.bench.common.report import Outputs, write_files
+from spmd_grid.bench.links import measure
+from spmd_grid.bench.links.calls import trial_of
+from spmd_grid.bench.links.cases import LARGE, SMALL, LinksCase, all_cases, quick_cases, random_pair
+from spmd_grid.bench.links.report import LinksRow, Named, summary, table
+from spmd_grid.links.model import LinkModel
+
+
+class Ranks:
+    """The operations that timing needs, of simulated ranks."""
+
+    def __init__(self, grid):
+        self._grid = grid
+
+    def Barrier(self):
+        sg.all_reduce(1, self._grid, [0])
+
+    def allgather(self, value):
+        return sg.all_gather(np.array([value]), self._grid, [0], 0).tolist()
+
+
+def row(case=None, links="slow", predicted=1.0, **measured):
+    return LinksRow(
+        Named(links, case or LinksCase("all_reduce", LARGE)),
+        "over 4",
+        800,
+        {"auto": predicted},
+        {"auto": 1.2, **measured},
+    )
+
+
+def test_the_cases():
+    names = [case.name for case in all_cases()]
+    assert len(names) == len(set(names)) == 82 and sum(name.startswith("resharding") for name in names) == 60
+    assert {case.operation for case in all_cases() if case.number < 0} >= {"all_gather", "shift", "halo", "program"}
+    assert {case.name for case in quick_cases()} < set(names)
+    for ranks in (2, 3, 4, 6):
+        for case in all_cases():
+            if case.number >= 0:
+                source, target = random_pair(case, ranks)
+                assert source != target and source.grid.size == target.grid.size == ranks
+                assert (source, target) == random_pair(case, ranks), "the same on all processes"
+
+
+@pytest.mark.parametrize("ranks, nodes", [(4, (0, 0, 2, 2)), (3, (0, 1, 0)), (2, (0, 0))])
+def test_trials_run(ranks, nodes):
+    """Every operation, halos and the program, and some reshardings, by each strategy that differs."""
+
+    def body():
+        grid = sg.init_grid((-1,))
+        grid.process.nodes = nodes
+        links = LinkModel(nodes=nodes, cable_bandwidth=1e9)
+        cases = [case for case in all_cases() if case.number < 0 or (case.number < 6 and case.size == LARGE)]
+        found = []
+        for case in cases:
+            trial = trial_of(case, grid, 24, links)
+            assert trial.calls.keys() == trial.predicted.keys() and "auto" in trial.calls
+            assert all(seconds >= 0 for seconds in trial.predicted.values()) and trial.n_bytes > 0
+            for call in trial.calls.values():
+                call()
+            found.append(trial.predicted)
+        return found
+
+    results = sg.run_spmd(body, ranks=ranks)
+    assert all(each == results[0] for each in results), "all processes predict alike"
+
+
+def test_a_row_in_full():
+    def body():
+        grid = sg.init_grid((-1,))
+        grid.process.nodes = (0, 0, 2)
+        links = LinkModel(nodes=(0, 0, 2), cable_bandwidth=1e9)
+        case = Named("here", LinksCase("all_reduce", SMALL))
+        found = measure._measure_row(case, grid, Ranks(grid), 5, links)
+        return found.case.name, found.n_bytes, found.measured["auto"] > 0, found.predicted["auto"]
+
+    first, *others = sg.run_spmd(body, ranks=3)
+    assert first[:3] == ("here: all_reduce, small", 24 * 24 * 8, True)
+    assert all(each == first for each in others)
+
+
+def test_verdicts():
+    rows = [row(predicted=1.0), row(LinksCase("reshard", LARGE, 3), predicted=0.5, direct=1.0)]
+    rows += [row(LinksCase("shift", SMALL), predicted=2.0)]
+    lines = summary(rows)
+    assert [line.split()[0] for line in lines] == ["missed", "met", "missed"]
+    assert "large: measured within 1.25x of the model: 1 of 2 rows; most 2.40x (slow: resharding 3, large)" in lines[0]
+    assert "small: measured within 2x of the model: 1 of 1 rows; most 1.67x" in lines[1]
+    assert "the best measured: 0 of 1 rows; most 1.20x" in lines[2]
+    assert len(summary([*rows, row(links="fast")])) == 6 and summary([row(links="fast")])[2].startswith("not measured")
+    assert "1.20x" in table().line(rows[0])
+
+
+def test_rows_of_other_links_stay(tmp_path):
+    rows = [row(), row(LinksCase("reshard", LARGE, 3), direct=1.0)]
+    path = tmp_path / "links.json"
+    write_files(Outputs(str(path)), {"ranks": 4}, "", table(), rows, summary(rows), {"models": {"slow": "m"}})
+    kept = [LinksRow.from_dict(each) for each in json.loads(path.read_text())["rows"]]
+    assert kept == rows and kept[0] != replace(rows[0], n_bytes=1)
