@@ -46,7 +46,7 @@ class NodePieces(NamedTuple):
 
 
 def pieces_to_node(wanted: Mapping[int, Sequence[Piece]], held: Mapping[int, Box], itemsize: int) -> NodePieces:
-    """What crosses to a node of which process r needs the pieces ``wanted[r]`` of other nodes.
+    """The pieces that cross to a node of which process r needs the pieces ``wanted[r]`` of other nodes.
 
     Local.  ``held``: the boxes of the source that processes of the node hold.
 
