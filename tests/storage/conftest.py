@@ -2,8 +2,8 @@
 
 The faults of storage and the tests that cause them, on simulated ranks and under MPI unless said otherwise:
 
-    a rank, or all, killed at a call     test_killed_saves (simulated, and jobs), test_killed_programs (all formats)
-    an error of each call on each rank   test_failed_calls, test_failed_files; short writes, folders not renamed
+    a rank, or all, killed at a call     test_killed_saves, test_killed_programs (processes)
+    an error of each call on each rank   test_failed_calls, test_failed_files; short writes
     damaged, missing or swapped files    test_damaged_files
     hostile manifests and headers        test_damaged_files
     two savers, and a reader meanwhile   test_killed_saves (three programs)
