@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.dialects.linalg.ops import ReduceOp, YieldOp
 from xdsl.ir import Block, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, region_def, var_result_def
@@ -123,7 +123,7 @@ class _Product(NamedOperation, ABC):
 
 
 @irdl_op_definition
-class _ReduceOp(linalg.ReduceOp):
+class _ReduceOp(ReduceOp):
     """A reduction over dimensions, in its short form, too: ``linalg.reduce { arith.addf } ins(...)``."""
 
     name = "linalg.reduce"
@@ -172,7 +172,7 @@ def _defined(base: type[NamedOperation], name: str) -> type[Operation]:
 LINALG = Dialect(
     "linalg",
     [
-        *[each for each in linalg.Linalg.operations if each is not linalg.ReduceOp],
+        *[each for each in linalg.Linalg.operations if each is not ReduceOp],
         _ReduceOp,
         *[_defined(_Elementwise, name) for name in ELEMENTWISE],
         *[_defined(_Product, name) for name in PRODUCTS],
