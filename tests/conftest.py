@@ -2,7 +2,7 @@
 
 Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
 those that have passed, so that runs on more and more processes repeat only one in forty; and on four and more, of a
-test that has passed with other parameters, only one parameter set in three runs, on six one in five.  With ``--full``
+test that has passed with other parameters, only one parameter set in four runs, on six one in eight.  With ``--full``
 all do.  Tests that take what there is (``most_ranks``) always run.  ``--sample N`` runs one in N.
 """
 
@@ -25,7 +25,7 @@ pytest_plugins = ["spmd_grid.testing.plugin", "support.drills.drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 REPEATED = 40  # one in 40 tests that passed on fewer processes runs again in a larger world
-VARIED_FROM = 4  # on n processes, 4 or more, one in n - 1 parameter sets of a test that passed with others
+VARIED_FROM = 4  # on n processes, 4 or more, one in 2 (n - 2) parameter sets of a test that passed with others
 FEW, COMBINED = 8, 3  # of more than 8 combinations of several parameters' values, one in 3 runs
 
 MPI_FIXTURES = re.compile(r"\b(spmd|in_any_order)\b")  # only tests with one of these run under MPI
@@ -175,7 +175,7 @@ def _leave_out_what_has_passed(config, items):
         tests = {_test_of(name) for name in names} if size >= VARIED_FROM else set()
 
         def one_in(item):
-            return REPEATED if item.nodeid in names else size - 1 if _test_of(item.nodeid) in tests else 1
+            return REPEATED if item.nodeid in names else 2 * (size - 2) if _test_of(item.nodeid) in tests else 1
 
         runs = [crc32(item.nodeid.encode()) % one_in(item) == 0 for item in items]
         config.hook.pytest_deselected(items=[item for item, does in zip(items, runs) if not does])

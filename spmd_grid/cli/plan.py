@@ -84,9 +84,9 @@ def _plan(options: argparse.Namespace) -> str:
         options.refuse_usage(f"the following arguments are required: {', '.join(missing)}, or --steps")
     source, target = source_layout(options), target_layout(options)
     limit = None if options.memory_limit is None else _limit(options.memory_limit)
-    shardings = [_ordered(layout.sharding, options, links) for layout in (source, target)]
     plan = plan_reshard(
-        *shardings,
+        _ordered(source.sharding, options, links),
+        _ordered(target.sharding, options, links),
         source.global_shape,
         dtype_of(options),
         options.strategy,

@@ -7,7 +7,7 @@ the operator looks at the instruction that the calling function is at, its *site
 function's frame, and the offset of an instruction in its code.  An operand is a temporary if
 
 - within that function, without a jump, a call or an assignment between, the operand is what another instruction left on
-  the stack: so reads the function's code;
+  the stack, as the function's code shows;
 - it carries the mark of that very instruction in that very call of the function.  Slices get one, and results of
   operators one of whose operands carries the right one: so an operand that comes out of a container never does;
 - nothing else refers to it, it lends and borrows no memory, and the program has had no view of it.

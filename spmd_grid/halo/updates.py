@@ -32,7 +32,7 @@ class Updates:
 
     def __init__(self, plan: HaloPlan):
         self._plan, self._gate = plan, plan.gate
-        self._update, self._follow_ups = plan.update, plan.follow_ups  # here as well: looked up in every update
+        self._update, self._follow_ups = plan.update, plan.follow_ups  # kept here too, since every update looks them up
 
     def update(self, *fields: Field, only_dirty: bool = False) -> None:
         """As `HaloExchange.update`."""

@@ -25,7 +25,7 @@ _new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_obje
 
 
 def bound_builtins(name: str, text: str, address: int) -> Callable[[int, object], Callable[..., Any]]:
-    """A maker of builtin functions that run the code at ``address``, which never goes away.
+    """A maker of builtin functions that run the code at ``address``, which must stay there.
 
     Local.  The code is ``code(bound, arguments, number, names)`` with a new reference as its result.  The maker takes
     the word that the code finds in what it is bound to, and an object that the builtin function keeps alive.

@@ -3,8 +3,8 @@
 numba takes about half a second of processor time to import and to load its own cache, several times as long as all
 else that a process does before its first operation.  So the object file of a compiled kernel is kept here, and LLVM
 alone links it into later processes.  A file's name tells the processor and everything that the code was made from: the
-sources of this package, numba, llvmlite and Python.  A file that is damaged, or was written for something else, is as
-good as none: then the kernel is compiled.
+sources of this package, numba, llvmlite and Python.  A file that is damaged, or was written for something else, is
+ignored: then the kernel is compiled.
 """
 
 from __future__ import annotations

@@ -155,8 +155,8 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     if crowd.members == 1:
         return seconds + n_bytes / links.memory_bandwidth
     if n_bytes <= _body_bytes(crowd):
-        crossing = crowd.on_node * (crowd.members - crowd.on_node) * n_bytes
-        seconds += far_seconds(links, crossing / crowd.on_node, crowd.groups * crossing)
+        all_sent = crowd.on_node * (crowd.members - crowd.on_node) * n_bytes
+        seconds += far_seconds(links, all_sent / crowd.on_node, crowd.groups * all_sent)
         return seconds + crowd.members * n_bytes / links.memory_bandwidth
     seconds += _near_seconds(name, n_bytes, crowd, links)
     if crowd.nodes > 1:

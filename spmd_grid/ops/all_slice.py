@@ -12,7 +12,7 @@ from spmd_grid.grid.blocks import block_interval
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.abstract import answer_of
 from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, as_tensor_axis, check_grid, check_output
-from spmd_grid.ops.calls.plan import CallPlan
+from spmd_grid.ops.calls.call_plan import CallPlan
 from spmd_grid.ops.calls.shape_rules import check_axis
 from spmd_grid.typing import GridAxes
 

@@ -10,8 +10,8 @@ from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.requests import Request, drive
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_array, gate_of
+from spmd_grid.ops.calls.call_plan import CallPlan
 from spmd_grid.ops.calls.message_call import MessageCall, find_message_call, prepare_message_call, reusable
-from spmd_grid.ops.calls.plan import CallPlan
 from spmd_grid.ops.movement.member_arrays import fresh
 from spmd_grid.ops.movement.message import receive_array, send_array, send_error
 from spmd_grid.typing import GridAxes

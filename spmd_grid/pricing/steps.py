@@ -52,7 +52,7 @@ class HaloExchangeStep(NamedTuple):
         """The step in words."""
         layout = self.pattern.layout
         fields = f", {self.fields} fields" if self.fields > 1 else ""
-        sizes = ", ".join([f"{low}+{high}" for low, high in layout.sharding.halo_sizes])
+        sizes = ", ".join([f"{low}+{high}" for low, high in layout.sharding.halo_sizes or ()])
         return f"halo {sizes} of {_by(layout.global_shape)} as {_cuts(layout)}{fields}"
 
 
@@ -114,8 +114,11 @@ def _step(entry: object, grid: Grid, links: LinkModel) -> Step:
     kind = entry.get("step") if isinstance(entry, Mapping) else None
     if not isinstance(entry, Mapping) or kind not in kinds:
         raise ShardingError(f'"step" is {kind!r}; it must be one of {", ".join(kinds)}')
-    make = {"halo": _halo, "reshard": _reshard}.get(str(kind), _operation)
-    return make(_Entries(entry), grid, links)
+    if kind == "halo":
+        return _halo(_Entries(entry), grid)
+    if kind == "reshard":
+        return _reshard(_Entries(entry), grid, links)
+    return _operation(_Entries(entry), grid)
 
 
 class _Entries:
@@ -164,17 +167,18 @@ class _Entries:
             raise ShardingError(f"a step of {self.kind} has no entry {', '.join(map(repr, sorted(self._left)))}")
 
 
-def _halo(entries: _Entries, grid: Grid, links: LinkModel) -> HaloExchangeStep:
+def _halo(entries: _Entries, grid: Grid) -> HaloExchangeStep:
     entries.shape()
     sizes = entries.take("halo", "a list of the low and high sizes of every dimension", as_ints)
     layout = entries.layout(grid, "sharding", halo_sizes=list(sizes))
-    pattern = HaloPattern(layout, entries.flag("periodic", False), entries.flag("corners", True))
+    periodic = (entries.flag("periodic", False),) * layout.ndim
+    pattern = HaloPattern(layout, periodic, entries.flag("corners", True))
     step = HaloExchangeStep(pattern, entries.itemsize(), entries.count("times"), entries.count("fields"))
     entries.finish()
     return step
 
 
-def _operation(entries: _Entries, grid: Grid, links: LinkModel) -> OperationStep:
+def _operation(entries: _Entries, grid: Grid) -> OperationStep:
     n_bytes = entries.take("bytes", 'a number of bytes, such as 8 or "2MiB"', _bytes)
     axes = grid.axes(entries.take("axes", "a list of grid axes", _list), "axes")
     step = OperationStep(str(entries.kind), n_bytes, axes, entries.count("times"))

@@ -1,7 +1,7 @@
-"""Owners of what is not finished yet: who writes holds a lock, so that what a program that was killed left is removed.
+"""Owners of unfinished saves: the program that writes holds a lock, so what a killed program has left can be removed.
 
     .save-000008.partial    what is being written
-    .save-000008.lock       the lock of its owner, from before it is made until it has its final name
+    .save-000008.lock       the lock of its owner, from before the save is made until it has its final name
 
 The system gives a lock back when its owner ends, in whatever way.  A lock that is free does not always mean that its
 owner has ended: some file systems have no locks, and some keep them to one machine.  The owner therefore writes into

@@ -100,7 +100,7 @@ print("all were read or refused")
 
 
 def test_a_child_process_ends_within_its_deadline():
-    """What hangs, or ends the interpreter, cannot be told from inside it: hostile texts and mutants of mutants."""
+    """Hostile texts, and mutants of mutants: a test cannot tell by itself that it hangs, or ends the interpreter."""
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", CHILD, "5"],
         capture_output=True,

@@ -43,6 +43,7 @@ OF_PROCESSES = [
     rounds.learned_halo,
     rounds.relayed_fold,
     rounds.relayed_boxes,
+    rounds.learned_resharding,
 ]
 # Of these every bytecode is a place, of the others every line.
 BY_BYTECODE = [rounds.small_all_reduce, rounds.planned, rounds.halo_update]

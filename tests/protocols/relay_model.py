@@ -165,7 +165,7 @@ class RelayMember(Member):
         return SimpleNamespace(comm=SimpleNamespace(size=self.size, rank=self.rank), path=None)
 
     def _names(self, areas: int) -> dict[str, object]:
-        """The makings of the tables: slots of a word for each area, and the recorder's memory."""
+        """The objects that tables are made with: slots of a word for each area, and the recorder's memory."""
         from spmd_grid import kernels
         from spmd_grid.exchange.agreement import relay
 

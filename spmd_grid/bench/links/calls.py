@@ -37,7 +37,7 @@ _HALOS = 4  # in a program
 
 
 class Trial(NamedTuple):
-    """The subject of a row: calls and predicted seconds by strategy, and the bytes of the array."""
+    """The figures of a row: calls and predicted seconds by strategy, and the bytes of the array."""
 
     what: str
     n_bytes: int

@@ -24,7 +24,7 @@ __all__ = ["TransformCourse", "plan_transform"]
 
 
 def plan_transform(name: str, a: ArrayOnGrid, lines: tuple[Line, ...], wished: Sharding | None) -> TransformCourse:
-    """The course of a transform of arrays like ``a``, in the sharding that is wished or in that which costs least.
+    """The course of a transform of arrays like ``a``, in the requested sharding, or else in the cheapest one.
 
     Local.  Raises `DTypeError`, `GridError`, `ShardingError` and `ImplicitGatherError`, alike on every process.
     """

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from typing import Self
 
 from xdsl.dialects import arith, linalg, math
-from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, FloatAttr
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    ContainerType,
+    DenseArrayBase,
+    FloatAttr,
+    MemRefType,
+    TensorType,
+    i64,
+)
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.dialects.linalg.ops import ReduceOp, YieldOp
 from xdsl.ir import Block, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.irdl import irdl_op_definition
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, region_def, var_result_def
+from xdsl.parser import Parser
 
 __all__ = ["ELEMENTWISE", "LINALG", "PRODUCTS"]
 
@@ -110,6 +122,49 @@ class _Product(NamedOperation, ABC):
         return [*left, *sorted({x for x in self.subscripts if x.isalpha()} - set(left))]
 
 
+@irdl_op_definition
+class _ReduceOp(ReduceOp):
+    """A reduction over dimensions, in its short form, too: ``linalg.reduce { arith.addf } ins(...)``."""
+
+    name = "linalg.reduce"
+    input = operand_def(TensorType.constr() | MemRefType.constr())
+    init = operand_def(TensorType.constr() | MemRefType.constr())
+    result = var_result_def(TensorType)
+    region: Region = region_def("single_block")
+    dimensions = prop_def(DenseArrayBase.constr(i64))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Read either form."""
+        if parser.parse_optional_punctuation("{") is None:
+            return super().parse(parser)
+        at = parser.pos
+        combiner = parser.ctx.get_optional_op(parser.parse_identifier())
+        if combiner is None or not issubclass(combiner, IRDLOperation):
+            parser.raise_error("expected the name of a known operation", at)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation("}")
+        value, init = (cls._operand(parser, word) for word in ("ins", "outs"))
+        parser.parse_keyword("dimensions")
+        parser.parse_punctuation("=")
+        dimensions = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        kinds = [x.type.get_element_type() for x in (value, init) if isinstance(x.type, ContainerType)]
+        if len(kinds) != 2:
+            parser.raise_error(f"expected tensors or buffers, found {value.type} and {init.type}", at)
+        block = Block(arg_types=kinds)
+        made = combiner.build(operands=[block.args[1], block.args[0]], result_types=[kinds[1]], attributes=attributes)
+        block.add_ops([made, YieldOp(made.results[0])])
+        return cls(value, init, DenseArrayBase.from_list(i64, dimensions), Region(block))
+
+    @staticmethod
+    def _operand(parser: Parser, word: str) -> SSAValue:
+        parser.parse_keyword(word)
+        with parser.in_parens():
+            found = parser.parse_unresolved_operand()
+            parser.parse_punctuation(":")
+            return parser.resolve_operand(found, parser.parse_type())
+
+
 def _defined(base: type[NamedOperation], name: str) -> type[Operation]:
     return irdl_op_definition(type(f"Linalg_{name}", (base,), {"name": f"linalg.{name}", "__module__": __name__}))
 
@@ -117,7 +172,8 @@ def _defined(base: type[NamedOperation], name: str) -> type[Operation]:
 LINALG = Dialect(
     "linalg",
     [
-        *linalg.Linalg.operations,
+        *[each for each in linalg.Linalg.operations if each is not ReduceOp],
+        _ReduceOp,
         *[_defined(_Elementwise, name) for name in ELEMENTWISE],
         *[_defined(_Product, name) for name in PRODUCTS],
     ],

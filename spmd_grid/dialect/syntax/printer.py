@@ -1,4 +1,4 @@
-"""From a module to text that is read again as an equal module."""
+"""Prints a module as text that reads back as an equal module."""
 
 from __future__ import annotations
 

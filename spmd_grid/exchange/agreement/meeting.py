@@ -20,7 +20,7 @@ __all__ = ["Meeting", "array_in_frame"]
 class Meeting:
     """Meetings by means of the transport alone."""
 
-    posted_bytes = 0  # the size of the largest arrays that are posted with the frames
+    posted_bytes = 0  # the size of the largest arrays that members post beside their frames, in memory that they share
     is_far = False  # whether the processors of some members are far apart; the same on all members
     stage: Stage | None = (
         None  # where members of one node pass on what has crossed from others, in groups that span nodes
@@ -57,7 +57,7 @@ class Meeting:
 
     @property
     def carried_bytes(self) -> int:
-        """Arrays of up to this size come with the frames.  Local; the same on all members."""
+        """The size of the largest arrays that frames in messages contain.  Local; the same on all members."""
         return INLINE_BYTES
 
     def run_locations(self, frames: Frames) -> list[bool]:

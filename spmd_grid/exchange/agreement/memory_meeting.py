@@ -93,13 +93,13 @@ class NodeMeeting(Meeting):
 
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         """Offset in this process's segment at which others can read ``x`` or a copy of it (else -1), and flags."""
-        if self.is_far and x.nbytes <= RELAYED_FROM and not in_place:
-            pass  # lines that a far processor has written are slower to read than a copy past the caches
-        elif x.flags.c_contiguous:
+        # Lines that a far processor has written are slower to read than a copy past the caches.
+        copies = self.is_far and x.nbytes <= RELAYED_FROM and not in_place
+        if x.flags.c_contiguous and not copies:
             offset = self._arena.offset_of(kernels.address_of(x), x.nbytes)
             if offset >= 0:
                 return offset, at.LENT
-        elif x.ndim <= _MOST_STRIDES and min(x.strides) >= 0:
+        elif x.ndim <= _MOST_STRIDES and not copies and min(x.strides) >= 0:
             offset = self._arena.offset_of(kernels.address_of(x), _span(x.shape, x.strides, x.itemsize))
             if offset >= 0:
                 self._strides[: x.ndim] = x.strides

@@ -1,4 +1,4 @@
-"""Boxes of members that all members of the other nodes need: they cross once to each node, and are shared there.
+"""Boxes that all members of the other nodes need: each crosses once to each node, and is shared there.
 
 The boxes of a node's members, one after the other, are cut into lanes.  The carrier of a lane sends it to the carriers
 of the same lane on other nodes, out of a near member's memory where it can be read.  These receive it in their stages,
@@ -21,7 +21,7 @@ from spmd_grid.transport.communicator import tag_of
 
 __all__ = ["Crossing"]
 
-# A round is cut into rounds of their own while they are at least this large, so that copies overlap with messages.
+# A crossing is cut into up to _ROUNDS rounds of at least _ROUND_BYTES, so that copies overlap with messages.
 _ROUND_BYTES, _ROUNDS = 1 << 18, 8
 
 _TAG = tag_of("blocking movements")

@@ -12,8 +12,8 @@ from spmd_grid.transport.communicator import Communicator, Process
 
 __all__ = ["Stage", "stage_memory"]
 
-# Large enough that a message of a round takes much longer than it takes to begin one.  A stage takes at most this part
-# of the memory that a process may share.
+# Large enough that a message of a round takes much longer than it takes to begin one.  A stage takes at most one
+# ``_PART``-th of the memory that a process may share.
 _STAGE_BYTES, _LEAST_BYTES = 8 << 20, 1 << 16
 _PART = 16
 

@@ -27,15 +27,14 @@ from spmd_grid.exchange.agreement.learn_facts import encode_error, learn_facts
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED, checked_path, chosen_path, path_for
 from spmd_grid.exchange.requests import Request
-from spmd_grid.grid.groups import group_members, in_group_device
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.abstract import answer_of
 from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, check_output, gate_of
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
-from spmd_grid.ops.calls.opening import Opening, opening_key
+from spmd_grid.ops.calls.call_text import text_of_call, text_of_member
+from spmd_grid.ops.calls.opening import Opening, can_be_used, opening_key
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.loops.quick_call import QuickCall
-from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 from spmd_grid.typing import GridAxes
 from spmd_grid.watch.call_site import call_site
@@ -80,14 +79,9 @@ class CollectiveCall:
         path: str,
         thread_name: str = "",
     ):
-        self.op = op
-        self.grid = grid
-        self.axes = axes
+        self.op, self.grid, self.axes = op, grid, axes
         self.sizes = grid.grid.grid_shape(axes) if axes else ()
-        shown = ", ".join(f"{name}={self._shown(name, value)}" for name, value in args.items() if value is not None)
-        name = f"{op.name}.{kind}" if kind else op.name
-        thread = f" in thread {thread_name}" if thread_name else ""
-        self._text = f"{name}(grid_axes={list(axes)}{', ' if shown else ''}{shown}){thread}"
+        self._text = text_of_call(f"{op.name}.{kind}" if kind else op.name, grid.grid, axes, args, thread_name)
         self.comm = grid.group(axes, activity=self)
         self.args = SimpleNamespace(**args)
         self.path = path_for(self.comm, path)
@@ -105,19 +99,9 @@ class CollectiveCall:
         """Describe the call for reports."""
         return self._text
 
-    def _shown(self, name: str, value: Any) -> str:
-        if isinstance(value, ReductionKind):
-            return repr(value.shown)
-        if name == "root":
-            return repr(list(in_group_device(self.grid.grid, self.axes, value)))
-        return repr(list(value)) if type(value) is tuple else str(value)
-
     def label(self, member: int) -> str:
         """Name a member as the user knows it: ``rank 3 (1, 0)``."""
-        coords = self.grid.coords
-        assert coords is not None  # `check_grid` has refused processes outside the grid
-        device = group_members(self.grid.grid, coords, self.axes)[member]
-        return f"rank {self.grid.grid.process(device)} {self.grid.grid.multi_index(device)}"
+        return text_of_member(self.grid, self.axes, member)
 
     def opening_for(self, x: Any, out: Any) -> tuple[Opening, np.ndarray | None]:
         """Make the opening that describes this member's arrays; also return its array, converted if necessary.
@@ -130,7 +114,7 @@ class CollectiveCall:
             out = None
         key = opening_key(x, out)
         found = self._openings.get(key)
-        if found is not None and self._can_be_used(x, out):
+        if found is not None and can_be_used(x, out, self.op.needs_contiguous):
             return found, x
         try:
             given = as_array(self.op.name, x) if self.takes_array else None
@@ -147,15 +131,6 @@ class CollectiveCall:
         if key is not None and taken is x:
             keep(self._openings, key, opening)
         return opening, taken
-
-    def _can_be_used(self, x: np.ndarray | None, out: np.ndarray | None) -> bool:
-        """Whether arrays of known shapes and dtypes can be used without conversion or further checks."""
-        if x is not None:
-            if self.op.needs_contiguous and not (x.flags.c_contiguous and x.flags.aligned):
-                return False
-            if out is not None and (x.base is not None or out.base is not None) and np.may_share_memory(x, out):
-                return False  # two arrays that own their memory never overlap
-        return out is None or (out is not x and out.flags.writeable)
 
     def opening(self, facts: Facts) -> Opening:
         """Make or look up the opening that states ``facts``."""

@@ -9,7 +9,7 @@ import numpy as np
 from spmd_grid.exchange.agreement.header import Facts, encode
 from spmd_grid.transport.communicator import HEADER_BYTES
 
-__all__ = ["Opening", "opening_key"]
+__all__ = ["Opening", "can_be_used", "opening_key"]
 
 
 class Opening:
@@ -37,3 +37,13 @@ def opening_key(x: Any, out: Any) -> tuple | None:
     if x is None and type(out) is np.ndarray:
         return None, None, out.shape, out.dtype
     return (None, None) if x is None and out is None else None
+
+
+def can_be_used(x: np.ndarray | None, out: np.ndarray | None, needs_contiguous: bool) -> bool:
+    """Whether arrays of known shapes and dtypes can be used without conversion or further checks."""
+    if x is not None:
+        if needs_contiguous and not (x.flags.c_contiguous and x.flags.aligned):
+            return False
+        if out is not None and (x.base is not None or out.base is not None) and np.may_share_memory(x, out):
+            return False  # two arrays that own their memory never overlap
+    return out is None or (out is not x and out.flags.writeable)

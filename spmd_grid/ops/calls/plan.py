@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from spmd_grid.errors import DTypeError, RequestError, ShapeError, SpmdError
+from spmd_grid.errors import RequestError, SpmdError
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.ops.calls.plan_arrays import check_array, checked_kind
 from spmd_grid.ops.loops.compiled_run import PlannedRun
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, last_run
 from spmd_grid.ops.loops.plan import LoopPlan
@@ -24,7 +25,7 @@ from spmd_grid.transport.communicator import INLINE_BYTES, Frames
 from spmd_grid.typing import GridAxes, Shape
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["CallPlan", "OperationPlan"]
+__all__ = ["OperationPlan"]
 
 
 _TURNS = 2  # runs of a plan on arrays of one kind that Python makes, before compiled ones
@@ -106,7 +107,7 @@ class OperationPlan(LoopPlan):
         self.dtype: np.dtype | None = None
         try:
             if made.takes_array:
-                self.shape, self.dtype = _checked(op.name, shape, dtype)
+                self.shape, self.dtype = checked_kind(op.name, shape, dtype)
                 opening = made.opening(Facts(self.shape, op.convert(made, np.empty(0, self.dtype)).dtype))
             else:
                 opening = made.opening(Facts(None, None))
@@ -231,7 +232,7 @@ class OperationPlan(LoopPlan):
             if self._is_closed:
                 raise RequestError(f"{self._name}: the plan has been closed")
             if call.takes_array:
-                _check_array(self._name, x, self.shape, self.dtype)
+                check_array(self._name, x, self.shape, self.dtype)
         except SpmdError as error:
             if call.comm.size == 1:
                 raise
@@ -282,95 +283,3 @@ class _NamedCall(NamedTuple):
     def describe(self) -> str:
         """Describe the call, with the plan's name."""
         return self.call.describe() + (f" {self.name!r}" if self.name else "")
-
-
-class CallPlan(LoopPlan):
-    """As `OperationPlan`, for an operation that needs no agreement of a group: each run is an ordinary call.
-
-    ``call(x, out)`` and ``start(x, out)`` are the operation and its start.  ``takes_array``: whether it takes an array.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        text: str,
-        shape: Sequence[int],
-        dtype: np.typing.DTypeLike,
-        call: Callable[[Any, Any], np.ndarray | None],
-        start: Callable[[Any, Any], Request],
-        takes_array: bool = True,
-    ):
-        self._name, self._text, self._takes_array = name, text, takes_array
-        self.shape, self.dtype = _checked(name, shape, dtype)
-        self._call, self._start = call, start
-        self._request: Request | None = None
-        self._is_closed = False
-
-    def run(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> np.ndarray | None:
-        """Run the operation, as its own call does."""
-        self._check(x)
-        return self._call(x, out)
-
-    def start(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> Request:
-        """Start the operation, as its own start does."""
-        if self._request is not None and not self._request.done:
-            raise RequestError(f"{self._name}: start() of a plan that is under way; wait() for it first")
-        self._check(x)
-        self._request = self._start(x, out)
-        return self._request
-
-    def wait(self) -> np.ndarray | None:
-        """Wait for the started operation and return its result."""
-        if self._request is None:
-            raise RequestError(f"{self._name}: wait() of a plan that has not been started")
-        request, self._request = self._request, None
-        return request.wait()
-
-    def _check(self, x: Any) -> None:
-        if self._is_closed:
-            raise RequestError(f"{self._name}: the plan has been closed")
-        if self._takes_array:
-            _check_array(self._name, x, self.shape, self.dtype)
-
-    @property
-    def staging_bytes(self) -> int:
-        """Zero: nothing is staged."""
-        return 0
-
-    def describe(self) -> str:
-        """Describe the operation."""
-        return f"{self._text} on {self.dtype} of shape {self.shape}"
-
-    def close(self) -> None:
-        """End the use of the plan by this process; may be called again."""
-        self._is_closed = True
-        self._leave_loops()
-
-    def __enter__(self) -> CallPlan:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-
-def _check_array(op: str, x: Any, shape: Shape | None, dtype: np.dtype | None) -> None:
-    """Refuse an array that is not of the plan's shape and dtype."""
-    given = np.asarray(x)
-    if given.shape != shape:
-        raise ShapeError(f"{op}: x has shape {given.shape}; the plan is for {shape}")
-    if given.dtype != dtype:
-        raise DTypeError(f"{op}: x has dtype {given.dtype}; the plan is for {dtype}")
-
-
-def _checked(op: str, shape: Sequence[int] | None, dtype: np.typing.DTypeLike | None) -> tuple[Shape, np.dtype]:
-    """Check and normalise the shape and dtype of a plan's arrays."""
-    try:
-        template = np.empty(0, dtype)
-        extents = np.broadcast_to(np.empty(()), shape).shape  # type: ignore[arg-type]  # None is refused here
-    except TypeError as error:
-        raise DTypeError(f"{op}.plan: shape={shape!r}, dtype={dtype!r}; {error}") from None
-    except ValueError as error:
-        raise ShapeError(f"{op}.plan: shape={shape!r}; it must list extents from 0: {error}") from None
-    if dtype is None or template.dtype.hasobject:
-        raise DTypeError(f"{op}.plan: dtype={dtype!r}; it must be a fixed-size dtype")
-    return extents, template.dtype

@@ -58,7 +58,7 @@ class MemberArrays:
 
     @property
     def are_posted(self) -> bool:
-        """Whether all arrays are here once the members have met, and need not be read where they lie."""
+        """Whether all arrays have arrived once the members have met: in messages, or posted in shared memory."""
         if self.way is not DIRECT:
             return self.way is INLINE
         most = self._call.meeting.posted_bytes
@@ -66,7 +66,7 @@ class MemberArrays:
 
     @property
     def come_with_frames(self) -> bool:
-        """Whether frames carry all arrays, so that none is read elsewhere.  Local; the same on all members."""
+        """Whether every array fits into a frame, also where only some members share memory.  Local; the same on all."""
         return all([fact.nbytes <= self._call.meeting.carried_bytes for fact in self._facts])
 
     @property

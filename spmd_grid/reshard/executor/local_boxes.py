@@ -21,7 +21,7 @@ _LARGE_BYTES = 1 << 22
 
 
 class LocalBoxes:
-    """The boxes that this process gives and takes, by member: by the channel or, where large, as messages.
+    """The boxes that this process gives and takes, in order of the members, by the channel or, if large, as messages.
 
     Local.  ``given_shape``, ``into_shape``: of the arrays that cells leave and arrive in, with a row for each
     contribution in front where the redistribution folds a partial value; ``rows`` is the number of these.

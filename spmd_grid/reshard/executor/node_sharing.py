@@ -116,7 +116,7 @@ class NodeSharing:
         return self._nodes.node_of[member_of(process, self._comm)]
 
     def _to(self, node: int) -> NodePieces:
-        """The pieces that cross to a node; any process can tell."""
+        """The cells that cross to a node; any process can tell."""
         found = self._known.get(node)
         if found is None:
             wanted: dict[int, list[Piece]] = {}

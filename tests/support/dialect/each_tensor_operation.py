@@ -87,6 +87,7 @@ CASES |= {
         behind=" dimensions = [1]\n  (%a: f32, %c: f32) {{\n    %e = arith.addf %a, %c : f32\n"
         "    linalg.yield %e : f32\n  }}",
     ),
+    "linalg.reduce in short": _outs("linalg.reduce {{ arith.maximumf }}", "x", X.max(0), behind=" dimensions = [0]"),
     "linalg.generic": _outs(
         "linalg.generic",
         "x",

@@ -16,12 +16,11 @@ class Event:
     due: float | None = None  # seconds since the start
 
     def __post_init__(self) -> None:
-        self.text, self.delay = self.when, 0.0
         text, _, delay = f"+{self.when}".rpartition("+")
         try:
             self.text, self.delay = text[1:], float(delay)
-        except ValueError:
-            pass  # all of it is a text
+        except ValueError:  # no number: all of it is a text
+            self.text, self.delay = self.when, 0.0
 
     def is_due(self, now: float, output: str) -> bool:
         if self.due is None and self.text in output:
