@@ -79,9 +79,9 @@ class Plan(PlanValue):
         >>> def body():
         ...     grid = sg.init_grid((2,))
         ...     rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
-        ...     with sg.plan_reshard(rows, columns, (4, 3), "int64").bind(grid) as plan:
-        ...         local = np.arange(12).reshape(4, 3)[rows.shard_slices((4, 3), grid.coords)]
-        ...         return plan.run(local).tolist()
+        ...     plan = sg.plan_reshard(rows, columns, (4, 3), "int64").bind(grid)
+        ...     local = np.arange(12).reshape(4, 3)[rows.shard_slices((4, 3), grid.coords)]
+        ...     return plan.run(local).tolist()
         >>> sg.run_spmd(body, ranks=2)[1]
         [[2], [5], [8], [11]]
         """
