@@ -128,7 +128,7 @@ FRAME_WORDS = 32  # of which the first half is the header
 # measure now how far apart they are.
 ANY_LENT, RENEWED, ODD, ASK = 1, 2, 4, 8
 LINE_ARRAY_BYTES = 4096
-RELAYS_ASK = 64  # before every so many relays members measure how far apart they are, unless ASKS is 0
+RELAYS_ASK = 64  # before each relay whose number this divides, members measure how far apart they are, unless ASKS is 0
 
 # -- a call --------------------------------------------------------------------------------------------------------
 CALL_TABLE, CALL_COLUMNS = 0, 1  # the copy table for these arrays: address, words per row
