@@ -7,7 +7,7 @@ pytest.importorskip("xdsl")
 
 from support.dialect.random_modules import AnnotatedModule
 from support.dialect.stages import check_stage
-from support.program.generator import Source
+from support.sources import Source
 from support.program.runner import make_case
 
 import spmd_grid as sg

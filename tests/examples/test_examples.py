@@ -160,7 +160,7 @@ def test_hillslope_goes_on_from_its_own_save_only(tmp_path):
     args = ["--refine", "1", "--steps", "10", "--no-picture", "--save", "run", "--save-every", "5"]
     check("hillslope", simulated(2, EXAMPLES / "hillslope.py", *args, cwd=tmp_path))
     other = simulated(1, EXAMPLES / "hillslope.py", *args, "--kappa", "0.03", cwd=tmp_path)
-    assert other.returncode == 2 and "save-000002 is of another run" in other.stdout
+    assert other.returncode == 2 and "save-000001 is of another run" in other.stdout
 
 
 @pytest.mark.full  # docs/storage.md shows it too, and its commands run by default
