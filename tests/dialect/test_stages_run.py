@@ -7,8 +7,8 @@ pytest.importorskip("xdsl")
 
 from support.dialect.random_modules import AnnotatedModule
 from support.dialect.stages import check_stage
-from support.sources import Source
 from support.program.runner import make_case
+from support.sources import Source
 
 import spmd_grid as sg
 from spmd_grid.cli.main import main
