@@ -6,6 +6,7 @@ rounds.  No round may give anything but its own result.
 
 from contextlib import nullcontext
 
+import learned_rounds
 import pytest
 import rounds
 from support.interrupting import Events, Interrupt, TimeLimit
@@ -37,13 +38,13 @@ OPERATIONS = [
 ]
 # What only processes do: small operations and halos that are one compiled function, and relays.
 OF_PROCESSES = [
-    rounds.learned_call,
-    rounds.learned_plan,
-    rounds.learned_start,
-    rounds.learned_halo,
-    rounds.relayed_fold,
-    rounds.relayed_boxes,
-    rounds.learned_resharding,
+    learned_rounds.learned_call,
+    learned_rounds.learned_plan,
+    learned_rounds.learned_start,
+    learned_rounds.learned_halo,
+    learned_rounds.relayed_fold,
+    learned_rounds.relayed_boxes,
+    learned_rounds.learned_resharding,
 ]
 # Of these every bytecode is a place, of the others every line.
 BY_BYTECODE = [rounds.small_all_reduce, rounds.planned, rounds.halo_update]
@@ -59,7 +60,7 @@ def outcomes(make, n, kind, opcodes=False, comm=None):
     for k in ROUNDS:
         try:
             run = run or make(grid)
-            with events.watch() if k == rounds.INTERRUPTED else nullcontext():
+            with events.watch() if k == learned_rounds.INTERRUPTED else nullcontext():
                 result, wanted = run(k)
             found.append(("right", "") if result == wanted else ("wrong", f"round {k}: {result}, not {wanted}"))
         except sg.CutOffError as error:
