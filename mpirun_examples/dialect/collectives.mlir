@@ -1,4 +1,4 @@
-// The examples of the dialect's own documentation on a grid of 2x2 devices, with their numbers.
+// The examples of the dialect's own documentation, with their numbers; most are on a grid of 2x2 devices.
 //
 //   python -m spmd_grid run collectives.mlir --main all_gather --check serial
 //   mpiexec -n 4 python -m spmd_grid run collectives.mlir --main reduce_scatter --check serial
@@ -6,6 +6,7 @@
 // Every function has local types: it runs as it stands on every device.
 
 shard.grid @grid0(shape = 2x2)
+shard.grid @grid1(shape = 4x3)
 
 // Device (0, 0) holds [1 2; 3 4], (0, 1) holds [5 6; 7 8], (1, 0) holds [9 10; 11 12], (1, 1) holds [13 14; 15 16].
 func.func private @block() -> tensor<2x2xi8> {
@@ -66,4 +67,15 @@ func.func @reduce_scatter() -> tensor<1x2xi16> {
   %x = func.call @block() : () -> tensor<2x2xi8>
   %1 = shard.reduce_scatter %x on @grid0 grid_axes = [1] scatter_dim = 0 : tensor<2x2xi8> -> tensor<1x2xi16>
   return %1 : tensor<1x2xi16>
+}
+
+// The next two are on 12 devices: the root has coordinate 2 on axis 1, and 3 on axis 0.
+func.func @all_reduce_max(%0: tensor<3x4xf32>) -> tensor<3x4xf64> {
+  %1 = shard.all_reduce %0 on @grid1 grid_axes = [1, 0] reduction = <max> : tensor<3x4xf32> -> tensor<3x4xf64>
+  return %1 : tensor<3x4xf64>
+}
+
+func.func @reduce_max(%0: tensor<3x4xf32>) -> tensor<3x4xf64> {
+  %1 = shard.reduce %0 on @grid1 grid_axes = [1, 0] reduction = <max> root = [2, 3] : (tensor<3x4xf32>) -> tensor<3x4xf64>
+  return %1 : tensor<3x4xf64>
 }

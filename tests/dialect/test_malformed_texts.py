@@ -67,6 +67,8 @@ HOSTILE = {
     "crossed brackets": "func.func @f() attributes {a = [1}] { return }",
     "a huge constant": "func.func @f() {\n %0 = arith.constant dense<0> : tensor<100000x100000xi8>\n return\n}",
     "a huge integer type": "func.func @f() {\n %0 = arith.constant 1 : i16777215\n return\n}",
+    "a huge index": f"func.func @f() -> index {{\n %0 = arith.constant {10**30} : index\n return %0 : index\n}}",
+    "a huge index below 0": f"func.func @f() attributes {{a = -{10**30} : index}} {{\n return\n}}",
     "a grid of no devices": "shard.grid @g(shape = 0x2)",
     "nothing": "",
     "only spaces": " \n\t ",

@@ -90,7 +90,7 @@ def test_text_when_materialised(kind):
     )
     assert "tensor<8x32xf32, #shard.shard<[[], [0]]>>" in text and "tensor<32x8xf32, #shard.shard<[[0]]>>" in text
     partial = "tensor<2x4x8xf32, #shard.shard<[[], [], [], [0]]>>"
-    scattered = f"grid_axes = [0] reduction = <sum> scatter_dim = 2 : {partial} -> tensor<2x4x8xf32, {split}>"
+    scattered = f"grid_axes = [0] reduction = sum scatter_dim = 2 : {partial} -> tensor<2x4x8xf32, {split}>"
     assert re.search(r"shard\.reduce_scatter %y\w* on @grid0 " + re.escape(scattered), text)
 
 

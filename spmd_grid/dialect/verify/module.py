@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from xdsl.dialects.builtin import ContainerType, ModuleOp
+from xdsl.dialects.builtin import ContainerType, IndexType, IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.syntax.collectives import CollectiveOp, UpdateHaloOp
@@ -59,6 +59,10 @@ def _check_form(operation: Operation) -> None:
         if isinstance(kind, ContainerType) and hasattr(kind, "get_shape"):
             if any([n >= _LARGEST for n in kind.get_shape()]):
                 raise verify_error(operation, f"an extent of {kind} needs more than 64 bits")
+    for name, number in chain(operation.properties.items(), operation.attributes.items()):
+        if isinstance(number, IntegerAttr) and isinstance(number.type, IndexType):
+            if not -_LARGEST <= number.value.data < 2 * _LARGEST:
+                raise verify_error(operation, f"{name} {number.value.data} needs more than 64 bits")
 
 
 def _check_shard(operation: Operation, grids: Grids) -> None:

@@ -57,7 +57,7 @@ def _words(step: Step) -> dict[str, Any] | None:
         return {"slice_axis": dims[0]}
     if kind == ALL_TO_ALL:
         return {"split_axis": dims[0], "concat_axis": dims[1]}
-    reduction = {"reduction": f"<{step.source.sharding.partial_kind}>"}
+    reduction = {"reduction": step.source.sharding.partial_kind}
     if kind == ALL_REDUCE:
         return reduction
     return {**reduction, "scatter_dim": dims[0]} if kind == REDUCE_SCATTER else None
