@@ -19,7 +19,7 @@ from spmd_grid.random import Generator
 from spmd_grid.storage.checkpoint.folders import partial_numbers, published, remove_unfinished
 from spmd_grid.storage.checkpoint.manifest import Manifest
 from spmd_grid.storage.checkpoint.tree import from_tree
-from spmd_grid.storage.checkpoint.verify import is_checkpoint, newest, read_manifest, verify
+from spmd_grid.storage.checkpoint.verify import checkpoint_at, is_checkpoint, read_manifest, verify
 from spmd_grid.storage.owners import PARTIAL, fate_of
 from spmd_grid.storage.system import Folders, System
 
@@ -94,7 +94,7 @@ def _clean(options: argparse.Namespace) -> Outcome:
 
 def _show(options: argparse.Namespace) -> Outcome:
     root, system = _folder(options.path), System()
-    folder = root if is_checkpoint(system, root) else newest(system, "show", root)
+    folder = checkpoint_at(system, "show", root)
     try:
         manifest = read_manifest(system, "show", folder)
     except DamagedError as error:

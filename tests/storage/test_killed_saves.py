@@ -1,13 +1,11 @@
 """Ranks killed at every system call of a save: the newest complete checkpoint loads, and the next save works."""
 
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.jobs import clean_environment, needs_mpiexec, run_job
+from support.jobs import needs_mpiexec, run_job
 from support.storage.faults import Dead, Killed
 from support.storage.shared import values
 
@@ -111,45 +109,3 @@ def test_processes_killed_by_the_system(tmp_path, victims, number):
     assert load(folder) in (1, 2) and (job.code != 0 or load(folder) == 2), job
     sg.run_spmd(save, folder, 3, ranks=2)
     assert load(folder) == 3
-
-
-SAVER = """
-import sys
-import spmd_grid as sg
-from support.storage.shared import values
-
-def body():
-    grid = sg.init_grid((2,))
-    for _ in range(2):
-        a = sg.from_global(values((50, 3), "f4") + int(sys.argv[2]), sg.Sharding(grid, [[], [0]]), grid)
-        path = sg.save(sys.argv[1], {"a": a, "step": int(sys.argv[2])}, keep=3, block_bytes=64, stage_bytes=256)
-        if grid.rank == 0:
-            print(path.name)
-
-sg.run_spmd(body, ranks=2)
-"""
-
-
-def test_two_programs_save_while_a_third_loads(tmp_path):
-    program, folder = tmp_path / "saver.py", tmp_path / "series"
-    program.write_text(SAVER)
-    command = [sys.executable, program, folder]
-    started = [
-        subprocess.Popen([*command, str(step)], stdout=subprocess.PIPE, text=True, env=clean_environment())
-        for step in (1, 2)
-    ]
-
-    def read():
-        grid = sg.init_grid((2,))
-        state = sg.load(folder, {"a": sg.Sharding(grid, [[0]])}, grid)
-        np.testing.assert_array_equal(state["a"].to_global(), values((50, 3), "f4") + state["step"])
-
-    loads = 0
-    while any(each.poll() is None for each in started):
-        if folder.exists() and any(each.name.startswith("save-") for each in folder.iterdir()):
-            sg.run_spmd(read, ranks=2)
-            loads += 1
-    names = [name for each in started for name in each.communicate()[0].split()]
-    assert [each.returncode for each in started] == [0, 0]
-    assert len(set(names)) == len(names) == 4 and loads > 0
-    assert 3 <= len(list(folder.iterdir())) <= 4 and sg.verify(folder) == []

@@ -49,7 +49,7 @@ class Claim:
 
     def __init__(self, root: Path, number: int, renames: bool):
         self.hidden, self.final = root / f".save-{number:06d}{PARTIAL}", root / f"save-{number:06d}"
-        self.renames, self.is_published = renames, False
+        self.number, self.renames, self.is_published = number, renames, False
         self._has_final = False  # made by this claim
         self._owner: Owner | None = None
 

@@ -22,7 +22,7 @@ from spmd_grid.ops.calls.arguments import as_dtype, check_grid, gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray, parse_manifest
 from spmd_grid.storage.checkpoint.tree import from_tree
-from spmd_grid.storage.checkpoint.verify import is_checkpoint, newest, open_array, read_block
+from spmd_grid.storage.checkpoint.verify import checkpoint_at, open_array, read_block
 from spmd_grid.storage.checksums import check_library
 from spmd_grid.storage.new_local import new_local
 from spmd_grid.storage.ranges.move import STAGE_BYTES, take_blocks
@@ -251,9 +251,15 @@ def _find(root: Path, team: Team) -> tuple[Path, Manifest]:
     folder, data = root, b""
     with team.trying():
         if team.is_first:
-            folder = root if is_checkpoint(team.system, root) else newest(team.system, team.op, root)
-            with File.to_read(team.system, team.op, folder / MANIFEST) as file:
-                data = file.read_start(file.size())
+            for left in reversed(range(_TRIES)):
+                folder = checkpoint_at(team.system, team.op, root)
+                try:
+                    with File.to_read(team.system, team.op, folder / MANIFEST) as file:
+                        data = file.read_start(file.size())
+                    break
+                except DamagedError:
+                    if folder == root or not left:
+                        raise
     team.agree(str(root))
     folder = Path(os.fsdecode(team.tell(os.fsencode(folder))))
     data = team.tell(data)

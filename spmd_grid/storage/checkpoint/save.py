@@ -91,9 +91,9 @@ def save(
     where only the new name could not be brought to the disk, the error says that the checkpoint is there.  Nothing is
     ever overwritten, and programs that save to one path at the same time publish one checkpoint each.  What programs
     that were killed left unfinished in ``path`` is removed.  ``keep``: once this checkpoint has been read again and
-    verified, older ones are removed, so that this number are left.  ``commit="file"`` is for file systems that do not
-    rename folders in one step: the files are written to the final folder, and the manifest, written last, publishes
-    them.
+    verified, older ones are removed, so that this number are left; it counts those of other programs too.
+    ``commit="file"`` is for file systems that do not rename folders in one step: the files are written to the final
+    folder, and the manifest, written last, publishes them.
 
     A process uses at most ``stage_bytes`` of memory besides its arrays.  With ``wait=False`` half of it is for copies
     of this process's blocks (`staged_bytes` tells how many bytes): those are written by a thread while the program
@@ -280,15 +280,12 @@ class _Making:
     def _remove_old(self, team: Team, folders: Folders) -> None:
         """Remove the oldest checkpoints, once the new one has been read and is whole."""
         assert self.claimed is not None and self.keep is not None, "there is a new checkpoint, and a number to keep"
-        problems: list[str] = []
+        is_there = False
         with team.trying():
-            manifest = read_manifest(team.system, team.op, self.claimed.final)
-            problems = verify_blocks(team.system, team.op, self.claimed.final, manifest, team.rank, team.size)
-            if problems:
-                raise DamagedError(f"save: {problems[0]}; no older checkpoint was removed")
+            is_there = self._check_new(team, folders)
         team.agree()
         with team.trying():
-            if team.is_first:
+            if team.is_first and is_there:
                 whole = []
                 for number, folder in published(folders, self.root):
                     with suppress(DamagedError):
@@ -298,6 +295,26 @@ class _Making:
                     if folder != self.claimed.final:
                         remove_checkpoint(folders, folder)
         team.agree()
+
+    def _check_new(self, team: Team, folders: Folders) -> bool:
+        """Whether the new checkpoint is there and whole, as far as this process's share of it goes.
+
+        Local.  Raises DamagedError where it is damaged.  Another program that keeps few may have removed it already,
+        for a newer one.
+        """
+        assert self.claimed is not None, "begin has claimed a folder"
+        final = self.claimed.final
+        try:
+            manifest = read_manifest(team.system, team.op, final)
+            problems = verify_blocks(team.system, team.op, final, manifest, team.rank, team.size)
+        except DamagedError as error:
+            problems = [str(error)]
+        if problems and MANIFEST not in folders.names(final):
+            if any(number > self.claimed.number for number, _ in published(folders, self.root)):
+                return False
+        if problems:
+            raise DamagedError(f"save: {problems[0]}; no older checkpoint was removed")
+        return True
 
 
 def _save(making: _Making, grids: list[ProcessGrid], wait: bool) -> Path | Saving:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,16 @@ from spmd_grid.storage.checksums import check_library, in_pieces, running_checks
 from spmd_grid.storage.system import File, Folders, System
 from spmd_grid.storage.team import Team
 
-__all__ = ["latest", "open_array", "read_block", "read_manifest", "verify", "verify_blocks"]
+__all__ = [
+    "checkpoint_at",
+    "is_checkpoint",
+    "latest",
+    "open_array",
+    "read_block",
+    "read_manifest",
+    "verify",
+    "verify_blocks",
+]
 
 _MOST_MANIFEST = 1 << 30  # bytes of a manifest that is read
 _MOST_SHOWN = 100  # problems of one process
@@ -96,12 +106,9 @@ def verify(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> lis
     check_library("verify")
     root = as_path("verify", path)
     if grid is None:
-        return _verify(System(), root, 0, 1)
+        system = System()
+        return _problems(system, checkpoint_at(system, "verify", root), 0, 1)
     return gate_of("verify", grid).run("verify", _verify_together, root, grid)
-
-
-def _verify(system: System, root: Path, rank: int, size: int) -> list[str]:
-    return _problems(system, root if is_checkpoint(system, root) else newest(system, "verify", root), rank, size)
 
 
 def _problems(system: System, folder: Path, rank: int, size: int) -> list[str]:
@@ -114,10 +121,15 @@ def _problems(system: System, folder: Path, rank: int, size: int) -> list[str]:
 
 
 def _verify_together(root: Path, grid: ProcessGrid) -> list[str]:
-    team, mine = Team("verify", [grid]), []
+    team, folder, mine = Team("verify", [grid]), root, []
     with team.trying():
-        mine = _verify(team.system, root, team.rank, team.size)
+        if team.is_first:
+            folder = checkpoint_at(team.system, team.op, root)
     team.agree(str(root))
+    folder = Path(os.fsdecode(team.tell(os.fsencode(folder))))  # by now there may be a newer one
+    with team.trying():
+        mine = _problems(team.system, folder, team.rank, team.size)
+    team.agree()
     texts = team.gather(np.frombuffer("\n".join(mine).encode() + b"\n", np.uint8)).tobytes().decode()
     return list(dict.fromkeys([line for line in texts.split("\n") if line]))
 
@@ -134,27 +146,28 @@ def latest(path: str | os.PathLike[str], grid: ProcessGrid | None = None) -> Pat
     root = as_path("latest", path)
     if grid is None:
         system = System()
-        for _, folder in reversed(published(Folders(system, "latest"), root)):
-            if not _problems(system, folder, 0, 1):
-                return folder
-        return None
+        whole = (each for each in newest_first(Folders(system, "latest"), root) if not _problems(system, each, 0, 1))
+        return next(whole, None)
     return gate_of("latest", grid).run("latest", _latest_together, root, grid)
 
 
 def _latest_together(root: Path, grid: ProcessGrid) -> Path | None:
     team = Team("latest", [grid])
-    names: list[str] = []
-    with team.trying():
-        names = [folder.name for _, folder in reversed(published(Folders(team.system, team.op), root))]
-    team.agree(str(root))
-    for name in team.tell("\n".join(names).encode() + b"\n").decode().split():
-        mine: list[str] = []
+    folders = newest_first(Folders(team.system, team.op), root)
+    while True:
+        name, mine = "", []
+        with team.trying():
+            if team.is_first:
+                name = getattr(next(folders, None), "name", "")
+        team.agree(str(root))
+        name = team.tell(name.encode()).decode()
+        if not name:
+            return None
         with team.trying():
             mine = _problems(team.system, root / name, team.rank, team.size)
         team.agree()
         if not team.gather(np.array([len(mine)])).any():
             return root / name
-    return None
 
 
 def is_checkpoint(system: System, folder: Path) -> bool:
@@ -162,10 +175,26 @@ def is_checkpoint(system: System, folder: Path) -> bool:
     return MANIFEST in Folders(system, "load").names(folder)
 
 
-def newest(system: System, op: str, root: Path) -> Path:
-    """The newest checkpoint of a series that has a valid manifest.  Local.  Raises StorageError if there is none."""
+def newest_first(folders: Folders, root: Path) -> Iterator[Path]:
+    """The published checkpoints of a series, newest first, then those that programs have published meanwhile.  Local.
+
+    Another program may remove old ones: it has published a newer one before.
+    """
+    seen: set[Path] = set()
+    while more := [folder for _, folder in reversed(published(folders, root)) if folder not in seen]:
+        seen.update(more)
+        yield from more
+
+
+def checkpoint_at(system: System, op: str, root: Path) -> Path:
+    """A folder if it is a checkpoint; of a series of them, the newest that has a valid manifest.
+
+    Local.  Raises StorageError if there is none.
+    """
     folders, problem = Folders(system, op), ""
-    for _, folder in reversed(published(folders, root)):
+    if is_checkpoint(system, root):
+        return root
+    for folder in newest_first(folders, root):
         try:
             read_manifest(system, op, folder)
             return folder
