@@ -144,7 +144,8 @@ def as_array(op: str, x: Any) -> np.ndarray:
         except SpmdError:
             raise
         except Exception as error:
-            raise DTypeError(f"{op}: x is a {type(x).__name__} that cannot become an array: {error}") from None
+            why = f"{type(error).__name__}: {error}"
+            raise DTypeError(f"{op}: x is a {type(x).__name__} that cannot become an array: {why}") from None
     if x.dtype.hasobject:
         raise DTypeError(f"{op}: dtype {x.dtype} holds Python objects; only fixed-size dtypes can be moved")
     return x
