@@ -88,8 +88,9 @@ def save(
     A process uses at most ``stage_bytes`` of memory besides its arrays.  With ``wait=False`` half of it is for copies
     of this process's blocks (`staged_bytes` tells how many bytes): those are written by a thread while the program
     computes, all others before the call returns.  The result is then a `Saving`, whose ``wait()`` publishes the
-    checkpoint; the next save waits for it too.  Otherwise the result is the path of the new folder.  ``block_bytes``:
-    of the blocks that have a checksum each.
+    checkpoint; the next save waits for it too.  A program that ends before ``wait()`` says so on stderr, and its save
+    is given up.  Otherwise the result is the path of the new folder.  ``block_bytes``: of the blocks that have a
+    checksum each.
 
     Raises `StorageError` where a system call fails, `DTypeError` for a value that cannot be saved, and `MismatchError`
     where processes pass different states, the same on every process.
@@ -159,7 +160,7 @@ class Saving:
         return self._result
 
     def abandon(self) -> None:
-        """Give up the save, for which nobody has waited as the program ends, and say so.  Local; waits for nothing."""
+        """Give up the save, as the program ends before it was waited for, and say so.  Local; waits for nothing."""
         self._leave()
         self._stage.stop()
         text = self._making.abandon(self._team)

@@ -144,7 +144,7 @@ def _take_rounds(
 
     with Ahead([partial(read, i) for i in range(len(rounds))], n_buffers) as ahead:
         for i, each in enumerate(rounds):
-            mine = of_round(i)  # moved even after an error, so that nobody waits
+            mine = of_round(i)  # moved even after an error: others wait for it
             if not team.failed:
                 with team.trying():
                     ahead.next()
