@@ -61,7 +61,7 @@ class EvenParts:
         return cut_by_processes(grid, self.dim, tuple([min(i, self.count) for i in range(grid.size + 1)]))
 
     def of_process(self, mine: np.ndarray) -> np.ndarray:
-        """What a process has read, in the stretch with parts: a view."""
+        """The cells that a process has read, in the stretch with parts: a view."""
         shape = mine.shape
         return mine.reshape((*shape[: self.dim], int(shape[self.dim] > 0), self.rows, *shape[self.dim + 1 :]))
 
