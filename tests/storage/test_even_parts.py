@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import spmd_grid as sg
@@ -23,7 +23,6 @@ SPLITS = [[[0]], [[], [0]], [[1], [0]], [[], [], [0, 1]], [[0], [], [1]]]
     per_round=st.integers(1, 3),
     data=st.data(),
 )
-@settings(max_examples=120, deadline=None)
 def test_cells_of_parts_are_those_of_the_rows(shape, split, most_bytes, per_round, data):
     sizes = data.draw(st.sampled_from([(2, 1), (1, 2), (2, 2), (3, 1)]))
     layout = Layout(sg.Sharding(Grid(sizes), split, blocks="balanced"), shape)

@@ -55,7 +55,7 @@ sg.save(sys.argv[1], {"a": a + 1, "step": 2}, wait=False)
 
 
 @needs_mpiexec
-@pytest.mark.parametrize(("transport", "stuck"), [("mpiexec", 0), ("mpiexec", 1), ("simulated", 0)])
+@pytest.mark.parametrize(("transport", "stuck"), [("mpiexec", 0), ("simulated", 1)])
 def test_programs_whose_disk_takes_nothing_more(tmp_path, transport, stuck):
     program, folder = tmp_path / "program.py", tmp_path / "series"
     program.write_text(PROGRAM)
