@@ -238,7 +238,7 @@ def _holder(layout: Layout, piece: Box) -> list[int] | None:
     return coords
 
 
-@lru_cache(64)
+@lru_cache(16)
 def cuts_of(layout: Layout, dim: int) -> Cuts:
     """The first cell of every block of a dimension, and the end.  Plans only."""
     sharding, extent = layout.sharding, layout.global_shape[dim]
@@ -247,7 +247,7 @@ def cuts_of(layout: Layout, dim: int) -> Cuts:
     return (*starts, extent)
 
 
-@lru_cache(64)  # rounds repeat
+@lru_cache(16)  # rounds repeat
 def cut_by_devices(sharding: Sharding, split_axes: tuple[tuple[int, ...], ...], offsets: tuple[Cuts, ...]) -> Sharding:
     """``sharding`` of another shape, without halos: ``split_axes`` cut it at ``offsets``.  Plans only."""
     return Sharding(
@@ -259,7 +259,7 @@ def cut_by_devices(sharding: Sharding, split_axes: tuple[tuple[int, ...], ...], 
     )
 
 
-@lru_cache(64)
+@lru_cache(16)
 def cut_by_processes(grid: Grid, dim: int, offsets: Cuts) -> Sharding:
     """A dimension cut at ``offsets`` among the processes of ``grid``, which has one dimension.  Plans only."""
     return Sharding(grid, [*[[]] * dim, [0]], sharded_dims_offsets=[offsets])
