@@ -92,6 +92,14 @@ class Dead(Faulty):
             raise Killed(f"at call {number}, {name}")
 
 
+class DeadWithoutRename(Dead):
+    """The same on a file system that does not rename folders."""
+
+    def rename(self, source, target):
+        self.before("rename")
+        NoRename().rename(source, target)
+
+
 def fail(code):
     """An act: the call fails with this error."""
 
