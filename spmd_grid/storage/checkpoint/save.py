@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -166,7 +167,8 @@ class Saving:
         text = self._making.abandon(self._team)
         self._result = StorageError(text)
         if self._team.is_first:
-            print(f"spmd_grid: {text}", file=sys.stderr, flush=True)
+            with suppress(OSError, ValueError):  # there may be no stderr any more
+                print(f"spmd_grid: {text}", file=sys.stderr, flush=True)
 
     def keep(self) -> None:
         """Let the next save wait for this one, and the end of the program give it up.  Local."""
