@@ -19,13 +19,13 @@ from spmd_grid.dialect.syntax.linalg import LINALG
 from spmd_grid.dialect.syntax.shard import NUMPY, SHARD
 from spmd_grid.dialect.syntax.stablehlo import STABLEHLO
 from spmd_grid.dialect.syntax.tosa import TOSA
+from spmd_grid.program.text.calls import OWN
 
-__all__ = ["OLD_WORDS", "ReadingContext", "reading_context", "todays"]
+__all__ = ["OLD_WORDS", "ReadingContext", "own_class", "reading_context", "todays"]
 
 # Words of the older `mesh` dialect: what they are called today.
 _OLD_NAMES = {"mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape"}
 OLD_WORDS = {"grid": "mesh", "grid_axes": "mesh_axes", "scatter_dim": "scatter_axis"}
-_OWN = ("numpy.", "spmd_grid.")  # operations of our own programs, which are printed in generic form
 
 
 def _today(name: str) -> str:
@@ -66,13 +66,19 @@ def todays(found: Attribute) -> Attribute:
     return ReductionKindAttr(found.data) if isinstance(found, _OlderPartial) else found
 
 
+@cache
+def own_class(name: str) -> type[Operation]:
+    """The class of an operation of our own programs."""
+    return UnregisteredOp.with_name(name)
+
+
 class ReadingContext(Context):
     """A context that knows the older names, and takes operations of our own programs as they are."""
 
     def get_optional_op(self, name: str, *, dialect_stack: Sequence[str] = ()) -> type[Operation] | None:
         """The class of an operation, or None."""
-        if name.startswith(_OWN):
-            return self._own(name)
+        if name.startswith(OWN):
+            return own_class(name)
         return super().get_optional_op(_today(name), dialect_stack=dialect_stack)
 
     def get_optional_attr(self, name: str) -> type[Attribute] | None:
@@ -84,11 +90,6 @@ class ReadingContext(Context):
     def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
         """The class of a type, or None."""
         return super().get_optional_type(_today(name))
-
-    @staticmethod
-    @cache
-    def _own(name: str) -> type[Operation]:
-        return UnregisteredOp.with_name(name)
 
 
 @cache

@@ -8,7 +8,7 @@ import numpy as np
 
 from spmd_grid.program.text.types import dtype_text, tensor_type
 
-__all__ = ["constant_text", "number_text"]
+__all__ = ["constant_text", "is_for_arith", "number_text"]
 
 _MOST_NUMBERS = 16  # longer constants are written as their bytes
 
@@ -23,10 +23,19 @@ def constant_text(value: Any) -> tuple[str, str]:
     if array.ndim:
         return f"arith.constant {_dense_text(array)}", tensor_type(array.shape, array.dtype)
     if array.dtype.kind == "c":
-        return f"complex.constant [{number_text(array.real[()])}, {number_text(array.imag[()])}]", dtype_text(
-            array.dtype
-        )
+        kind = dtype_text(array.real.dtype)
+        parts = [f"{number_text(part[()])} : {kind}" for part in (array.real, array.imag)]
+        return f"complex.constant [{', '.join(parts)}]", dtype_text(array.dtype)
     return f"arith.constant {number_text(array[()])}", dtype_text(array.dtype)
+
+
+def is_for_arith(kind: str) -> bool:
+    """Whether there are constants of a type: of numbers, `arith` takes integers without a sign alone.
+
+    >>> is_for_arith("i8"), is_for_arith("ui8"), is_for_arith("tensor<2xui8>")
+    (True, False, True)
+    """
+    return not kind.startswith(("ui", "!"))
 
 
 def number_text(x: Any) -> str:

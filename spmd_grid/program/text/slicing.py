@@ -43,12 +43,11 @@ class Slicing:
         axes, extent = sharding.axes_of(dim), x.shape[dim]
         offsets = sharding.offsets_of(dim)
         if offsets is not None or sharding.blocks != "ceil":
-            names = ", ".join(self._coordinate(axis) for axis in axes)
+            names = [(self._coordinate(axis), "index") for axis in axes]
             rule = f"offsets = {list(offsets)}" if offsets is not None else f'blocks = "{sharding.blocks}"'
-            sizes = f"sizes = {list(sharding.sizes_of(dim))}, extent = {extent}"
-            types = ", ".join(["index"] * len(axes))
+            sizes = [f"sizes = {list(sharding.sizes_of(dim))}", f"extent = {extent}"]
             name = lines.new_name()
-            lines.define(f'"spmd_grid.block"({names}) {{{rule}, {sizes}}} : ({types}) -> (index, index)', f"{name}:2")
+            lines.define(lines.calls.text("spmd_grid.block", names, ["index"] * 2, [rule, *sizes]), f"{name}:2")
             return f"{name}#0", f"{name}#1"
         start: _Number = 0
         size: _Number = extent
