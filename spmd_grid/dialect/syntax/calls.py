@@ -7,14 +7,12 @@ their prefix, and get it again.
 
 from __future__ import annotations
 
-from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
+    IndexType,
     IntegerAttr,
-    IntegerType,
     ModuleOp,
-    Signedness,
     StringAttr,
     UnregisteredOp,
     i16,
@@ -22,13 +20,22 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.dialects.shard import ReductionKind, ReductionKindAttr
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
+from spmd_grid.dialect.syntax.collectives import (
+    AllGatherOp,
+    AllReduceOp,
+    AllSliceOp,
+    AllToAllOp,
+    CollectiveOp,
+    ReduceScatterOp,
+)
 from spmd_grid.dialect.syntax.context import own_class
+from spmd_grid.dialect.syntax.encodings import is_encoded
 from spmd_grid.dialect.syntax.older import lists_of
 from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.syntax.shardings import ShardingOp, ShardOp
-from spmd_grid.program.text.calls import CONSTANT, OWN, PREFIX, Calls, called_name
+from spmd_grid.program.text.calls import OWN, PREFIX, Calls, called_name
 
 __all__ = ["as_calls", "as_operations"]
 
@@ -36,6 +43,11 @@ _OF_FUNCTIONS = "grid", "sources", "targets"
 _OF_SHARDINGS = "blocks", "block_starts", "open_dims", "partial_axes", "partial_kind"
 _OF_ANNOTATIONS = "required", "priority", "replicated_axes"
 _OF_ALL = "sharding"  # the RFC's option on operations
+_COLLECTIVES: dict[str, type[CollectiveOp]] = {
+    each.name.replace("shard.", PREFIX): each
+    for each in (AllGatherOp, AllReduceOp, AllSliceOp, AllToAllOp, ReduceScatterOp)
+}
+_NAMES: dict[type[Operation], str] = {each: name for name, each in _COLLECTIVES.items()}
 _KINDS = {kind.value: kind for kind in ReductionKind}
 
 
@@ -71,11 +83,29 @@ def _operation(call: CallOp, declared: FuncOp) -> Operation:
         raise verify_error(call, f"operands and results are not those of @{declared.sym_name.data}, {kind}")
     name = called_name(declared.sym_name.data)
     attributes = {_bare(word): found for word, found in call.attributes.items()}
-    if name == CONSTANT:
-        if len(call.results) != 1 or call.operands or "value" not in attributes:
-            raise verify_error(call, f"{CONSTANT} takes nothing but the attribute {PREFIX}value, and gives one result")
-        return ConstantOp.create(result_types=given[1], properties={"value": attributes["value"]})
+    if name in _COLLECTIVES and any(map(is_encoded, (*given[0], *given[1]))):
+        return _collective(call, _COLLECTIVES[name], attributes)
     return own_class(name).create(operands=list(call.operands), result_types=given[1], attributes=attributes)
+
+
+def _collective(call: CallOp, made: type[CollectiveOp], plain: dict[str, Attribute]) -> Operation:
+    """A collective between tensors of global types, of which the dialect's verifier takes those of blocks alone."""
+    properties = dict(plain)
+    axes = lists_of(plain.get("grid_axes"))
+    if len(axes) > 1 or any(not -(2**15) <= n < 2**15 for each in axes for n in each):
+        raise verify_error(call, f"grid_axes must be a list of grid axes, found {plain.get('grid_axes')}")
+    properties["grid_axes"] = DenseArrayBase.from_list(i16, axes[0] if axes else [])
+    for word, found in plain.items():
+        if word == "reduction":
+            if not isinstance(found, StringAttr) or found.data not in _KINDS:
+                raise verify_error(call, f"reduction must be one of {', '.join(_KINDS)}, found {found}")
+            properties[word] = ReductionKindAttr(_KINDS[found.data])
+        elif isinstance(found, IntegerAttr):
+            properties[word] = IntegerAttr(found.value.data, IndexType())
+    known = {word: found for word, found in properties.items() if word in made.get_irdl_definition().properties}
+    others = {word: found for word, found in plain.items() if word not in known}
+    types = [x.type for x in call.results]
+    return made.create(operands=list(call.operands), result_types=types, properties=known, attributes=others)
 
 
 def _replace(old: Operation, new: Operation) -> None:
@@ -112,7 +142,7 @@ def as_calls(module: ModuleOp) -> ModuleOp:
     copy, calls = module.clone(), Calls()
     declared: dict[str, FuncOp] = {}
     for op in list(copy.walk()):
-        if isinstance(op, UnregisteredOp) or _is_foreign_number(op):
+        if isinstance(op, UnregisteredOp) or _is_global(op):
             _replace(op, _call(op, calls, declared))
             continue
         if isinstance(op, ShardingOp):
@@ -125,21 +155,31 @@ def as_calls(module: ModuleOp) -> ModuleOp:
     return copy
 
 
-def _is_foreign_number(op: Operation) -> bool:
-    """Whether an operation is a constant of a type that `arith` has none of."""
-    kind = op.results[0].type if isinstance(op, ConstantOp) else None
-    return isinstance(kind, IntegerType) and kind.signedness.data is not Signedness.SIGNLESS
+def _is_global(op: Operation) -> bool:
+    """Whether an operation is a collective between tensors of global types."""
+    return type(op) in _NAMES and any(is_encoded(x.type) for x in (*op.operands, *op.results))
 
 
 def _call(op: Operation, calls: Calls, declared: dict[str, FuncOp]) -> CallOp:
     given = {**op.attributes, **op.properties}
-    name = op.op_name.data if isinstance(op, UnregisteredOp) else CONSTANT
+    name = op.op_name.data if isinstance(op, UnregisteredOp) else _NAMES[type(op)]
+    if type(op) in _NAMES:
+        given = {word: _plain(found) for word, found in given.items()}
     types = [x.type for x in op.operands], [x.type for x in op.results]
     symbol = calls.symbol(name, *[list(map(str, each)) for each in types])
     declared.setdefault(symbol, FuncOp.external(symbol, *types))
     call = CallOp(symbol, list(op.operands), types[1])
     call.attributes = {PREFIX + word: found for word, found in given.items() if word != "op_name__"}
     return call
+
+
+def _plain(found: Attribute) -> Attribute:
+    """A property of a collective as a plain attribute."""
+    if isinstance(found, DenseArrayBase):
+        return ArrayAttr([IntegerAttr(int(n), i64) for n in found.get_values()])
+    if isinstance(found, ReductionKindAttr):
+        return StringAttr(found.data.value)
+    return IntegerAttr(found.value.data, i64) if isinstance(found, IntegerAttr) else found
 
 
 def _write_partial(op: ShardingOp) -> None:

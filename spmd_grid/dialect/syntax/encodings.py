@@ -58,7 +58,7 @@ class EncodingAttr(ParametrizedAttribute):
                 blocks[word] = StringAttr(parser.parse_str_literal()) if word in _TEXTS else _read_numbers(parser)
         if symbol is not None:
             blocks["grid"] = symbol
-        return [ArrayAttr(axes), ReductionKindAttr(kind), DictionaryAttr(blocks)]
+        return [ArrayAttr(axes), ReductionKindAttr(kind), DictionaryAttr(dict(sorted(blocks.items())))]
 
     @classmethod
     def of_dictionary(cls, found: DictionaryAttr) -> EncodingAttr:
@@ -71,7 +71,7 @@ class EncodingAttr(ParametrizedAttribute):
         if not isinstance(axes, ArrayAttr) or not isinstance(kind, StringAttr) or kind.data not in _KINDS:
             raise ValueError(f"split_axes must be a list, and partial_kind a reduction, found {axes} and {kind}")
         blocks: dict[str, Attribute] = {}
-        for word, each in entries.items():
+        for word, each in sorted(entries.items()):
             if word not in _WORDS:
                 raise ValueError(f"a sharding has no {word}; beside split_axes there are {', '.join(_WORDS)}")
             blocks[word] = each if word in _TEXTS else _numbers(each)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects import tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FlatSymbolRefAttr,
     IndexType,
@@ -29,6 +31,8 @@ from spmd_grid.dialect.syntax import collectives, shardings
 from spmd_grid.dialect.syntax.arith import IndexCastOp
 from spmd_grid.dialect.syntax.encodings import EncodingAttr
 from spmd_grid.dialect.syntax.older import OlderOp, lists_of, older_name
+from spmd_grid.dialect.syntax.stablehlo.moving import DynamicSliceOp, DynamicUpdateSliceOp
+from spmd_grid.dialect.syntax.tosa import TosaOp, propagates_nan
 from spmd_grid.errors import DialectError
 
 __all__ = ["OlderTextError", "renew"]
@@ -63,6 +67,24 @@ def renew(module: ModuleOp) -> None:
         if isinstance(op, OlderOp):
             new, results = _renewed(op)
             _replace(op, new, results)
+        elif isinstance(op, DynamicSliceOp | DynamicUpdateSliceOp):
+            _take_arrays(op)
+        elif isinstance(op, TosaOp) and propagates_nan(op.properties.get("nan_mode")):
+            del op.properties["nan_mode"]
+
+
+def _take_arrays(op: DynamicSliceOp | DynamicUpdateSliceOp) -> None:
+    """Starts as arrays of one number, and sizes as a list, where they are numbers and an array, as in the RFC."""
+    block = op.parent
+    for number, x in enumerate(op.operands):
+        if isinstance(x.type, IntegerType) and number >= op.BEFORE and block is not None:
+            made = tensor.FromElementsOp.create(operands=[x], result_types=[TensorType(x.type, [])])
+            made.location = op.location
+            block.insert_op_before(made, op)
+            op.operands[number] = made.results[0]
+    sizes = op.properties.get("slice_sizes")
+    if isinstance(sizes, DenseIntOrFPElementsAttr):
+        op.properties["slice_sizes"] = DenseArrayBase.from_list(i64, [int(n) for n in sizes.get_values()])
 
 
 def _replace(op: Operation, new: Sequence[Operation], results: Sequence[SSAValue]) -> None:

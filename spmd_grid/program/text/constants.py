@@ -14,19 +14,20 @@ _MOST_NUMBERS = 16  # longer constants are written as their bytes
 
 
 def constant_text(value: Any) -> tuple[str, str]:
-    """A constant operation, without its type, and the type.
+    """A constant as an operation, and its type.
 
-    >>> constant_text(np.float32(0.5)), constant_text(np.array([[1, 2], [3, 4]], np.int8))
-    (('arith.constant 5.000000e-01', 'f32'), ('arith.constant dense<[[1, 2], [3, 4]]>', 'tensor<2x2xi8>'))
+    >>> constant_text(np.float32(0.5)), constant_text(np.array([1, 2], np.int8)), constant_text(True)
+    (('arith.constant 5.000000e-01 : f32', 'f32'), ('arith.constant dense<[1, 2]> : tensor<2xi8>', 'tensor<2xi8>'), \
+('arith.constant true', 'i1'))
     """
     array = np.asarray(value)
-    if array.ndim:
-        return f"arith.constant {_dense_text(array)}", tensor_type(array.shape, array.dtype)
-    if array.dtype.kind == "c":
-        kind = dtype_text(array.real.dtype)
-        parts = [f"{number_text(part[()])} : {kind}" for part in (array.real, array.imag)]
-        return f"complex.constant [{', '.join(parts)}]", dtype_text(array.dtype)
-    return f"arith.constant {number_text(array[()])}", dtype_text(array.dtype)
+    kind = tensor_type(array.shape, array.dtype) if array.ndim else dtype_text(array.dtype)
+    if array.dtype.kind == "c" and not array.ndim:
+        of_parts = dtype_text(array.real.dtype)
+        parts = [f"{number_text(part[()])} : {of_parts}" for part in (array.real, array.imag)]
+        return f"complex.constant [{', '.join(parts)}] : {kind}", kind
+    shown = _dense_text(array) if array.ndim else number_text(array[()])
+    return f"arith.constant {shown}" + (f" : {kind}" if kind != "i1" else ""), kind
 
 
 def is_for_arith(kind: str) -> bool:

@@ -68,10 +68,9 @@ class Lines:
     def constant(self, constant: Constant) -> tuple[str, str]:
         """The name and the type of a constant; it is defined once."""
         text, kind = constant_text(constant.value)
-        shown = f"{text} : {kind}"
         if not is_for_arith(kind):
-            shown = self.calls.text(CONSTANT, [], [kind], [f"value = {text.partition(' ')[2]} : {kind}"])
-        return self._once((text, kind), "%cst", shown), kind
+            text = self.calls.text(CONSTANT, [], [kind], [f"value = {text.partition(' ')[2]}"])
+        return self._once(text, "%cst", text), kind
 
     def _once(self, key: Any, base: str, text: str) -> str:
         found = self._known.get(key)

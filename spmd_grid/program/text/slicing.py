@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from spmd_grid.grid.layout import Layout
 from spmd_grid.program.partition.steps import LocalValue
+from spmd_grid.program.text.layouts import step_layouts
 from spmd_grid.program.text.lines import GRID, Lines
 from spmd_grid.program.text.types import local_type, tensor_type
 
@@ -25,8 +29,14 @@ class Slicing:
         starts, sizes = ([str(each[side]) for each in cells] for side in (0, 1))
         strides = ["1"] * len(cells)
         shown = "".join(f" [{', '.join(each)}]" for each in (starts, sizes, strides)).lstrip()
-        types = f"{tensor_type(x.shape, x.dtype)} to {local_type(sharding, x.shape, x.dtype)}"
-        return lines.define(f"tensor.extract_slice {name}{shown} : {types}")
+        core = replace(sharding, halo_sizes=None)
+        kind = local_type(core, x.shape, x.dtype)
+        cut = lines.define(f"tensor.extract_slice {name}{shown} : {tensor_type(x.shape, x.dtype)} to {kind}")
+        if sharding.halo_sizes is None:
+            return cut
+        layouts = step_layouts(Layout(core, x.shape), Layout(sharding, x.shape), x.dtype)
+        whole = local_type(sharding, x.shape, x.dtype)
+        return lines.define(lines.calls.text("spmd_grid.make_room", [(cut, kind)], [whole], layouts))
 
     def _coordinate(self, axis: int) -> str:
         n = self._lines.grid.ndim

@@ -19,6 +19,7 @@ from spmd_grid.errors import ShapeError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.table import call, rule
+from spmd_grid.program.text.calls import CONSTANT
 
 __all__ = ["cast", "erf", "quotient"]
 
@@ -206,7 +207,7 @@ def _compare_floats(machine: Machine, op: Operation, operands: Sequence[Any]) ->
     return (a != b) if number == 13 else _ORDERED[number - 7](a, b) | unknown
 
 
-@handles("arith.constant", "tosa.const", "stablehlo.constant", "complex.constant")
+@handles("arith.constant", "tosa.const", "stablehlo.constant", "complex.constant", CONSTANT)
 def _constant(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     found = attribute(op, "value", "values")
     if found is None:
