@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from linecache import getline
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
+from spmd_grid.dialect.syntax.encodings import DtypeType
 from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.program.text.types import SHORT_FLOATS
 
@@ -206,7 +208,20 @@ def dtype_of(kind: Attribute) -> np.dtype:
         part = dtype_of(element.element_type)
         if part.kind == "f" and part.itemsize in (4, 8):
             return np.dtype(f"c{2 * part.itemsize}")
+    if isinstance(element, DtypeType):
+        return _named_dtype(element.dtype.data)
     raise DTypeError(f"element type {element} has no counterpart in numpy; use i1, i8 to i64, f16 to f64 or complex")
+
+
+def _named_dtype(name: str) -> np.dtype:
+    """The dtype that numpy calls so, such as datetime64[s], or a list of fields."""
+    try:
+        found = np.dtype(literal_eval(name) if name.startswith("[") else name)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise DTypeError(f"element type {name!r} is none of numpy's: {error}") from None
+    if found.hasobject:
+        raise DTypeError(f"element type {name!r} holds Python's objects; it must be of fixed size")
+    return found
 
 
 def _of_ml_dtypes(name: str, spelling: str) -> np.dtype:

@@ -16,7 +16,7 @@ from xdsl.printer import Printer
 
 from spmd_grid.dialect.syntax.arith import ARITH, MEMREF
 from spmd_grid.dialect.syntax.linalg import LINALG
-from spmd_grid.dialect.syntax.shard import NUMPY, SHARD
+from spmd_grid.dialect.syntax.shard import EMITC, SHARD
 from spmd_grid.dialect.syntax.stablehlo import STABLEHLO
 from spmd_grid.dialect.syntax.tosa import TOSA
 from spmd_grid.program.text.calls import OWN
@@ -36,6 +36,8 @@ def _today(name: str) -> str:
     """
     if name.startswith("mesh."):
         return _OLD_NAMES.get(name, "shard." + name.removeprefix("mesh."))
+    if name == "numpy.dtype":
+        return "emitc.opaque"
     if name.startswith("mhlo."):
         return "stablehlo." + name.removeprefix("mhlo.")
     return name
@@ -98,7 +100,7 @@ def reading_context() -> ReadingContext:
     from xdsl.dialects import bufferization, cf, complex, math, scf, tensor
 
     context = ReadingContext()
-    for dialect in (Builtin, Func, NUMPY, SHARD, ARITH, bufferization.Bufferization, cf.Cf, complex.Complex):
+    for dialect in (Builtin, Func, EMITC, SHARD, ARITH, bufferization.Bufferization, cf.Cf, complex.Complex):
         context.load_dialect(dialect)
     for dialect in (LINALG, math.Math, MEMREF, scf.Scf, tensor.Tensor, STABLEHLO, TOSA):
         context.load_dialect(dialect)

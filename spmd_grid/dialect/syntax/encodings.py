@@ -125,9 +125,9 @@ def _list_of(found: DenseArrayBase[IntegerType]) -> ArrayAttr[Attribute]:
 
 @irdl_attr_definition
 class DtypeType(ParametrizedAttribute, TypeAttribute):
-    """An element type that the dialect has none for: ``!numpy.dtype<"datetime64[s]">``."""
+    """An element type that no dialect has, by numpy's name: ``!emitc.opaque<"datetime64[s]">``."""
 
-    name = "numpy.dtype"
+    name = "emitc.opaque"
     dtype: StringAttr
 
     @classmethod

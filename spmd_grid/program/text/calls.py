@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["CONSTANT", "OWN", "PREFIX", "Calls", "attributes_text", "called_name", "symbol_text"]
+__all__ = ["CONSTANT", "OWN", "PREFIX", "Calls", "attributes_text", "called_name", "string_text", "symbol_text"]
 
 OWN = ("numpy.", "spmd_grid.")  # beginnings of the names
 PREFIX = "spmd_grid."  # of attributes that no dialect has
-CONSTANT = "spmd_grid.constant"  # a number of a type that `arith` has no constants of
+CONSTANT = "spmd_grid.constant"  # of a type that `arith` has no constants of
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z_$.][\w$.-]*")
 _NUMBER = re.compile(r"\$\d+\Z")
 
@@ -26,7 +26,16 @@ def symbol_text(name: str) -> str:
     """
     if _PLAIN_SYMBOL.fullmatch(name):
         return f"@{name}"
-    return '@"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return f"@{string_text(name)}"
+
+
+def string_text(text: str) -> str:
+    """A text in the quotes and escapes of the dialect.
+
+    >>> print(string_text('a"b'))
+    "a\\"b"
+    """
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def called_name(symbol: str) -> str:

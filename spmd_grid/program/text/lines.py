@@ -16,7 +16,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Constant, Operation, Program, Value
 from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.text.calls import CONSTANT, Calls, attributes_text
-from spmd_grid.program.text.constants import constant_text, is_for_arith
+from spmd_grid.program.text.constants import constant_text, value_text
 from spmd_grid.program.text.types import sharding_text
 
 __all__ = ["GRID", "Lines", "function_name", "operation_name", "program_text", "totals_of"]
@@ -68,8 +68,8 @@ class Lines:
     def constant(self, constant: Constant) -> tuple[str, str]:
         """The name and the type of a constant; it is defined once."""
         text, kind = constant_text(constant.value)
-        if not is_for_arith(kind):
-            text = self.calls.text(CONSTANT, [], [kind], [f"value = {text.partition(' ')[2]}"])
+        if value_text(constant.value):
+            text = self.calls.text(CONSTANT, [], [kind], [f"value = {text}"])
         return self._once(text, "%cst", text), kind
 
     def _once(self, key: Any, base: str, text: str) -> str:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.program.text.calls import attributes_text
+from spmd_grid.program.text.calls import attributes_text, string_text
 from spmd_grid.typing import Shape
 
 __all__ = [
@@ -33,18 +33,18 @@ SHORT_FLOATS = {
 
 
 def dtype_text(dtype: np.dtype) -> str:
-    """An element type.
+    """An element type; what no dialect has one for is opaque, by numpy's name.
 
     >>> [dtype_text(np.dtype(name)) for name in ("float32", "int8", "uint16", "bool", "complex64", "M8[s]")]
-    ['f32', 'i8', 'ui16', 'i1', 'complex<f32>', '!numpy.dtype<"datetime64[s]">']
+    ['f32', 'i8', 'ui16', 'i1', 'complex<f32>', '!emitc.opaque<"datetime64[s]">']
     """
-    if dtype.kind in _LETTERS:
+    if dtype.kind in _LETTERS and dtype.itemsize <= 8:
         return f"{_LETTERS[dtype.kind]}{8 * dtype.itemsize}"
     if dtype.kind == "b":
         return "i1"
-    if dtype.kind == "c":
+    if dtype.kind == "c" and dtype.itemsize <= 16:
         return f"complex<f{4 * dtype.itemsize}>"
-    return SHORT_FLOATS.get(dtype.name) or f'!numpy.dtype<"{dtype}">'
+    return SHORT_FLOATS.get(dtype.name) or f"!emitc.opaque<{string_text(str(dtype))}>"
 
 
 def tensor_type(extents: Iterable[int | None], dtype: np.dtype, encoding: str = "") -> str:

@@ -13,6 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from spmd_grid.dialect import parse, to_text
+from spmd_grid.errors import DialectError
+
 PROBE = (
     "shard.grid @g(shape = 2)\nfunc.func @f(%x: tensor<4xf32>) -> tensor<2xf32> {\n"
     "  %0 = shard.reduce_scatter %x on @g grid_axes = [0] scatter_dim = 0 : tensor<4xf32> -> tensor<2xf32>\n"
@@ -102,6 +105,37 @@ def _modules(text):
         if begun is not None and (line.startswith("  }") or line.rstrip().endswith("{}")):
             found.append("\n".join(lines[begun : number + 1]))
             begun = None
+    return found
+
+
+def canonical(text):
+    """A text as we print it, without the names of values and in one order of attributes.  Raises DialectError."""
+    module = parse(text)
+    for op in module.walk():
+        op.attributes, op.properties = (dict(sorted(each.items())) for each in (op.attributes, op.properties))
+        arguments = [x for region in op.regions for block in region.blocks for x in block.args]
+        for value in (*op.results, *arguments):
+            value.name_hint = None
+    return to_text(module)
+
+
+FORMS = {"": (), " in generic form": ("--mlir-print-op-generic",)}
+
+
+def faults(compiler, texts):
+    """By name of a text: why the compiler refuses it, or why what it prints is not read as what it was."""
+    found = {}
+    for form, options in FORMS.items():
+        given = {name: text for name, text in texts.items() if name not in found}
+        for (name, text), answer in zip(given.items(), compiler.answers(given.values(), *options)):
+            if not answer.is_taken:
+                found[name] = f"refused: {answer.error}"
+                continue
+            try:
+                if canonical(answer.text) != canonical(text):
+                    found[name] = f"what the compiler prints{form} is read as another module"
+            except DialectError as error:
+                found[name] = f"what the compiler prints{form} is not read: {error}"
     return found
 
 

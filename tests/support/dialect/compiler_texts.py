@@ -23,7 +23,7 @@ from support.sources import Source
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "dialect" / "programs"
 OF_THE_FIRST_YEARS = {"rfc", "rfc_operations"}  # their words are those of 2023
-DTYPES = "u1 u2 u8 i1 i2 i4 f2 f4 c8 c16 ?".split()
+DTYPES = "u1 u2 u8 i1 i2 i4 f2 f4 g c8 c16 ? m8[s] S3".split()
 GRIDS = [(2,), (3,), (2, 2), (2, 3)]
 
 
@@ -79,7 +79,7 @@ def case_texts():
             text = f"shard.grid @g(shape = {sizes_text(case['grid'])})\n{resharding_text(case)}"
             found[case["name"]] = text
             if None not in (*case["grid"], *case["shape"]):
-                found |= stages(case["name"], part_of(parse(text), case["name"]))
+                found[f"{case['name']} partitioned"] = part_of(parse(text), case["name"]).text("partitioned")
     return found
 
 
@@ -114,6 +114,12 @@ def random_texts(number, seed=0):
         if not case.refusal:
             found |= stages(f"random program {n}", case.partitions["optimised"])
     return found
+
+
+def valid_texts(seed=0):
+    """Programs of the shard dialect that a compiler takes as they stand, to be touched."""
+    texts = [text for text in example_texts().values() if "stablehlo" not in text]
+    return [*texts, *[Writer(seed + n).program() for n in range(len(texts) * 2)]]
 
 
 SUITES = {

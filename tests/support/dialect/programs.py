@@ -72,7 +72,10 @@ def part_of_dtypes(dtype):
 
     def some(x):
         one = np.ones((), x.dtype)[()]
-        return np.add(x, one), np.add(x, np.arange(8).astype(x.dtype)), np.max(x) if x.dtype.kind != "c" else np.sum(x)
+        if x.dtype.kind in "SUVMm":
+            return np.concatenate([x[1:], np.zeros(3, x.dtype)]), np.where(np.arange(8) > 3, x, one)
+        total = np.sum(x) if x.dtype.kind == "c" else np.max(x)
+        return np.add(x, one), np.add(x, np.arange(8).astype(x.dtype)), total
 
     return sg.partition(sg.trace(some, sg.ArraySpec((8,), dtype)), grid, sg.Sharding(grid, [[0]]))
 
