@@ -121,7 +121,7 @@ def layout_of_type(kind: Attribute, grid: Grid, named: Callable[[str], Grid] | N
         grid = named(name)
     if ranks is not None:
         grid = Grid(grid.shape, axis_names=grid.axis_names, ranks=ranks)
-    if len(lists) > len(whole):
+    if len(lists) > len(whole) and lists[len(whole)]:
         options["partial_axes"] = lists[len(whole)]
     if "partial_axes" in options:
         options["partial_kind"] = encoding.kind.data.value

@@ -34,15 +34,22 @@ from spmd_grid.dialect.syntax.context import own_class
 from spmd_grid.dialect.syntax.encodings import is_encoded
 from spmd_grid.dialect.syntax.older import lists_of
 from spmd_grid.dialect.syntax.positions import verify_error
-from spmd_grid.dialect.syntax.shardings import ShardingOp, ShardOp
+from spmd_grid.dialect.syntax.shardings import GridOp, ShardingOp, ShardOp
 from spmd_grid.program.text.calls import OWN, PREFIX, Calls, called_name
 
 __all__ = ["as_calls", "as_operations"]
 
+_OF_GRIDS = ("ranks",)
 _OF_FUNCTIONS = "grid", "sources", "targets"
 _OF_SHARDINGS = "blocks", "block_starts", "open_dims", "partial_axes", "partial_kind"
 _OF_ANNOTATIONS = "required", "priority", "replicated_axes"
 _OF_ALL = "sharding"  # the RFC's option on operations
+_WORDS: dict[type[Operation], tuple[str, ...]] = {
+    GridOp: _OF_GRIDS,
+    FuncOp: _OF_FUNCTIONS,
+    ShardingOp: _OF_SHARDINGS,
+    ShardOp: _OF_ANNOTATIONS,
+}
 _COLLECTIVES: dict[str, type[CollectiveOp]] = {
     each.name.replace("shard.", PREFIX): each
     for each in (AllGatherOp, AllReduceOp, AllSliceOp, AllToAllOp, ReduceScatterOp)
@@ -147,8 +154,7 @@ def as_calls(module: ModuleOp) -> ModuleOp:
             continue
         if isinstance(op, ShardingOp):
             _write_partial(op)
-        words = {FuncOp: _OF_FUNCTIONS, ShardingOp: _OF_SHARDINGS, ShardOp: _OF_ANNOTATIONS}.get(type(op), ())
-        own = {*words, _OF_ALL}
+        own = {*_WORDS.get(type(op), ()), _OF_ALL}
         op.attributes = {PREFIX + name if name in own else name: found for name, found in op.attributes.items()}
     for each in declared.values():
         copy.body.block.add_op(each)

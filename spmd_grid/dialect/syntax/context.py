@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 
 from spmd_grid.dialect.syntax.arith import ARITH, MEMREF
 from spmd_grid.dialect.syntax.linalg import LINALG
+from spmd_grid.dialect.syntax.scf import SCF
 from spmd_grid.dialect.syntax.shard import EMITC, SHARD
 from spmd_grid.dialect.syntax.stablehlo import STABLEHLO
 from spmd_grid.dialect.syntax.tosa import TOSA
@@ -97,11 +98,11 @@ class ReadingContext(Context):
 @cache
 def reading_context() -> ReadingContext:
     """The context with all dialects that are read.  Reading changes nothing in it."""
-    from xdsl.dialects import bufferization, cf, complex, math, scf, tensor
+    from xdsl.dialects import bufferization, cf, complex, math, tensor
 
     context = ReadingContext()
     for dialect in (Builtin, Func, EMITC, SHARD, ARITH, bufferization.Bufferization, cf.Cf, complex.Complex):
         context.load_dialect(dialect)
-    for dialect in (LINALG, math.Math, MEMREF, scf.Scf, tensor.Tensor, STABLEHLO, TOSA):
+    for dialect in (LINALG, math.Math, MEMREF, SCF, tensor.Tensor, STABLEHLO, TOSA):
         context.load_dialect(dialect)
     return context

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import tensor
+from xdsl.dialects.arith import IntegerOverflowAttr
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -30,9 +31,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from spmd_grid.dialect.syntax import collectives, shardings
 from spmd_grid.dialect.syntax.arith import IndexCastOp
 from spmd_grid.dialect.syntax.encodings import EncodingAttr
+from spmd_grid.dialect.syntax.linalg import ProductOp
 from spmd_grid.dialect.syntax.older import OlderOp, lists_of, older_name
+from spmd_grid.dialect.syntax.renewed_tosa import renew_tosa
 from spmd_grid.dialect.syntax.stablehlo.moving import DynamicSliceOp, DynamicUpdateSliceOp
-from spmd_grid.dialect.syntax.tosa import TosaOp, propagates_nan
+from spmd_grid.dialect.syntax.tosa import TosaOp
 from spmd_grid.errors import DialectError
 
 __all__ = ["OlderTextError", "renew"]
@@ -69,8 +72,12 @@ def renew(module: ModuleOp) -> None:
             _replace(op, new, results)
         elif isinstance(op, DynamicSliceOp | DynamicUpdateSliceOp):
             _take_arrays(op)
-        elif isinstance(op, TosaOp) and propagates_nan(op.properties.get("nan_mode")):
-            del op.properties["nan_mode"]
+        elif isinstance(op, TosaOp):
+            renew_tosa(op)
+        elif isinstance(op, ProductOp) and op.properties.get("indexing_maps") == op.get_indexing_maps():
+            del op.properties["indexing_maps"]
+        elif op.name == "arith.trunci" and op.properties.get("overflowFlags") == IntegerOverflowAttr("none"):
+            del op.properties["overflowFlags"]
 
 
 def _take_arrays(op: DynamicSliceOp | DynamicUpdateSliceOp) -> None:

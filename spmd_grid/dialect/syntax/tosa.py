@@ -28,7 +28,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-__all__ = ["OPERANDS", "TOSA", "ShapeType", "TosaOp", "propagates_nan"]
+__all__ = ["OPERANDS", "OPERATIONS", "TOSA", "ShapeType", "TosaOp", "propagates_nan"]
 
 # Operation: the numbers of operands that it takes, and its attributes.
 _UNARY = (
@@ -135,6 +135,5 @@ def _operation(name: str, attributes: tuple[str, ...]) -> type[IRDLOperation]:
     return irdl_op_definition(type(f"Tosa_{name}", (TosaOp,), parts))
 
 
-TOSA = Dialect(
-    "tosa", [_operation(name, attributes) for name, (_, attributes) in OPERANDS.items()], [NanModeAttr, ShapeType]
-)
+OPERATIONS = {f"tosa.{name}": _operation(name, attributes) for name, (_, attributes) in OPERANDS.items()}
+TOSA = Dialect("tosa", list(OPERATIONS.values()), [NanModeAttr, ShapeType])

@@ -141,4 +141,7 @@ def program_text(
     tail = f"return {names} : {types}" if results else "return"
     body = "".join(f"  {line}\n" for line in [*lines.body, tail])
     declared = "".join(f"{each}\n" for each in lines.calls.declarations)
-    return f"shard.grid {GRID}(shape = {grid})\n\n{head}\n{body}}}\n" + (f"\n{declared}" if declared else "")
+    ranks = [] if lines.grid.ranks is None else [f"ranks = {list(lines.grid.ranks)}"]
+    return f"shard.grid {GRID}(shape = {grid}){attributes_text(ranks)}\n\n{head}\n{body}}}\n" + (
+        f"\n{declared}" if declared else ""
+    )

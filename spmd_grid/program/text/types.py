@@ -110,7 +110,7 @@ def encoded_type(sharding: Sharding, shape: Shape, dtype: np.dtype) -> str:
         parts.append(f"sharded_dims_offsets = {[n for each in sharding.sharded_dims_offsets for n in each]}")
     if sharding.blocks != "ceil":
         parts.append(f'blocks = "{sharding.blocks}"')
-    if sharding.grid.ranks is not None:
+    if sharding.grid.ranks is not None:  # a transposed array, say, is on a grid of devices in another order
         parts.append(f"ranks = {list(sharding.grid.ranks)}")
     return tensor_type(shape, dtype, f"{{{', '.join(parts)}}}")
 

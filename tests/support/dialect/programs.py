@@ -66,18 +66,19 @@ def part_of_layouts(args="local"):
     return sg.partition(sg.trace(all_of, *[sg.ArraySpec((9, 6))] * 5), grid, shardings, out, args=args)
 
 
+def of_dtype(x):
+    """Constants and operations of an element type."""
+    one = np.ones((), x.dtype)[()]
+    if x.dtype.kind in "SUVMm":
+        return np.concatenate([x[1:], np.zeros(3, x.dtype)]), np.where(np.arange(8) > 3, x, one)
+    total = np.sum(x) if x.dtype.kind == "c" else np.max(x)
+    return np.add(x, one), np.add(x, np.arange(8).astype(x.dtype)), total
+
+
 def part_of_dtypes(dtype):
     """Constants and operations of an element type."""
     grid = sg.Grid((2,))
-
-    def some(x):
-        one = np.ones((), x.dtype)[()]
-        if x.dtype.kind in "SUVMm":
-            return np.concatenate([x[1:], np.zeros(3, x.dtype)]), np.where(np.arange(8) > 3, x, one)
-        total = np.sum(x) if x.dtype.kind == "c" else np.max(x)
-        return np.add(x, one), np.add(x, np.arange(8).astype(x.dtype)), total
-
-    return sg.partition(sg.trace(some, sg.ArraySpec((8,), dtype)), grid, sg.Sharding(grid, [[0]]))
+    return sg.partition(sg.trace(of_dtype, sg.ArraySpec((8,), dtype)), grid, sg.Sharding(grid, [[0]]))
 
 
 def part_of_manual():

@@ -104,7 +104,7 @@ def with_weak_numbers(op: Operation, operands: Sequence[Any]) -> list[Any]:
     kinds = "biufc"
     rank = kinds.index(next(iter(dtypes)).kind) if next(iter(dtypes)).kind in kinds else -1
     return [
-        x.item() if is_constant(value) and not np.ndim(x) and kinds.find(x.dtype.kind) <= rank else x
+        x.item() if is_constant(value) and not np.ndim(x) and 0 <= kinds.find(x.dtype.kind) <= rank else x
         for x, value in zip(operands, op.operands)
     ]
 
