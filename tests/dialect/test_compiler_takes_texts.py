@@ -10,12 +10,11 @@ import pytest
 
 pytest.importorskip("xdsl")
 
-from support.dialect.compiler import faults, installed_compiler
+from support.dialect.compiler import NO_COMPILER, faults, installed_compiler
 from support.dialect.compiler_texts import SUITES, random_texts, stages_of_examples, stages_of_programs
+from support.dialect.upstream import compared_reshardings
 
-WITH_COMPILER = pytest.mark.skipif(
-    installed_compiler() is None, reason="no compiler: SPMD_GRID_MLIR_OPT, mlir-opt or catalyst (pennylane-catalyst)"
-)
+WITH_COMPILER = pytest.mark.skipif(installed_compiler() is None, reason=NO_COMPILER)
 # Operations that the stages of programs have; all are the dialect's, or LLVM's own.
 WORDS = re.compile(
     r"(?:shard\.(?:grid|sharding|shard|all_gather|all_reduce|all_slice|all_to_all|reduce_scatter|update_halo"
@@ -42,6 +41,13 @@ def test_texts_are_taken(suite, request):
 @WITH_COMPILER
 def test_random_texts_are_taken(request):
     check(random_texts(100 if request.config.getoption("full") else 3))
+
+
+@WITH_COMPILER
+def test_the_model_of_resharding_does_what_the_compiler_does(capsys):
+    """On all pairs of small shardings; but for moves to a lower dimension, which LLVM 22 and 23 do otherwise."""
+    assert compared_reshardings(installed_compiler()) == 0
+    assert capsys.readouterr().out.count("alike") == 3
 
 
 @pytest.mark.parametrize("texts", [stages_of_programs, stages_of_examples])

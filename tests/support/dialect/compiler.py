@@ -119,6 +119,7 @@ def canonical(text):
     return to_text(module)
 
 
+NO_COMPILER = "no compiler: SPMD_GRID_MLIR_OPT, mlir-opt or catalyst (pennylane-catalyst)"
 FORMS = {"": (), " in generic form": ("--mlir-print-op-generic",)}
 
 

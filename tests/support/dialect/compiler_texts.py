@@ -119,9 +119,10 @@ def random_texts(number, seed=0):
 
 
 def valid_texts(seed=0):
-    """Programs of the shard dialect that a compiler takes as they stand, to be touched."""
-    texts = [text for text in example_texts().values() if "stablehlo" not in text]
-    return [*texts, *[Writer(seed + n).program() for n in range(len(texts) * 2)]]
+    """Programs that a compiler takes as they stand, to be touched: examples, random ones, operations, and stages."""
+    texts = [*example_texts().values(), *stages("steps", programs.part_of_layouts("global")).values()]
+    texts += [to_text(parse(case.text())) for case in EACH.values()]
+    return [*texts, *[Writer(seed + n).program() for n in range(len(texts))]]
 
 
 SUITES = {

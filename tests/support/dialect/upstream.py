@@ -10,8 +10,10 @@ import numpy as np
 import spmd_grid as sg
 from spmd_grid.dialect import parse
 from spmd_grid.dialect.execute.layouts import block_of, whole_of
+from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.dialect.execute.reference import run_reference
 from spmd_grid.dialect.partition.upstream import upstream_of
+from spmd_grid.dialect.syntax.shardings import ShardOp
 from spmd_grid.grid.layout import Layout
 from support.dialect.case_texts import resharding_text, sizes_text
 
@@ -50,6 +52,22 @@ def compiled(compiler, grid, shape, source, target):
     is_right = np.array_equal(whole_of([results[0] for results in found], layouts[1]), whole)
     steps = [f"{name} {' '.join(words.split())}" for name, words in STEP.findall(answer.text)]
     return "; ".join(steps), is_right
+
+
+def propagated(compiler, text):
+    """The shardings that the compiler's propagation finds of the arguments and of what is returned; None of others."""
+    answer = compiler.answer(text, "--pass-pipeline=builtin.module(func.func(sharding-propagation))")
+    assert answer.is_taken, answer.error
+    block = function_of(parse(answer.text), None).regions[0].block
+
+    def lists(annotation):
+        found = [list(axes) for axes in annotation.sharding.owner.dims] if isinstance(annotation, ShardOp) else None
+        while found and not found[-1]:
+            found.pop()
+        return found if found is None else found or [[]]
+
+    of_arguments = [lists(next((use.operation for use in x.uses), None)) for x in block.args]
+    return of_arguments, [lists(x.owner) for x in block.last_op.operands]
 
 
 def compared_reshardings(compiler, cases=SMALL):
