@@ -6,22 +6,26 @@ import re
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, UnknownLoc, i1
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, TensorType, UnknownLoc, i1
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError
 
+from spmd_grid.dialect.syntax.calls import as_operations
 from spmd_grid.dialect.syntax.context import OLD_WORDS, reading_context, todays
+from spmd_grid.dialect.syntax.encodings import EncodingAttr, is_sharding
 from spmd_grid.dialect.syntax.older import is_older, older_class
 from spmd_grid.dialect.syntax.positions import Text, syntax_error, verify_error
 from spmd_grid.dialect.syntax.renewed import OlderTextError, renew
 from spmd_grid.dialect.syntax.scan import scan
+from spmd_grid.errors import DialectVerifyError
 
 __all__ = ["read"]
 
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
 _NEW_WORDS = {old: new for new, old in OLD_WORDS.items()}
 _HEX_CELLS = re.compile(r'"0x[0-9A-Fa-f]*"\s*>\s*:?\s*$|[0-9A-Fa-f]{40}"\s*>\s*:?\s*$')
+_WITHOUT_POINT = re.compile(r"[-+]?\d+\s*:")
 _LONGEST_HEAD = 400  # of the name and the operand of an operation
 _MOST_CELLS = 2**25  # of a constant: the parser behind us writes all of them down
 
@@ -85,6 +89,25 @@ class _Reader(Parser):
             self.raise_error(f"the operation {name} is unknown", self.begun[-1])
         return found
 
+    def parse_optional_builtin_int_or_float_attr(self) -> Any:
+        """A number; one of a float type has a point, or is the bits."""
+        start = self.pos
+        found = super().parse_optional_builtin_int_or_float_attr()
+        if isinstance(found, FloatAttr) and _WITHOUT_POINT.match(self.text.content, start):
+            self.raise_error(f"a number of type {found.type} has a point, such as 2.0", start)
+        return found
+
+    def _parse_tensor_attrs(self) -> Any:
+        """A tensor type; its encoding may be a sharding as a dictionary."""
+        start = self.pos
+        kind = super()._parse_tensor_attrs()
+        if not isinstance(kind, TensorType) or not is_sharding(kind.encoding):
+            return kind
+        try:
+            return TensorType(kind.element_type, kind.shape, EncodingAttr.of_dictionary(kind.encoding))
+        except ValueError as error:
+            self.raise_error(str(error), start)
+
     def _parse_dense_literal_type(self) -> Any:
         start = self.pos
         kind = super()._parse_dense_literal_type()
@@ -116,7 +139,10 @@ def read(content: str, file_name: str) -> ModuleOp:
         reader = _Reader(text)
         begun = reader.begun
         module = reader.parse_module()
+        as_operations(module)
         renew(module)
+    except DialectVerifyError:
+        raise
     except OlderTextError as error:
         raise verify_error(error.operation, str(error)) from None
     except ParseError as error:

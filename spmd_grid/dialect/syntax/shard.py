@@ -8,7 +8,7 @@ from xdsl.ir import Dialect
 from spmd_grid.dialect.syntax import collectives, shardings
 from spmd_grid.dialect.syntax.encodings import DtypeType, EncodingAttr
 
-__all__ = ["NUMPY", "SHARD"]
+__all__ = ["EMITC", "SHARD"]
 
 SHARD = Dialect(
     "shard",
@@ -39,4 +39,4 @@ SHARD = Dialect(
     [EncodingAttr, ReductionKindAttr, ShardAxesArrayAttr, ShardingType],
 )
 
-NUMPY = Dialect("numpy", [], [DtypeType])
+EMITC = Dialect("emitc", [], [DtypeType])

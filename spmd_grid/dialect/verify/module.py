@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from xdsl.dialects.builtin import ContainerType, IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.syntax.collectives import CollectiveOp, UpdateHaloOp
@@ -42,6 +43,8 @@ def verify(module: ModuleOp) -> None:
         else:
             check_dense(operation)
             check_tensor(operation)
+            if isinstance(operation, FuncOp):
+                _check_function(operation)
 
 
 def _check_form(operation: Operation) -> None:
@@ -61,8 +64,19 @@ def _check_form(operation: Operation) -> None:
                 raise verify_error(operation, f"an extent of {kind} needs more than 64 bits")
     for name, number in chain(operation.properties.items(), operation.attributes.items()):
         if isinstance(number, IntegerAttr) and isinstance(number.type, IndexType):
-            if not -_LARGEST <= number.value.data < 2 * _LARGEST:
+            if not -_LARGEST <= number.value.data < _LARGEST:
                 raise verify_error(operation, f"{name} {number.value.data} needs more than 64 bits")
+
+
+def _check_function(operation: FuncOp) -> None:
+    """A function ends with a return; one without a body is private."""
+    name = operation.sym_name.data
+    if not operation.body.blocks and (operation.sym_visibility is None or operation.sym_visibility.data == "public"):
+        raise verify_error(operation, f"@{name} has no body; it must be private")
+    for block in operation.body.blocks:
+        last = block.last_op
+        if last is not None and last.name.endswith((".yield", ".return")) and last.name != "func.return":
+            raise verify_error(last, f"it stands at the end of @{name}, where func.return is")
 
 
 def _check_shard(operation: Operation, grids: Grids) -> None:
