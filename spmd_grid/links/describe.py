@@ -1,4 +1,4 @@
-"""The place of a grid on its nodes in words: which devices each has, and what an order of processes costs."""
+"""The distribution of a grid over its nodes in words: which devices each has, and what an order of processes costs."""
 
 from __future__ import annotations
 

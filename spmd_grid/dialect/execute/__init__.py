@@ -9,5 +9,5 @@ machine      runs functions
 communication  the devices around a process, as operations use them
 devices      the engine's grids and collectives
 reference    the same communication by numpy alone: all devices in one process
-faults       errors with a place
+faults       errors with a position
 """

@@ -12,7 +12,8 @@ from spmd_grid.dialect.execute.communication import Communication, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.layouts import encoded_grids
 from spmd_grid.dialect.execute.machine import function_of
-from spmd_grid.dialect.execute.reading import DYNAMIC, Place, integers, name_of, place_of, symbol
+from spmd_grid.dialect.execute.reading import DYNAMIC, integers, name_of, symbol
+from spmd_grid.dialect.syntax.positions import Position, known_position
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
@@ -86,19 +87,23 @@ def pure_grids(module: ModuleOp, name: str | None, size: int) -> dict[str, Grid]
     found = {}
     for each in used_grids(module, name):
         if each not in shapes:
-            raise ExecutionError(f"there is no grid @{each}", place_of(function_of(module, name)))
+            raise ExecutionError(f"there is no grid @{each}", known_position(function_of(module, name)))
         shape = shapes[each]
         known = prod(n for n in shape if n != -1)
         unknown = shape.count(-1)
         if unknown > 1 or not known or (size % known if unknown else size != known):
             shown = "x".join("?" if n == -1 else str(n) for n in shape)
-            raise ExecutionError(f"grid @{each} is {shown}, and there are {size} processes", _place(module, each))
+            raise ExecutionError(
+                f"grid @{each} is {shown}, and there are {size} processes", _position_of_grid(module, each)
+            )
         found[each] = Grid(tuple([size // known if n == -1 else n for n in shape]))
     return found
 
 
-def _place(module: ModuleOp, grid: str) -> Place:
-    return next(place_of(op) for op in module.ops if name_of(op) == "shard.grid" and symbol(op, "sym_name") == grid)
+def _position_of_grid(module: ModuleOp, grid: str) -> Position:
+    return next(
+        known_position(op) for op in module.ops if name_of(op) == "shard.grid" and symbol(op, "sym_name") == grid
+    )
 
 
 class EngineDevices(Communication):

@@ -158,7 +158,7 @@ def _after(
     step: Step, coords: tuple[int, ...], held: dict[tuple[int, ...], np.ndarray], sizes: Sequence[int]
 ) -> np.ndarray:
     """The array that a device holds after a step."""
-    group = [_with(coords, step.axes, place) for place in product(*[range(sizes[a]) for a in step.axes])]
+    group = [_with(coords, step.axes, index) for index in product(*[range(sizes[a]) for a in step.axes])]
     n, own = len(group), group.index(coords)
     if step.name == "all_slice":
         return np.split(held[coords], n, step.dims[0])[own]
@@ -168,8 +168,8 @@ def _after(
     return np.concatenate([np.split(held[each], n, split)[own] for each in group], concat)
 
 
-def _with(coords: tuple[int, ...], axes: Sequence[int], place: Sequence[int]) -> tuple[int, ...]:
+def _with(coords: tuple[int, ...], axes: Sequence[int], index: Sequence[int]) -> tuple[int, ...]:
     found = list(coords)
-    for a, n in zip(axes, place):
+    for a, n in zip(axes, index):
         found[a] = n
     return tuple(found)

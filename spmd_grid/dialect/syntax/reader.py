@@ -41,7 +41,7 @@ class _Cell(AttrParser._TensorLiteralElement):
 
 
 class _Reader(Parser):
-    """Gives every operation its place, and reads the older words in operations of the shard dialect."""
+    """Gives every operation its position, and reads the older words in operations of the shard dialect."""
 
     _TensorLiteralElement = _Cell
 
@@ -54,11 +54,11 @@ class _Reader(Parser):
         """One operation, with those inside it."""
         start = self.pos
         named = _RESULTS.match(self.text.content, start)
-        place = named.end() if named else start
-        self.begun.append(place)
+        begin = named.end() if named else start
+        self.begun.append(begin)
         operation = super().parse_operation()
         self.begun.pop()
-        operation.location = self.text.location(place)
+        operation.location = self.text.location(begin)
         return operation
 
     def parse_optional_keyword(self, keyword: str) -> str | None:

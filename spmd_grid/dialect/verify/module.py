@@ -26,7 +26,7 @@ _LARGEST = 2**63  # extents are 64-bit integers with a sign
 
 
 def verify(module: ModuleOp) -> None:
-    """Check every operation.  DialectVerifyError for the first that is wrong, with its place.  Local."""
+    """Check every operation.  DialectVerifyError for the first that is wrong, with its position.  Local."""
     check_names(module)
     for operation in module.walk():
         _check_form(operation)

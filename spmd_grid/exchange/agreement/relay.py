@@ -125,10 +125,10 @@ class Program:
         buffer = np.empty(BUFFER_BYTES if fold and large and not spreads else 0, np.uint8)
         self._alive = rings, table, packs, lands, folds, scratch, buffer
         self.words = words = np.zeros(at.RELAY_WORDS, np.int64)
-        place = min(len(steps), _SLOTS) * slots.n_bytes
+        part_bytes = min(len(steps), _SLOTS) * slots.n_bytes
         words[at.RELAY_STATE] = rings.state
         words[at.RELAY_STEPS], words[at.RELAY_RINGS] = len(steps), kernels.address_of(rings.addresses)
-        words[at.RELAY_PLACES], words[at.RELAY_PLACE_BYTES] = RING_BYTES // place, place
+        words[at.RELAY_PARTS], words[at.RELAY_PART_BYTES] = RING_BYTES // part_bytes, part_bytes
         words[at.RELAY_COPY], words[at.RELAY_TABLE] = kernels.copy_address, kernels.address_of(table)
         words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], large
         words[at.RELAY_PACKS], words[at.RELAY_LANDS] = map(kernels.address_of, (packs.firsts, lands.firsts))

@@ -70,13 +70,13 @@ def eagerly(
     first: Any,
     others: Sequence[Any],
     parts: Sequence[Part],
-    places: int = 0,
+    positions: int = 0,
     whole: Sequence[Any] = (),
 ) -> Any:
     """The results of ``function(first, *others)``, called with ShardedArrays at run time.
 
-    The devices may hold any blocks of the operands, but those of ``whole`` as they are.  ``places``: how many places of
-    the order are asked for.
+    The devices may hold any blocks of the operands, but those of ``whole`` as they are.  ``positions``: the number of
+    positions in the order that are asked for.
     """
     operands = [first, *others]
     iterators: list[Iterator] = []
@@ -96,7 +96,9 @@ def eagerly(
     interface = Interface(tuple(iterators), tuple(maps), tuple(results))
     made = [(part.shape, part.dtype) for part in parts]
     tracer = next(x for x in operands if is_array(x)).tracer
-    return tracer.structural(name, operands, made, interface, Eager(function, getattr(function, "key", None), places))
+    return tracer.structural(
+        name, operands, made, interface, Eager(function, getattr(function, "key", None), positions)
+    )
 
 
 # Arguments that every process needs whole: edges, and tables that are searched.
@@ -125,14 +127,14 @@ class _Bound:
 
 
 def _called(
-    function: Callable[..., Any], bound: BoundArguments, first: str, parts: Sequence[Part], places: int = 0
+    function: Callable[..., Any], bound: BoundArguments, first: str, parts: Sequence[Part], positions: int = 0
 ) -> Any:
     """The call at run time, of which all arrays of the program are operands."""
     names = [first, *[name for name, x in bound.arguments.items() if is_array(x) and name != first]]
     operands = [bound.arguments[name] for name in names]
     whole = [bound.arguments[name] for name in _TABLES.get(function, ()) if name in bound.arguments and name != first]
     call = _Bound(function, bound, names)
-    return eagerly(function.__name__, call, operands[0], operands[1:], parts, places, whole)
+    return eagerly(function.__name__, call, operands[0], operands[1:], parts, positions, whole)
 
 
 def _same_dims(x: Any) -> tuple[int, ...]:
@@ -155,7 +157,7 @@ def _order(function: Callable[..., Any], bound: BoundArguments) -> Any:
     return _called(function, bound, "a", [Part(a.shape, dtype, (0,))])
 
 
-def _place_in_order(function: Callable[..., Any], bound: BoundArguments) -> Any:
+def _position_in_order(function: Callable[..., Any], bound: BoundArguments) -> Any:
     """median, quantile and percentile of all cells."""
     a, axis = bound.arguments["a"], bound.arguments.get("axis")
     if axis is not None and a.ndim != 1:
@@ -268,7 +270,7 @@ def _transform_of_row(function: Callable[..., Any], bound: BoundArguments) -> An
 
 EAGER: dict[Callable[..., Any], Callable[[Callable[..., Any], BoundArguments], Any]] = {
     **dict.fromkeys((np.sort, np.argsort), _order),
-    **dict.fromkeys((np.median, np.quantile, np.percentile), _place_in_order),
+    **dict.fromkeys((np.median, np.quantile, np.percentile), _position_in_order),
     **dict.fromkeys((np.histogram, np.histogram_bin_edges), _histogram),
     np.digitize: _in_list("x", lambda bound: np.intp),
     np.searchsorted: _in_list("v", lambda bound: np.intp),
@@ -308,13 +310,13 @@ def pick(a: Any, axis: int, numbers: np.ndarray) -> Any:
 def pick_by_arrays(a: Any, keys: Sequence[Any]) -> Any:
     """``a[keys]`` of integers and arrays of the program, one for every dimension."""
     arrays = [each for each in keys if is_array(each)]
-    places = [None if is_array(each) else each for each in keys]
+    positions = [None if is_array(each) else each for each in keys]
 
     def picked(array: Any, *numbers: Any) -> Any:
         given = iter(numbers)
-        return array[tuple([next(given) if each is None else each for each in places])]
+        return array[tuple([next(given) if each is None else each for each in positions])]
 
-    picked.told = "pick", {"key": ["array" if each is None else each for each in places]}  # type: ignore[attr-defined]
+    picked.told = "pick", {"key": ["array" if each is None else each for each in positions]}  # type: ignore[attr-defined]
     part = Part(np.broadcast_shapes(*[each.shape for each in arrays]), a.dtype)
     return eagerly("take", picked, a, arrays, [part])
 
