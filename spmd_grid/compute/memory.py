@@ -27,9 +27,9 @@ import numpy as np
 from spmd_grid.compute.temporaries import Site
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.halo.border_copy import BorderCopy
 from spmd_grid.halo.kept_updates import KeptUpdate
 from spmd_grid.halo.plan.follow_ups import FreshnessNotes
-from spmd_grid.halo.border_copy import BorderCopy
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["ALONE", "Memory"]
@@ -57,6 +57,7 @@ class Memory:
 
     __slots__ = (
         "__weakref__",
+        "_border_copy",
         "_coords",
         "_grid",
         "_key",
@@ -72,7 +73,6 @@ class Memory:
         "_slices",
         "_version",
         "_was_seen",
-        "_border_copy",
         "is_kept",
     )
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from spmd_grid.exchange.channel.channel import Channel
-from spmd_grid.reshard.executor.native_collectives import NativeExchange
+from spmd_grid.reshard.executor.exchanges.native_collectives import NativeExchange
 from spmd_grid.transport.mpi.communicator import MpiCommunicator
 
 

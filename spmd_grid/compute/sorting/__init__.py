@@ -5,4 +5,5 @@ pieces       the exchange of pieces of any lengths
 sorted_cells one array's cells in order, and the ways there and back
 sorts        sort, argsort, and cells by their position in the order
 sets         unique cells, and functions of sets
+searches     np.searchsorted in arrays that are cut
 """

@@ -25,10 +25,10 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.shard import ReductionKind, ReductionKindAttr, ShardAxesArrayAttr, ShardingType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from spmd_grid.dialect.syntax import collectives, shardings
 from spmd_grid.dialect.syntax.arith import IndexCastOp
 from spmd_grid.dialect.syntax.encodings import EncodingAttr
 from spmd_grid.dialect.syntax.older import OlderOp, lists_of, older_name
+from spmd_grid.dialect.syntax.shard import collectives, shardings
 from spmd_grid.errors import DialectError
 
 __all__ = ["OlderTextError", "renew"]

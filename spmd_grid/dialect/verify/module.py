@@ -7,9 +7,9 @@ from itertools import chain
 from xdsl.dialects.builtin import ContainerType, IndexType, IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.syntax.collectives import CollectiveOp, UpdateHaloOp
 from spmd_grid.dialect.syntax.positions import verify_error
-from spmd_grid.dialect.syntax.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
+from spmd_grid.dialect.syntax.shard.collectives import CollectiveOp, UpdateHaloOp
+from spmd_grid.dialect.syntax.shard.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
 from spmd_grid.dialect.syntax.stablehlo.collectives import HloCollectiveOp
 from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
 from spmd_grid.dialect.verify.dense import check_dense

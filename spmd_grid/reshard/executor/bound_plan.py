@@ -14,10 +14,10 @@ from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.reshard.executor.box_exchange import STAGING_BYTES, BoxExchange
-from spmd_grid.reshard.executor.chunked_exchange import ChunkedExchange
+from spmd_grid.reshard.executor.exchanges.box_exchange import STAGING_BYTES, BoxExchange
+from spmd_grid.reshard.executor.exchanges.chunked_exchange import ChunkedExchange
+from spmd_grid.reshard.executor.exchanges.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.executor.members import coords_of
-from spmd_grid.reshard.executor.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.planner.steps import Step

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.operations.generic import looping
+from spmd_grid.dialect.execute.operations.linalg.bodies import looping
 from spmd_grid.dialect.execute.process_groups import groups_of, pairs_of, processes_of
 from spmd_grid.dialect.execute.reading import dtype_of, integer, name_of
 from spmd_grid.dialect.execute.table import Machine, handles, needs_devices

@@ -29,12 +29,12 @@ from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reduction_kind import as_reduction, identity
-from spmd_grid.reshard.executor.local_boxes import LocalBoxes
+from spmd_grid.reshard.executor.exchanges.local_boxes import LocalBoxes
+from spmd_grid.reshard.executor.exchanges.node_sharing import NodeSharing
+from spmd_grid.reshard.executor.exchanges.relayed_boxes import RelayedBoxes
+from spmd_grid.reshard.executor.exchanges.shared_copies import SharedCopies
+from spmd_grid.reshard.executor.exchanges.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
 from spmd_grid.reshard.executor.members import coords_of
-from spmd_grid.reshard.executor.node_sharing import NodeSharing
-from spmd_grid.reshard.executor.relayed_boxes import RelayedBoxes
-from spmd_grid.reshard.executor.shared_copies import SharedCopies
-from spmd_grid.reshard.executor.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.transport.communicator import Communicator
 
