@@ -53,7 +53,10 @@ ALONE, _KEPT_ALONE = _references()
 
 
 class Memory:
-    """The local array of a sharded array: memory of its own, or of the array of which it is a slice."""
+    """The local array of a sharded array: memory of its own, or of the array of which it is a slice.
+
+    Modules of this package read its attributes with an underscore where a property would cost too much.
+    """
 
     __slots__ = (
         "__weakref__",

@@ -51,7 +51,7 @@ class ProcessGrid:
         "updates",
     )
 
-    def __init__(self, grid: Grid, world: Communicator):
+    def __init__(self, grid: Grid, world: Communicator) -> None:
         device = grid.device_of_process(world.rank)
         self.grid = grid
         self.rank = world.rank

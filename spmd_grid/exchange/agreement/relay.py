@@ -24,10 +24,10 @@ __all__ = [
     "RELAYED_FROM",
     "RING_BYTES",
     "SLOT_BYTES",
-    "Program",
+    "RelayProgram",
     "Rings",
     "Slots",
-    "Step",
+    "RelayStep",
     "area_of",
     "has_areas",
     "suits",
@@ -87,7 +87,7 @@ class Slots(NamedTuple):
         return step % _SLOTS * self.n_bytes
 
 
-class Step(NamedTuple):
+class RelayStep(NamedTuple):
     """The rows of a copy table that one step packs and lands, and the words of its fold (none: nothing is folded).
 
     Bases of the rows are FROM_X, INTO_RESULT, and FIRST_RING + a member's index.
@@ -98,7 +98,7 @@ class Step(NamedTuple):
     fold: list[int]
 
 
-class Program:
+class RelayProgram:
     """A relay for the compiled run, of arrays with certain strides.
 
     ``rings``: the members' rings; ``n_bytes``: those of this member's result; ``fold``: the address of
@@ -110,7 +110,7 @@ class Program:
         self,
         rings: Rings,
         slots: Slots,
-        steps: Sequence[Step],
+        steps: Sequence[RelayStep],
         n_bytes: int,
         fold: int = 0,
         own_in_ring: bool = False,

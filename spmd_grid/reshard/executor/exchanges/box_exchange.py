@@ -16,7 +16,7 @@ from spmd_grid import kernels
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import RING_BYTES, Program
+from spmd_grid.exchange.agreement.relay import RING_BYTES, RelayProgram
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.exchange.channel.copy_table import Taken
@@ -269,7 +269,7 @@ class BoxExchange:
         """Whether boxes may be relayed, through the ring of the group."""
         return self._relay is not None
 
-    def program(self, x: np.ndarray | None, result: np.ndarray | None) -> Program | None:
+    def program(self, x: np.ndarray | None, result: np.ndarray | None) -> RelayProgram | None:
         """The relay that moves the boxes of such arrays, if one does at any distance; alike on all members."""
         if self._relay is None or self._hides or not self._relay.is_certain:
             return None
