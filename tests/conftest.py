@@ -32,11 +32,14 @@ MPI_FIXTURES = re.compile(r"\b(spmd|in_any_order)\b")  # only tests with one of 
 
 _passed: list[str] = []
 
-settings.register_profile("simulated", max_examples=60, **COMMON)
+# By default every run draws the same examples, so that a run tells of a change and not of chance.
+SAME = {"derandomize": True, "database": None}
+settings.register_profile("simulated", max_examples=60, **SAME, **COMMON)
+settings.register_profile("seeded", max_examples=60, **COMMON)
 settings.register_profile("full", max_examples=500, **COMMON)
 # Under mpiexec all processes must draw the same examples.
-settings.register_profile("mpi", max_examples=20, derandomize=True, database=None, **COMMON)
-settings.register_profile("mpi-full", max_examples=100, derandomize=True, database=None, **COMMON)
+settings.register_profile("mpi", max_examples=20, **SAME, **COMMON)
+settings.register_profile("mpi-full", max_examples=100, **SAME, **COMMON)
 
 
 def pytest_addoption(parser):
@@ -53,7 +56,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     with_mpi = config.getoption("with_mpi", default=False)
     full = config.getoption("full")
-    settings.load_profile(("mpi-full" if full else "mpi") if with_mpi else ("full" if full else "simulated"))
+    simulated = "simulated" if config.getoption("hypothesis_seed", default=None) is None else "seeded"
+    settings.load_profile(("mpi-full" if full else "mpi") if with_mpi else ("full" if full else simulated))
     if with_mpi:
         faulthandler.enable()
     # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start and interrupt.

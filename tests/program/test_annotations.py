@@ -190,6 +190,23 @@ def test_open_dimensions_take_axes_and_closed_ones_do_not():
     assert part.in_shardings == (on([[0, 1]]), on([[0, 1]]), on([[0]]))
 
 
+def test_an_open_dimension_that_takes_an_axis_has_no_halo():
+    def function(a, b):
+        return sg.constrain(a, on([[sg.OPEN], [1]], halo_sizes=[(0, 1)])) + b
+
+    part = planned(function, [A, A], [None, on([[0], [1]])])
+    assert part.sharding_of("a") == on([[0], [1]], halo_sizes=[(0, 0), (0, 1)])
+
+
+def test_halos_of_different_dimensions_contradict_each_other():
+    def function(a):
+        sg.constrain(a, on([[0], [sg.OPEN]], halo_sizes=[(0, 1)]))
+        return sg.constrain(a, on([[sg.OPEN], [1]], halo_sizes=[(0, 1)])) + 1
+
+    text, lines = refused(function)
+    assert lines == [1, 2] and "both cannot hold" in text
+
+
 def test_replicated_axes_are_not_taken():
     def function(a, b):
         sg.constrain(a, on([[sg.OPEN], [sg.OPEN]]), replicated_axes=[0])

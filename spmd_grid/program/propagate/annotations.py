@@ -49,8 +49,11 @@ class Laid:
         dims = [Dimension(value, d) for d in range(value.ndim)]
         required = [self._both_cuts(at, cut_of(sharding, at.dim), at.dim in sharding.open_dims) for at in dims]
         used = [*barred, *[axis for cut in required if cut is not None for axis in cut.axes]]
-        same = [(each.partial_axes, each.partial_kind, each.halo_sizes) for each in (other.sharding, sharding)]
-        if None in required or len(used) > len(set(used)) or same[0] != same[1]:
+        fixed, wanted = [
+            (each.partial_axes, each.partial_kind, [each.halo_of(at.dim) for at in dims])
+            for each in (other.sharding, sharding)
+        ]
+        if None in required or len(used) > len(set(used)) or fixed != wanted:
             raise ShardingError(_conflict(value, annotation, other))
         self._barred[value] = barred
         for at, cut in zip(dims, required):

@@ -57,7 +57,8 @@ class Solution:
             found.split_axes,
             blocks=found.blocks,
             sharded_dims_offsets=found.sharded_dims_offsets,
-            halo_sizes=wanted.halo_sizes,
+            # By dimension: propagation may have cut an open one, which has no halo in the annotation.
+            halo_sizes=[wanted.halo_of(dim) for dim in found.sharded_dims] if wanted.halo_sizes else None,
             partial_axes=wanted.partial_axes,
             partial_kind=wanted.partial_kind,
         )
