@@ -81,8 +81,8 @@ def call_rule(
     _refuse_hidden_arrays(name, application, bound, out)
     course: Course | ContractionCourse
     if function in CONTRACTIONS:
-        wished, limit = (bound.arguments.get(each) for each in ("out_sharding", "memory_limit"))
-        course = plan_contraction(application, out, wished, limit)
+        requested, limit = (bound.arguments.get(each) for each in ("out_sharding", "memory_limit"))
+        course = plan_contraction(application, out, requested, limit)
     else:
         reference = None if out is None else _reference_beside(application, args, out)
         course = plan_course(application, out, reference)

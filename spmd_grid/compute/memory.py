@@ -1,7 +1,7 @@
 """The memory of a sharded array: its own or borrowed, and whether its halos are fresh.
 
-A slice that moves nothing reads the memory of its source until somebody might write to it.  It has the values of the
-time when it was taken, always: it gets memory of its own before the source or the slice is written, and before the
+A slice that moves nothing reads the memory of its source until one of them may be written.  It always has the values
+of the time when it was taken: it gets memory of its own before the source or the slice is written, and before the
 program gets a numpy view of either, through which it may write at any time.  An array of which the program has had a
 view lends nothing from then on.  All of this is local: nothing is sent.
 

@@ -52,7 +52,7 @@ class OlderTextError(DialectError):
 
 
 def renew(module: ModuleOp) -> None:
-    """Put today's operations in the place of older ones.  Raises OlderTextError."""
+    """Replace older operations by those of today.  Raises OlderTextError."""
     for op in list(module.walk()):
         if isinstance(op, OlderOp) and older_name(op) == "cluster":
             _replace(op, [_grid(op)], [])

@@ -51,7 +51,7 @@ def _check_form(operation: Operation) -> None:
     except DialectVerifyError:
         raise
     except Exception as error:
-        # The definitions behind us raise their own kinds, and others on operations that no printer would write.
+        # xdsl's definitions raise errors of their own kinds, and others on operations that no printer would write.
         lines = str(error).strip().splitlines()
         raise verify_error(operation, lines[-1].strip() if lines else type(error).__name__) from None
     for value in chain(operation.results, *[block.args for region in operation.regions for block in region.blocks]):

@@ -40,8 +40,8 @@ def total_moved(shape, m, k, n, of_a, of_b, of_c, options=None, **others):
     def body():
         grid = sg.init_grid(shape)
         a, b = array(grid, m, k, of_a), array(grid, k, n, of_b, 1)
-        wished = None if of_c is None else sg.Sharding(grid, of_c, **(options or {}))
-        sent, c = bytes_sent(lambda a, b: sg.matmul(a, b, out_sharding=wished, **others), a, b)
+        requested = None if of_c is None else sg.Sharding(grid, of_c, **(options or {}))
+        sent, c = bytes_sent(lambda a, b: sg.matmul(a, b, out_sharding=requested, **others), a, b)
         np.testing.assert_array_equal(c.to_global(), a.to_global() @ b.to_global())
         return sent
 
@@ -116,8 +116,8 @@ def chosen(shape, m, k, n, of_a, of_b, of_c=None, limit=None, is_ahead=False):
     a, b = np.broadcast_to(0.0, (m, k)), np.broadcast_to(0.0, (k, n))
     interface = matmul(a, b).interface
     held = tuple(Held(sg.Sharding(grid, axes), x.shape, x.dtype) for axes, x in ((of_a, a), (of_b, b)))
-    wished = None if of_c is None else sg.Sharding(grid, of_c)
-    arguments = interface, held, np.dtype(float), grid, wished, LinkModel()
+    requested = None if of_c is None else sg.Sharding(grid, of_c)
+    arguments = interface, held, np.dtype(float), grid, requested, LinkModel()
     drafts = schemes(*arguments)
     priced = [price(each, interface, held, np.dtype(float), LinkModel()) for each in drafts]
     assert all(bound.seconds <= each.seconds for bound, each in zip(drafts, priced))
@@ -173,12 +173,12 @@ def test_panels(spmd, monkeypatch, case, is_ahead):
     def body():
         grid = sg.init_grid(shape)
         a, b = array(grid, m, k, of_a), array(grid, k, n, of_b, 1)
-        wished, want = sg.Sharding(grid, of_c), a.to_global() @ b.to_global()
+        requested, want = sg.Sharding(grid, of_c), a.to_global() @ b.to_global()
         plain, _ = chosen(shape, m, k, n, of_a, of_b, of_c)
         for limit in (plain.staging - 1, plain.staging // 2):
-            found = sg.matmul(a, b, out_sharding=wished, memory_limit=limit)
+            found = sg.matmul(a, b, out_sharding=requested, memory_limit=limit)
             np.testing.assert_array_equal(found.to_global(), want)
-            found = sg.einsum("ij,jk->ik", a, b.astype("f4"), out_sharding=wished, memory_limit=limit)
+            found = sg.einsum("ij,jk->ik", a, b.astype("f4"), out_sharding=requested, memory_limit=limit)
             np.testing.assert_array_equal(found.to_global(), want)
 
     spmd(int(np.prod(shape)), body)

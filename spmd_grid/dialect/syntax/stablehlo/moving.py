@@ -71,7 +71,7 @@ class DynamicSliceOp(_StartingOp):
 
 @irdl_op_definition
 class DynamicUpdateSliceOp(_StartingOp):
-    """The first operand, with the second in the place of a slice."""
+    """The first operand, with the second in place of a slice."""
 
     name = "stablehlo.dynamic_update_slice"
     BEFORE: ClassVar[int] = 2
