@@ -71,11 +71,11 @@ func.func @reduce_scatter() -> tensor<1x2xi16> {
 
 // The next two are on 12 devices: the root has coordinate 2 on axis 1, and 3 on axis 0.
 func.func @all_reduce_max(%0: tensor<3x4xf32>) -> tensor<3x4xf64> {
-  %1 = shard.all_reduce %0 on @grid1 grid_axes = [1, 0] reduction = <max> : tensor<3x4xf32> -> tensor<3x4xf64>
+  %1 = shard.all_reduce %0 on @grid1 grid_axes = [1, 0] reduction = max : tensor<3x4xf32> -> tensor<3x4xf64>
   return %1 : tensor<3x4xf64>
 }
 
 func.func @reduce_max(%0: tensor<3x4xf32>) -> tensor<3x4xf64> {
-  %1 = shard.reduce %0 on @grid1 grid_axes = [1, 0] reduction = <max> root = [2, 3] : (tensor<3x4xf32>) -> tensor<3x4xf64>
+  %1 = shard.reduce %0 on @grid1 grid_axes = [1, 0] reduction = max root = [2, 3] : (tensor<3x4xf32>) -> tensor<3x4xf64>
   return %1 : tensor<3x4xf64>
 }

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("xdsl")
 
-from support.dialect.case_texts import sizes_text, tensor
+from support.dialect.case_texts import resharding_text, sizes_text, tensor
 from support.dialect.cases import CASES, RUN_BY, is_between_grids, of_kind, refined
 
 import spmd_grid as sg
@@ -43,25 +43,6 @@ def test_every_case_is_run_or_listed():
         above = [each.read_text() for each in (folder / file).parent.parent.glob("dialect_*.json")]
         assert any(f'"{kind}"' in each for each in [text, *beside, *above]), kind
     assert len(CASES) == 239
-
-
-def sharding_text(name, lists, halos=None, partial=None):
-    shown = f" partial = {partial['kind']} {partial['axes']}" if partial else ""
-    shown += f" halo_sizes = {halos}" if halos else ""
-    return f"  %{name} = shard.sharding @g split_axes = {lists} {shown} : !shard.sharding\n"
-
-
-def resharding_text(case):
-    """A function that reshards its argument."""
-    kind = tensor(case["shape"], "i32")
-    source, target = case.get("from", case.get("split_axes")), case.get("to", case.get("split_axes"))
-    return (
-        f"func.func @{case['name']}(%x: {kind}) -> {kind} {{\n"
-        f"{sharding_text('s', source, partial=case.get('from_partial'))}"
-        f"{sharding_text('t', target, halos=case.get('halo_to'))}"
-        f"  %0 = shard.shard %x to %s : {kind}\n"
-        f"  %1 = shard.shard %0 to %t annotate_for_users : {kind}\n  return %1 : {kind}\n}}\n"
-    )
 
 
 def wanted_sharding(case, grid):

@@ -10,28 +10,43 @@ pytest.importorskip("xdsl")
 from support.dialect.annotated_texts import annotated, function_text, lists_of, planned
 from support.dialect.case_texts import tensor
 from support.dialect.cases import of_kind
+from support.dialect.compiler import NO_COMPILER, installed_compiler
+from support.dialect.upstream import propagated
 
+from spmd_grid.dialect import parse, to_text
+from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.errors import DialectError
 
 X = "tensor<8x16xf32>"
+WITH_COMPILER = pytest.mark.skipif(installed_compiler() is None, reason=NO_COMPILER)
 PROPAGATION = {case["name"]: case for case in of_kind("propagation")}
 
 
-@pytest.mark.parametrize("where", ["argument", "result", "operand"])
-def test_an_annotation_of_an_elementwise_operation_holds_everywhere(where):
+PLACES = "argument", "result", "operand"
+PRODUCTS = "matmul_result_01", "matmul_result_mn", "matmul_lhs_mk", "matmul_both_k"
+
+
+def elementwise_text(where):
+    """A function of one operation, with an annotation of one of its values."""
     case = PROPAGATION["elementwise_any_annotation"]
     lines = {
         "argument": [*annotated("a", "x", case["given"], X), f"%r = tosa.sigmoid %a : ({X}) -> {X}"],
         "result": [f"%y = tosa.sigmoid %x : ({X}) -> {X}", *annotated("r", "y", case["given"], X)],
         "operand": [*annotated("a", "x", case["given"], X, True), f"%r = tosa.sigmoid %a : ({X}) -> {X}"],
     }[where]
-    part = planned(function_text(case["grid"], {"x": X}, lines, ("%r", X)), case["grid"], [(8, 16)])
+    return function_text(case["grid"], {"x": X}, lines, ("%r", X))
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_an_annotation_of_an_elementwise_operation_holds_everywhere(where):
+    case = PROPAGATION["elementwise_any_annotation"]
+    part = planned(elementwise_text(where), case["grid"], [(8, 16)])
     found = {value.name: lists_of(part.sharding_of(value)) for value in part.program.values}
     assert set(map(str, found.values())) == {str(case["everywhere"])}, found
 
 
-@pytest.mark.parametrize("name", ["matmul_result_01", "matmul_result_mn", "matmul_lhs_mk", "matmul_both_k"])
-def test_annotations_of_products(name):
+def product_text(name):
+    """A function of one product, with annotations of operands or of the result."""
     case = PROPAGATION[name]
     kinds = {each: tensor(case[each], "f32") for each in "AB"}
     kinds["C"] = tensor([case["A"][0], case["A"][1], case["B"][2]], "f32")
@@ -43,10 +58,27 @@ def test_annotations_of_products(name):
     if "C" in case["given"]:
         lines += annotated("r", "C", case["given"]["C"], kinds["C"])
         result = "%r"
-    text = function_text(case["grid"], {"A": kinds["A"], "B": kinds["B"]}, lines, (result, kinds["C"]))
-    part = planned(text, case["grid"], [case["A"], case["B"]])
+    return function_text(case["grid"], {"A": kinds["A"], "B": kinds["B"]}, lines, (result, kinds["C"]))
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_annotations_of_products(name):
+    case = PROPAGATION[name]
+    part = planned(product_text(name), case["grid"], [case["A"], case["B"]])
     found = {"A": part.sharding_of(0), "B": part.sharding_of(1), "C": part.out_shardings[0]}
     assert {each: lists_of(found[each]) for each in case["inferred"]} == case["inferred"]
+
+
+@WITH_COMPILER
+@pytest.mark.parametrize("text", [*map(elementwise_text, PLACES), *map(product_text, PRODUCTS)])
+def test_the_compilers_propagation_finds_the_same(text):
+    """The pass itself, where a compiler is installed: of arguments, and of what is returned."""
+    arguments, results = propagated(installed_compiler(), to_text(parse(text)))
+    module = parse(text)
+    shapes = [x.type.get_shape() for x in function_of(module, None).regions[0].block.args]
+    part = planned(text, PROPAGATION["matmul_lhs_mk"]["grid"], shapes)
+    assert arguments == [lists_of(part.sharding_of(n)) for n in range(len(shapes))]
+    assert results == [lists_of(each) for each in part.out_shardings]
 
 
 def test_a_chain_whose_end_is_replicated_is_replicated():

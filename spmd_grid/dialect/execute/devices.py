@@ -7,13 +7,15 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.communication import Communication, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.layouts import encoded_grids
 from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.dialect.execute.reading import DYNAMIC, integers, name_of, symbol
-from spmd_grid.dialect.syntax.positions import Position, known_position
+from spmd_grid.dialect.syntax.positions import known_position
+from spmd_grid.errors import SpmdError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
@@ -94,23 +96,26 @@ def pure_grids(module: ModuleOp, name: str | None, size: int) -> dict[str, Grid]
         if unknown > 1 or not known or (size % known if unknown else size != known):
             shown = "x".join("?" if n == -1 else str(n) for n in shape)
             raise ExecutionError(
-                f"grid @{each} is {shown}, and there are {size} processes", _position_of_grid(module, each)
+                f"grid @{each} is {shown}, and there are {size} processes", known_position(_grid_op(module, each))
             )
-        found[each] = Grid(tuple([size // known if n == -1 else n for n in shape]))
+        op = _grid_op(module, each)
+        try:
+            sizes = tuple([size // known if n == -1 else n for n in shape])
+            found[each] = Grid(sizes, ranks=integers(op, "ranks") or None)
+        except SpmdError as error:
+            raise ExecutionError(f"grid @{each}: {error}", known_position(op)) from error
     return found
 
 
-def _position_of_grid(module: ModuleOp, grid: str) -> Position:
-    return next(
-        known_position(op) for op in module.ops if name_of(op) == "shard.grid" and symbol(op, "sym_name") == grid
-    )
+def _grid_op(module: ModuleOp, grid: str) -> Operation:
+    return next(op for op in module.ops if name_of(op) == "shard.grid" and symbol(op, "sym_name") == grid)
 
 
 class EngineDevices(Communication):
     """The devices of functions with local types, on the processes of the running program.  Collective when made."""
 
     def __init__(self, grids: dict[str, Grid]):
-        super().__init__({name: init_grid(grid.shape) for name, grid in grids.items()})
+        super().__init__({name: init_grid(grid.shape, ranks=grid.ranks) for name, grid in grids.items()})
         self._all = next(iter(self._grids.values()), None) or init_grid((current_world().size,))
         self.size, self.rank = self._all.size, self._all.rank
         self._groups: dict[tuple[int, ...], ProcessGrid] = {}

@@ -97,7 +97,7 @@ def function_types(function: Operation) -> tuple[list[Attribute], list[Attribute
     block = function.regions[0].block
     last = block.last_op
     types = [x.type for x in block.args], [x.type for x in last.operands] if last is not None else []
-    return types if any(is_encoded(each) for side in types for each in side) else None
+    return types if any(is_encoded(x.type) for op in block.ops for x in (*op.operands, *op.results)) else None
 
 
 def layout_of_type(kind: Attribute, grid: Grid, named: Callable[[str], Grid] | None = None) -> Layout:
@@ -121,7 +121,7 @@ def layout_of_type(kind: Attribute, grid: Grid, named: Callable[[str], Grid] | N
         grid = named(name)
     if ranks is not None:
         grid = Grid(grid.shape, axis_names=grid.axis_names, ranks=ranks)
-    if len(lists) > len(whole):
+    if len(lists) > len(whole) and lists[len(whole)]:
         options["partial_axes"] = lists[len(whole)]
     if "partial_axes" in options:
         options["partial_kind"] = encoding.kind.data.value

@@ -12,8 +12,8 @@ from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.reading import attribute, cells_of, has, integer, name_of
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloCollectiveOp
 from spmd_grid.dialect.syntax.positions import known_position
-from spmd_grid.dialect.syntax.stablehlo.collectives import HloCollectiveOp
 
 __all__ = ["Processes", "groups_of", "pairs_of", "processes_of", "wanted_processes"]
 

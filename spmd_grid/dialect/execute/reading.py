@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from linecache import getline
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BFloat16Type,
     ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -30,8 +30,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
+from spmd_grid.dialect.syntax.encodings import DtypeType
 from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.errors import DTypeError, ShapeError
+from spmd_grid.program.text.types import SHORT_FLOATS
 
 __all__ = [
     "DYNAMIC",
@@ -55,10 +57,7 @@ __all__ = [
 DYNAMIC = -(2**63)  # stands in a list of numbers for one that is an operand
 _RESULT = re.compile(r"%([\w$.-]+)(?::(\d+))?")
 _RESULTS = re.compile(r"%[\w$.:-]+(\s*,\s*%[\w$.:-]+)*\s*=\s*$")
-_EIGHT_BITS = {
-    f"f8{each}": f"float8_{each.lower()}"
-    for each in ("E5M2", "E4M3", "E4M3FN", "E5M2FNUZ", "E4M3FNUZ", "E4M3B11FNUZ", "E3M4", "E8M0FNU")
-}
+_SHORT_FLOATS = {spelling: name for name, spelling in SHORT_FLOATS.items()}
 _FLOATS: dict[type, str] = {Float16Type: "f2", Float32Type: "f4", Float64Type: "f8"}
 
 
@@ -177,17 +176,28 @@ def dtype_of(kind: Attribute) -> np.dtype:
             return np.dtype(bool)
         if bits in (8, 16, 32, 64):
             return np.dtype(f"{'u' if element.signedness.data is Signedness.UNSIGNED else 'i'}{bits // 8}")
-    if isinstance(element, BFloat16Type):
-        return _of_ml_dtypes("bfloat16", "bf16")
-    if str(element) in _EIGHT_BITS:
-        return _of_ml_dtypes(_EIGHT_BITS[str(element)], str(element))
+    if str(element) in _SHORT_FLOATS:
+        return _of_ml_dtypes(_SHORT_FLOATS[str(element)], str(element))
     if type(element) in _FLOATS:
         return np.dtype(_FLOATS[type(element)])
     if isinstance(element, ComplexType):
         part = dtype_of(element.element_type)
         if part.kind == "f" and part.itemsize in (4, 8):
             return np.dtype(f"c{2 * part.itemsize}")
+    if isinstance(element, DtypeType):
+        return _named_dtype(element.dtype.data)
     raise DTypeError(f"element type {element} has no counterpart in numpy; use i1, i8 to i64, f16 to f64 or complex")
+
+
+def _named_dtype(name: str) -> np.dtype:
+    """The dtype that numpy calls so, such as datetime64[s], or a list of fields."""
+    try:
+        found = np.dtype(literal_eval(name) if name.startswith("[") else name)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise DTypeError(f"element type {name!r} is none of numpy's: {error}") from None
+    if found.hasobject:
+        raise DTypeError(f"element type {name!r} holds Python's objects; it must be of fixed size")
+    return found
 
 
 def _of_ml_dtypes(name: str, spelling: str) -> np.dtype:

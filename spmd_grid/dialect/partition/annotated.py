@@ -20,8 +20,8 @@ from spmd_grid.dialect.execute.reading import (
     symbol,
     value_name,
 )
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import COLLECTIVES
 from spmd_grid.dialect.syntax.positions import known_position
-from spmd_grid.dialect.syntax.stablehlo.collectives import COLLECTIVES
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.program.ir import ArraySpec, Program
 from spmd_grid.program.ir import Operation as TracedOperation

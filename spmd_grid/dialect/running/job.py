@@ -16,7 +16,7 @@ from spmd_grid.array.constructors import from_global
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
 from spmd_grid.dialect.execute.faults import CheckError, ExecutionError
-from spmd_grid.dialect.execute.layouts import block_of, function_types, layout_of_type, whole_of
+from spmd_grid.dialect.execute.layouts import block_of, coords_of, function_types, layout_of_type, whole_of
 from spmd_grid.dialect.execute.machine import FunctionRunner, check_arguments, function_of
 from spmd_grid.dialect.execute.reading import (
     is_shaped,
@@ -96,14 +96,12 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
     types = [x.type for x in function.regions[0].block.args]
     if wholes is None:
         every = whole_arguments(job.inputs, types, grid.shape)
-        by_device = [
-            [as_value(np.array(x[at]), kind) for x, kind in zip(every, types)] for at in np.ndindex(*grid.shape)
-        ]
+        coordinates = [coords_of(grid, process) for process in range(grid.size)]
+        by_device = [[as_value(np.array(x[at]), kind) for x, kind in zip(every, types)] for at in coordinates]
     else:
         every = whole_arguments(job.inputs, wholes.types, None)
         by_device = [wholes.blocks(every, process) for process in range(grid.size)]
-    coords = tuple([int(n) for n in np.unravel_index(world.rank, grid.shape)])
-    shown = _shown_values(f" on {coords}", function) if job.shows_values else None
+    shown = _shown_values(f" on {coords_of(grid, world.rank)}", function) if job.shows_values else None
     runner = FunctionRunner(module, EngineDevices(grids), observe=shown)
     results = runner.call(title, [np.array(x) if isinstance(x, np.ndarray) else x for x in by_device[world.rank]])
     if job.is_checked or job.outputs or job.shows_results:
@@ -166,6 +164,8 @@ def _report_local(
     title: str, job: Job, grid: Grid, everyone: Sequence[Sequence[Any]], serial: Callable[[], list[Any]]
 ) -> None:
     devices = list(np.ndindex(*grid.shape))
+    order = [grid.process(device) for device in range(grid.size)]
+    everyone = [everyone[process] for process in order]
     for number in range(len(everyone[0])):
         if job.shows_results:
             for at, results in zip(devices, everyone):
@@ -173,7 +173,8 @@ def _report_local(
         if number < len(job.outputs):
             saved(job.outputs[number], [results[number] for results in everyone], grid.shape)
     if job.is_checked:
-        reference = serial()
+        found_here = serial()
+        reference = [found_here[process] for process in order]
         for number in range(len(everyone[0])):
             for at, found, due in zip(devices, everyone, reference):
                 compared(f"@{title}: result {number} on device {at}", found[number], due[number])
@@ -225,7 +226,7 @@ def _partitioned(module: ModuleOp, function: Operation, job: Job, size: int) -> 
 def _run_annotated(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
     world = current_world()
     part, whole, is_array = _partitioned(module, function, job, world.size)
-    grid = init_grid(part.grid.shape)
+    grid = init_grid(part.grid.shape, ranks=part.grid.ranks)
     title = symbol(function, "sym_name")
     arrays = [
         from_global(np.asarray(x), sharding, grid)

@@ -2,13 +2,12 @@
 
 directives   parts of pretty forms: reductions, lists of numbers and values
 shard        the shard dialect
-stablehlo    the part of stablehlo that dense networks use; mhlo is read as it
-tosa         the part of tosa that computes on whole tensors
-arith        arith and memref, with what the parser refuses
-linalg       linalg, with the named operations that the parser leaves out
+other_dialects  arith, linalg, scf, tosa, stablehlo
+calls        our own operations as calls of declared functions
 encodings    shardings in types
 older        operations of the first years of the dialect
 renewed      their operations of today
+renewed_tosa  older forms of tosa in the form of today
 context      all dialects that are read, and older names
 positions    positions in a text, and errors that name them
 scan         strings, numbers and brackets of a text before it is parsed

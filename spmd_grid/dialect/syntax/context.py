@@ -14,18 +14,19 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from spmd_grid.dialect.syntax.arith import ARITH, MEMREF
-from spmd_grid.dialect.syntax.linalg import LINALG
-from spmd_grid.dialect.syntax.shard import NUMPY, SHARD
-from spmd_grid.dialect.syntax.stablehlo import STABLEHLO
-from spmd_grid.dialect.syntax.tosa import TOSA
+from spmd_grid.dialect.syntax.other_dialects.arith import ARITH, MEMREF
+from spmd_grid.dialect.syntax.other_dialects.linalg import LINALG
+from spmd_grid.dialect.syntax.other_dialects.scf import SCF
+from spmd_grid.dialect.syntax.other_dialects.stablehlo import STABLEHLO
+from spmd_grid.dialect.syntax.other_dialects.tosa import TOSA
+from spmd_grid.dialect.syntax.shard import EMITC, SHARD
+from spmd_grid.program.text.calls import OWN
 
-__all__ = ["OLD_WORDS", "ReadingContext", "reading_context", "todays"]
+__all__ = ["OLD_WORDS", "ReadingContext", "own_class", "reading_context", "todays"]
 
 # Words of the older `mesh` dialect: what they are called today.
 _OLD_NAMES = {"mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape"}
 OLD_WORDS = {"grid": "mesh", "grid_axes": "mesh_axes", "scatter_dim": "scatter_axis"}
-_OWN = ("numpy.", "spmd_grid.")  # operations of our own programs, which are printed in generic form
 
 
 def _today(name: str) -> str:
@@ -36,6 +37,8 @@ def _today(name: str) -> str:
     """
     if name.startswith("mesh."):
         return _OLD_NAMES.get(name, "shard." + name.removeprefix("mesh."))
+    if name == "numpy.dtype":
+        return "emitc.opaque"
     if name.startswith("mhlo."):
         return "stablehlo." + name.removeprefix("mhlo.")
     return name
@@ -66,13 +69,19 @@ def todays(found: Attribute) -> Attribute:
     return ReductionKindAttr(found.data) if isinstance(found, _OlderPartial) else found
 
 
+@cache
+def own_class(name: str) -> type[Operation]:
+    """The class of an operation of our own programs."""
+    return UnregisteredOp.with_name(name)
+
+
 class ReadingContext(Context):
     """A context that knows the older names, and takes operations of our own programs as they are."""
 
     def get_optional_op(self, name: str, *, dialect_stack: Sequence[str] = ()) -> type[Operation] | None:
         """The class of an operation, or None."""
-        if name.startswith(_OWN):
-            return self._own(name)
+        if name.startswith(OWN):
+            return own_class(name)
         return super().get_optional_op(_today(name), dialect_stack=dialect_stack)
 
     def get_optional_attr(self, name: str) -> type[Attribute] | None:
@@ -85,20 +94,15 @@ class ReadingContext(Context):
         """The class of a type, or None."""
         return super().get_optional_type(_today(name))
 
-    @staticmethod
-    @cache
-    def _own(name: str) -> type[Operation]:
-        return UnregisteredOp.with_name(name)
-
 
 @cache
 def reading_context() -> ReadingContext:
     """The context with all dialects that are read.  Reading changes nothing in it."""
-    from xdsl.dialects import bufferization, cf, complex, math, scf, tensor
+    from xdsl.dialects import bufferization, cf, complex, math, tensor
 
     context = ReadingContext()
-    for dialect in (Builtin, Func, NUMPY, SHARD, ARITH, bufferization.Bufferization, cf.Cf, complex.Complex):
+    for dialect in (Builtin, Func, EMITC, SHARD, ARITH, bufferization.Bufferization, cf.Cf, complex.Complex):
         context.load_dialect(dialect)
-    for dialect in (LINALG, math.Math, MEMREF, scf.Scf, tensor.Tensor, STABLEHLO, TOSA):
+    for dialect in (LINALG, math.Math, MEMREF, SCF, tensor.Tensor, STABLEHLO, TOSA):
         context.load_dialect(dialect)
     return context

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IntegerType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IntegerType, i64
 from xdsl.dialects.shard import ReductionKind, ReductionKindAttr
 from xdsl.dialects.utils import DimensionList, DynamicIndexList
+from xdsl.dialects.utils.dimension_list import parse_empty_dimension_list_directive
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl.declarative_assembly_format import (
@@ -20,7 +21,7 @@ from xdsl.irdl.declarative_assembly_format import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-__all__ = ["DYNAMIC_INDEX", "DIRECTIVES", "Reduction", "mixed", "numbers"]
+__all__ = ["DYNAMIC_INDEX", "DIRECTIVES", "Reduction", "Sizes", "mixed", "numbers"]
 
 
 @irdl_custom_directive
@@ -72,7 +73,22 @@ class OptionalIndexList(DynamicIndexList):
         return self.static_position.get(op) is not None
 
 
-DIRECTIVES = (DimensionList, DynamicIndexList, OptionalIndexList, Reduction)
+@irdl_custom_directive
+class Sizes(DimensionList):
+    """The sizes of a grid, of 64 bits with a sign."""
+
+    dimensions: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        """Read the sizes."""
+        at = parser.pos
+        sizes = [] if parse_empty_dimension_list_directive(parser) else parser.parse_dimension_list()
+        if any([n >= 2**63 for n in sizes]):
+            parser.raise_error("a size of a grid needs more than 63 bits", at)
+        self.dimensions.set(state, DenseArrayBase.from_list(i64, sizes))
+
+
+DIRECTIVES = (Sizes, DynamicIndexList, OptionalIndexList, Reduction)
 
 
 def numbers(attribute: DenseArrayBase[IntegerType] | None) -> tuple[int, ...]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, IntegerType, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, IntegerAttr, IntegerType, StringAttr, i64
 from xdsl.dialects.shard import ReductionKind, ReductionKindAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-__all__ = ["DtypeType", "EncodingAttr", "is_encoded"]
+__all__ = ["DtypeType", "EncodingAttr", "is_encoded", "is_sharding"]
 
 _Lists = ArrayAttr[DenseArrayBase[IntegerType]]
 _KINDS = {kind.value for kind in ReductionKind}
+_TEXTS = "blocks", "grid"
 _WORDS = ("halo_sizes", "sharded_dims_offsets", "blocks", "ranks", "partial_axes", "grid")
 
 
@@ -53,11 +55,38 @@ class EncodingAttr(ParametrizedAttribute):
                 if word not in _WORDS or word in blocks:
                     parser.raise_error(f"expected a reduction or one of {', '.join(_WORDS)}, once, found {word}")
                 parser.parse_punctuation("=")
-                is_text = word in ("blocks", "grid")
-                blocks[word] = StringAttr(parser.parse_str_literal()) if is_text else _read_numbers(parser)
+                blocks[word] = StringAttr(parser.parse_str_literal()) if word in _TEXTS else _read_numbers(parser)
         if symbol is not None:
             blocks["grid"] = symbol
-        return [ArrayAttr(axes), ReductionKindAttr(kind), DictionaryAttr(blocks)]
+        return [ArrayAttr(axes), ReductionKindAttr(kind), DictionaryAttr(dict(sorted(blocks.items())))]
+
+    @classmethod
+    def of_dictionary(cls, found: DictionaryAttr) -> EncodingAttr:
+        """The sharding that a dictionary says, in which today's texts have it.  Raises ValueError.
+
+        ``{split_axes = [[], [0]], partial_axes = [1], partial_kind = "max"}``, and the words of blocks.
+        """
+        entries = dict(found.data)
+        axes, kind = entries.pop("split_axes"), entries.pop("partial_kind", StringAttr("sum"))
+        if not isinstance(axes, ArrayAttr) or not isinstance(kind, StringAttr) or kind.data not in _KINDS:
+            raise ValueError(f"split_axes must be a list, and partial_kind a reduction, found {axes} and {kind}")
+        blocks: dict[str, Attribute] = {}
+        for word, each in sorted(entries.items()):
+            if word not in _WORDS:
+                raise ValueError(f"a sharding has no {word}; beside split_axes there are {', '.join(_WORDS)}")
+            blocks[word] = each if word in _TEXTS else _numbers(each)
+            if word in _TEXTS and not isinstance(each, StringAttr):
+                raise ValueError(f"{word} must be a text, found {each}")
+        return cls(ArrayAttr(map(_numbers, axes)), ReductionKindAttr(ReductionKind(kind.data)), DictionaryAttr(blocks))
+
+    def as_dictionary(self) -> DictionaryAttr:
+        """The sharding as a dictionary, which every compiler reads."""
+        entries: dict[str, Attribute] = {"split_axes": ArrayAttr(map(_list_of, self.axes))}
+        if self.kind.data is not ReductionKind.SUM:
+            entries["partial_kind"] = StringAttr(self.kind.data.value)
+        for word, found in self.blocks.data.items():
+            entries[word] = _list_of(found) if isinstance(found, DenseArrayBase) else found
+        return DictionaryAttr(entries)
 
     def print_parameters(self, printer: Printer) -> None:
         """Write the parts between angle brackets."""
@@ -79,11 +108,26 @@ def _read_numbers(parser: AttrParser) -> DenseArrayBase[IntegerType]:
     return DenseArrayBase.from_list(i64, found)
 
 
+def is_sharding(encoding: Attribute) -> TypeGuard[DictionaryAttr]:
+    """Whether the encoding of a tensor is a sharding as a dictionary."""
+    return isinstance(encoding, DictionaryAttr) and "split_axes" in encoding.data
+
+
+def _numbers(found: Attribute) -> DenseArrayBase[IntegerType]:
+    if not isinstance(found, ArrayAttr) or not all(isinstance(n, IntegerAttr) and n.type == i64 for n in found):
+        raise ValueError(f"a sharding has lists of integers, found {found}")
+    return DenseArrayBase.from_list(i64, [n.value.data for n in found])
+
+
+def _list_of(found: DenseArrayBase[IntegerType]) -> ArrayAttr[Attribute]:
+    return ArrayAttr([IntegerAttr(n, i64) for n in found.get_values()])
+
+
 @irdl_attr_definition
 class DtypeType(ParametrizedAttribute, TypeAttribute):
-    """An element type that the dialect has none for: ``!numpy.dtype<"datetime64[s]">``."""
+    """An element type that no dialect has, by numpy's name: ``!emitc.opaque<"datetime64[s]">``."""
 
-    name = "numpy.dtype"
+    name = "emitc.opaque"
     dtype: StringAttr
 
     @classmethod

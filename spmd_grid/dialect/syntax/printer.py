@@ -5,9 +5,12 @@ from __future__ import annotations
 from io import StringIO
 from math import isfinite
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, f64, i64
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, ModuleOp, f64, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
+
+from spmd_grid.dialect.syntax.calls import as_calls
+from spmd_grid.dialect.syntax.encodings import EncodingAttr
 
 __all__ = ["to_text"]
 
@@ -20,6 +23,8 @@ class _Printer(Printer):
         if isinstance(attribute, ArrayAttr):
             with self.in_square_brackets():
                 self.print_list(attribute.data, self._print_cell)
+        elif isinstance(attribute, EncodingAttr):
+            self.print_attribute(attribute.as_dictionary())
         else:
             super().print_attribute(attribute)
 
@@ -43,5 +48,5 @@ def to_text(operation: Operation, generic: bool = False) -> str:
     """
     stream = StringIO()
     printer = _Printer(stream, print_generic_format=generic)
-    printer.print_op(operation)
+    printer.print_op(as_calls(operation) if isinstance(operation, ModuleOp) else operation)
     return stream.getvalue() + "\n"

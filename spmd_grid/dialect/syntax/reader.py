@@ -6,16 +6,19 @@ import re
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, UnknownLoc, i1
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, UnknownLoc, i1
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError
 
+from spmd_grid.dialect.syntax.calls import as_operations
 from spmd_grid.dialect.syntax.context import OLD_WORDS, reading_context, todays
+from spmd_grid.dialect.syntax.encodings import EncodingAttr, is_sharding
 from spmd_grid.dialect.syntax.older import is_older, older_class
 from spmd_grid.dialect.syntax.positions import Text, syntax_error, verify_error
 from spmd_grid.dialect.syntax.renewed import OlderTextError, renew
 from spmd_grid.dialect.syntax.scan import scan
+from spmd_grid.errors import DialectVerifyError
 
 __all__ = ["read"]
 
@@ -85,6 +88,17 @@ class _Reader(Parser):
             self.raise_error(f"the operation {name} is unknown", self.begun[-1])
         return found
 
+    def _parse_tensor_attrs(self) -> Any:
+        """A tensor type; its encoding may be a sharding as a dictionary."""
+        start = self.pos
+        kind = super()._parse_tensor_attrs()
+        if not isinstance(kind, TensorType) or not is_sharding(kind.encoding):
+            return kind
+        try:
+            return TensorType(kind.element_type, kind.shape, EncodingAttr.of_dictionary(kind.encoding))
+        except ValueError as error:
+            self.raise_error(str(error), start)
+
     def _parse_dense_literal_type(self) -> Any:
         start = self.pos
         kind = super()._parse_dense_literal_type()
@@ -116,7 +130,10 @@ def read(content: str, file_name: str) -> ModuleOp:
         reader = _Reader(text)
         begun = reader.begun
         module = reader.parse_module()
+        as_operations(module)
         renew(module)
+    except DialectVerifyError:
+        raise
     except OlderTextError as error:
         raise verify_error(error.operation, str(error)) from None
     except ParseError as error:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects import tensor
+from xdsl.dialects.arith import IntegerOverflowAttr
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FlatSymbolRefAttr,
     IndexType,
@@ -25,9 +28,13 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.shard import ReductionKind, ReductionKindAttr, ShardAxesArrayAttr, ShardingType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from spmd_grid.dialect.syntax.arith import IndexCastOp
 from spmd_grid.dialect.syntax.encodings import EncodingAttr
 from spmd_grid.dialect.syntax.older import OlderOp, lists_of, older_name
+from spmd_grid.dialect.syntax.other_dialects.arith import IndexCastOp
+from spmd_grid.dialect.syntax.other_dialects.linalg import ProductOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.moving import DynamicSliceOp, DynamicUpdateSliceOp
+from spmd_grid.dialect.syntax.other_dialects.tosa import TosaOp
+from spmd_grid.dialect.syntax.renewed_tosa import renew_tosa
 from spmd_grid.dialect.syntax.shard import collectives, shardings
 from spmd_grid.errors import DialectError
 
@@ -63,6 +70,28 @@ def renew(module: ModuleOp) -> None:
         if isinstance(op, OlderOp):
             new, results = _renewed(op)
             _replace(op, new, results)
+        elif isinstance(op, DynamicSliceOp | DynamicUpdateSliceOp):
+            _take_arrays(op)
+        elif isinstance(op, TosaOp):
+            renew_tosa(op)
+        elif isinstance(op, ProductOp) and op.properties.get("indexing_maps") == op.get_indexing_maps():
+            del op.properties["indexing_maps"]
+        elif op.name == "arith.trunci" and op.properties.get("overflowFlags") == IntegerOverflowAttr("none"):
+            del op.properties["overflowFlags"]
+
+
+def _take_arrays(op: DynamicSliceOp | DynamicUpdateSliceOp) -> None:
+    """Starts as arrays of one number, and sizes as a list, where they are numbers and an array, as in the RFC."""
+    block = op.parent
+    for number, x in enumerate(op.operands):
+        if isinstance(x.type, IntegerType) and number >= op.BEFORE and block is not None:
+            made = tensor.FromElementsOp.create(operands=[x], result_types=[TensorType(x.type, [])])
+            made.location = op.location
+            block.insert_op_before(made, op)
+            op.operands[number] = made.results[0]
+    sizes = op.properties.get("slice_sizes")
+    if isinstance(sizes, DenseIntOrFPElementsAttr):
+        op.properties["slice_sizes"] = DenseArrayBase.from_list(i64, [int(n) for n in sizes.get_values()])
 
 
 def _replace(op: Operation, new: Sequence[Operation], results: Sequence[SSAValue]) -> None:

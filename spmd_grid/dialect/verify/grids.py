@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from spmd_grid.dialect.syntax.positions import verify_error
@@ -38,7 +38,9 @@ class Grids:
 
 
 def check_grid(operation: GridOp) -> None:
-    """A grid has an axis, and at least one device on each."""
+    """A grid stands in a module, and has an axis, and at least one device on each."""
+    if not isinstance(operation.parent_op(), ModuleOp):
+        raise verify_error(operation, "a grid stands in a module, and not inside of a function")
     if not operation.sizes:
         raise verify_error(operation, "the rank of a grid must be positive, found 0")
     for axis, size in enumerate(operation.sizes):

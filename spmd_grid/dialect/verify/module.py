@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import chain
 
 from xdsl.dialects.builtin import ContainerType, IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloCollectiveOp
 from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.syntax.shard.collectives import CollectiveOp, UpdateHaloOp
 from spmd_grid.dialect.syntax.shard.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
-from spmd_grid.dialect.syntax.stablehlo.collectives import HloCollectiveOp
 from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
 from spmd_grid.dialect.verify.dense import check_dense
 from spmd_grid.dialect.verify.grids import Grids, check_grid, check_grid_user
@@ -42,6 +43,7 @@ def verify(module: ModuleOp) -> None:
         else:
             check_dense(operation)
             check_tensor(operation)
+            _check_declaration(operation)
 
 
 def _check_form(operation: Operation) -> None:
@@ -61,8 +63,15 @@ def _check_form(operation: Operation) -> None:
                 raise verify_error(operation, f"an extent of {kind} needs more than 64 bits")
     for name, number in chain(operation.properties.items(), operation.attributes.items()):
         if isinstance(number, IntegerAttr) and isinstance(number.type, IndexType):
-            if not -_LARGEST <= number.value.data < 2 * _LARGEST:
+            if not -_LARGEST <= number.value.data < _LARGEST:
                 raise verify_error(operation, f"{name} {number.value.data} needs more than 64 bits")
+
+
+def _check_declaration(operation: Operation) -> None:
+    """A function without a body is private: the compiler refuses others."""
+    if isinstance(operation, FuncOp) and not operation.body.blocks:
+        if operation.sym_visibility is None or operation.sym_visibility.data == "public":
+            raise verify_error(operation, f"@{operation.sym_name.data} has no body; it must be private")
 
 
 def _check_shard(operation: Operation, grids: Grids) -> None:

@@ -9,7 +9,8 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Annotation, Constant, Operation, Value
 from spmd_grid.program.propagate.solution import Solution
 from spmd_grid.program.text.attributes import call_attributes, cut_attribute
-from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text, totals_of
+from spmd_grid.program.text.calls import attributes_text
+from spmd_grid.program.text.lines import Lines, operation_name, program_text, totals_of
 from spmd_grid.program.text.types import tensor_type
 
 __all__ = ["annotated_text", "traced_text"]
@@ -45,7 +46,7 @@ class _Writer(ABC):
             shown = number if isinstance(number, int) else '"' + str(number).replace('"', "'") + '"'
             for value in members:
                 kinds = [(f"%{value.name}", _type(value))]
-                self.lines.add(call_text("spmd_grid.sharding_group", kinds, [], [f"id = {shown}"]))
+                self.lines.add(self.lines.calls.text("spmd_grid.sharding_group", kinds, [], [f"id = {shown}"]))
         results = [
             (self._names[x], _type(x)) if isinstance(x, Value) else self.lines.constant(x) for x in program.results
         ]
@@ -59,7 +60,8 @@ class _Writer(ABC):
         names = ", ".join([f"%{value.name}" for value in operation.results])
         operands = [self._operand(call, number) for number in range(len(call.operands))]
         types = [_type(value) for value in operation.results]
-        self.lines.define(call_text(operation_name(call), operands, types, self._attributes(call)), names)
+        text = self.lines.calls.text(operation_name(call), operands, types, self._attributes(call))
+        self.lines.define(text, names)
         for value in operation.results:
             self._annotate(value)
 
@@ -76,7 +78,7 @@ class _Writer(ABC):
 
     def _shard(self, value: Value, sharding: Sharding, attributes: Sequence[str] = (), name: str | None = None) -> str:
         """Annotate what stands for the value; returns the name of the annotated array."""
-        shown = f" {{{', '.join(attributes)}}}" if attributes else ""
+        shown = attributes_text(attributes)
         for_users = " annotate_for_users" if name else ""
         source = name or self._names[value]
         text = f"shard.shard {source} to {self.lines.sharding(sharding)}{for_users}{shown} : {_type(value)}"

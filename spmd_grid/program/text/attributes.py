@@ -13,6 +13,7 @@ from spmd_grid.program.lowerings.concatenation import Concatenate
 from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.lowerings.scans import Scan
 from spmd_grid.program.lowerings.selections import Put, Select
+from spmd_grid.program.text.constants import number_text
 from spmd_grid.program.text.types import axes_text, dtype_text
 from spmd_grid.program.trace.keys import part_of
 
@@ -86,6 +87,11 @@ def _plain_arguments(key: Any, operands: Sequence[str]) -> list[str]:
     return [f"{name} = {text}" for name, text in given if text is not None]
 
 
+def _float_text(x: float) -> str:
+    """A number as an attribute: its bits, with the type, where it has no digits."""
+    return number_text(x) if np.isfinite(x) else f"{number_text(x)} : f64"
+
+
 def _plain(part: Any) -> str | None:
     """A plain argument, as keys of calls hold it; None for arrays, defaults, and what has no attribute."""
     if isinstance(part, np.dtype):
@@ -95,7 +101,9 @@ def _plain(part: Any) -> str | None:
     kind, *rest = part
     if kind is bool:
         return rest[0].lower()
-    if kind in (int, float):
+    if kind is float:
+        return _float_text(float(rest[0]))
+    if kind is int:
         return str(rest[0])
     if kind is str:
         return '"' + rest[0][1:-1].replace('"', "'") + '"'

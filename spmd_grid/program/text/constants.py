@@ -8,25 +8,41 @@ import numpy as np
 
 from spmd_grid.program.text.types import dtype_text, tensor_type
 
-__all__ = ["constant_text", "number_text"]
+__all__ = ["constant_text", "number_text", "value_text"]
 
 _MOST_NUMBERS = 16  # longer constants are written as their bytes
 
 
 def constant_text(value: Any) -> tuple[str, str]:
-    """A constant operation, without its type, and the type.
+    """A constant as an operation, or as an attribute where there is no such operation, and its type.
 
-    >>> constant_text(np.float32(0.5)), constant_text(np.array([[1, 2], [3, 4]], np.int8))
-    (('arith.constant 5.000000e-01', 'f32'), ('arith.constant dense<[[1, 2], [3, 4]]>', 'tensor<2x2xi8>'))
+    >>> constant_text(np.float32(0.5)), constant_text(np.array([1, 2], np.int8)), constant_text(True)
+    (('arith.constant 5.000000e-01 : f32', 'f32'), ('arith.constant dense<[1, 2]> : tensor<2xi8>', 'tensor<2xi8>'), \
+('arith.constant true', 'i1'))
     """
     array = np.asarray(value)
-    if array.ndim:
-        return f"arith.constant {_dense_text(array)}", tensor_type(array.shape, array.dtype)
-    if array.dtype.kind == "c":
-        return f"complex.constant [{number_text(array.real[()])}, {number_text(array.imag[()])}]", dtype_text(
-            array.dtype
-        )
-    return f"arith.constant {number_text(array[()])}", dtype_text(array.dtype)
+    kind = tensor_type(array.shape, array.dtype) if array.ndim else dtype_text(array.dtype)
+    if value_text(array):
+        return value_text(array), kind
+    if array.dtype.kind == "c" and not array.ndim:
+        of_parts = dtype_text(array.real.dtype)
+        parts = [f"{number_text(part[()])} : {of_parts}" for part in (array.real, array.imag)]
+        return f"complex.constant [{', '.join(parts)}] : {kind}", kind
+    shown = _dense_text(array) if array.ndim else number_text(array[()])
+    return f"arith.constant {shown}" + (f" : {kind}" if kind != "i1" else ""), kind
+
+
+def value_text(value: Any) -> str:
+    """A constant that `arith` has none of, as an attribute: an unsigned number, or bytes of what is opaque; else "".
+
+    >>> value_text(np.uint8(5)), value_text(np.timedelta64(1, "s")), value_text(np.ones(2, np.uint8))
+    ('5 : ui8', '"0x0100000000000000"', '')
+    """
+    array = np.asarray(value)
+    kind = dtype_text(array.dtype)
+    if kind.startswith("!"):
+        return f'"0x{np.ascontiguousarray(array).tobytes().hex().upper()}"'
+    return "" if array.ndim or not kind.startswith("ui") else f"{number_text(array[()])} : {kind}"
 
 
 def number_text(x: Any) -> str:

@@ -15,10 +15,11 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Constant, Operation, Program, Value
 from spmd_grid.program.lowerings.eager import Eager
-from spmd_grid.program.text.constants import constant_text
+from spmd_grid.program.text.calls import CONSTANT, Calls, attributes_text
+from spmd_grid.program.text.constants import constant_text, value_text
 from spmd_grid.program.text.types import sharding_text
 
-__all__ = ["GRID", "Lines", "call_text", "function_name", "operation_name", "program_text", "totals_of"]
+__all__ = ["GRID", "Lines", "function_name", "operation_name", "program_text", "totals_of"]
 
 GRID = "@grid0"
 _NO_NAME = re.compile(r"[^\w.$]")
@@ -30,6 +31,7 @@ class Lines:
 
     def __init__(self, program: Program, grid: Grid):
         self.grid = grid
+        self.calls = Calls()
         self._lines: list[str] = []
         used = {value.name for value in program.values}
         self._numbers: Iterator[str] = (f"%{n}" for n in count() if str(n) not in used)
@@ -66,7 +68,9 @@ class Lines:
     def constant(self, constant: Constant) -> tuple[str, str]:
         """The name and the type of a constant; it is defined once."""
         text, kind = constant_text(constant.value)
-        return self._once((text, kind), "%cst", f"{text} : {kind}"), kind
+        if value_text(constant.value):
+            text = self.calls.text(CONSTANT, [], [kind], [f"value = {text}"])
+        return self._once(text, "%cst", text), kind
 
     def _once(self, key: Any, base: str, text: str) -> str:
         found = self._known.get(key)
@@ -78,7 +82,7 @@ class Lines:
 
 
 def operation_name(operation: Operation) -> str:
-    """The name of an operation in generic form: that of numpy's function, or the engine's own.
+    """The name of an operation: that of numpy's function, or the engine's own.
 
     What is no call of a function with a name, such as a function of the user's, is ``spmd_grid.opaque``.
     """
@@ -115,20 +119,6 @@ def totals_of(program: Program) -> dict[Value, Operation]:
     }
 
 
-def call_text(
-    name: str, operands: Sequence[tuple[str, str]], results: Sequence[str], attributes: Sequence[str] = ()
-) -> str:
-    """An operation in generic form; operands with their types, and the types of results.
-
-    >>> call_text("numpy.abs", [("%0", "tensor<4xf32>")], ["tensor<4xf32>"])
-    '"numpy.abs"(%0) : (tensor<4xf32>) -> tensor<4xf32>'
-    """
-    names, types = ", ".join([x for x, _ in operands]), ", ".join([kind for _, kind in operands])
-    shown = f" {{{', '.join(attributes)}}}" if attributes else ""
-    returned = results[0] if len(results) == 1 else f"({', '.join(results)})"
-    return f'"{name}"({names}){shown} : ({types}) -> {returned}'
-
-
 def program_text(
     program: Program,
     lines: Lines,
@@ -136,7 +126,7 @@ def program_text(
     results: Sequence[tuple[str, str]],
     layouts: Sequence[str] = (),
 ) -> str:
-    """The grid and the function around the lines; arguments and results with their types.
+    """The grid, the function around the lines, and those that it calls; arguments and results with their types.
 
     ``layouts``: attributes of a function on blocks that say what they are blocks of.
     """
@@ -146,7 +136,12 @@ def program_text(
     returned = types if len(results) == 1 else f"({types})"
     names = ", ".join([name for name, _ in results])
     name = _NO_NAME.sub("_", program.name)
-    head = f"func.func @{name}({parameters}) -> {returned} attributes {{{', '.join([f'grid = {GRID}', *layouts])}}} {{"
+    named = attributes_text([f"grid = {GRID}", *layouts])
+    head = f"func.func @{name}({parameters}) -> {returned} attributes{named} {{"
     tail = f"return {names} : {types}" if results else "return"
     body = "".join(f"  {line}\n" for line in [*lines.body, tail])
-    return f"shard.grid {GRID}(shape = {grid})\n\n{head}\n{body}}}\n"
+    declared = "".join(f"{each}\n" for each in lines.calls.declarations)
+    ranks = [] if lines.grid.ranks is None else [f"ranks = {list(lines.grid.ranks)}"]
+    return f"shard.grid {GRID}(shape = {grid}){attributes_text(ranks)}\n\n{head}\n{body}}}\n" + (
+        f"\n{declared}" if declared else ""
+    )

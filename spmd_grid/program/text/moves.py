@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spmd_grid.grid.layout import Layout
+from spmd_grid.program.text.calls import Calls
 from spmd_grid.program.text.lines import GRID
 from spmd_grid.program.text.types import axes_text, local_extents
 from spmd_grid.reshard.planner.steps import (
@@ -22,30 +23,32 @@ from spmd_grid.reshard.planner.steps import (
 __all__ = ["adds_halos", "step_text"]
 
 
-def step_text(step: Step, name: str, source: str, target: str, layouts: Sequence[str] = ()) -> str:
-    """A step on the array ``name``, of type ``source``, which gives one of type ``target``.
+def step_text(step: Step, name: str, types: tuple[str, str], calls: Calls, layouts: Sequence[str] = ()) -> str:
+    """A step on the array ``name``, of the first type, which gives one of the second.
 
-    What the dialect has no operation for is written in generic form, with its ``layouts``: swaps and exchanges of
-    boxes, the choice of one device that keeps a value of which others hold the identity, and collectives of blocks that
-    are not of one shape, whose types the dialect's verifier refuses.
+    What the dialect has no operation for is written as a call, with its ``layouts``: swaps and exchanges of boxes, the
+    choice of one device that keeps a value of which others hold the identity, and collectives whose types the dialect's
+    verifier refuses, as they are global ones, without ``layouts``, or of blocks that are not of one shape.
     """
-    kind = step.kind
+    kind, (source, target) = step.kind, types
     if adds_halos(step.source, step.target):
         target_sharding = step.target.sharding
         halos = [n for pair in target_sharding.halo_sizes or () for n in pair]
         axes = axes_text(target_sharding.split_axes)
         return f"shard.update_halo {name} on {GRID} split_axes = {axes} halo_sizes = {halos} : {target}"
     words = _words(step)
-    if words is not None and (not layouts or (_is_told(step.source) and _is_told(step.target))):
+    if words is not None and layouts and _is_told(step.source) and _is_told(step.target):
         on = f"{name} on {GRID} grid_axes = {list(step.grid_axes)}"
         shown = "".join(f" {word} = {value}" for word, value in words.items())
         return f"shard.{kind} {on}{shown} : {source} -> {target}"
     attributes = [f"grid = {GRID}"]
     if step.grid_axes:
         attributes.append(f"grid_axes = {list(step.grid_axes)}")
+    for word, value in (words or {}).items():
+        attributes.append(f'{word} = "{value}"' if isinstance(value, str) else f"{word} = {value}")
     if kind == MARK_PARTIAL:
         attributes.append(f'reduction = "{step.target.sharding.partial_kind}"')
-    return f'"spmd_grid.{kind}"({name}) {{{", ".join([*attributes, *layouts])}}} : ({source}) -> {target}'
+    return calls.text(f"spmd_grid.{kind}", [(name, source)], [target], [*attributes, *layouts])
 
 
 def _words(step: Step) -> dict[str, Any] | None:

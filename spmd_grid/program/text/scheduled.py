@@ -1,4 +1,4 @@
-"""A schedule in the dialect: computations on blocks in generic form, and communication."""
+"""A schedule in the dialect: computations on blocks as calls, and communication."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.steps import Compute, LocalOperand, LocalValue, Move, Wait
 from spmd_grid.program.text.attributes import call_attributes, cut_attribute, selection_attributes
 from spmd_grid.program.text.layouts import is_function_of_blocks, layout_attribute, step_layouts
-from spmd_grid.program.text.lines import Lines, call_text, operation_name, program_text, totals_of
+from spmd_grid.program.text.lines import Lines, operation_name, program_text, totals_of
 from spmd_grid.program.text.moves import adds_halos, step_text
 from spmd_grid.program.text.slicing import Slicing
 from spmd_grid.program.text.types import encoded_type, local_type, tensor_type
@@ -102,7 +102,9 @@ class _Writer:
             attributes.insert(0, f'of = "{operation_name(operation)}"')
         if self._is_local and not is_function_of_blocks(step):
             attributes += [layout_attribute("sources", step.operands), layout_attribute("targets", step.results)]
-        self._define(call_text(name, operands, [self._type(x) for x in step.results], attributes), step.results)
+        self._define(
+            self._lines.calls.text(name, operands, [self._type(x) for x in step.results], attributes), step.results
+        )
 
     def _arguments(self, step: Compute) -> list[str]:
         """The plain arguments; of slices those of the step, which a pass may have changed, of a finish the call's."""
@@ -129,7 +131,9 @@ class _Writer:
         plan, source = step.plan, step.source
         name, held = self._name(source), Layout(source.sharding, source.shape)
         if not plan.steps:  # devices hold what they need; only the sharding is written otherwise
-            text = call_text("spmd_grid.same_cells", [(name, self._type(source))], [self._type(step.target)])
+            text = self._lines.calls.text(
+                "spmd_grid.same_cells", [(name, self._type(source))], [self._type(step.target)]
+            )
             self._define(text, [step.target])
             return
         last = len(plan.steps) - 1
@@ -138,14 +142,14 @@ class _Writer:
             target = self._name(step.target) if number == last else self._lines.new_name()
             layouts = step_layouts(held, each.target, source.dtype) if self._is_local else []
             if adds_halos(each.source, each.target):  # the dialect's operation finds room for the halos
-                room = call_text("spmd_grid.make_room", [(name, types[0])], types[1:], layouts)
+                room = self._lines.calls.text("spmd_grid.make_room", [(name, types[0])], types[1:], layouts)
                 name = self._lines.define(room)
-            name = self._lines.define(step_text(each, name, types[0], types[1], layouts), target)
+            name = self._lines.define(step_text(each, name, (types[0], types[1]), self._lines.calls, layouts), target)
             held = each.target
 
     def _wait(self, step: Wait) -> None:
         name, kind = self._operand(step.move.target)
-        self._define(call_text("spmd_grid.wait", [(name, kind)], []), [])
+        self._define(self._lines.calls.text("spmd_grid.wait", [(name, kind)], []), [])
 
     def _define(self, text: str, results: Sequence[LocalValue]) -> None:
         if results:

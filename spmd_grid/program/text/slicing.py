@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from spmd_grid.grid.layout import Layout
 from spmd_grid.program.partition.steps import LocalValue
+from spmd_grid.program.text.layouts import step_layouts
 from spmd_grid.program.text.lines import GRID, Lines
 from spmd_grid.program.text.types import local_type, tensor_type
 
@@ -25,8 +29,14 @@ class Slicing:
         starts, sizes = ([str(each[side]) for each in cells] for side in (0, 1))
         strides = ["1"] * len(cells)
         shown = "".join(f" [{', '.join(each)}]" for each in (starts, sizes, strides)).lstrip()
-        types = f"{tensor_type(x.shape, x.dtype)} to {local_type(sharding, x.shape, x.dtype)}"
-        return lines.define(f"tensor.extract_slice {name}{shown} : {types}")
+        core = replace(sharding, halo_sizes=None)
+        kind = local_type(core, x.shape, x.dtype)
+        cut = lines.define(f"tensor.extract_slice {name}{shown} : {tensor_type(x.shape, x.dtype)} to {kind}")
+        if sharding.halo_sizes is None:
+            return cut
+        layouts = step_layouts(Layout(core, x.shape), Layout(sharding, x.shape), x.dtype)
+        whole = local_type(sharding, x.shape, x.dtype)
+        return lines.define(lines.calls.text("spmd_grid.make_room", [(cut, kind)], [whole], layouts))
 
     def _coordinate(self, axis: int) -> str:
         n = self._lines.grid.ndim
@@ -43,12 +53,11 @@ class Slicing:
         axes, extent = sharding.axes_of(dim), x.shape[dim]
         offsets = sharding.offsets_of(dim)
         if offsets is not None or sharding.blocks != "ceil":
-            names = ", ".join(self._coordinate(axis) for axis in axes)
+            names = [(self._coordinate(axis), "index") for axis in axes]
             rule = f"offsets = {list(offsets)}" if offsets is not None else f'blocks = "{sharding.blocks}"'
-            sizes = f"sizes = {list(sharding.sizes_of(dim))}, extent = {extent}"
-            types = ", ".join(["index"] * len(axes))
+            sizes = [f"sizes = {list(sharding.sizes_of(dim))}", f"extent = {extent}"]
             name = lines.new_name()
-            lines.define(f'"spmd_grid.block"({names}) {{{rule}, {sizes}}} : ({types}) -> (index, index)', f"{name}:2")
+            lines.define(lines.calls.text("spmd_grid.block", names, ["index"] * 2, [rule, *sizes]), f"{name}:2")
             return f"{name}#0", f"{name}#1"
         start: _Number = 0
         size: _Number = extent

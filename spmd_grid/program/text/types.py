@@ -8,26 +8,43 @@ from math import prod
 import numpy as np
 
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.program.text.calls import attributes_text, string_text
 from spmd_grid.typing import Shape
 
-__all__ = ["axes_text", "dtype_text", "encoded_type", "local_extents", "local_type", "sharding_text", "tensor_type"]
+__all__ = [
+    "SHORT_FLOATS",
+    "axes_text",
+    "dtype_text",
+    "encoded_type",
+    "local_extents",
+    "local_type",
+    "sharding_text",
+    "tensor_type",
+]
 
 _LETTERS = {"f": "f", "i": "i", "u": "ui"}
+SHORT_FLOATS = {
+    "bfloat16": "bf16",
+    **{
+        f"float8_{each.lower()}": f"f8{each}"
+        for each in ("E5M2", "E4M3", "E4M3FN", "E5M2FNUZ", "E4M3FNUZ", "E4M3B11FNUZ", "E3M4", "E8M0FNU")
+    },
+}  # of the package ml_dtypes
 
 
 def dtype_text(dtype: np.dtype) -> str:
-    """An element type.
+    """An element type; what no dialect has one for is opaque, by numpy's name.
 
     >>> [dtype_text(np.dtype(name)) for name in ("float32", "int8", "uint16", "bool", "complex64", "M8[s]")]
-    ['f32', 'i8', 'ui16', 'i1', 'complex<f32>', '!numpy.dtype<"datetime64[s]">']
+    ['f32', 'i8', 'ui16', 'i1', 'complex<f32>', '!emitc.opaque<"datetime64[s]">']
     """
-    if dtype.kind in _LETTERS:
+    if dtype.kind in _LETTERS and dtype.itemsize <= 8:
         return f"{_LETTERS[dtype.kind]}{8 * dtype.itemsize}"
     if dtype.kind == "b":
         return "i1"
-    if dtype.kind == "c":
+    if dtype.kind == "c" and dtype.itemsize <= 16:
         return f"complex<f{4 * dtype.itemsize}>"
-    return f'!numpy.dtype<"{dtype}">'
+    return SHORT_FLOATS.get(dtype.name) or f"!emitc.opaque<{string_text(str(dtype))}>"
 
 
 def tensor_type(extents: Iterable[int | None], dtype: np.dtype, encoding: str = "") -> str:
@@ -77,53 +94,54 @@ def local_type(sharding: Sharding, shape: Shape, dtype: np.dtype) -> str:
 
 
 def encoded_type(sharding: Sharding, shape: Shape, dtype: np.dtype) -> str:
-    """The global type with the sharding as its encoding, as in the RFC: axes of partial sums stand behind the others.
+    """The global type with the sharding as its encoding: as in the RFC, but as a dictionary, which any compiler reads.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> encoded_type(Sharding(Grid((2,)), [], partial_axes=[0]), (4, 6), np.dtype("f4"))
-    'tensor<4x6xf32, #shard.shard<[[], [], [0]]>>'
+    'tensor<4x6xf32, {split_axes = [[]], partial_axes = [0]}>'
     """
     lists = [sharding.axes_of(dim) for dim in range(len(shape))]
-    if sharding.partial_axes:
-        lists.append(sharding.partial_axes)
-    if not any(lists):
+    if not any(lists) and not sharding.partial_axes:
         return tensor_type(shape, dtype)
-    kind = f", {sharding.partial_kind}" if sharding.partial_kind != "sum" else ""
-    return tensor_type(shape, dtype, f"#shard.shard<{axes_text(lists)}{kind}{_blocks_text(sharding)}>")
-
-
-def _blocks_text(sharding: Sharding) -> str:
-    parts = ""
+    parts = [f"split_axes = {axes_text(lists)}", *_partial(sharding)]
     if sharding.halo_sizes:
-        parts += f", halo_sizes = {[n for pair in sharding.halo_sizes for n in pair]}"
+        parts.append(f"halo_sizes = {[n for pair in sharding.halo_sizes for n in pair]}")
     if sharding.sharded_dims_offsets:
-        parts += f", sharded_dims_offsets = {[n for each in sharding.sharded_dims_offsets for n in each]}"
+        parts.append(f"sharded_dims_offsets = {[n for each in sharding.sharded_dims_offsets for n in each]}")
     if sharding.blocks != "ceil":
-        parts += f', blocks = "{sharding.blocks}"'
-    if sharding.grid.ranks is not None:
-        parts += f", ranks = {list(sharding.grid.ranks)}"
-    return parts
+        parts.append(f'blocks = "{sharding.blocks}"')
+    if sharding.grid.ranks is not None:  # a transposed array, say, is on a grid of devices in another order
+        parts.append(f"ranks = {list(sharding.grid.ranks)}")
+    return tensor_type(shape, dtype, f"{{{', '.join(parts)}}}")
+
+
+def _partial(sharding: Sharding) -> list[str]:
+    """The axes of sums that are finished later, and the reduction where it is another."""
+    if not sharding.partial_axes:
+        return []
+    kind = [f'partial_kind = "{sharding.partial_kind}"'] if sharding.partial_kind != "sum" else []
+    return [f"partial_axes = {list(sharding.partial_axes)}", *kind]
 
 
 def sharding_text(sharding: Sharding, grid: str) -> str:
     """A sharding as an operation of the dialect, without its result.
 
-    Partial axes are written as before they left the dialect; what it never had is an attribute: block policies, offsets
-    beside halos, and dimensions that are open.
+    What the dialect has no words for is an attribute: partial sums, block policies, dimensions that are open, and
+    offsets beside halos, or of a dimension that several axes split, of which its verifier counts the shards otherwise.
 
     >>> from spmd_grid.grid.device_grid import Grid
-    >>> sharding_text(Sharding(Grid((2, 2)), [[], [1]], partial_axes=[0], blocks="balanced"), "@grid0")
-    'shard.sharding @grid0 split_axes = [[], [1]] partial = sum [0] {blocks = "balanced"} : !shard.sharding'
+    >>> sharding_text(Sharding(Grid((2, 2)), [[], [1]], partial_axes=[0]), "@grid0")
+    'shard.sharding @grid0 split_axes = [[], [1]] {spmd_grid.partial_axes = [0]} : !shard.sharding'
     """
     text = f"shard.sharding {grid} split_axes = {axes_text(sharding.split_axes)}"
-    if sharding.partial_axes:
-        text += f" partial = {sharding.partial_kind} {list(sharding.partial_axes)}"
     if sharding.halo_sizes:
         text += f" halo_sizes = {[n for pair in sharding.halo_sizes for n in pair]}"
     offsets = [n for each in sharding.sharded_dims_offsets or () for n in each]
-    if offsets and not sharding.halo_sizes:
+    is_plain = not sharding.halo_sizes and all(len(axes) < 2 for axes in sharding.split_axes)
+    if offsets and is_plain:
         text += f" sharded_dims_offsets = {offsets}"
-    extra = [f'blocks = "{sharding.blocks}"'] if sharding.blocks != "ceil" else []
-    extra += [f"block_starts = {offsets}"] if offsets and sharding.halo_sizes else []
+    extra = _partial(sharding)
+    extra += [f'blocks = "{sharding.blocks}"'] if sharding.blocks != "ceil" else []
+    extra += [f"block_starts = {offsets}"] if offsets and not is_plain else []
     extra += [f"open_dims = {list(sharding.open_dims)}"] if sharding.open_dims else []
-    return f"{text}{' {' + ', '.join(extra) + '}' if extra else ''} : !shard.sharding"
+    return f"{text}{attributes_text(extra)} : !shard.sharding"

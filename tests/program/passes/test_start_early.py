@@ -53,7 +53,7 @@ def test_it_is_explained_and_costs_less():
     (started,) = [step for step in part.schedule.steps if isinstance(step, Move) and step.is_started]
     assert hidden == pytest.approx(started.plan.seconds)  # the product before takes longer
     assert part.cost()[:2] == whole.cost()[:2]
-    assert '"spmd_grid.wait"(' in part.text("optimised") and "wait for(%w2)" in part.picture()
+    assert "call @spmd_grid.wait(%" in part.text("optimised") and "wait for(%w2)" in part.picture()
 
 
 def test_started_moves_count_in_peak_memory():

@@ -97,3 +97,22 @@ def program_of(case):
         arguments, lines = f"%x: {kind}", [f"%0 = {text}"]
     body = "".join(f"  {line}\n" for line in lines)
     return f"{grid}func.func @f({arguments}) {{\n{body}  return\n}}\n", grid.count("\n") + 1 + len(lines)
+
+
+def _named_sharding(name, lists, halos=None, partial=None):
+    shown = f" partial = {partial['kind']} {partial['axes']}" if partial else ""
+    shown += f" halo_sizes = {halos}" if halos else ""
+    return f"  %{name} = shard.sharding @g split_axes = {lists} {shown} : !shard.sharding\n"
+
+
+def resharding_text(case):
+    """A function that reshards its argument."""
+    kind = tensor(case["shape"], "i32")
+    source, target = case.get("from", case.get("split_axes")), case.get("to", case.get("split_axes"))
+    return (
+        f"func.func @{case['name']}(%x: {kind}) -> {kind} {{\n"
+        f"{_named_sharding('s', source, partial=case.get('from_partial'))}"
+        f"{_named_sharding('t', target, halos=case.get('halo_to'))}"
+        f"  %0 = shard.shard %x to %s : {kind}\n"
+        f"  %1 = shard.shard %0 to %t annotate_for_users : {kind}\n  return %1 : {kind}\n}}\n"
+    )

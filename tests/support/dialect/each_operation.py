@@ -234,8 +234,10 @@ CASES |= {
     ),
     "memref.subview": Case(
         _buffers(
-            "%o = memref.subview %m[1, 0] [2, 6] [1, 1] : memref<4x6xf32> to memref<2x6xf32>",
-            "%o",
+            "%o = memref.subview %m[1, 0] [2, 6] [1, 1]"
+            " : memref<4x6xf32> to memref<2x6xf32, strided<[6, 1], offset: 6>>\n%d = memref.alloc() : memref<2x6xf32>\n"
+            "memref.copy %o, %d : memref<2x6xf32, strided<[6, 1], offset: 6>> to memref<2x6xf32>",
+            "%d",
         )
         + "memref<2x6xf32> to {r}",
         X[1:3],

@@ -12,7 +12,7 @@ from spmd_grid.dialect.execute.operations.linalg.bodies import looping
 from spmd_grid.dialect.execute.process_groups import groups_of, pairs_of, processes_of
 from spmd_grid.dialect.execute.reading import dtype_of, integer, name_of
 from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
-from spmd_grid.dialect.syntax.stablehlo.collectives import HloReducingOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloReducingOp
 
 _KINDS = {
     "stablehlo.add": "sum",

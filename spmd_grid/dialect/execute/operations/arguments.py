@@ -15,6 +15,7 @@ from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integers, name_of
 from spmd_grid.errors import ImplicitGatherError, ShapeError
 from spmd_grid.functions.table import call, rule_named
+from spmd_grid.program.text.calls import CONSTANT
 
 __all__ = [
     "as_called",
@@ -29,7 +30,7 @@ __all__ = [
 # The parser keeps the name of an operation that it does not know; the others say what operands are.
 _NOT_ARGUMENTS = {"collective", "of", "of_types", "op_name__", "operands", "sharding", "sources", "targets"}
 _OF_PYTHON = "spmd_grid.opaque", "spmd_grid.manual"
-_CONSTANTS = "arith.constant", "complex.constant"
+_CONSTANTS = "arith.constant", "complex.constant", CONSTANT
 
 
 def named_function(name: str) -> Callable[..., Any]:
@@ -103,7 +104,7 @@ def with_weak_numbers(op: Operation, operands: Sequence[Any]) -> list[Any]:
     kinds = "biufc"
     rank = kinds.index(next(iter(dtypes)).kind) if next(iter(dtypes)).kind in kinds else -1
     return [
-        x.item() if is_constant(value) and not np.ndim(x) and kinds.find(x.dtype.kind) <= rank else x
+        x.item() if is_constant(value) and not np.ndim(x) and 0 <= kinds.find(x.dtype.kind) <= rank else x
         for x, value in zip(operands, op.operands)
     ]
 

@@ -50,7 +50,7 @@ def _sharding(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
         return None if not op.results else [NO_SHARDING]
     grid = _sharding_grid(machine, op)
     dynamic: Iterator[Any] = iter(operands)
-    offsets = mixed(integers(op, "static_sharded_dims_offsets", "block_starts"), dynamic)
+    offsets = mixed(integers(op, "static_sharded_dims_offsets") or integers(op, "block_starts"), dynamic)
     halos = mixed(integers(op, "static_halo_sizes"), dynamic)
     options: dict[str, Any] = {}
     if attribute(op, "blocks") is not None:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import erf as _erf_of_number
+from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation
 
-from spmd_grid.dialect.execute.reading import attribute, cells_of, dtype_of, is_shaped, name_of, scalar_of
+from spmd_grid.dialect.execute.reading import attribute, cells_of, dtype_of, is_shaped, name_of, scalar_of, shape_of
 from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application
 from spmd_grid.functions.table import call, rule
+from spmd_grid.program.text.calls import CONSTANT
 
 __all__ = ["cast", "erf", "quotient"]
 
@@ -206,16 +208,27 @@ def _compare_floats(machine: Machine, op: Operation, operands: Sequence[Any]) ->
     return (a != b) if number == 13 else _ORDERED[number - 7](a, b) | unknown
 
 
-@handles("arith.constant", "tosa.const", "stablehlo.constant", "complex.constant")
+@handles("arith.constant", "tosa.const", "stablehlo.constant", "complex.constant", CONSTANT)
 def _constant(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     found = attribute(op, "value", "values")
     if found is None:
         raise ShapeError(f"{name_of(op)}: attribute value is missing")
     kind = op.results[0].type
+    if isinstance(found, StringAttr):
+        return _of_bytes(found.data, kind)
     if name_of(op) == "complex.constant":
         real, imaginary = (scalar_of(each) for each in found)  # type: ignore[attr-defined]
         return dtype_of(kind).type(complex(real, imaginary))
     return cells_of(found) if is_shaped(kind) else scalar_of(found)
+
+
+def _of_bytes(digits: str, kind: Attribute) -> Any:
+    """A constant whose bytes the text has as hexadecimal digits."""
+    dtype, shape = dtype_of(kind), tuple([n for n in shape_of(kind) if n is not None])
+    data = bytes.fromhex(digits.removeprefix("0x"))
+    if len(data) != dtype.itemsize * prod(shape):
+        raise ShapeError(f"{len(data)} bytes are given; {kind} has {dtype.itemsize * prod(shape)}")
+    return np.frombuffer(data, dtype).reshape(shape)[()]
 
 
 # -- conversions ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from xdsl.ir import Dialect
 from spmd_grid.dialect.syntax.encodings import DtypeType, EncodingAttr
 from spmd_grid.dialect.syntax.shard import collectives, shardings
 
-__all__ = ["NUMPY", "SHARD"]
+__all__ = ["EMITC", "SHARD"]
 
 SHARD = Dialect(
     "shard",
@@ -43,4 +43,4 @@ SHARD = Dialect(
     [EncodingAttr, ReductionKindAttr, ShardAxesArrayAttr, ShardingType],
 )
 
-NUMPY = Dialect("numpy", [], [DtypeType])
+EMITC = Dialect("emitc", [], [DtypeType])

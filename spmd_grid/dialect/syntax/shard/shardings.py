@@ -67,7 +67,7 @@ class GridOp(IRDLOperation):
     shape = prop_def(DenseArrayBase[I64])
     traits = traits_def(SymbolOpInterface(), Pure())
     custom_directives = DIRECTIVES
-    assembly_format = "$sym_name `(` `shape` `=` custom<DimensionList>($shape) `)` attr-dict"
+    assembly_format = "$sym_name `(` `shape` `=` custom<Sizes>($shape) `)` attr-dict"
 
     @property
     def sizes(self) -> tuple[int | None, ...]:

@@ -10,7 +10,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     BaseAttr,
@@ -28,7 +28,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-__all__ = ["OPERANDS", "TOSA", "ShapeType", "TosaOp"]
+__all__ = ["OPERANDS", "OPERATIONS", "TOSA", "ShapeType", "TosaOp", "propagates_nan"]
 
 # Operation: the numbers of operands that it takes, and its attributes.
 _UNARY = (
@@ -36,12 +36,13 @@ _UNARY = (
 ).split()
 _BINARY = (
     "add bitwise_and bitwise_or bitwise_xor equal greater greater_equal intdiv logical_and logical_or logical_xor "
-    "maximum minimum pow sub"
+    "pow sub"
 ).split()
 _REDUCTIONS = "all any max min product sum".split()
 OPERANDS: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     **dict.fromkeys(_UNARY, ((1,), ())),
     **dict.fromkeys(_BINARY, ((2,), ())),
+    **dict.fromkeys(("maximum", "minimum"), ((2,), ("nan_mode",))),
     **{f"reduce_{name}": ((1,), ("axis", "nan_mode")) for name in _REDUCTIONS},
     "clamp": ((1,), ("max_val", "min_val", "nan_mode")),
     "concat": ((), ("axis",)),
@@ -77,6 +78,31 @@ class ShapeType(ParametrizedAttribute, TypeAttribute):
             printer.print_int(self.rank.data)
 
 
+@irdl_attr_definition
+class NanModeAttr(ParametrizedAttribute):
+    """The result of an operation of which an operand is NaN: ``#tosa.nan_mode<PROPAGATE>``."""
+
+    name = "tosa.nan_mode"
+    mode: StringAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Read the word."""
+        with parser.in_angle_brackets():
+            return [StringAttr(parser.parse_identifier())]
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Write the word."""
+        with printer.in_angle_brackets():
+            printer.print_string(self.mode.data)
+
+
+def propagates_nan(mode: Attribute | None) -> bool:
+    """Whether a mode is the usual one, in today's form or as a text, which it was once."""
+    word = mode.mode if isinstance(mode, NanModeAttr) else mode
+    return word == StringAttr("PROPAGATE")
+
+
 class TosaOp(IRDLOperation, ABC):
     """An operation of tosa: operands, attributes by name, one result."""
 
@@ -94,6 +120,8 @@ class TosaOp(IRDLOperation, ABC):
             raise VerifyException(f"expected {wanted} operands, found {len(self.inputs)}")
         if not counts and not self.inputs:
             raise VerifyException("expected at least 1 operand, found 0")
+        if "nan_mode" in self.properties:  # the usual one is left out when it is read
+            raise VerifyException(f"nan_mode {self.properties['nan_mode']} is not executed; PROPAGATE is")
         for name in attributes:
             if name in _NEEDED and name not in self.properties:
                 raise VerifyException(f"the attribute {name!r} is missing")
@@ -107,4 +135,5 @@ def _operation(name: str, attributes: tuple[str, ...]) -> type[IRDLOperation]:
     return irdl_op_definition(type(f"Tosa_{name}", (TosaOp,), parts))
 
 
-TOSA = Dialect("tosa", [_operation(name, attributes) for name, (_, attributes) in OPERANDS.items()], [ShapeType])
+OPERATIONS = {f"tosa.{name}": _operation(name, attributes) for name, (_, attributes) in OPERANDS.items()}
+TOSA = Dialect("tosa", list(OPERATIONS.values()), [NanModeAttr, ShapeType])

@@ -25,7 +25,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from spmd_grid.dialect.syntax.stablehlo.reduce import combiner_of
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.reduce import combiner_of
 
 __all__ = ["COLLECTIVES", "ChannelHandleAttr", "HloCollectiveOp", "HloReducingOp"]
 

@@ -12,8 +12,13 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from spmd_grid.dialect.syntax.stablehlo.attributes import Numbers, numbers_attribute, print_numbers, read_numbers
-from spmd_grid.dialect.syntax.stablehlo.base import HloOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.attributes import (
+    Numbers,
+    numbers_attribute,
+    print_numbers,
+    read_numbers,
+)
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.base import HloOp
 
 __all__ = ["MOVING", "DynamicSliceOp", "DynamicUpdateSliceOp"]
 

@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("xdsl")
 
+from support.dialect.programs import every_kind_of_list, every_kind_of_step, part_of_lists, part_of_steps
 from support.dialect.random_modules import AnnotatedModule
 from support.dialect.stages import check_stage
 from support.program.runner import make_case
@@ -50,45 +51,18 @@ def test_random_modules(spmd, stage, request):
         check_stage(spmd, part, stage, module.arguments(), module.expected())
 
 
-def every_kind_of_step(x, y):
-    a = np.sort(x, axis=0) + np.cumsum(x, axis=0) + np.maximum.accumulate(x, axis=1)[:, ::-1]
-    b = np.argmax(x, axis=0) + np.mean(x.astype("f4"), axis=0) + np.std(x, axis=0)
-    c = np.broadcast_to(b, (3, 5)) + np.linspace(0, 1, 15).reshape(3, 5)
-    d = np.concatenate([x, x[2:4], np.ones((1, 5))])[1:, None, 3]
-    e = np.fft.fft(x[:, 0]).real + np.median(x) + np.sort(np.ravel(y))[:1]
-    z = x * 1.0
-    z[1:6:2, ::-2] = y[:3, :3]
-    return a, b, c, d, e, z, np.einsum("ij,ik,lj->kl", x, x, x), (x @ y).T, z.reshape(5, 7).T, x[1:] - 2 * x[:-1]
-
-
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("args", ["local", "global"])
 def test_every_kind_of_step(spmd, stage, args):
-    grid = sg.Grid((2, 2))
-    program = sg.trace(every_kind_of_step, sg.ArraySpec((7, 5)), sg.ArraySpec((5, 4)))
-    part = sg.partition(program, grid, [sg.Sharding(grid, [[0], [1]]), sg.Sharding(grid, [[], [0]])], args=args)
+    part = part_of_steps(args)
     rng = np.random.default_rng(3)
     arrays = [rng.standard_normal(shape) for shape in ((7, 5), (5, 4))]
     check_stage(spmd, part, stage, arrays, every_kind_of_step(*arrays))
 
 
-def every_kind_of_list(x, i):
-    a = x[[3, 1, -1, 3]]
-    b = x[1:6:2, [2, 0]]
-    c = x[2, [True, False, False, True, True]] + x[-1, ::-1][[4, 2, 0]]
-    y = x + 1
-    y[[0, 5]] = 7
-    y[::2, [1, 3]] = x[:4, :2]
-    z = x * 2
-    np.put_along_axis(z, i[:, None], 9.0, 1)
-    return a, b, c, y, z, x[i % 7, i % 5], x[i % 7, 2]
-
-
 @pytest.mark.parametrize("stage", STAGES)
 def test_lists_of_indices(spmd, stage):
-    grid = sg.Grid((2, 2))
-    program = sg.trace(every_kind_of_list, sg.ArraySpec((7, 5)), sg.ArraySpec((7,), "i8"))
-    part = sg.partition(program, grid, [sg.Sharding(grid, [[0], [1]]), sg.Sharding(grid, [[0]])])
+    part = part_of_lists()
     arrays = np.random.default_rng(3).standard_normal((7, 5)), np.array([4, 0, 3, 1, 1, 2, 0])
     check_stage(spmd, part, stage, arrays, every_kind_of_list(*arrays))
 

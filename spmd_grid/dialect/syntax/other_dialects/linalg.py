@@ -26,7 +26,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, region_def, var_result_def
 from xdsl.parser import Parser
 
-__all__ = ["ELEMENTWISE", "LINALG", "PRODUCTS"]
+__all__ = ["ELEMENTWISE", "LINALG", "PRODUCTS", "ProductOp"]
 
 # The operations of a body, on floating-point numbers; the reciprocal and the square have bodies of two operands.
 _UNARY: dict[str, type[Operation]] = {
@@ -81,7 +81,7 @@ class _Elementwise(ElementwiseOperation, ABC):
         return Region(block)
 
 
-class _Product(NamedOperation, ABC):
+class ProductOp(NamedOperation, ABC):
     """Sums of products, whose loops are named by the letters of its subscripts."""
 
     @property
@@ -175,7 +175,7 @@ LINALG = Dialect(
         *[each for each in linalg.Linalg.operations if each is not ReduceOp],
         _ReduceOp,
         *[_defined(_Elementwise, name) for name in ELEMENTWISE],
-        *[_defined(_Product, name) for name in PRODUCTS],
+        *[_defined(ProductOp, name) for name in PRODUCTS],
     ],
     list(linalg.Linalg.attributes),
 )
