@@ -170,6 +170,12 @@ class File:
             with suppress(OSError):
                 os.posix_fadvise(self._descriptor, offset, n_bytes, os.POSIX_FADV_DONTNEED)
 
+    def will_be_read(self) -> None:
+        """Let the system read farther ahead, since parts of the file are read from start to end.  A hint."""
+        if hasattr(os, "posix_fadvise"):
+            with suppress(OSError):
+                os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+
     def read_start(self, most: int) -> bytes:
         """The first bytes of the file, at most this many."""
         buffer = np.empty(min(most, self.size()), np.uint8)

@@ -99,6 +99,7 @@ class Process:
         "activity",
         "arena",
         "coords",
+        "endings",
         "gate",
         "host",
         "kept",
@@ -129,6 +130,7 @@ class Process:
         self.messages = 0  # point-to-point messages sent so far
         self.retired: list[Any] = []  # channels that are no longer used and not yet closed
         self.kept: dict[Hashable, Any] = {}  # what operations keep for the rest of the program, by purpose
+        self.endings: list[Callable[[], None]] = []  # calls that its program's end makes; local, and none raises
         self.scratch: np.ndarray | None = None  # memory that operations use by turns
         self.arena = Arena()  # memory that other processes can address, where there is any
         self.nodes: tuple[int, ...] = tuple(range(size))  # by process, the first process of its node
@@ -144,6 +146,11 @@ class Process:
                 pending.advance()
         finally:
             self._advancing.append(turn)
+
+    def end(self) -> None:
+        """Calls all that is to be done at the end of its program.  Local."""
+        while self.endings:
+            self.endings.pop()()
 
     def label(self) -> str:
         """``rank 3``, with its grid coordinates once it has made a grid, and its host if there are several."""

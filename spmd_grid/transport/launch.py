@@ -193,6 +193,8 @@ def _run_rank(world: ThreadWorld, rank: int, program: Callable[[], object]) -> o
         scheduler.fail(rank, error)
     else:
         scheduler.end(rank)
+    finally:
+        _here.world.process.end()
     return result
 
 

@@ -15,7 +15,10 @@ test starts with mpiexec.
       ENOSPC, EACCES, EIO in turn        the same two                           both, spmd
       writes and reads cut short         the same two                           both, spmd
       a name that is not on the disk     test_owners                            spmd
-      no rename of folders               test_failed_calls                      spmd
+      no rename of folders               test_failed_calls, test_killed_saves   spmd
+    a program ends before wait()         test_saves_never_waited_for            the same, a job
+    the order of the steps, damage       test_steps_of_a_save                   spmd
+      before old ones are removed
     truncated, missing, swapped files    test_damaged_files                     spmd
       flipped bits, also of zarr chunks  test_damaged_files, test_zarr          both, spmd
     manifests: newer version, a path     test_damaged_files                     spmd

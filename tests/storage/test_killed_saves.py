@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.jobs import needs_mpiexec, run_job
-from support.storage.faults import Dead, Killed
+from support.storage.faults import Dead, DeadWithoutRename, Killed
 from support.storage.shared import values
 
 import spmd_grid as sg
@@ -38,12 +38,12 @@ def load(folder):
     return sg.run_spmd(body, ranks=3)[0]
 
 
-def killed(folder, victims, number, **options):
+def killed(folder, victims, number, dead=Dead, **options):
     """Whether a save of step 2 was killed at this call of the first of the victims."""
     fates = [[] for _ in range(2)] if len(victims) == 1 else [[]] * 2
 
     def system(rank):
-        return Dead(number if rank == victims[0] else None, fates[rank])
+        return dead(number if rank == victims[0] else None, fates[rank])
 
     try:
         sg.run_spmd(lambda: save(folder, 2, system, **options), ranks=2)
@@ -57,7 +57,15 @@ def killed(folder, victims, number, **options):
 
 @pytest.mark.parametrize(
     ("victims", "options"),
-    [([0], {}), ([1], {}), ([0, 1], {}), ([0, 1], {"commit": "file"}), ([0], {"keep": 1}), ([1], {"wait": False})],
+    [
+        ([0], {}),
+        ([1], {}),
+        ([0, 1], {}),
+        ([0, 1], {"commit": "file"}),
+        ([0, 1], {"dead": DeadWithoutRename}),
+        ([0], {"keep": 1}),
+        ([1], {"wait": False}),
+    ],
 )
 def test_killed_at_every_call(victims, options, request):
     steps = set()

@@ -40,7 +40,7 @@ _NOTHING = "nothing"
 _COPIES = 5  # of the array in memory, over all ranks
 _CHECKED_BYTES = 1 << 19
 _IN_LARGE_ROWS = (OURS, NO_CHECKSUMS, RAW)  # which take long
-_LARGE_ROUNDS = 3
+_LARGE_ROUNDS = 5
 _COMPUTED_CELLS, _COMPUTED_TIMES = 1 << 14, 200
 
 

@@ -3,6 +3,7 @@
 save      sg.save
 load      sg.load
 verify    a checkpoint read again
+making    the folder and files of a checkpoint that is being made
 options   the options of a save, checked
 tree      the state of a program as a tree
 manifest  what a checkpoint holds, and its checksums

@@ -52,6 +52,7 @@ def open_array(system: System, op: str, folder: Path, stored: StoredArray) -> Fi
             raise DamagedError(f"{op}: {file.path} has {found} bytes; the manifest makes it {stored.n_bytes}")
         if file.read_start(len(stored.header)) != stored.header:
             raise DamagedError(f"{op}: the header of {file.path} is not the one of {stored.shape} {stored.dtype}")
+        file.will_be_read()
     except BaseException:
         file.close()
         raise

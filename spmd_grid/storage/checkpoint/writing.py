@@ -27,6 +27,7 @@ class Stage:
         self._writers: list[ArrayWriter] = []
         self._thread: threading.Thread | None = None
         self._error: SpmdError | None = None
+        self._is_stopped = False
 
     def take(self, writer: ArrayWriter, block: int, cells: np.ndarray) -> bool:
         """Whether there was space for a copy of the block."""
@@ -48,6 +49,10 @@ class Stage:
         self._thread = threading.Thread(target=self._run, name="spmd_grid saving", daemon=True)
         self._thread.start()
 
+    def stop(self) -> None:
+        """Let the thread write no more than it is writing now.  Does not wait for it."""
+        self._is_stopped = True
+
     @property
     def is_done(self) -> bool:
         """Whether everything is written, or has failed."""
@@ -64,12 +69,15 @@ class Stage:
     def _run(self) -> None:
         try:
             self._waiting.reverse()
-            while self._waiting:
+            while self._waiting and not self._is_stopped:
                 writer, block, cells = self._waiting.pop()
                 writer.write(block, cells)
                 del cells
             for each in self._writers:
-                each.finish()
+                if self._is_stopped:
+                    each.file.close()
+                else:
+                    each.finish()
         except SpmdError as error:
             self._error = error
         except BaseException as error:  # surfaces where the program waits

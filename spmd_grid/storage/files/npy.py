@@ -133,6 +133,7 @@ def _load_npy(
     with team.trying():
         file = File.to_read(team.system, team.op, path)
         header = read_header(team.op, file)
+        file.will_be_read()
     try:
         team.agree(f"{path}, {sharding}, {wanted}, {header}")
         assert file is not None and header is not None, "a refusal raises on every process"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -22,9 +23,10 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["Deal", "Round", "deal", "take_rows"]
+__all__ = ["Deal", "Round", "cut_by_devices", "cut_by_processes", "cuts_of", "deal", "take_lead", "take_rows"]
 
 Interval = tuple[int, int]
+Cuts = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -54,34 +56,27 @@ class Round:
         """The array's ``layout``, without halos, cut down to the stretch."""
         sharding, offsets = layout.sharding, []
         for dim in sharding.sharded_dims:
-            cuts = _cuts(layout, dim)
+            cuts = cuts_of(layout, dim)
             if dim < self.dim:
-                cuts = [min(max(cut - self.lead[dim], 0), 1) for cut in cuts]
+                cuts = tuple([min(max(cut - self.lead[dim], 0), 1) for cut in cuts])
             elif dim == self.dim:
-                cuts = [sum(min(max(cut - start, 0), stop - start) for start, stop in self.rows) for cut in cuts]
+                cuts = tuple([sum(min(max(cut - start, 0), stop - start) for start, stop in self.rows) for cut in cuts])
             offsets.append(cuts)
-        return Sharding(
-            sharding.grid,
-            sharding.split_axes,
-            sharded_dims_offsets=offsets or None,
-            partial_axes=sharding.partial_axes,
-            partial_kind=sharding.partial_kind,
-        )
+        return cut_by_devices(sharding, sharding.split_axes, tuple(offsets))
 
     def most_cells(self, layout: Layout) -> int:
         """The most cells of the stretch that a device holds in ``layout``, cut down to the stretch."""
         sharding, shape = self.stretch_sharding(layout), self.shape(layout.global_shape)
         lengths = list(shape)
         for dim in sharding.sharded_dims:
-            cuts = _cuts(Layout(sharding, shape), dim)
+            cuts = cuts_of(Layout(sharding, shape), dim)
             lengths[dim] = max([stop - start for start, stop in zip(cuts, cuts[1:])])
         return prod(lengths)
 
     def block_sharding(self, grid: Grid) -> Sharding:
         """The stretch cut by blocks among the processes of ``grid``, which has one dimension."""
         ends = np.cumsum([0, *[stop - start for start, stop in self.rows]])
-        offsets = [[int(ends[first]) for first in self.firsts]]
-        return Sharding(grid, [*[[]] * self.dim, [0]], sharded_dims_offsets=offsets)
+        return cut_by_processes(grid, self.dim, tuple([int(ends[first]) for first in self.firsts]))
 
     def pieces(self, rank: int) -> Iterator[tuple[int, slice]]:
         """The blocks of a process, and where each lies in that process's part of the stretch."""
@@ -167,10 +162,11 @@ def _rounds(
 
     n = len(pending)
     if not spread:
-        sections = [pending[n * i // size : n * (i + 1) // size] for i in range(size)]
+        length = -(-n // size)  # equal ones move at once: see `even`
+        sections = [pending[length * i : length * (i + 1)] for i in range(size)]
         starts = range(0, max(map(len, sections)), per_process)
         found = [gathered([section[start : start + per_process] for section in sections]) for start in starts]
-        most = 2 * per_process * blocks.rows * blocks.row_bytes
+        most = 5 * per_process * blocks.rows * blocks.row_bytes // 4
         if len(found) < 2 or all(each.most_cells(layout) * blocks.itemsize <= most for each in (found[0], found[-1])):
             return found
     found = []
@@ -201,11 +197,7 @@ def take_rows(box: Box, each: Round) -> list[tuple[slice, tuple[slice, ...]]]:
 
     ``box``: the core's cells in the region.  Blocks that follow one another are one part.
     """
-    before = []
-    for dim, i in enumerate(each.lead):
-        inside = box.starts[dim] <= i < box.stops[dim]
-        start = i - box.starts[dim] if inside else 0
-        before.append(slice(start, start + inside))
+    before = take_lead(box, each)
     low, high = box.starts[each.dim], box.stops[each.dim]
     joined: list[Interval] = []
     for start, stop in each.rows:
@@ -219,6 +211,16 @@ def take_rows(box: Box, each: Round) -> list[tuple[slice, tuple[slice, ...]]]:
         parts.append((slice(done, done + stop - start), (*before, slice(start - low, stop - low))))
         done += stop - start
     return parts
+
+
+def take_lead(box: Box, each: Round) -> tuple[slice, ...]:
+    """The index in a process's core of a round's stretch, in the dimensions before the one that blocks cut."""
+    before = []
+    for dim, i in enumerate(each.lead):
+        inside = box.starts[dim] <= i < box.stops[dim]
+        start = i - box.starts[dim] if inside else 0
+        before.append(slice(start, start + inside))
+    return tuple(before)
 
 
 def _holder(layout: Layout, piece: Box) -> list[int] | None:
@@ -236,9 +238,28 @@ def _holder(layout: Layout, piece: Box) -> list[int] | None:
     return coords
 
 
-def _cuts(layout: Layout, dim: int) -> list[int]:
-    """The first cell of every block of a dimension, and the end."""
+@lru_cache(16)
+def cuts_of(layout: Layout, dim: int) -> Cuts:
+    """The first cell of every block of a dimension, and the end.  Plans only."""
     sharding, extent = layout.sharding, layout.global_shape[dim]
     sizes = sharding.sizes_of(dim)
     starts = [sharding.block(dim, extent, multi_index(position, sizes))[0] for position in range(prod(sizes))]
-    return [*starts, extent]
+    return (*starts, extent)
+
+
+@lru_cache(16)  # rounds repeat
+def cut_by_devices(sharding: Sharding, split_axes: tuple[tuple[int, ...], ...], offsets: tuple[Cuts, ...]) -> Sharding:
+    """``sharding`` of another shape, without halos: ``split_axes`` cut it at ``offsets``.  Plans only."""
+    return Sharding(
+        sharding.grid,
+        split_axes,
+        sharded_dims_offsets=offsets or None,
+        partial_axes=sharding.partial_axes,
+        partial_kind=sharding.partial_kind,
+    )
+
+
+@lru_cache(16)
+def cut_by_processes(grid: Grid, dim: int, offsets: Cuts) -> Sharding:
+    """A dimension cut at ``offsets`` among the processes of ``grid``, which has one dimension.  Plans only."""
+    return Sharding(grid, [*[[]] * dim, [0]], sharded_dims_offsets=[offsets])

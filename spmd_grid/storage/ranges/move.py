@@ -19,18 +19,20 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.storage.ranges.ahead import Ahead
 from spmd_grid.storage.ranges.blocks import Blocks
-from spmd_grid.storage.ranges.deal import Deal, Round, deal, take_rows
+from spmd_grid.storage.ranges.deal import Deal, Round, deal, take_lead, take_rows
+from spmd_grid.storage.ranges.even import even_parts
 from spmd_grid.storage.ranges.padding import with_clean_padding
 from spmd_grid.storage.team import Team
 
 __all__ = ["STAGE_BYTES", "give_blocks", "given_deal", "take_blocks"]
 
 # The most memory that a process uses besides its arrays, unless told otherwise: of a quarter, it gives its blocks of a
-# round, and has as much for messages out of them; in a half of it, it takes blocks of several rounds, and has an eighth
-# for messages.  The rest is for cells on their way.
+# round, and has as much for messages out of them; in two quarters, it takes blocks of two rounds, one read while the
+# other is on its way, and has a quarter for messages.  The rest is for cells on their way.
 STAGE_BYTES = 64 << 20
-_GIVEN, _TAKEN = 4, 16  # the parts that blocks of one round may have
-_BUFFERS = 4  # for rounds that are read ahead
+_PART = 4  # the part that blocks of one round may have
+_BUFFERS = 2  # for rounds that are read ahead
+_ROUNDS_AGREED = 4  # after which processes tell each other of errors
 
 # Called with a block's number and its cells, a contiguous array, to be stored, or to be filled.
 Handle = Callable[[int, np.ndarray], None]
@@ -69,7 +71,7 @@ def give_blocks(
 def given_deal(layout: Layout, blocks: Blocks, processes: Sequence[int], rank: int, stage_bytes: int) -> Deal:
     """The blocks that process ``processes[rank]`` handles in `give_blocks`.  Plans only."""
     region = Box.from_shape(blocks.extents)
-    return deal(blocks, region, layout, processes, rank, stage_bytes // _GIVEN, spread=True)
+    return deal(blocks, region, layout, processes, rank, stage_bytes // _PART, spread=True)
 
 
 def take_blocks(
@@ -89,7 +91,7 @@ def take_blocks(
     """
     region = region or Box.from_shape(blocks.extents)
     layout = Layout(array.sharding, region.shape)
-    dealt = deal(blocks, region, layout, team.processes, team.rank, stage_bytes // _TAKEN, spread=False)
+    dealt = deal(blocks, region, layout, team.processes, team.rank, stage_bytes // _PART, spread=False)
     coords = array.grid.own_coords
     box, core = layout.core_box(coords), array.core_to_write()
     core = core.reshape(box.shape) if not array.shape else core
@@ -133,18 +135,21 @@ def _take_rounds(
     n_buffers = max(1, min(most_bytes // max(largest * core.itemsize, 1), _BUFFERS, len(rounds)))
     buffers = [team.grid.allocate((largest,), core.dtype) for _ in range(n_buffers)]
 
-    def read(i: int) -> np.ndarray:
-        mine = buffers[i % n_buffers][: prod(shapes[i])].reshape(shapes[i])
+    def of_round(i: int) -> np.ndarray:
+        return buffers[i % n_buffers][: prod(shapes[i])].reshape(shapes[i])
+
+    def read(i: int) -> None:
         for block, rows in rounds[i].pieces(team.rank):
-            fill(block, mine[(*[slice(None)] * rounds[i].dim, rows)])
-        return mine
+            fill(block, of_round(i)[(*[slice(None)] * rounds[i].dim, rows)])
 
     with Ahead([partial(read, i) for i in range(len(rounds))], n_buffers) as ahead:
-        for each in rounds:
-            mine = buffers[0][:0]
-            with team.trying():
-                mine = ahead.next()
-            team.agree()
+        for i, each in enumerate(rounds):
+            mine = of_round(i)  # moved even after an error: others wait for it
+            if not team.failed:
+                with team.trying():
+                    ahead.next()
+            if i % _ROUNDS_AGREED == 0 or i == len(rounds) - 1:
+                team.agree()
             _fill_stretch(core, box, each, mine, layout, team)
             ahead.done()
 
@@ -171,13 +176,19 @@ def _fill_stretch(
     """Move the cells of a round from the processes that have read them to those that hold them.  Collective."""
     target, source = each.stretch_sharding(layout), each.block_sharding(team.grid.grid)
     parts, shape = take_rows(box, each), each.shape(layout.global_shape)
-    out = core[parts[0][1]] if len(parts) == 1 else None
-    if out is None or not out.size:
-        found = reshard_local(_raw(mine, target), source, target, team.grid, shape).view(core.dtype)
-        for rows, index in parts:
-            core[index] = found[(*[slice(None)] * each.dim, rows)]
-    else:
+    even, out = even_parts(each, layout), None
+    if even is not None:
+        target, source = even.sharding_of_devices(layout, target), even.sharding_of_processes(team.grid.grid)
+        shape, mine = even.shape(shape), even.of_process(mine)
+        out = even.of_core(core[take_lead(box, each)], box.starts[each.dim], box.stops[each.dim])
+    elif len(parts) == 1:
+        out = core[parts[0][1]]
+    if out is not None and out.size:
         reshard_local(_raw(mine, target), source, target, team.grid, shape, _raw(out, target))
+        return
+    found = reshard_local(_raw(mine, target), source, target, team.grid, shape).view(core.dtype)
+    for rows, index in parts if found.size else ():
+        core[index] = found[(*[slice(None)] * each.dim, rows)]
 
 
 def _raw(array: np.ndarray, sharding: Sharding) -> np.ndarray:

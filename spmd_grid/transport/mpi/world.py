@@ -154,6 +154,7 @@ class World:
         self._release()
 
     def _leave(self) -> None:
+        self.process.end()
         if self.lifeline is not None:
             self.lifeline.close()
         self.process.gate.bar(_CLOSED)

@@ -65,6 +65,15 @@ class NoRename(System):
         super().rename(source, target)
 
 
+class Stuck(System):
+    """A disk that takes nothing more from threads that save beside the program."""
+
+    def pwrite(self, descriptor, data, offset):
+        if threading.current_thread().name == "spmd_grid saving":
+            threading.Event().wait()
+        return super().pwrite(descriptor, data, offset)
+
+
 class Dead(Faulty):
     """Ends a simulated rank at call number ``at``: this and every later call raise `Killed`, as of a process killed.
 
@@ -81,6 +90,14 @@ class Dead(Faulty):
         if number == self.at or self.fate:
             self.fate.append(name)
             raise Killed(f"at call {number}, {name}")
+
+
+class DeadWithoutRename(Dead):
+    """The same on a file system that does not rename folders."""
+
+    def rename(self, source, target):
+        self.before("rename")
+        NoRename().rename(source, target)
 
 
 def fail(code):
