@@ -18,8 +18,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from support.dialect.compiler_texts import valid_texts
 from support.dialect.mutants import mutant
-from support.dialect.random_texts import Writer
 
 from spmd_grid import dialect
 from spmd_grid.dialect.execute.machine import FunctionRunner
@@ -85,9 +85,8 @@ def too_long(*_: object) -> None:
 
 def texts(seed: int) -> list[str]:
     """The programs that mutants are made of."""
-    folders = ROOT / "tests" / "dialect" / "programs", ROOT / "mpirun_examples" / "dialect"
-    files = [path.read_text() for folder in folders for path in sorted(folder.glob("*.mlir"))]
-    return [*files, *[Writer(seed + n).program() for n in range(40)]]
+    files = [path.read_text() for path in sorted((ROOT / "tests" / "dialect" / "programs").glob("*.mlir"))]
+    return [*files, *files, *valid_texts(seed)]
 
 
 def main() -> int:

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("xdsl")
 
-from support.dialect.compiler import NO_COMPILER, faults, installed_compiler
-from support.dialect.compiler_texts import SUITES, random_texts, stages_of_examples, stages_of_programs
+from support.dialect.compiler import NO_COMPILER, faults, installed_compiler, spelled_lines
+from support.dialect.compiler_texts import SUITES, printed_texts, random_texts, stages_of_examples, stages_of_programs
 from support.dialect.upstream import compared_reshardings
 
 WITH_COMPILER = pytest.mark.skipif(installed_compiler() is None, reason=NO_COMPILER)
@@ -41,6 +41,16 @@ def test_texts_are_taken(suite, request):
 @WITH_COMPILER
 def test_random_texts_are_taken(request):
     check(random_texts(100 if request.config.getoption("full") else 3))
+
+
+@WITH_COMPILER
+def test_operations_of_the_dialect_are_spelled_as_the_compiler_does():
+    """Word for word, in what we print and in stages as they are written; the compiler has a blank too many at times."""
+    compiler = installed_compiler()
+    printed = [text for name, text in printed_texts().items() if name.endswith("printed")]
+    texts = [*printed, *stages_of_programs().values()]
+    for text, answer in zip(texts, compiler.answers(texts)):
+        assert spelled_lines(compiler.spelled(text)) == spelled_lines(answer.text)
 
 
 @WITH_COMPILER

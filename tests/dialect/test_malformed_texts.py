@@ -42,10 +42,10 @@ def outcome(text):
     return found
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(len(PROGRAMS)))
 def test_mutants(part):
     chance = random.Random(part)
-    found = [outcome(mutant(chance.choice([PROGRAMS[part], Writer(n).program()]), chance)) for n in range(100)]
+    found = [outcome(mutant(chance.choice([PROGRAMS[part], Writer(n).program()]), chance)) for n in range(80)]
     assert {DialectSyntaxError, DialectVerifyError} <= set(found)
 
 

@@ -27,6 +27,11 @@ WRONG = [
         "the 64 cells of 2x4x8 are not the 9",
     ),
     (
+        "%size = tosa.const_shape {values = dense<[4, 16]> : tensor<2xindex>} : () -> !tosa.shape<2>\n"
+        f"  %0 = tosa.reshape %a, %size : ({A}, !tosa.shape<2>) -> tensor<16x4xf32>",
+        "the result must have the shape 4x16, found 16x4",
+    ),
+    (
         '%0 = "tosa.const"() <{values = dense<0> : tensor<2xi32>}> : () -> tensor<3xi32>',
         "must have the type of the res",
     ),

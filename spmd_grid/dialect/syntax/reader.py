@@ -6,7 +6,7 @@ import re
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, UnknownLoc, i1
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, TensorType, UnknownLoc, i1
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError
@@ -25,6 +25,7 @@ __all__ = ["read"]
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
 _NEW_WORDS = {old: new for new, old in OLD_WORDS.items()}
 _HEX_CELLS = re.compile(r'"0x[0-9A-Fa-f]*"\s*>\s*:?\s*$|[0-9A-Fa-f]{40}"\s*>\s*:?\s*$')
+_WITHOUT_POINT = re.compile(r"[-+]?\d+\s*:")
 _LONGEST_HEAD = 400  # of the name and the operand of an operation
 _MOST_CELLS = 2**25  # of a constant: xdsl's parser lists all of them
 
@@ -86,6 +87,14 @@ class _Reader(Parser):
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
         if found is None:
             self.raise_error(f"the operation {name} is unknown", self.begun[-1])
+        return found
+
+    def parse_optional_builtin_int_or_float_attr(self) -> Any:
+        """A number; one of a float type has a point, or is the bits."""
+        start = self.pos
+        found = super().parse_optional_builtin_int_or_float_attr()
+        if isinstance(found, FloatAttr) and _WITHOUT_POINT.match(self.text.content, start):
+            self.raise_error(f"a number of type {found.type} has a point, such as 2.0", start)
         return found
 
     def _parse_tensor_attrs(self) -> Any:

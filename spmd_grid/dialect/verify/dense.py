@@ -115,8 +115,12 @@ def _join(word: str) -> Callable[[Operation, list[Shape], Shape], None]:
 
 
 def _reshape(operation: Operation, shapes: list[Shape], result: Shape) -> None:
-    """As many cells before as after."""
+    """As many cells before as after; of tosa, in the shape that the operand is."""
     same_cells(operation, shapes[0], result)
+    made = operation.operands[1].owner if len(operation.operands) > 1 else None
+    if isinstance(made, Operation) and made.name == "tosa.const_shape":
+        sizes = list_of(made, "values") or ()
+        expect(operation, tuple([None if n < 0 else n for n in sizes]), result)  # an open one is found by the cells
 
 
 def _broadcast_in_dim(operation: Operation, shapes: list[Shape], result: Shape) -> None:

@@ -39,7 +39,7 @@ def step_text(step: Step, name: str, types: tuple[str, str], calls: Calls, layou
     words = _words(step)
     if words is not None and layouts and _is_told(step.source) and _is_told(step.target):
         on = f"{name} on {GRID} grid_axes = {list(step.grid_axes)}"
-        shown = "".join(f" {word} = {value}" for word, value in words.items())
+        shown = "".join(f" {word} = {value}" for word, value in words.items() if value != "sum")  # sum is the default
         return f"shard.{kind} {on}{shown} : {source} -> {target}"
     attributes = [f"grid = {GRID}"]
     if step.grid_axes:

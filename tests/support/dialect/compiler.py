@@ -140,6 +140,13 @@ def faults(compiler, texts):
     return found
 
 
+def spelled_lines(text):
+    """The operations of the shard dialect as they are spelled, without names of values and the order of attributes."""
+    found = [line.strip() for line in text.splitlines() if re.match(r"\s*(?:%[^=]*= )?shard\.", line)]
+    bare = [re.sub(r"%[\w$.#:-]+", "%", re.sub(r"^%[^=]*= ", "", line)) for line in found]
+    return [re.sub(r" +", " ", re.sub(r"\{.*?\}", "{}", line)) for line in bare]
+
+
 @cache
 def installed_compiler():
     """The compiler of this machine, or None."""

@@ -77,7 +77,9 @@ def read_operands(parser: Parser) -> list[UnresolvedOperand]:
     while (found := parser.parse_optional_unresolved_operand()) is not None:
         names.append(found)
         if parser.parse_optional_punctuation(",") is None:
-            break
+            return names
+    if names and parser.lexer.input.at(parser.pos) in (":", "{"):
+        parser.raise_error("expected a value behind the comma")
     return names
 
 
