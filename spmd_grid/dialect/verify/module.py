@@ -43,7 +43,8 @@ def verify(module: ModuleOp) -> None:
         else:
             check_dense(operation)
             check_tensor(operation)
-            _check_declaration(operation)
+            if isinstance(operation, FuncOp):
+                _check_function(operation)
 
 
 def _check_form(operation: Operation) -> None:
@@ -67,11 +68,15 @@ def _check_form(operation: Operation) -> None:
                 raise verify_error(operation, f"{name} {number.value.data} needs more than 64 bits")
 
 
-def _check_declaration(operation: Operation) -> None:
-    """A function without a body is private: the compiler refuses others."""
-    if isinstance(operation, FuncOp) and not operation.body.blocks:
-        if operation.sym_visibility is None or operation.sym_visibility.data == "public":
-            raise verify_error(operation, f"@{operation.sym_name.data} has no body; it must be private")
+def _check_function(operation: FuncOp) -> None:
+    """A function ends with a return; one without a body is private."""
+    name = operation.sym_name.data
+    if not operation.body.blocks and (operation.sym_visibility is None or operation.sym_visibility.data == "public"):
+        raise verify_error(operation, f"@{name} has no body; it must be private")
+    for block in operation.body.blocks:
+        last = block.last_op
+        if last is not None and last.name.endswith((".yield", ".return")) and last.name != "func.return":
+            raise verify_error(last, f"it stands at the end of @{name}, where func.return is")
 
 
 def _check_shard(operation: Operation, grids: Grids) -> None:

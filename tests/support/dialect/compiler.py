@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -149,10 +150,12 @@ def spelled_lines(text):
 
 @cache
 def installed_compiler():
-    """The compiler of this machine, or None."""
+    """The compiler of this machine, or None.  RuntimeError where the one that is asked for has no shard dialect."""
     given = os.environ.get("SPMD_GRID_MLIR_OPT")
-    places = [given] if given else [shutil.which("mlir-opt"), Path(sysconfig.get_path("scripts"), "catalyst")]
-    for place in places:
+    if given:
+        return Compiler(given)
+    for place in (shutil.which("mlir-opt"), Path(sysconfig.get_path("scripts"), "catalyst")):
         if place and Path(place).exists():
-            return Compiler(place)
+            with suppress(RuntimeError):
+                return Compiler(place)
     return None
