@@ -26,6 +26,7 @@ pytest_plugins = ["spmd_grid.testing.plugin", "support.drills.drill_table"]
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 REPEATED = 40  # one in 40 tests that passed on fewer processes runs again in a larger world
 VARIED_FROM = 4  # on n processes, 4 or more, one in 2 (n - 2) parameter sets of a test that passed with others
+LARGE_ONLY = 3  # there, of more than 8 parameter sets of a test that needs as many processes, one in 3 runs
 FEW, COMBINED = 8, 3  # of more than 8 combinations of several parameters' values, one in 3 runs
 
 MPI_FIXTURES = re.compile(r"\b(spmd|in_any_order)\b")  # only tests with one of these run under MPI
@@ -177,11 +178,18 @@ def _leave_out_what_has_passed(config, items):
         names = set(file.read_text().splitlines())
         size = current_world().size
         tests = {_test_of(name) for name in names} if size >= VARIED_FROM else set()
+        sets, seen = Counter(item.function for item in items), Counter()
 
-        def one_in(item):
-            return REPEATED if item.nodeid in names else 2 * (size - 2) if _test_of(item.nodeid) in tests else 1
+        def runs_again(item):
+            if item.nodeid in names:
+                return crc32(item.nodeid.encode()) % REPEATED == 0
+            if _test_of(item.nodeid) in tests:
+                return crc32(item.nodeid.encode()) % (2 * (size - 2)) == 0
+            seen[item.function] += 1
+            many = size >= VARIED_FROM and sets[item.function] > FEW
+            return not many or seen[item.function] % LARGE_ONLY == 1
 
-        runs = [crc32(item.nodeid.encode()) % one_in(item) == 0 for item in items]
+        runs = [runs_again(item) for item in items]
         config.hook.pytest_deselected(items=[item for item, does in zip(items, runs) if not does])
         items[:] = [item for item, does in zip(items, runs) if does]
 

@@ -1,10 +1,9 @@
 """Operations of processes that have become one compiled call, or are relayed, to be interrupted: as in `rounds`."""
 
-import time
 from contextlib import contextmanager
 
 import numpy as np
-from rounds import halos
+from rounds import come_late, halos
 from support.interrupting import persist
 
 import spmd_grid as sg
@@ -13,16 +12,13 @@ from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.halo.exchange import plan_of
 from spmd_grid.kernels.protocol import slots as at
 
-INTERRUPTED = 2  # the round in which a rank is interrupted
-_LATE = 0.03  # seconds; so the others wait in Python too
-
 
 def learned_call(grid):
     """A call that is one compiled function, and goes on in Python while rank 0 is late."""
     _wait_in_python(meeting_of(grid.group((0,)))._state)
 
     def run(k):
-        _come_late(grid, k)
+        come_late(grid, k)
         return persist(sg.all_reduce, np.full(30, k + grid.rank), grid, [0], "sum").tolist(), [3 * k + 3] * 30
 
     for _ in range(10):
@@ -38,7 +34,7 @@ def learned_plan(grid):
 
     def run(k):
         x[:], out[:] = 10.0 * k + grid.rank, -1
-        _come_late(grid, k)
+        come_late(grid, k)
         found = persist(plan.run, x, out)
         return found.tolist(), [[10 * k] * 2 + [10 * k + 1] * 2 + [10 * k + 2] * 2] * 2
 
@@ -53,7 +49,7 @@ def learned_start(grid):
     _wait_in_python(meeting_of(grid.group((0,)))._state)
 
     def run(k):
-        _come_late(grid, k)
+        come_late(grid, k)
         persist(plan.start, np.full(2, k + grid.rank))
         return persist(plan.wait).tolist(), [k, k, k + 1, k + 1, k + 2, k + 2]
 
@@ -71,7 +67,7 @@ def learned_halo(grid):
 
     def run(k):
         u[:] = 10.0 * k + grid.rank
-        _come_late(grid, k)
+        come_late(grid, k)
         persist(plan.update, u)
         return u[[0, -1]].tolist(), [10 * k + (grid.rank - 1) % 3, 10 * k + (grid.rank + 1) % 3]
 
@@ -135,11 +131,6 @@ def _wait_in_python(words):
     words[at.POLLS], words[at.YIELDS] = 1, 0
 
 
-def _come_late(grid, k):
-    if grid.rank == 0 and k == INTERRUPTED:
-        time.sleep(_LATE)
-
-
 @contextmanager
 def _late_relays(grid, k):
     """Within it rank 0 comes late to relays, after their meeting; gives a list of those that have begun."""
@@ -147,7 +138,7 @@ def _late_relays(grid, k):
 
     def relay_late(*args):
         begun.append(args)
-        _come_late(grid, k)
+        come_late(grid, k)
         return relay(*args)
 
     MemoryMeeting.relay = relay_late

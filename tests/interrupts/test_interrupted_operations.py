@@ -61,7 +61,7 @@ def outcomes(make, n, kind, opcodes=False, comm=None):
     for k in ROUNDS:
         try:
             run = run or make(grid)
-            with events.watch() if k == learned_rounds.INTERRUPTED else nullcontext():
+            with events.watch() if k == rounds.INTERRUPTED else nullcontext():
                 result, wanted = run(k)
             found.append(("right", "") if result == wanted else ("wrong", f"round {k}: {result}, not {wanted}"))
         except sg.CutOffError as error:
@@ -114,7 +114,7 @@ def test_interrupted(spmd, request, make, kind):
     else:
         spmd(RANKS, outcomes, make, None, kind, opcodes)  # what is loaded at a first use is no event of the operation
         _, events = spmd(RANKS, outcomes, make, None, kind, opcodes)[1]
-        places = range(events) if full else sample(events, TRIALS)
+        places = range(events) if full else sorted({*sample(events, TRIALS), *ends(events)})
         trials = [spmd(RANKS, outcomes, make, n, kind, opcodes) for n in places]
         assert check_places(places, trials), "nothing was ever cut off"
 
@@ -150,3 +150,8 @@ def check_places(places, trials):
 def sample(events, count):
     """About ``count`` of so many events, the first ones among them."""
     return sorted({*range(0, min(events, 12), 4), *range(12, events, max(events // count, 1))})
+
+
+def ends(events):
+    """More of the first and the last events, where operations begin and end."""
+    return {*range(0, min(events, 20), 3), *range(max(events - 12, 0), events, 3)}

@@ -71,14 +71,18 @@ def is_over(error):
     if not frames:
         return False
     *callers, (innermost, at) = frames
-    return opcode(innermost, at) == "RETURN_VALUE" and all(
-        opcode(code, at + 1) == "RETURN_VALUE" for code, at in callers
-    )
+    return returns(innermost, at) and all(returns(code, at + 1) for code, at in callers)
 
 
-def opcode(code, offset):
-    """The first instruction of ``code`` at ``offset`` or after it."""
-    return next(step.opname for step in dis.get_instructions(code) if step.offset >= offset)
+def returns(code, offset):
+    """Whether ``code`` only hands values on from ``offset`` or after it, until it returns."""
+    steps = [step for step in dis.get_instructions(code) if step.offset >= offset]
+    for step in steps:
+        if step.opname == "JUMP_FORWARD":
+            return returns(code, step.argval)
+        if step.opname not in ("STORE_FAST", "LOAD_FAST", "LOAD_CONST", "POP_TOP", "NOP"):
+            return step.opname == "RETURN_VALUE"
+    return False
 
 
 def persist(operation, *args, **options):

@@ -18,7 +18,6 @@ from spmd_grid.program.partition.bound_moves import BoundMove
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.running import BoundSchedule
 from spmd_grid.program.partition.steps import LocalValue
-from spmd_grid.transport.gate import Gate
 
 __all__ = ["BoundProgram"]
 
@@ -56,8 +55,8 @@ class BoundProgram:
         if not self._idle:
             self._gate.check()
             raise GridError(f"{self._name}: this process is in the middle of another run of the program")
-        gate, token, found = self._gate, None, None
         try:
+            gate, token, found = self._gate, None, None  # reports of a second run look for these names
             token = self._idle.pop()
             local, is_sharded = self._known(arrays) or self._checked(arrays)
             found = self._function(*local)
@@ -65,13 +64,14 @@ class BoundProgram:
                 returned = self._with_views(found, local, is_sharded)
             else:
                 returned = [each.of(array, is_sharded) for each, array in zip(self._results, found)]
+            self._idle.append(token)
+            return returned[0] if self._returns_one else tuple(returned)
         except BaseException as error:
-            self._ended_early(gate, error, found is not None)
+            # An exception of a signal's handler may come at any line above, the first and the last ones too.
+            if not self._idle:
+                self._idle.append(True)
+            self._ended_early(error, locals().get("found") is not None)
             raise
-        finally:
-            if token:
-                self._idle.append(token)
-        return returned[0] if self._returns_one else tuple(returned)
 
     def _first_of_all(self, moves: Sequence[BoundMove | None]) -> OperationPlan | None:
         """The collective that the program begins its communication with, if all processes take part in it."""
@@ -144,7 +144,7 @@ class BoundProgram:
             returned.append(each.of(array, is_sharded))
         return returned
 
-    def _ended_early(self, gate: Gate, error: BaseException, is_over: bool) -> None:
+    def _ended_early(self, error: BaseException, is_over: bool) -> None:
         """Note on ``error`` where it arose, and refuse later operations where others would wait for this process.
 
         Errors that all processes raise alike come from steps that send, and from checks of arguments.
@@ -155,7 +155,7 @@ class BoundProgram:
             error.add_note(where)
         is_alike = isinstance(error, SpmdError) and not error.cuts_off and (step is None or self._bound.sends(step))
         if self._tells and not is_alike and not is_over and not self._bound.is_past_moves(step):
-            gate.cut_off(where, error)
+            self._gate.cut_off(where, error)
         else:
             self._bound.abandon()
 
