@@ -275,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return u, new
 
     path = next((line.strip() for line in halo.describe().splitlines() if "messages per update" in line), "")
-    say(f"  {options.loop} loop; halo: {path}")
+    say(f"  {options.loop} loop; on rank 0, {path}")
     advance(u, new, 1)  # loads the compiled functions, or compiles them; this step is computed again below
     sg.all_reduce(0, grid, every_axis)  # so that all start their clocks together
     start = time.perf_counter()

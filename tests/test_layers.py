@@ -91,37 +91,37 @@ def _named(module):
     return inside if package == "spmd_grid" else "!" + package
 
 
-def place_of(name):
-    """(layer, room) of a module."""
+def layer_of(name):
+    """(number of the layer, its entry in LAYERS) of a module."""
     matches = [
         (len(prefix), layer, prefix)
         for layer, prefixes in enumerate(LAYERS)
         for prefix in prefixes
         if name == prefix or (prefix and name.startswith(prefix + "."))
     ]
-    assert matches, f"module {name} stands on no layer"
+    assert matches, f"module {name} is on no layer"
     return max(matches)[1:]
 
 
 def wrong_imports(sources):
-    """Every import that points up or sideways, loads what it must not, or closes a circle, in words."""
+    """Every import that points up or sideways, loads what it must not, or closes a cycle, in words."""
     graph = {name: imports_of(name, text, sources) for name, text in sources.items()}
     wrong = []
     for name, targets in graph.items():
-        layer, room = place_of(name)
+        layer, entry = layer_of(name)
         for target in sorted(targets):
             if target[:1] == "!":
                 loaders = HEAVY.get(target[1:])
                 if loaders and not any(name == it or name.startswith(it + ".") for it in loaders):
                     wrong.append(f"{name} imports {target[1:]}, which only {', '.join(loaders)} may")
                 continue
-            target_layer, target_room = place_of(target)
-            if target_layer > layer or (target_layer == layer and target_room != room):
+            target_layer, target_entry = layer_of(target)
+            if target_layer > layer or (target_layer == layer and target_entry != entry):
                 wrong.append(f"{name} imports {target or 'spmd_grid'}, which is not below it")
     try:
         TopologicalSorter({name: {t for t in ts if t[:1] != "!"} for name, ts in graph.items()}).prepare()
     except CycleError as error:
-        wrong.append("a circle: " + " <- ".join(error.args[1]))
+        wrong.append("a cycle: " + " <- ".join(error.args[1]))
     return wrong
 
 
@@ -153,7 +153,7 @@ BROKEN = {
         "mpi4py, which only transport.mpi, bench.common.mpi may",
     ),
     "numba": ("exchange.transfer.flat_bytes", "import numba.core", "numba, which only kernels"),
-    "circle": ("ops.calls.shape_rules", "from spmd_grid.ops.shift import shift", "a circle"),
+    "cycle": ("ops.calls.shape_rules", "from spmd_grid.ops.shift import shift", "a cycle"),
 }
 
 
@@ -161,12 +161,12 @@ BROKEN = {
 def test_the_check_can_fail(case):
     module, statement, words = BROKEN[case]
     sources = package_sources()
-    if case == "circle":
+    if case == "cycle":
         sources["ops.shift"] += "\nimport spmd_grid.ops.calls.shape_rules\n"
     sources[module] += "\n" + statement + "\n"
     assert any(words in line for line in wrong_imports(sources)), wrong_imports(sources)
 
 
 def test_a_module_without_a_layer_is_noticed():
-    with pytest.raises(AssertionError, match="stands on no layer"):
+    with pytest.raises(AssertionError, match="is on no layer"):
         wrong_imports({**package_sources(), "attic.old": ""})

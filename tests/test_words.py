@@ -26,6 +26,11 @@ PHRASES = {
     "everybody": "all members, or all processes",
     "nobody": "no process, or no thread",
 }
+# Names that had many meanings.  The phrase "in place" has one.
+NAMES = {
+    "place": "position, member, address, call site, or what the function does",
+    "places": "positions, members or addresses",
+}
 
 
 def wrong_words(text: str) -> list[str]:
@@ -34,10 +39,10 @@ def wrong_words(text: str) -> list[str]:
     return [f"{phrase!r}: say {plain}" for phrase, plain in PHRASES.items() if phrase in flat]
 
 
-def wrong_docstrings(source: str) -> list[str]:
-    """The docstrings of ``source`` that open with a word of OPENINGS."""
+def wrong_docstrings(tree: ast.Module) -> list[str]:
+    """The docstrings of ``tree`` that open with a word of OPENINGS."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             opening = (ast.get_docstring(node) or "").split(maxsplit=1)[:1]
             if opening and opening[0].strip("`,:;.") in OPENINGS:
@@ -45,27 +50,36 @@ def wrong_docstrings(source: str) -> list[str]:
     return found
 
 
+def wrong_names(tree: ast.Module) -> list[str]:
+    """The names of ``tree`` that begin with, or are, a word of NAMES."""
+    found = set()
+    for node in ast.walk(tree):
+        for name in (getattr(node, field, None) for field in ("id", "attr", "arg", "name")):
+            words = name.strip("_").lower().split("_") if isinstance(name, str) else [""]
+            if words[0] in NAMES or (words[-1] in NAMES and words[-2] != "in"):
+                found.add(f"{name}: say {NAMES[words[0] if words[0] in NAMES else words[-1]]}")
+    return sorted(found)
+
+
 def sources(folder: str) -> list[Path]:
     return sorted(PACKAGE.glob("*.py")) if folder == "" else sorted((PACKAGE / folder).rglob("*.py"))
 
 
 @pytest.mark.parametrize("folder", ["", *FOLDERS])
-def test_docstrings_say_what_a_thing_does_or_is(folder):
-    wrong = {path.name: found for path in sources(folder) if (found := wrong_docstrings(path.read_text()))}
-    assert wrong == {}
+def test_docstrings_names_and_phrases(folder):
+    wrong = {}
+    for path in sources(folder):
+        text = path.read_text()
+        tree = ast.parse(text)
+        wrong[path.name] = wrong_docstrings(tree) + wrong_names(tree) + wrong_words(text)
+    assert {name: found for name, found in wrong.items() if found} == {}
 
 
 @pytest.mark.parametrize("folder", OUTSIDE)
 def test_docstrings_outside_the_package(folder):
     paths = sorted((ROOT / folder).rglob("*.py"))
-    wrong = {path.name: found for path in paths if (found := wrong_docstrings(path.read_text()))}
+    wrong = {path.name: found for path in paths if (found := wrong_docstrings(ast.parse(path.read_text())))}
     assert paths and wrong == {}
-
-
-@pytest.mark.parametrize("folder", ["", *FOLDERS])
-def test_phrases(folder):
-    wrong = {path.name: found for path in sources(folder) if (found := wrong_words(path.read_text()))}
-    assert wrong == {}
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/*.md")), ids=lambda path: path.name)
@@ -74,5 +88,8 @@ def test_phrases_of_pages(page):
 
 
 def test_the_check_can_fail():
-    assert wrong_docstrings('def f():\n    """Which way it goes."""') == ["f: Which way it goes."]
+    assert wrong_docstrings(ast.parse('def f():\n    """Which way it goes."""')) == ["f: Which way it goes."]
+    assert wrong_names(ast.parse("def place_of(a, in_place):\n    a._place = 1")) == [
+        f"{name}: say {NAMES['place']}" for name in ("_place", "place_of")
+    ]
     assert wrong_words("At most so\nmany cells") == ["'so many': say a number"]

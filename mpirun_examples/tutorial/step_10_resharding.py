@@ -1,4 +1,4 @@
-"""Step 10: another algorithm wants another sharding: whole columns, for a sum along them.
+"""Step 10: another algorithm needs another sharding: whole columns, for a sum along them.
 
 python -m spmd_grid run -n 4 mpirun_examples/tutorial/step_10_resharding.py
 """

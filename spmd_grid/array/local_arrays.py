@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spmd_grid.errors import DTypeError, OutputError, ShapeError, ShardingError
+from spmd_grid.errors import OutputError, ShapeError, ShardingError
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.calls.arguments import as_array
+from spmd_grid.ops.calls.arguments import as_array, check_movable
 from spmd_grid.reduction_kind import as_reduction, identity
 from spmd_grid.typing import MultiIndex
 
@@ -21,8 +21,7 @@ def allocate_local(op: str, layout: Layout, dtype: np.dtype, grid: ProcessGrid, 
 
     Local.  Raises `DTypeError`, and `ShardingError` for arrays beyond the address space, the same on every process.
     """
-    if dtype.hasobject:
-        raise DTypeError(f"{op}: dtype {dtype} holds Python objects; only fixed-size dtypes can be moved")
+    check_movable(op, dtype)
     layout.sharding.check_dtype(op, dtype)
     try:
         layout.check_addressable(dtype.itemsize)

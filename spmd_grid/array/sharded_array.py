@@ -51,7 +51,7 @@ class ShardedArray(ComputingArray):
 
     __slots__ = ("name",)
 
-    def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid, name: str | None = None):
+    def __init__(self, local: np.ndarray, layout: Layout, grid: ProcessGrid, name: str | None = None) -> None:
         self.name = name
         self._hold(local, layout, grid)
 

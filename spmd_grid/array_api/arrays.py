@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.array.sharded_array import ShardedArray
-from spmd_grid.array_api.defaults import place
+from spmd_grid.array_api.defaults import sharding_and_grid
 from spmd_grid.errors import DTypeError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -26,7 +26,7 @@ def as_sharded(op: str, x: Any, like: ShardedArray | None = None) -> ShardedArra
     if isinstance(x, ShardedArray):
         return x
     if isinstance(x, np.generic):
-        return zero_dimensional(x, place(op, (), None, None)[1] if like is None else like.grid)
+        return zero_dimensional(x, sharding_and_grid(op, (), None, None)[1] if like is None else like.grid)
     raise DTypeError(f"{op}: an argument is {type(x).__name__}; it must be a ShardedArray (asarray makes one)")
 
 

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from spmd_grid.array import constructors
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.array_api.arrays import as_sharded, check_device
-from spmd_grid.array_api.defaults import ShardingRule, place
+from spmd_grid.array_api.defaults import ShardingRule, sharding_and_grid
 from spmd_grid.compute.indexing.selection import number_of
 from spmd_grid.errors import AxisError, ShapeError
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -73,12 +73,14 @@ def asarray(
     if copy is False:
         raise ValueError("asarray: copy is False; a sharded array of plain numbers needs memory of its own")
     values = np.asarray(obj) if dtype is None else np.asarray(obj, np.dtype(dtype))
-    return ShardedArray.from_global(values, *place("asarray", values.shape, sharding, grid))
+    return ShardedArray.from_global(values, *sharding_and_grid("asarray", values.shape, sharding, grid))
 
 
 def _again(x: ShardedArray, dtype: DTypeLike | None, copy: bool | None, sharding: Rule, grid: Grid) -> ShardedArray:
     """``x`` in another element type and sharding, if they are asked for."""
-    target = place("asarray", x.shape, sharding, grid, x) if sharding is not None or grid is not None else None
+    target = (
+        sharding_and_grid("asarray", x.shape, sharding, grid, x) if sharding is not None or grid is not None else None
+    )
     changes = (dtype is not None and np.dtype(dtype) != x.dtype) or (target is not None and target[0] != x.sharding)
     if changes and copy is False:
         raise ValueError("asarray: copy is False; another dtype or sharding needs memory of its own")
@@ -111,7 +113,7 @@ def empty(
     """A sharded array whose cells are not initialised.  Local, called by every process."""
     check_device("empty", device)
     extents = _extents(shape)
-    return constructors.empty(extents, *place("empty", extents, sharding, grid), dtype or "f8")
+    return constructors.empty(extents, *sharding_and_grid("empty", extents, sharding, grid), dtype or "f8")
 
 
 def zeros(
@@ -125,7 +127,7 @@ def zeros(
     """A sharded array of zeros.  Local, called by every process."""
     check_device("zeros", device)
     extents = _extents(shape)
-    return constructors.zeros(extents, *place("zeros", extents, sharding, grid), dtype or "f8")
+    return constructors.zeros(extents, *sharding_and_grid("zeros", extents, sharding, grid), dtype or "f8")
 
 
 def ones(
@@ -161,7 +163,7 @@ def _filled(
     if isinstance(fill_value, ShardedArray) and not fill_value.ndim:
         value = number_of(fill_value)
     element = np.asarray(value).dtype if dtype is None else np.dtype(dtype)
-    return constructors.full(extents, *place(op, extents, sharding, grid), element, fill_value=value)
+    return constructors.full(extents, *sharding_and_grid(op, extents, sharding, grid), element, fill_value=value)
 
 
 def _like(make: Callable[..., ShardedArray], word: str) -> Callable[..., ShardedArray]:
@@ -178,7 +180,7 @@ def _like(make: Callable[..., ShardedArray], word: str) -> Callable[..., Sharded
     ) -> ShardedArray:
         op = f"{make.__name__}_like"
         x = as_sharded(op, x)
-        target, on = place(op, x.shape, sharding, grid, x)
+        target, on = sharding_and_grid(op, x.shape, sharding, grid, x)
         return make(x.shape, dtype=dtype or x.dtype, device=device, sharding=target, grid=on)
 
     like.__name__ = f"{make.__name__}_like"
@@ -203,7 +205,7 @@ def full_like(
 ) -> ShardedArray:
     """A sharded array of one number, of the shape of ``x``, spread as ``x``.  Local, called by every process."""
     x = as_sharded("full_like", x)
-    target, on = place("full_like", x.shape, sharding, grid, x)
+    target, on = sharding_and_grid("full_like", x.shape, sharding, grid, x)
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device, sharding=target, grid=on)
 
 
@@ -236,7 +238,9 @@ def arange(
         def values(i: np.ndarray) -> np.ndarray:
             return (float(start) + float(step) * i).astype(element)
 
-    return constructors.from_function(values, (extent,), *place("arange", (extent,), sharding, grid), element)
+    return constructors.from_function(
+        values, (extent,), *sharding_and_grid("arange", (extent,), sharding, grid), element
+    )
 
 
 def linspace(
@@ -267,7 +271,7 @@ def linspace(
             found = first + (i * by if by != 0 else i / parts * distance)
         return np.where(i == num - 1, last, found) if endpoint and num > 1 else found
 
-    return constructors.from_function(values, (num,), *place("linspace", (num,), sharding, grid), element)
+    return constructors.from_function(values, (num,), *sharding_and_grid("linspace", (num,), sharding, grid), element)
 
 
 def eye(
@@ -284,7 +288,7 @@ def eye(
     """A sharded matrix of ones on diagonal ``k``, else zeros.  Collective over the grid."""
     check_device("eye", device)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
-    target, on = place("eye", shape, sharding, grid)
+    target, on = sharding_and_grid("eye", shape, sharding, grid)
     return constructors.from_function(lambda i, j: j - i == k, shape, target, on, dtype or "f8")
 
 

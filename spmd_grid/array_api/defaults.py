@@ -16,7 +16,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.arguments import check_grid
 from spmd_grid.typing import Shape
 
-__all__ = ["LONGEST", "ShardingRule", "place", "use_sharding_defaults"]
+__all__ = ["LONGEST", "ShardingRule", "sharding_and_grid", "use_sharding_defaults"]
 
 LONGEST = "longest"
 
@@ -58,7 +58,7 @@ def use_sharding_defaults(grid: ProcessGrid, sharding: ShardingRule = LONGEST) -
         _defaults.reset(token)
 
 
-def place(
+def sharding_and_grid(
     op: str,
     shape: Shape,
     sharding: ShardingRule | None,

@@ -6,7 +6,7 @@ import numpy as np
 
 from spmd_grid.array.constructors import from_function
 from spmd_grid.array.sharded_array import ShardedArray
-from spmd_grid.array_api.defaults import ShardingRule, place
+from spmd_grid.array_api.defaults import ShardingRule, sharding_and_grid
 from spmd_grid.errors import ShapeError
 from spmd_grid.grid.process_grid import ProcessGrid
 
@@ -26,4 +26,4 @@ def frequencies(name: str, n: int, d: float, sharding: ShardingRule | None, grid
     def frequency(k: np.ndarray) -> np.ndarray:
         return np.where(k < middle, k, k - n) * step
 
-    return from_function(frequency, (cells,), *place(name, (cells,), sharding, grid), dtype="float64")
+    return from_function(frequency, (cells,), *sharding_and_grid(name, (cells,), sharding, grid), dtype="float64")

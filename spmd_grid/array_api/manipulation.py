@@ -39,7 +39,7 @@ def flip(x: ShardedArray, /, *, axis: Axis = None) -> ShardedArray:
 
 
 def moveaxis(x: ShardedArray, source: Axis, destination: Axis, /) -> ShardedArray:
-    """``x`` with dimensions moved to other places.  Collective."""
+    """``x`` with dimensions moved to other positions.  Collective."""
     return _np.moveaxis(as_sharded("moveaxis", x), source, destination)
 
 

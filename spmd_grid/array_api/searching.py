@@ -56,7 +56,7 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: ShardedArray | None = None,
 ) -> ShardedArray:
-    """The places at which the cells of ``x2`` would stand in the sorted 1-d array ``x1``.  Collective."""
+    """The indices at which the cells of ``x2`` would be inserted into the sorted 1-d array ``x1``.  Collective."""
     first = as_sharded("searchsorted", x1)
     found = _np.searchsorted(first, as_sharded("searchsorted", x2, first), side=side, sorter=sorter)
     return as_result(found, first)

@@ -41,7 +41,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     for name, action, text in (
         ("ls", _list, "list the checkpoints of a folder, and what programs have left unfinished"),
         ("verify", _verify, "read every byte and compare the checksums; under mpiexec each process reads a share"),
-        ("clean", _clean, "remove what programs have left unfinished, unless a living one holds its lock"),
+        ("clean", _clean, "remove what programs have left unfinished, unless a running one holds its lock"),
         ("show", _show, "describe the state in a checkpoint, the newest if PATH is a folder of several"),
     ):
         each = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -107,7 +107,7 @@ def _show(options: argparse.Namespace) -> Outcome:
 
 
 class _Array:
-    """The place of an array in a state."""
+    """The path to an array in a state."""
 
     def __init__(self, name: str, is_sharded: bool):
         self.name, self.is_sharded = name, is_sharded

@@ -33,7 +33,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Runs the program of 'mpirun -n N python app.py', unchanged, on N simulated ranks: threads of this"
         " process, each with its own __main__. Modules that the program imports are shared. breakpoint() stops one"
         " rank, while the others go on until they need it. A file that ends in .mlir is a module of MLIR's shard"
-        " dialect: its grid says how many ranks there are, and its options stand behind its name (run X.mlir --help).",
+        " dialect: its grid says how many ranks there are, and options for it follow its name (run X.mlir --help).",
     )
     parser.add_argument(
         "-n", "--ranks", type=whole(1, most_ranks()), metavar="N", help="number of simulated ranks, which is required"

@@ -2,6 +2,7 @@
 
 splits       the grid axes that cut each iterator of a function, and the shardings that follow
 course       one function: operands are brought to their shardings, blocks computed, partial results combined
+fourier      Fourier transforms of any layout
 calls        calls of functions: looked up in the table, planned once for arguments that look the same
 alike        the short way of operators on arrays of one layout
 contractions the cheapest way of a contraction
@@ -10,7 +11,9 @@ sorting      sorts of arrays that are cut along their one dimension, quantiles, 
 cores        a device's own cells in a given sharding
 indexing     slices, masks and lists of numbers as indices
 plain_operands  comparisons of numbers and numpy arrays in checking mode
-memory       the memory of an array: a slice reads that of its source until somebody might write
+memory       the memory of an array: a slice shares that of its source until one of them is written
 standard     methods of the array API standard, as a base class of sharded arrays
+operators    operators on arrays of one layout, as one function each
+temporaries  results written into temporary arrays of the same expression
 protocol     numpy's protocols and operators, as a base class of sharded arrays
 """

@@ -24,17 +24,17 @@ __all__ = ["call_alone", "call_composite", "call_rule", "key_of"]
 _MOST_KEPT = 1024
 # The numbers of arguments, and the names of others, with which composites were called without ``out``.
 _PLAIN_FORMS: set[tuple[Any, ...]] = set()
-_Place = tuple[Any, Any]  # a position or a name among the arguments, or None and the number itself
+_Position = tuple[Any, Any]  # the number or name of an argument and None, or None and the operand itself
 
 
 class _KeptCall:
-    """The course of a call, and the places of its operands among the arguments."""
+    """The course of a call, and the positions of its operands among the arguments."""
 
-    __slots__ = ("_course", "_places")
+    __slots__ = ("_course", "_positions")
 
-    def __init__(self, course: Course | ContractionCourse, places: list[_Place]):
+    def __init__(self, course: Course | ContractionCourse, positions: list[_Position]):
         self._course = course
-        self._places = places
+        self._positions = positions
 
     def run_alone(self, array: ArrayOnGrid) -> Any:
         """The results for an array that looks the same, and is the only argument."""
@@ -44,7 +44,7 @@ class _KeptCall:
     def run(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The results for other arguments that look the same."""
         operands = [
-            args[at] if type(at) is int else number if at is None else options[at] for at, number in self._places
+            args[at] if type(at) is int else number if at is None else options[at] for at, number in self._positions
         ]
         return self._course.run(operands)
 
@@ -81,17 +81,17 @@ def call_rule(
     _refuse_hidden_arrays(name, application, bound, out)
     course: Course | ContractionCourse
     if function in CONTRACTIONS:
-        wished, limit = (bound.arguments.get(each) for each in ("out_sharding", "memory_limit"))
-        course = plan_contraction(application, out, wished, limit)
+        requested, limit = (bound.arguments.get(each) for each in ("out_sharding", "memory_limit"))
+        course = plan_contraction(application, out, requested, limit)
     else:
         reference = None if out is None else _reference_beside(application, args, out)
         course = plan_course(application, out, reference)
     if key is not None and out is None:
-        places = _places_of(application, args, options)
-        if places is not None:
+        positions = _positions_of(application, args, options)
+        if positions is not None:
             if len(kept) >= _MOST_KEPT:
                 kept.clear()
-            kept[key] = _KeptCall(course, places)
+            kept[key] = _KeptCall(course, positions)
     return course.run(application.operands, out)
 
 
@@ -178,7 +178,7 @@ def key_of(
 
 
 def _repeats(values: tuple[Any, ...], kind: type) -> tuple[int, ...]:
-    """For each array that occurs more than once, its places: they tell ``f(a, a)`` from ``f(a, b)``."""
+    """For each array that occurs more than once, its positions: they tell ``f(a, a)`` from ``f(a, b)``."""
     arrays = [id(x) if type(x) is kind or type(x) is np.ndarray else None for x in values]
     return tuple([i for i, x in enumerate(arrays) if x is not None and arrays.count(x) > 1])
 
@@ -205,16 +205,16 @@ def _numbers_of(x: list[Any] | tuple[Any, ...]) -> tuple[Any, ...] | None:
     return None if None in parts else (type(x), *parts)
 
 
-def _places_of(application: Application, args: tuple[Any, ...], options: dict[str, Any]) -> list[_Place] | None:
-    """The places of the operands; None where an array is not found, or a plain one is no operand."""
+def _positions_of(application: Application, args: tuple[Any, ...], options: dict[str, Any]) -> list[_Position] | None:
+    """The positions of the operands; None where an array is not found, or a plain one is no operand."""
     arguments: dict[Any, Any] = {**dict(enumerate(args)), **options}
-    places: list[_Place] = []
+    positions: list[_Position] = []
     for operand in application.operands:
         at = next((at for at, x in arguments.items() if x is operand), None)
         if at is None and (is_sharded(operand) or isinstance(operand, np.ndarray)):
             return None
-        places.append((at, operand if at is None else None))
-    used = {at for at, _ in places}
+        positions.append((at, operand if at is None else None))
+    used = {at for at, _ in positions}
     if any(isinstance(x, np.ndarray) and at not in used for at, x in arguments.items()):
         return None
-    return places
+    return positions

@@ -1,7 +1,7 @@
 """The memory of a sharded array: its own or borrowed, and whether its halos are fresh.
 
-A slice that moves nothing reads the memory of its source until somebody might write to it.  It has the values of the
-time when it was taken, always: it gets memory of its own before the source or the slice is written, and before the
+A slice that moves nothing reads the memory of its source until one of them may be written.  It always has the values
+of the time when it was taken: it gets memory of its own before the source or the slice is written, and before the
 program gets a numpy view of either, through which it may write at any time.  An array of which the program has had a
 view lends nothing from then on.  All of this is local: nothing is sent.
 
@@ -13,7 +13,7 @@ An array keeps the slices that instructions of the program have taken of it, and
 it is not written and nothing else refers to them (see `temporaries`).
 
 Halos count as fresh from an exchange until the next write that is marked.  Of an array of which the program has had a
-view, a `Witness` finds writes that are not.
+view, a `BorderCopy` finds writes that are not.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import numpy as np
 from spmd_grid.compute.temporaries import Site
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.halo.border_copy import BorderCopy
 from spmd_grid.halo.kept_updates import KeptUpdate
 from spmd_grid.halo.plan.follow_ups import FreshnessNotes
-from spmd_grid.halo.witness import Witness
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["ALONE", "Memory"]
@@ -53,10 +53,14 @@ ALONE, _KEPT_ALONE = _references()
 
 
 class Memory:
-    """The local array of a sharded array: memory of its own, or of the array of which it is a slice."""
+    """The local array of a sharded array: memory of its own, or of the array of which it is a slice.
+
+    Modules of this package read its attributes with an underscore where a property would cost too much.
+    """
 
     __slots__ = (
         "__weakref__",
+        "_border_copy",
         "_coords",
         "_grid",
         "_key",
@@ -72,7 +76,6 @@ class Memory:
         "_slices",
         "_version",
         "_was_seen",
-        "_witness",
         "is_kept",
     )
 
@@ -91,7 +94,7 @@ class Memory:
     _slices: dict[Site, Any] | None  # that are given again
     _version: int  # the number of calls of `mark_dirty`, plus 1
     _was_seen: bool  # whether the program may have a view of it
-    _witness: Witness | None  # of the last refresh, if the program may have a view
+    _border_copy: BorderCopy | None  # of the last refresh, if the program may have a view
     is_kept: bool  # whether the grid refers to it, as a result of a site
 
     def _hold(self, local: np.ndarray, layout: Layout, grid: ProcessGrid) -> None:
@@ -104,7 +107,7 @@ class Memory:
         self._refreshed = 0
         self._lender = self._loans = self._slices = self._refresh = None
         self._was_seen = self.is_kept = False
-        self._witness = None
+        self._border_copy = None
         self._notes = ()
 
     @property
@@ -150,7 +153,7 @@ class Memory:
             self._was_seen = True
             self._slices = self._refresh = None
             if self._refreshed == self._version:
-                self._keep_witness()
+                self._keep_border_copy()
         return local
 
     def lend(self, borrower: Memory) -> None:
@@ -242,14 +245,14 @@ class Memory:
         """The array itself, of which all cells in the domain have just been set, those of halos included.  Local."""
         self._refreshed = self._version
         if self._was_seen:
-            self._keep_witness()
+            self._keep_border_copy()
         for notes in self._notes:
             notes.begin()
         return self
 
-    def _keep_witness(self) -> None:
+    def _keep_border_copy(self) -> None:
         if self._layout.sharding.halo_sizes is not None:
-            self._witness = Witness(self._local, self._layout, self._coords)
+            self._border_copy = BorderCopy(self._local, self._layout, self._coords)
 
     def fresh_halos_hold(self) -> bool:
         """Whether this process has written no shared cell since halos, which count as fresh, were filled.
@@ -259,7 +262,7 @@ class Memory:
         if self._notes:
             for notes in self._notes:
                 notes.are_read()
-        return self._witness is None or self._witness.agrees(self._local)
+        return self._border_copy is None or self._border_copy.agrees(self._local)
 
     def follow_exchange(self, notes: FreshnessNotes) -> None:
         """Take part in the ``notes`` of a halo exchange, which updates this array from now on.  Local."""

@@ -43,16 +43,16 @@ def _operator(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
         if self._mark or (is_array and other._mark):
             frame = _getframe(1)
             site = sites.get(id(frame.f_code) + (frame.f_lasti << SHIFT)) or read_site(frame)
-            into, place = None, id(frame)
-            if self._mark == place + site.left:
+            into, frame_id = None, id(frame)
+            if self._mark == frame_id + site.left:
                 if self._lender is None and getrefcount(self) <= _OF_SELF + self.is_kept:
                     into = self
-            elif not (is_array and other._mark == place + site.right):
-                place = 0
-            if into is None and is_array and other._lender is None and other._mark == place + site.right:
+            elif not (is_array and other._mark == frame_id + site.right):
+                frame_id = 0
+            if into is None and is_array and other._lender is None and other._mark == frame_id + site.right:
                 if getrefcount(other) <= _OF_OTHER + other.is_kept:
                     into = other
-            if place:
+            if frame_id:
                 layout, of_self, of_other, dtype = site.known
                 a, b = self._local, other._local if is_array else other
                 if (
@@ -67,12 +67,12 @@ def _operator(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
                     if into is None or into._local.dtype is not dtype:
                         into = kept_result(self, a, site, dtype)
                     ufunc(a, b, into._local)
-                    into._mark = place + site.mark
+                    into._mark = frame_id + site.mark
                     return into
                 found = first_of_site(ufunc, site, self, (self, other))
                 if found is None:
                     return long_way(self, other)
-                found._mark = place + site.mark
+                found._mark = frame_id + site.mark
                 return found
         found = again(ufunc, self, self, other)
         if found is None:
@@ -93,8 +93,8 @@ def _operator_of_number(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]
         if self._mark:
             frame = _getframe(1)
             site = sites.get(id(frame.f_code) + (frame.f_lasti << SHIFT)) or read_site(frame)
-            place = id(frame)
-            if self._mark == place + site.right:
+            frame_id = id(frame)
+            if self._mark == frame_id + site.right:
                 layout, of_other, of_self, dtype = site.known
                 b = self._local
                 if self._layout is layout and b.dtype is of_self and type(other) is of_other:
@@ -103,12 +103,12 @@ def _operator_of_number(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]
                     else:
                         into = kept_result(self, b, site, dtype)
                     ufunc(other, b, into._local)
-                    into._mark = place + site.mark
+                    into._mark = frame_id + site.mark
                     return into
                 found = first_of_site(ufunc, site, self, (other, self))
                 if found is None:
                     return long_way(self, other)
-                found._mark = place + site.mark
+                found._mark = frame_id + site.mark
                 return found
         found = again(ufunc, self, other, self)
         if found is None:

@@ -169,14 +169,6 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
             return self
         return apply(elementwise("astype", lambda block: block.astype(dtype), self))
 
-    def sort(self, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> None:
-        """Sort the cells in place, as np.sort.  Collective."""
-        self[...] = np.sort(self, axis, kind, stable=stable)
-
-    def fill(self, value: Any) -> None:
-        """Give all cells the value.  Collective."""
-        self[...] = value
-
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:

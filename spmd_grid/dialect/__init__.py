@@ -3,6 +3,9 @@
 syntax      operations, attributes and types; positions; reading and printing
 verify      rules beyond those of the text's form
 rewrite     smaller programs of the same meaning
+partition   annotated functions as programs
+execute     functions run on arrays
+running     the command that runs a module
 """
 
 from __future__ import annotations

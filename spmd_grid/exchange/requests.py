@@ -45,7 +45,7 @@ class Request:
 
     __slots__ = ("_activity", "_comm", "_done", "_error", "_result", "_steps", "_taken", "requests")
 
-    def __init__(self, comm: Communicator, steps: Steps, activity: Activity | None = None):
+    def __init__(self, comm: Communicator, steps: Steps, activity: Activity | None = None) -> None:
         self.requests: list[Any] = []
         self._comm = comm
         self._steps: Steps | None = steps

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         def dtype(self) -> np.dtype: ...
         @property
         def ndim(self) -> int: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any: ...
 
 else:
@@ -39,6 +40,14 @@ class ArrayMethods(_Base):
 
     def __pow__(self, other: Any) -> Any:
         return np.square(self) if type(other) is int and other == 2 else np.power(self, other)  # as numpy's arrays
+
+    def sort(self, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> None:
+        """Sort the cells in place, as np.sort.  Collective."""
+        self[...] = np.sort(self, axis, kind, stable=stable)
+
+    def fill(self, value: Any) -> None:
+        """Give all cells the value.  Collective."""
+        self[...] = value
 
     @property
     def T(self) -> Any:

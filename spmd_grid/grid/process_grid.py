@@ -51,7 +51,7 @@ class ProcessGrid:
         "updates",
     )
 
-    def __init__(self, grid: Grid, world: Communicator):
+    def __init__(self, grid: Grid, world: Communicator) -> None:
         device = grid.device_of_process(world.rank)
         self.grid = grid
         self.rank = world.rank
@@ -201,7 +201,7 @@ class ProcessGrid:
         return kept_or_measured(self.group(tuple(range(self.ndim))), path)
 
     def describe(self) -> str:
-        """The nodes of the grid's devices in words, and what the order of its processes costs.
+        """Text about the nodes of the grid's devices, and the cost of the order of its processes.
 
         Local.  A line for each node: its processes, and the devices that they are; by axis, the pairs of neighbours
         that share a node; by the model of the links, the time of a step in which every device sends a face to each

@@ -64,7 +64,7 @@ class Starts(Sequence[int]):
         return self._runs
 
     @property
-    def places(self) -> list[int]:
+    def positions(self) -> list[int]:
         """The number of the first block of every run, and the number of blocks."""
         return self._at
 
@@ -155,16 +155,16 @@ def mapped(starts: BlockStarts, by: Callable[[int], int], breaks: Sequence[int] 
     """
     if not isinstance(starts, Starts):
         return tuple([by(start) for start in starts])
-    knots = set(starts.places)
-    for place, (count, extent) in zip(starts.places, starts.runs):
-        value, stop = starts[place], place + count
+    knots = set(starts.positions)
+    for position, (count, extent) in zip(starts.positions, starts.runs):
+        value, stop = starts[position], position + count
         if not extent:
             continue
-        near = [place + (each - value) // extent for each in breaks]
+        near = [position + (each - value) // extent for each in breaks]
         if extent % modulus:
-            low, high = (near[0], near[-1]) if near else (place, stop)
-            knots |= set(range(max(low, place), min(high + 2, stop) + 1))
-        knots |= {at for each in near for at in range(each - 1, each + 3) if place <= at <= stop}
+            low, high = (near[0], near[-1]) if near else (position, stop)
+            knots |= set(range(max(low, position), min(high + 2, stop) + 1))
+        knots |= {at for each in near for at in range(each - 1, each + 3) if position <= at <= stop}
     ordered = sorted(knots)
     values = [by(starts[at]) for at in ordered]
     runs = []
@@ -204,8 +204,8 @@ def changes(starts: BlockStarts, low: int, high: int) -> list[int]:
     [2, 3]
     """
     if isinstance(starts, Starts):
-        places = starts.places
-        return places[bisect_right(places, low) : bisect_left(places, high)]
+        positions = starts.positions
+        return positions[bisect_right(positions, low) : bisect_left(positions, high)]
     return [i for i in range(low + 1, high) if starts[i + 1] - starts[i] != starts[i] - starts[i - 1]]
 
 
@@ -230,6 +230,6 @@ def linear_parts(*several: BlockStarts) -> list[int]:
     found = set()
     for each in several:
         assert isinstance(each, Starts)
-        for start, stop in pairwise(each.places):
+        for start, stop in pairwise(each.positions):
             found |= {start, stop - 1}
     return sorted(found)

@@ -72,7 +72,7 @@ class HaloExchange:
         boundary: BoundaryLike = "leave",
         path: str | None = None,
         name: str | None = None,
-    ):
+    ) -> None:
         axes = group_axes(grid, sharding)
         asked = Specification(sharding, global_shape, dtype, periodic, corners, n_fields, boundary, path)
         self._gate, self.name = grid.process.gate, name

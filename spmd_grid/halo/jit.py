@@ -8,70 +8,35 @@ exchange.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba  # noqa: F401 - imported first: see kernels/compiled.py
-from llvmlite import ir
 from numba import objmode, types
-from numba.core import cgutils
 from numba.core.errors import TypingError
-from numba.extending import (
-    NativeValue,
-    intrinsic,
-    models,
-    overload,
-    overload_method,
-    register_model,
-    typeof_impl,
-    unbox,
-)
+from numba.extending import overload, overload_method, typeof_impl
 from numba.np.numpy_support import as_dtype
 
 from spmd_grid.halo.loop_entry import raise_in_loop
 from spmd_grid.kernels.address import call, claim, load, store, store_release, this_thread
 from spmd_grid.kernels.compiled import inner
-from spmd_grid.kernels.machine_code import digest_of
+from spmd_grid.kernels.numba_types import AddressType, known_to_numba, state_of
 from spmd_grid.kernels.protocol import slots as at
 
 __all__ = ["type_of"]
 
 
-class HaloType(types.Type):
-    """The numba type of all plans."""
-
-    def __init__(self) -> None:
-        # numba looks functions up by this name: cached functions of programs contain our slot numbers.
-        super().__init__(name=f"spmd_grid.HaloExchange[{digest_of(Path(at.__file__), Path(__file__))}]")
+@known_to_numba
+class HaloType(AddressType):
+    """The numba type of all plans; the address is 0 when a plan has been closed."""
 
 
-_halo_type = HaloType()
+_halo_type = HaloType("HaloExchange", "_state", __file__)
 
 
 def type_of(kind: type) -> types.Type:
     """The numba type of plans of class ``kind``, which numba knows from then on.  Local."""
     typeof_impl.register(kind, lambda plan, context: _halo_type)
     return _halo_type
-
-
-@register_model(HaloType)
-class _Model(models.PrimitiveModel):
-    def __init__(self, manager: Any, fe_type: Any) -> None:
-        super().__init__(manager, fe_type, ir.IntType(64))
-
-
-@unbox(HaloType)
-def _unbox(typ: Any, halo: Any, c: Any) -> NativeValue:
-    state = c.pyapi.object_getattr_string(halo, "_state")
-    value = c.pyapi.long_as_longlong(state)
-    c.pyapi.decref(state)
-    return NativeValue(value, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
-
-
-@intrinsic
-def _state_of(typingctx: Any, halo: Any) -> tuple:
-    """The address of a plan's state; 0 when the plan has been closed."""
-    return types.int64(halo), lambda context, builder, signature, args: args[0]
 
 
 def _lend(state: int, own_call: int, f: int, field: Any) -> int:
@@ -150,7 +115,7 @@ def _update(halo: Any, *fields: Any) -> Callable:
     n = len(fields[0] if len(fields) == 1 and isinstance(fields[0], types.BaseTuple) else fields)
 
     def update(halo: Any, *fields: Any) -> None:
-        state = _state_of(halo)
+        state = state_of(halo)
         for _ in range(2):  # a second time where the plan has been handed over to this thread
             code = at.ENDED
             if state:

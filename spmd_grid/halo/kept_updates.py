@@ -101,7 +101,7 @@ def refresh(local: np.ndarray, grid: ProcessGrid, layout: Layout) -> KeptUpdate 
     if kept is None:
         grid.check_use("update_halo")
         # Plans keep their grid alive: an equal grid of their own, so that the caller's is not kept.
-        kept = grid.updates = _Kept(ProcessGrid(grid.grid, grid._world), {})
+        kept = grid.updates = _Kept(grid.like(grid.grid, "update_halo"), {})
     axes = _axes_of(sharding)
     updates = kept.by_axes.setdefault(axes, {})
     key = layout, local.dtype, chosen_path()

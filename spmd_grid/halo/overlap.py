@@ -168,7 +168,7 @@ def _plan_of(
     kept: _Plans | None = grid.plans
     if kept is None:
         # Plans keep their grid alive: an equal grid of their own, so that the caller's is not kept.
-        kept = _Plans(ProcessGrid(grid.grid, grid._world), {})
+        kept = _Plans(grid.like(grid.grid, "map_overlap"), {})
         grid.plans = kept
     # By axes: processes that share a plan use all plans of its axes in the same order, and drop them together.
     axes = group_axes(grid, layout.sharding)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from spmd_grid.errors import CutOffError, DTypeError, OutputError, ShapeError, SpmdError
+from spmd_grid.errors import CutOffError, OutputError, ShapeError, SpmdError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.paths import DIRECT, MESSAGE, chosen_path
 from spmd_grid.exchange.requests import Request, drive
@@ -28,7 +28,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.grid.starts import BlockStarts
 from spmd_grid.halo.geometry.boundary import PeriodicLike, as_periodic
 from spmd_grid.halo.line_exchange import LineExchange
-from spmd_grid.ops.calls.arguments import check_grid, gate_of, hashable
+from spmd_grid.ops.calls.arguments import check_grid, check_movable, gate_of, hashable
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
 from spmd_grid.ops.calls.collective import CollectiveCall, Operation
 from spmd_grid.ops.calls.shape_rules import same_dtype
@@ -274,8 +274,7 @@ def _check_local(x: object, sharding: Sharding, global_shape: tuple[int, ...] | 
         raise OutputError(f"update_halo: x is {type(x).__name__}; it is updated in place and must be a numpy array")
     if not x.flags.writeable:
         raise OutputError("update_halo: x is read-only; it is updated in place and must be writeable")
-    if x.dtype.hasobject:
-        raise DTypeError(f"update_halo: dtype {x.dtype} holds Python objects; only fixed-size dtypes can be moved")
+    check_movable("update_halo", x.dtype)
     if x.ndim < len(sharding.split_axes):
         raise ShapeError(f"update_halo: split_axes speaks of {len(sharding.split_axes)} dimensions, but x has {x.ndim}")
     if global_shape is not None and (

@@ -1,7 +1,7 @@
 """Compiled random floats: uniform ones, and normal and exponential ones by the ziggurat method.
 
 G. Marsaglia, W. W. Tsang, "The Ziggurat Method for Generating Random Variables" (2000), with 256 layers.  The area
-under the density is cut into layers of equal area.  One word gives the layer, the sign and the place in the layer's
+under the density is cut into layers of equal area.  One word gives the layer, the sign and the column of the layer's
 rectangle; 99 of 100 lie in the part of the rectangle that is all under the density.  For the others the cell draws
 words of its own (`philox.again`), until one is accepted.  Uniform numbers of up to 32 bits take half a word each, the
 lower half first, as in numpy.
@@ -30,10 +30,10 @@ _UNIT = 2.0**-53
 def _ziggurat(
     r: float, v: float, bits: int, density: Callable[[float], float], inverse: Callable[[float], float]
 ) -> tuple[np.ndarray, ...]:
-    """Tables for places of ``bits`` bits in layers of area ``v``, of which the lowest has its tail beyond ``r``.
+    """Tables for columns of ``bits`` bits in layers of area ``v``, of which the lowest has its tail beyond ``r``.
 
-    The width of a place in each layer, the number of places that are surely under the density, and the density at both
-    sides.
+    The width of a column in each layer, the number of columns that lie under the density for certain, and the density
+    at both sides.
     """
     x = [v / density(r), r]
     while len(x) < 256:
@@ -62,10 +62,10 @@ def _normal_again(word: np.uint64, cell: np.uint64, stream: np.uint64, k0: np.ui
     """A standard normal number of a cell whose first word is not accepted at once."""
     attempt = _ZERO
     while True:
-        layer, place = word & _LAYER, np.int64(word >> _TWELVE)
+        layer, column = word & _LAYER, np.int64(word >> _TWELVE)
         sign = -1.0 if word & _SIGN else 1.0
-        x = np.float64(place) * _NW[layer]
-        if place < _NK[layer]:
+        x = np.float64(column) * _NW[layer]
+        if column < _NK[layer]:
             return sign * x
         first, second, third = again(cell, attempt, stream, k0, k1)
         attempt += _ONE
@@ -87,9 +87,9 @@ def _exponential_again(word: np.uint64, cell: np.uint64, stream: np.uint64, k0: 
     """A standard exponential number of a cell whose first word is not accepted at once."""
     attempt = _ZERO
     while True:
-        layer, place = word & _LAYER, np.int64(word >> _ELEVEN)
-        x = np.float64(place) * _EW[layer]
-        if place < _EK[layer]:
+        layer, column = word & _LAYER, np.int64(word >> _ELEVEN)
+        x = np.float64(column) * _EW[layer]
+        if column < _EK[layer]:
             return x
         first, second, _ = again(cell, attempt, stream, k0, k1)
         attempt += _ONE
@@ -132,17 +132,17 @@ def _fill(
             elif kind == NORMAL:
                 for i in range(n):
                     word = words[i]
-                    layer, place = word & _SIGNED_LAYER, np.int64(word >> _TWELVE)
-                    x = np.float64(place) * _NW[layer]
-                    if place >= _NK[layer]:
+                    layer, column = word & _SIGNED_LAYER, np.int64(word >> _TWELVE)
+                    x = np.float64(column) * _NW[layer]
+                    if column >= _NK[layer]:
                         x = _normal_again(word, first + np.uint64(i), stream, k0, k1)
                     line[i] = offset + scale * x
             else:
                 for i in range(n):
                     word = words[i]
-                    layer, place = word & _LAYER, np.int64(word >> _ELEVEN)
-                    x = np.float64(place) * _EW[layer]
-                    if place >= _EK[layer]:
+                    layer, column = word & _LAYER, np.int64(word >> _ELEVEN)
+                    x = np.float64(column) * _EW[layer]
+                    if column >= _EK[layer]:
                         x = _exponential_again(word, first + np.uint64(i), stream, k0, k1)
                     line[i] = offset + scale * x
 

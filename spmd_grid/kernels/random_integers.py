@@ -23,7 +23,7 @@ ROUNDS = 24
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 _HALF, _LOWER = np.uint64(32), np.uint64(0xFFFFFFFF)
 _MULTIPLIER_UPPER, _MULTIPLIER_LOWER = np.uint64(0xD2B74407), np.uint64(0xB1CE6E93)
-_PLACES = 512  # places that stay in the fastest cache from round to round
+_AT_ONCE = 512  # numbers that stay in the fastest cache from round to round
 
 
 @inner
@@ -101,9 +101,9 @@ def fill_uint32(
 
 @inner
 def _permute(left_parts: np.ndarray, right_parts: np.ndarray, n: int, bits: np.uint64, keys: np.ndarray) -> None:
-    """One application of the bijection to ``n`` places, all of them round by round, in vectors.
+    """One application of the bijection to ``n`` numbers, all of them round by round, in vectors.
 
-    A place has a left part of ``bits // 2`` bits, and a right part of the others, 32 at most.  A round multiplies the
+    A number has a left part of ``bits // 2`` bits, and a right part of the others, 32 at most.  A round multiplies the
     left part: the upper 64 bits of the product, the key and the right part become the left one, the lower bits the
     right one.
     """
@@ -122,27 +122,27 @@ def _permute(left_parts: np.ndarray, right_parts: np.ndarray, n: int, bits: np.u
 
 @kernel("void(int64[::1], uint64, uint64, uint64, uint64[::1])")
 def fill_permutation(out: np.ndarray, first: np.uint64, n: np.uint64, bits: np.uint64, keys: np.ndarray) -> None:
-    """Places ``first``, ``first + 1``, ... of a permutation of ``range(n)``, n at most 2**bits.
+    """Entries ``first``, ``first + 1``, ... of a permutation of ``range(n)``, n at most 2**bits.
 
     Those whose image is out of range wait until there are enough for a vector, and go on from it.
     """
-    a, b, waiting = np.empty(_PLACES, np.uint64), np.empty(_PLACES, np.uint64), np.empty(2 * _PLACES, np.int64)
+    a, b, waiting = np.empty(_AT_ONCE, np.uint64), np.empty(_AT_ONCE, np.uint64), np.empty(2 * _AT_ONCE, np.int64)
     right, end = bits - bits // _TWO, np.int64(n)
     right_mask = (_ONE << right) - _ONE
     n_begun, n_waiting = 0, 0
     while n_begun < len(out) or n_waiting:
-        is_new = n_waiting < _PLACES and n_begun < len(out)
+        is_new = n_waiting < _AT_ONCE and n_begun < len(out)
         if is_new:
-            taken, kept = min(_PLACES, len(out) - n_begun), n_waiting
+            taken, kept = min(_AT_ONCE, len(out) - n_begun), n_waiting
             start = first + np.uint64(n_begun)
             for i in range(taken):
                 a[i], b[i] = (start + np.uint64(i)) >> right, (start + np.uint64(i)) & right_mask
         else:
-            taken = min(_PLACES, n_waiting)
+            taken = min(_AT_ONCE, n_waiting)
             kept = n_waiting - taken
             for i in range(taken):
-                place_before = np.uint64(out[waiting[kept + i]])
-                a[i], b[i] = place_before >> right, place_before & right_mask
+                image_before = np.uint64(out[waiting[kept + i]])
+                a[i], b[i] = image_before >> right, image_before & right_mask
         _permute(a, b, taken, bits, keys)
         n_waiting = kept
         if is_new:
@@ -155,7 +155,7 @@ def fill_permutation(out: np.ndarray, first: np.uint64, n: np.uint64, bits: np.u
             n_begun += taken
             continue
         for i in range(taken):
-            at, place = waiting[kept + i], np.int64(a[i] << right | b[i])
-            out[at] = place
+            at, image = waiting[kept + i], np.int64(a[i] << right | b[i])
+            out[at] = image
             waiting[n_waiting] = at
-            n_waiting += int(place >= end)
+            n_waiting += int(image >= end)

@@ -69,7 +69,7 @@ _FEW = 8  # members of a group up to which single messages are sent
 
 
 class Crowd(NamedTuple):
-    """The place of a group: its members, its nodes, the most members on a node, and the groups that share a node.
+    """A group on its nodes: its members, its nodes, the most members on a node, and the groups that share a node.
 
     ``entries``: how often the group's order comes to the same node, at most: once where neighbours share nodes.
     """
@@ -88,7 +88,7 @@ class Crowd(NamedTuple):
 
 @lru_cache(maxsize=512)
 def crowd_of(grid: Grid, axes: tuple[int, ...], links: LinkModel) -> Crowd:
-    """The place of the first group over ``axes``, on the nodes of ``links``.  Plans only.
+    """The first group over ``axes`` on the nodes of ``links``.  Plans only.
 
     >>> crowd_of(Grid((4, 2, 4)), (0, 2), LinkModel(node_size=8))
     Crowd(members=16, nodes=4, on_node=4, groups=2, entries=1)
@@ -110,7 +110,7 @@ def _first_group(grid: Grid, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def _crowd(nodes: np.ndarray, most: int) -> Crowd:
-    """The place of the group whose members are on ``nodes``, of which the fullest has ``most`` processes in all."""
+    """The group whose members are on ``nodes``, of which the fullest has ``most`` processes in all."""
     _, numbers, counts = np.unique(nodes, return_inverse=True, return_counts=True)
     on_node = int(counts.max())
     enters = numbers[numbers != np.roll(numbers, 1)]

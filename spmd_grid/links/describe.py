@@ -1,4 +1,4 @@
-"""The place of a grid on its nodes in words: which devices each has, and what an order of processes costs."""
+"""Text about a grid on its nodes: the devices of each, and the cost of an order of processes."""
 
 from __future__ import annotations
 

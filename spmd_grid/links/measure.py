@@ -85,11 +85,11 @@ class _Bench:
         self.n_nodes = len(members)
         own = next(i for i, found in enumerate(members) if comm.rank in found)
         self._mates = members[own]
-        self._place = self._mates.index(comm.rank)
+        self._position = self._mates.index(comm.rank)
         after, before = members[(own + 1) % self.n_nodes], members[own - 1]
         # Nodes of other sizes are met as far as they go: messages number k go from place k to place k.
-        self._next = after[self._place] if self._place < len(after) else None
-        self._previous = before[self._place] if self._place < len(before) else None
+        self._next = after[self._position] if self._position < len(after) else None
+        self._previous = before[self._position] if self._position < len(before) else None
         self._most = max(map(len, members))
         self._least = min(map(len, members))
 
@@ -139,14 +139,14 @@ class _Bench:
         seconds = self._shift_seconds(self._most, part, _LARGE_ROUNDS)
         return latency, one, max(one, self._least * part / max(seconds - latency, seconds / 2))
 
-    def _shift_seconds(self, places: int, size: int, rounds: int, n: int = 1, idle_seconds: float = 0.0) -> float:
-        """Seconds in which ``places`` members of each node send ``n`` times ``size`` bytes to the next node.
+    def _shift_seconds(self, n_members: int, size: int, rounds: int, n: int = 1, idle_seconds: float = 0.0) -> float:
+        """Seconds in which ``n_members`` members of each node send ``n`` times ``size`` bytes to the next node.
 
         ``idle_seconds``: how long the others sleep in the meantime.
         """
         sent, received = np.ones(size, np.uint8), np.empty((n, size), np.uint8)
 
-        takes_part = self._place < places
+        takes_part = self._position < n_members
 
         def shift() -> None:
             comm, requests = self._comm, []
@@ -186,7 +186,7 @@ class _Bench:
         """
         if self._most == 1:
             return LinkModel.node_latency, memory, memory
-        mate = self._mates[(self._place + 1) % len(self._mates)]
+        mate = self._mates[(self._position + 1) % len(self._mates)]
         mine = self._comm.process.arena.allocate(_COPY_BYTES + 64, zeroed=True)
         offset = -1 if mine is None else self._comm.process.arena.offset_of(mine.ctypes.data, mine.nbytes)
         offsets = self._all(float(offset))
@@ -205,7 +205,7 @@ class _Bench:
             np.copyto(target, seen[64:])
 
         read()
-        alone = self.pace_of(lambda: read() if self._place == 0 else None, _LARGE_ROUNDS)
+        alone = self.pace_of(lambda: read() if self._position == 0 else None, _LARGE_ROUNDS)
         together = self.pace_of(read, _LARGE_ROUNDS)
         words = mine[:8].view(np.int64), seen[:8].view(np.int64)
         latency = min(
@@ -229,16 +229,16 @@ class _Bench:
 
     def _near_by_messages(self, mate: int) -> tuple[float, float, float]:
         """As `near`, where processes do not see one another's memory: they exchange messages."""
-        before = self._mates[self._place - 1]
+        before = self._mates[self._position - 1]
 
-        def turn(size: int, places: int) -> Callable[[], None]:
+        def turn(size: int, n_members: int) -> Callable[[], None]:
             sent, received = np.ones(size, np.uint8), np.empty(size, np.uint8)
 
             def run() -> None:
                 comm, requests = self._comm, []
-                if len(self._mates) > 1 and (self._place - 1) % len(self._mates) < places:
+                if len(self._mates) > 1 and (self._position - 1) % len(self._mates) < n_members:
                     requests += comm.irecv(received, before, _TAG)
-                if len(self._mates) > 1 and self._place < places:
+                if len(self._mates) > 1 and self._position < n_members:
                     requests += comm.isend(sent, mate, _TAG)
                 comm.wait_all(requests)
 

@@ -185,15 +185,15 @@ def _divisors(size: int, most: int) -> list[int]:
 
 def _by_boxes(shape: Shape, box: Shape, sizes: Sequence[int]) -> np.ndarray:
     """The node of every device, where nodes take devices box after box; boxes at the end of an axis may be cut off."""
-    place = np.zeros(1, np.int64)  # of every device: the box's number, then that within the box
+    position = np.zeros(1, np.int64)  # of every device: the box's number, then that within the box
     for extent, side in zip(shape, box):
         n = np.arange(extent)
-        place = (place[:, None] * -(-extent // side) + n // side).ravel()
+        position = (position[:, None] * -(-extent // side) + n // side).ravel()
     within = np.zeros(1, np.int64)
     for extent, side in zip(shape, box):
         within = (within[:, None] * side + np.arange(extent) % side).ravel()
-    nodes = np.empty(len(place), np.int64)
-    nodes[np.argsort(place * prod(box) + within)] = np.repeat(np.arange(len(sizes)), sizes)
+    nodes = np.empty(len(position), np.int64)
+    nodes[np.argsort(position * prod(box) + within)] = np.repeat(np.arange(len(sizes)), sizes)
     return nodes
 
 

@@ -55,14 +55,14 @@ def halo_bytes(pattern: HaloPattern, itemsize: int, links: LinkModel) -> HaloByt
         for partners in (takes, gives):
             together = 0
             for device in looked_at:
-                own, others, n = _by_place(device, partners, pattern, links)
+                own, others, n = _near_and_far(device, partners, pattern, links)
                 near, far, messages = max(near, own), max(far, others), max(messages, n)
                 together += others
             far_of_node = max(far_of_node, together * len(devices) // len(looked_at))
     return HaloBytes(near * itemsize, far * itemsize, far_of_node * itemsize, messages, most)
 
 
-def _by_place(
+def _near_and_far(
     device: int, partners: Callable[[int], Iterable[tuple[int, int]]], pattern: HaloPattern, links: LinkModel
 ) -> tuple[int, int, int]:
     """Cells that a device shares with its own node and with others, and the number of its partners on others."""

@@ -49,7 +49,7 @@ class HaloExchangeStep(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The step in words."""
+        """The text of the step."""
         layout = self.pattern.layout
         fields = f", {self.fields} fields" if self.fields > 1 else ""
         sizes = ", ".join([f"{low}+{high}" for low, high in layout.sharding.halo_sizes or ()])
@@ -66,7 +66,7 @@ class OperationStep(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The step in words."""
+        """The text of the step."""
         return f"{self.name} of {bytes_text(self.n_bytes)} over {list(self.axes)}"
 
 
@@ -78,7 +78,7 @@ class ReshardStep(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The step in words."""
+        """The text of the step."""
         source, target = self.plan.source, self.plan.target
         return f"reshard {_by(source.global_shape)} from {_cuts(source)} to {_cuts(target)}"
 

@@ -5,6 +5,12 @@ trace        a function becomes a program, by the protocols by which arrays comp
 manual       local code inside a program
 propagate    annotations reach the values that have none
 partition    a program on a grid: local computations, and the moves between shardings
+lowerings    operations as computations on blocks and moves
+passes       schedules that communicate less
+search       mutations, and the search for a cheaper partition
+explain      the reasons of shardings and communications
+text         the text of each stage
+cut_lists    lists of grid axes, as mutations give them
 
 Nothing below imports this package.
 """

@@ -53,7 +53,7 @@ class ArraySpec:
     dtype: np.dtype
     name: str | None = None
 
-    def __init__(self, shape: Sequence[int] | int, dtype: DTypeLike = "float64", name: str | None = None):
+    def __init__(self, shape: Sequence[int] | int, dtype: DTypeLike = "float64", name: str | None = None) -> None:
         found = as_ints((shape,) if isinstance(shape, int | np.integer) else shape)
         if found is None or min(found, default=0) < 0:
             raise ShapeError(f"ArraySpec: shape is {shape!r}; it must be whole numbers, at least 0")

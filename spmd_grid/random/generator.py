@@ -224,13 +224,13 @@ class Generator:
         fill: Fill,
     ) -> ShardedArray:
         """An array of ``dtype`` with the numbers that ``fill`` gives its cells, which writes ``written`` ones."""
-        result, place = _new_array(shape, sharding, grid, dtype)
+        result, own = _new_array(shape, sharding, grid, dtype)
         stream, self._draws = np.uint64(self._draws), self._draws + 1
         local = target = result.stored
-        if not place.is_full:
+        if not own.is_full:
             local[...] = 0
-            target = local[place.inside]
-        firsts = place.firsts
+            target = local[own.inside]
+        firsts = own.firsts
         if len(firsts):
             is_direct = dtype.isnative and dtype.itemsize == written.itemsize and target.flags.c_contiguous
             cells = target.view(written) if is_direct else np.empty(target.shape, written)
@@ -240,7 +240,7 @@ class Generator:
         return result.with_fresh_halos()
 
 
-class _Place:
+class _OwnCells:
     """This process's cells of the arrays of one layout: found once.
 
     ``inside``: those of the local array that lie in the domain, all of them if ``is_full``.  ``firsts``: see
@@ -260,24 +260,24 @@ class _Place:
 
 def _new_array(
     shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype: np.dtype
-) -> tuple[ShardedArray, _Place]:
-    """A new array whose cells are not initialised, and the place of this process's cells in it.  Local."""
+) -> tuple[ShardedArray, _OwnCells]:
+    """A new array whose cells are not initialised, and this process's cells of it.  Local."""
     key = None
     if type(shape) is tuple and type(sharding) is Sharding and type(grid) is ProcessGrid:
         key = "random", shape, *map(type, shape), sharding, dtype
-        place = grid.functions.get(key)
-        if place is not None:
+        own = grid.functions.get(key)
+        if own is not None:
             grid.check_use("empty")
-            return ShardedArray(grid.allocate(place.shape, dtype), place.layout, grid), place
+            return ShardedArray(grid.allocate(own.shape, dtype), own.layout, grid), own
     result = empty(shape, sharding, grid, dtype)
     if result.sharding.partial_axes:
         raise ShardingError("random: the sharding has partial_axes; random numbers are whole values")
-    place = _Place(result.layout, grid.own_coords)
+    own = _OwnCells(result.layout, grid.own_coords)
     if key is not None:
         if len(grid.functions) >= _MOST_KEPT:
             grid.functions.clear()
-        grid.functions[key] = place
-    return result, place
+        grid.functions[key] = own
+    return result, own
 
 
 @lru_cache(64)

@@ -35,10 +35,9 @@ def explain(plan: PlanValue) -> str:
     if not plan.steps:
         lines.append("  nothing to do: every process has all cells that it needs")
     totals = plan.totals()
-    bound = "" if totals.exact else "at most "
     lines.append(
-        f"in all {seconds_text(plan.seconds)}, {bytes_text(totals.received)} moved; one process receives"
-        f" {bound}{bytes_text(totals.most_received)}, sends {bound}{bytes_text(totals.most_sent)}, needs at most"
+        f"in all {seconds_text(plan.seconds)}, {bytes_text(totals.received)} moved; a process receives up to"
+        f" {bytes_text(totals.most_received)}, sends up to {bytes_text(totals.most_sent)}, needs up to"
         f" {bytes_text(totals.peak)}"
     )
     if any(part.kind in NATIVE for part in plan.run_steps):

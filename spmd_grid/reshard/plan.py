@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import index
 from threading import RLock
-from typing import cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,7 +17,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.links.model import LinkModel
-from spmd_grid.ops.calls.arguments import as_dtype
+from spmd_grid.ops.calls.arguments import as_dtypes
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.prepared_reshard import run_quickly
 from spmd_grid.reshard.executor.reshard_run import ReshardRun
@@ -134,7 +133,9 @@ def plan_reshard(
         if not isinstance(sharding, Sharding):
             raise ShardingError(f"plan_reshard: {which} is {sharding!r}; it must be a Sharding")
     check_options("plan_reshard", strategy, memory_limit, links)
-    several, dtypes = _as_dtypes(dtype)
+    several, dtypes = as_dtypes("plan_reshard", dtype)
+    if not dtypes:
+        raise DTypeError("plan_reshard: dtype is []; it must name at least one")
     shape = as_ints(global_shape)
     if shape is None:  # the layout refuses it, and says why
         shape = Layout(source, global_shape).global_shape  # type: ignore[arg-type]  # anything may be passed
@@ -172,18 +173,3 @@ def _plan(
     itemsize = sum(dtype.itemsize for dtype in dtypes)
     name, steps, lost, chunks = choose(before, after, itemsize, strategy, links, memory_limit)
     return Plan(before, after, dtypes, strategy, name, steps, lost, links, memory_limit, chunks, several)
-
-
-def _as_dtypes(dtype: DTypeLike | Sequence[DTypeLike]) -> tuple[bool, tuple[np.dtype, ...]]:
-    """(whether ``dtype`` is a list of several, all of them); a list of tuples is one structured dtype."""
-    entries: Sequence[DTypeLike] = [cast(DTypeLike, dtype)]
-    several = isinstance(dtype, list | tuple) and not any(isinstance(entry, tuple) for entry in dtype)
-    if several:
-        entries = cast("Sequence[DTypeLike]", dtype)
-    dtypes = tuple([as_dtype("plan_reshard", entry) or np.dtype(np.float64) for entry in entries])
-    for each in dtypes:
-        if each.hasobject:
-            raise DTypeError(f"plan_reshard: dtype {each} holds Python objects; only fixed-size dtypes can be moved")
-    if not dtypes:
-        raise DTypeError("plan_reshard: dtype is []; it must name at least one")
-    return several, dtypes

@@ -22,7 +22,7 @@ from spmd_grid.typing import MultiIndex, Shape
 __all__ = [
     "COPIES",
     "PARTIAL",
-    "Block",
+    "HeldBlock",
     "Holders",
     "axis_name",
     "blocks_of",
@@ -67,7 +67,7 @@ class Holders(NamedTuple):
         return f"({','.join(map(str, self.pattern))})"
 
 
-class Block(NamedTuple):
+class HeldBlock(NamedTuple):
     """The cells of ``box``, held by ``holders``; ``window``: the cells with their halos, as far as in the array."""
 
     box: Box
@@ -114,11 +114,11 @@ def holders_of(layout: Layout, parts: Sequence[Part]) -> Holders:
     return Holders(tuple(pattern), layout.grid.shape)
 
 
-def blocks_of(layout: Layout, parts: Sequence[Sequence[Part | None]]) -> Iterator[Block]:
+def blocks_of(layout: Layout, parts: Sequence[Sequence[Part | None]]) -> Iterator[HeldBlock]:
     """The blocks made of ``parts`` by dimension, without the gaps, in row-major order.  Local."""
     for chosen in product(*([part for part in row if part] for row in parts)):
         windows = [window_of(layout, dim, part) for dim, part in enumerate(chosen)]
-        yield Block(
+        yield HeldBlock(
             Box(tuple([part.start for part in chosen]), tuple([part.stop for part in chosen])),
             Box(tuple([low for low, _ in windows]), tuple([high for _, high in windows])),
             holders_of(layout, chosen),

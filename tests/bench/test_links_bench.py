@@ -8,10 +8,11 @@ import pytest
 
 import spmd_grid as sg
 from spmd_grid.bench.common.report import Outputs, write_files
+from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.links import measure
 from spmd_grid.bench.links.calls import trial_of
 from spmd_grid.bench.links.cases import LARGE, SMALL, LinksCase, all_cases, quick_cases, random_pair
-from spmd_grid.bench.links.report import LinksRow, Named, summary, table
+from spmd_grid.bench.links.report import LinksRow, summary, table
 from spmd_grid.links.model import LinkModel
 
 
@@ -30,7 +31,7 @@ class Ranks:
 
 def row(case=None, links="slow", predicted=1.0, **measured):
     return LinksRow(
-        Named(links, case or LinksCase("all_reduce", LARGE)),
+        CaseOnLinks(links, case or LinksCase("all_reduce", LARGE)),
         "over 4",
         800,
         {"auto": predicted},
@@ -79,7 +80,7 @@ def test_a_row_in_full():
         grid = sg.init_grid((-1,))
         grid.process.nodes = (0, 0, 2)
         links = LinkModel(nodes=(0, 0, 2), cable_bandwidth=1e9)
-        case = Named("here", LinksCase("all_reduce", SMALL))
+        case = CaseOnLinks("here", LinksCase("all_reduce", SMALL))
         found = measure._measure_row(case, grid, Ranks(grid), 5, links)
         return found.case.name, found.n_bytes, found.measured["auto"] > 0, found.predicted["auto"]
 

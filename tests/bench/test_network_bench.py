@@ -10,9 +10,10 @@ from support.jobs import needs_mpiexec
 from support.patience import run_in_time
 
 from spmd_grid.bench.common.launch import python_path
+from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.network.cases import HALO, OPERATION, RESHARDING, NetworkCase, all_cases, fewest_bytes, layouts
 from spmd_grid.bench.network.halos import FUSED
-from spmd_grid.bench.network.report import Named, NetworkRow, summary, table
+from spmd_grid.bench.network.report import NetworkRow, summary, table
 from spmd_grid.grid.device_grid import Grid
 
 GRID = Grid((2, 2))
@@ -50,7 +51,7 @@ def test_the_fewest_bytes_of_operations():
 
 
 def test_rows_are_read_again():
-    case = Named("slow", NetworkCase(HALO, "2-d", 128))
+    case = CaseOnLinks("slow", NetworkCase(HALO, "2-d", 128))
     row = NetworkRow(case, {"spmd_grid": 2e-3, "Allgather": 3e-3, FUSED: 5e-3}, {"spmd_grid": 512.0}, 512, 7)
     again = NetworkRow.from_dict(json.loads(json.dumps(row.to_dict())))
     assert again == row and again.over_best == pytest.approx(1.5) and again.by_hand == "Allgather"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from support.compute.contractions import LAYOUTS, offsets, same, sharded, values
-from support.compute.moving import bytes_received
+from support.compute.moving import bytes_sent
 
 import spmd_grid as sg
 from spmd_grid.compute.fourier import choose, row_plan
@@ -121,7 +121,7 @@ def moved(grid_shape, shape, cuts, function, dtype="c16"):
         grid = sg.init_grid(grid_shape)
         a = sg.from_global(values(*shape, dtype=dtype), sg.Sharding(grid, cuts), grid)
         results = []
-        sent = bytes_received(lambda x: results.append(function(x)), a)
+        sent = bytes_sent(lambda x: results.append(function(x)), a)
         return sent, [list(results[0].sharding.axes_of(d)) for d in range(len(shape))]
 
     found = sg.run_spmd(body, ranks=math.prod(grid_shape))

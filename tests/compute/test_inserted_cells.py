@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from support.compute.layouts import LINES, gathered, line, same
+from support.compute.moving import bytes_sent
 from test_functions import globals_of, sharded
-from test_what_moves import bytes_received
 
 import spmd_grid as sg
 
@@ -73,7 +73,7 @@ def test_cells_that_move():
         grid = sg.init_grid((3,))
         a = sg.from_function(lambda i: 1.0 * i, (12,), sg.Sharding(grid, [[0]]), grid)
         assert gathered(np.insert(a, 4, 0)).tolist() == [0, 1, 2, 3, 0, *range(4, 12)]
-        deleted = [bytes_received(lambda a, cells=cells: np.delete(a, cells), a) // 8 for cells in (1, [1, 1])]
-        return [*deleted, bytes_received(lambda a: np.insert(a, 4, 0.0), a) // 8]
+        deleted = [bytes_sent(lambda a, cells=cells: np.delete(a, cells), a) // 8 for cells in (1, [1, 1])]
+        return [*deleted, bytes_sent(lambda a: np.insert(a, 4, 0.0), a) // 8]
 
     assert sg.run_spmd(body, ranks=3) == [[0, 0, 0], [1, 1, 0], [1, 1, 1]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.compute.functions import COMPOSED, IN_PLACE, globals_of, windows
 from support.compute.layouts import LINES, gathered, line, same
-from support.compute.moving import bytes_received
+from support.compute.moving import bytes_sent
 from test_functions import sharded
 
 import spmd_grid as sg
@@ -65,8 +65,8 @@ def test_windows_move_borders_alone():
         grid = sg.init_grid((4,))
         a = sg.from_function(lambda i: 1.0 * i, (12,), sg.Sharding(grid, [[0]]), grid)
         moved = [
-            bytes_received(lambda a: windows(a, 4), a),
-            bytes_received(lambda a: np.convolve(a, [1, 1, 1], "same"), a),
+            bytes_sent(lambda a: windows(a, 4), a),
+            bytes_sent(lambda a: np.convolve(a, [1, 1, 1], "same"), a),
         ]
         return [n // 8 for n in moved]
 
@@ -77,7 +77,7 @@ def test_repeated_cells_stay_on_their_process():
     def body():
         grid = sg.init_grid((3,))
         a = sg.from_function(lambda i: i, (6,), sg.Sharding(grid, [[0]]), grid)
-        assert bytes_received(lambda a: np.repeat(a, [0, 3, 1, 1, 0, 2]), a) == 0
+        assert bytes_sent(lambda a: np.repeat(a, [0, 3, 1, 1, 0, 2]), a) == 0
         return gathered(np.repeat(a, [0, 3, 1, 1, 0, 2])).tolist()
 
     assert sg.run_spmd(body, ranks=3)[0] == [1, 1, 1, 2, 3, 5, 5]

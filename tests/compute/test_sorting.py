@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.compute.layouts import gathered, line, lines_for, same
-from support.compute.moving import bytes_received
+from support.compute.moving import bytes_sent
 
 import spmd_grid as sg
 from spmd_grid.compute.sorting.splitting import find_cuts
@@ -128,7 +128,7 @@ def test_each_cell_moves_at_most_once():
         grid = sg.init_grid((4,))
         a = sg.from_function(make, (n,), sg.Sharding(grid, [[0]]), grid)
         np.sort(a)
-        return bytes_received(np.sort, a)
+        return bytes_sent(np.sort, a)
 
     rounds = 3 * 4 * 8 * 3 * (64 + 8) * 6  # at most 6, of samples and counts of 3 cuts
     for sent in sg.run_spmd(body, lambda i: 1.0 * i, ranks=4):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.compute.contractions import LAYOUTS, same, sharded, values
-from support.compute.moving import bytes_received
+from support.compute.moving import bytes_sent
 
 import spmd_grid as sg
 
@@ -46,7 +46,7 @@ def test_only_a_cut_dimension_moves():
     def body():
         grid = sg.init_grid((2,))
         rows = sg.from_global(a, sg.Sharding(grid, [[0]]), grid)
-        return [bytes_received(lambda x, axis=axis: np.fft.fft(x, axis=axis), rows) for axis in (1, 0)]
+        return [bytes_sent(lambda x, axis=axis: np.fft.fft(x, axis=axis), rows) for axis in (1, 0)]
 
     assert all(stays == 0 and 0 < moved <= a.nbytes // 4 for stays, moved in sg.run_spmd(body, ranks=2))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.compute.moving import bytes_received
+from support.compute.moving import bytes_sent
 
 import spmd_grid as sg
 
@@ -26,7 +26,7 @@ LOCAL = {
 @pytest.mark.parametrize("function", LOCAL)
 def test_nothing_moves(function):
     def body():
-        return bytes_received(LOCAL[function], rows_of(sg.init_grid((4,))))
+        return bytes_sent(LOCAL[function], rows_of(sg.init_grid((4,))))
 
     assert sg.run_spmd(body, ranks=4) == [0] * 4
 
@@ -35,7 +35,7 @@ def test_shifted_slices_move_the_cells_at_the_borders_of_blocks():
     """12 rows of 5 doubles on 4 ranks; 11 rows are cut into 3, 3, 3, 2."""
 
     def body():
-        return bytes_received(lambda a: a[1:], rows_of(sg.init_grid((4,))))
+        return bytes_sent(lambda a: a[1:], rows_of(sg.init_grid((4,))))
 
     assert sg.run_spmd(body, ranks=4) == [0, 40, 40, 40]  # the first row of each goes to the one before
 
@@ -44,7 +44,7 @@ def test_another_layout_is_brought_to_that_of_the_operand_with_the_most_bytes():
     def body():
         grid = sg.init_grid((2,))
         large, small = rows_of(grid, 12, 6), rows_of(grid, 12, 6, [(), (0,)]).astype("f4")
-        return bytes_received(lambda a, b: a + b, large, small)
+        return bytes_sent(lambda a, b: a + b, large, small)
 
     assert sg.run_spmd(body, ranks=2) == [6 * 3 * 4] * 2
 
@@ -55,6 +55,6 @@ def test_partial_sums_are_combined_after_a_sum_along_a_dimension():
     def body():
         grid = sg.init_grid((3,))
         a = sg.zeros((50, 4), sg.Sharding(grid, [], partial_axes=[0]), grid)
-        return bytes_received(lambda a: np.sum(a, axis=0), a)
+        return bytes_sent(lambda a: np.sum(a, axis=0), a)
 
     assert max(sg.run_spmd(body, ranks=3)) <= 2 * 4 * 8

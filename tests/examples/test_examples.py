@@ -151,7 +151,7 @@ def test_hillslope_loops(launch, ranks, loop, tmp_path):
     args = ["--refine", "1", "--steps", "55", "--no-picture", "--loop", loop]  # slices of one step and of two
     done = launch(ranks, EXAMPLES / "hillslope.py", *args, cwd=tmp_path)
     check("hillslope", done)
-    assert f"  {loop} loop; halo: " in done.stdout
+    assert f"  {loop} loop; on rank 0, messages per update: " in done.stdout
     assert "  [" + 50 * "#" + "] 100 %\n" in done.stdout
 
 

@@ -1,15 +1,15 @@
 """Layouts: cores tile the domain, local arrays hold them, owners are found in closed form."""
 
 import math
-from itertools import accumulate, product
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.layout_parts import layout_parts
 
 from spmd_grid.errors import ShardingError
-from spmd_grid.grid.blocks import POLICIES
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
@@ -20,29 +20,7 @@ from spmd_grid.grid.sharding import Sharding
 def layouts(draw):
     """Any grid, axes on any dimensions, any block rule, halos, partial axes."""
     grid = Grid(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))
-    ndim = draw(st.integers(0, 3))
-    split_axes, partial_axes = [[] for _ in range(ndim)], []
-    for axis in draw(st.permutations(range(grid.ndim))):
-        where = draw(st.integers(-2, ndim - 1))
-        if where >= 0:
-            split_axes[where].append(axis)
-        elif where == -1:
-            partial_axes.append(axis)
-    shape = [draw(st.integers(0, 8)) for _ in range(ndim)]
-    sharded = [dim for dim in range(ndim) if split_axes[dim]]
-    options = {"partial_axes": partial_axes}
-    if draw(st.booleans()):
-        options["halo_sizes"] = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in sharded]
-    if draw(st.booleans()):
-        offsets = []
-        for dim in sharded:
-            count = math.prod(grid.shape[axis] for axis in split_axes[dim])
-            widths = draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
-            offsets.append(list(accumulate(widths, initial=0)))
-            shape[dim] = offsets[-1][-1]
-        options["sharded_dims_offsets"] = offsets
-    else:
-        options["blocks"] = draw(st.sampled_from(POLICIES))
+    split_axes, options, shape = draw(layout_parts(grid, st.tuples(st.integers(0, 2), st.integers(0, 2))))
     return Layout(Sharding(grid, split_axes, **options), shape)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.compute.functions import ASSIGNMENTS, COMPOSED, COUNTS, IN_PLACE, MATRIX, SCALARS, WITHOUT_NANS, globals_of
-from support.compute.moving import bytes_received
+from support.compute.moving import bytes_sent
 from support.program.running import SHARDINGS, Case, check, sharding_of
 
 import spmd_grid as sg
@@ -178,7 +178,7 @@ def test_bytes_of_functions_that_agree_are_bounded(ranks):
             for name, function in AGREEING.items():
                 part = sg.partition(sg.trace(function, sg.ArraySpec((extent,))), grid, [sharding])
                 bound = sum(each.bytes for each in part.collectives())
-                moved = bytes_received(lambda a, part=part: part.run(grid, a), a)
+                moved = bytes_sent(lambda a, part=part: part.run(grid, a), a)
                 found.append((name, moved, bound))
         return found
 

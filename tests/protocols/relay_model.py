@@ -173,8 +173,8 @@ class RelayMember(Member):
         sizes = {"SLOT_BYTES": slot_bytes, "RING_BYTES": self._slots * slot_bytes, "_SLOTS": self._slots, "LINES": WORD}
         slots = _small(relay.Slots, relay, sizes)
         seen = SimpleNamespace(address_of=self._into_memory, build_table=kernels.build_table, copy_address=1)
-        program = _small(relay.Program, relay, sizes | {"kernels": seen})
-        return sizes | {"Slots": slots, "Program": lambda *args, **options: program(*args, **options).address}
+        program = _small(relay.RelayProgram, relay, sizes | {"kernels": seen})
+        return sizes | {"Slots": slots, "RelayProgram": lambda *args, **options: program(*args, **options).address}
 
     def _into_memory(self, array: np.ndarray) -> int:
         words = array.reshape(-1).view(np.int64).tolist()

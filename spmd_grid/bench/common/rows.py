@@ -12,6 +12,7 @@ from spmd_grid.exchange.agreement.memory_meeting import FAR_SECONDS
 
 __all__ = [
     "ARRAY_LIBRARIES",
+    "CaseOnLinks",
     "LIBRARIES",
     "LIMIT",
     "NUMBA_MPI",
@@ -53,6 +54,17 @@ class DataclassCase(NamedCase, Protocol):
 
 Case = TypeVar("Case", bound=NamedCase)
 FieldsCase = TypeVar("FieldsCase", bound=DataclassCase)
+
+
+class CaseOnLinks(NamedTuple, Generic[Case]):
+    """A case on links that have a name, which the name of its row begins with."""
+
+    links: str
+    case: Case
+
+    @property
+    def name(self) -> str:
+        return f"{self.links}: {self.case.name}" if self.links else self.case.name
 
 
 def matching_cases(cases: Sequence[Case], pattern: str) -> list[Case]:

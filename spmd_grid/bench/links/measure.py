@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spmd_grid.bench.common.report import Outputs, write_files
+from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.common.session import Session, setting_text
 from spmd_grid.bench.common.timing import calls_of, measure
 from spmd_grid.bench.links.calls import trial_of
 from spmd_grid.bench.links.cases import LARGE, LinksCase
-from spmd_grid.bench.links.report import LinksRow, Named, summary, table
+from spmd_grid.bench.links.report import LinksRow, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.links.model import LinkModel
 
@@ -38,7 +39,7 @@ def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_n
     session.say(str(links), f"medians over up to {rounds} rounds, of the slowest rank", "", printed.head())
     rows = []
     for case in cases:
-        rows.append(_measure_row(Named(links_name, case), grid, session.comm, rounds, links))
+        rows.append(_measure_row(CaseOnLinks(links_name, case), grid, session.comm, rounds, links))
         session.say(printed.line(rows[-1]))
     if session.comm.rank == 0:
         models = {links_name: str(links)}
@@ -52,7 +53,9 @@ def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_n
         write_files(outputs, setting, caption, printed, rows, summary(rows), {"models": models})
 
 
-def _measure_row(named: Named, grid: ProcessGrid, comm: Intracomm, rounds: int, links: LinkModel) -> LinksRow:
+def _measure_row(
+    named: CaseOnLinks[LinksCase], grid: ProcessGrid, comm: Intracomm, rounds: int, links: LinkModel
+) -> LinksRow:
     n_bytes = _SMALL_BYTES
     if named.case.size == LARGE:
         n_bytes = int(min(_MOST_BYTES, max(_LEAST_BYTES, links.cable * _CROSSING_SECONDS)))

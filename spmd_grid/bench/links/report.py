@@ -4,35 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.common.table import Column, Table
 from spmd_grid.bench.common.verdicts import Goal
 from spmd_grid.bench.links.cases import LARGE, SMALL, LinksCase
 from spmd_grid.formatting import bytes_text, seconds_text
 
-__all__ = ["AUTO", "LinksRow", "Named", "summary", "table"]
+__all__ = ["AUTO", "LinksRow", "summary", "table"]
 
 AUTO = "auto"
 _CLOSE, _NEAR, _BEST = 1.25, 2.0, 1.1
-
-
-class Named(NamedTuple):
-    """The name of a row: the links', and the case's."""
-
-    links: str
-    case: LinksCase
-
-    @property
-    def name(self) -> str:
-        return f"{self.links}: {self.case.name}" if self.links else self.case.name
 
 
 @dataclass
 class LinksRow:
     """Seconds by the model and as measured, by strategy; of an operation, which has one way, under "auto"."""
 
-    case: Named
+    case: CaseOnLinks[LinksCase]
     what: str
     n_bytes: int
     predicted: dict[str, float]
@@ -43,7 +33,7 @@ class LinksRow:
         """The row whose `to_dict` gave ``figures``, read back from JSON."""
         case = LinksCase(figures["operation"], figures["size"], figures["number"])
         what, n_bytes, predicted, measured = (figures[name] for name in ("what", "n_bytes", "predicted", "measured"))
-        return cls(Named(figures["links"], case), what, n_bytes, predicted, measured)
+        return cls(CaseOnLinks(figures["links"], case), what, n_bytes, predicted, measured)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, and what follows from them, for JSON."""

@@ -17,13 +17,13 @@ import numpy as np
 from spmd_grid.array import zeros
 from spmd_grid.bench.common.contenders import Contender, check
 from spmd_grid.bench.common.report import Outputs, write_files
-from spmd_grid.bench.common.rows import OURS
+from spmd_grid.bench.common.rows import OURS, CaseOnLinks
 from spmd_grid.bench.common.session import Session, setting_text
 from spmd_grid.bench.common.timing import calls_of, measure
 from spmd_grid.bench.network import halos
 from spmd_grid.bench.network.cases import HALO, OPERATION, NetworkCase, fewest_bytes, layouts
 from spmd_grid.bench.network.counters import node_numbers, sent_per_call
-from spmd_grid.bench.network.report import Named, NetworkRow, summary, table
+from spmd_grid.bench.network.report import NetworkRow, summary, table
 from spmd_grid.bench.ops import peers as operations_by_hand
 from spmd_grid.bench.ops.cases import OPS, OpsCase
 from spmd_grid.bench.reshard import peers as reshardings_by_hand
@@ -71,7 +71,7 @@ def run_bench(cases: Sequence[NetworkCase], rounds: int, outputs: Outputs, links
             )
             seconds = {name: times.median(name) for name in calls}
             row = NetworkRow(
-                Named(links_name, case), seconds, {}, fewest_bytes(case, node_of, square.grid), times.rounds
+                CaseOnLinks(links_name, case), seconds, {}, fewest_bytes(case, node_of, square.grid), times.rounds
             )
             for name in dict.fromkeys([row.ours, row.by_hand]):
                 row.network[name] = sent_per_call(comm, calls[name], _COUNTED_CALLS)

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from spmd_grid.bench.common.rows import OURS
+from spmd_grid.bench.common.rows import OURS, CaseOnLinks
 from spmd_grid.bench.common.table import Column, Table
 from spmd_grid.bench.network.cases import NetworkCase
 from spmd_grid.bench.network.halos import FUSED
 from spmd_grid.formatting import bytes_text, seconds_text
 
-__all__ = ["Named", "NetworkRow", "summary", "table"]
-
-
-class Named(NamedTuple):
-    """The name of a row: the links', and the case's."""
-
-    links: str
-    case: NetworkCase
-
-    @property
-    def name(self) -> str:
-        return f"{self.links}: {self.case.name}" if self.links else self.case.name
+__all__ = ["NetworkRow", "summary", "table"]
 
 
 @dataclass
@@ -33,7 +22,7 @@ class NetworkRow:
     ``fewest``: the fewest bytes that can cross, without the headers of packets.
     """
 
-    case: Named
+    case: CaseOnLinks[NetworkCase]
     seconds: dict[str, float]
     network: dict[str, float | None]
     fewest: int
@@ -44,7 +33,7 @@ class NetworkRow:
         """The row whose `to_dict` gave ``figures``, read back from JSON."""
         case = NetworkCase(figures["kind"], figures["what"], figures["n_bytes"])
         rest = (figures[name] for name in ("seconds", "network", "fewest", "rounds"))
-        return cls(Named(figures["links"], case), *rest)
+        return cls(CaseOnLinks(figures["links"], case), *rest)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, and what follows from them, for JSON."""

@@ -79,12 +79,12 @@ def _on_equal_axes(kind: str, ndim: int, before: Axes, after: Axes) -> Callable[
 
 
 def _reorder(n: int) -> PlanCase:
-    """Two axes of one dimension change places."""
+    """Two axes of one dimension are swapped."""
     return PlanCase("reorder", _two_axes(n), (_BLOCK * n, _BLOCK), ((0, 1),), ((1, 0),))
 
 
 def _move(n: int) -> PlanCase:
-    """An axis moves from one dimension to the last place of another."""
+    """An axis moves from one dimension to the end of another."""
     return PlanCase("move", (*_two_axes(n // 4), 4), (_BLOCK * n // 4, _BLOCK * 4), ((0, 1), (2,)), ((0, 1, 2),))
 
 

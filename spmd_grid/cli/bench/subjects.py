@@ -125,9 +125,9 @@ BENCHMARKS = (
     Benchmark(
         "links",
         "the model of the links against the clock: operations and reshardings between nodes",
-        "Measures a model of the links between all ranks, and compares what it says of every collective and of 60"
-        " random reshardings with the time that these take; and the way that it chooses with the other ways. Made for"
-        " ranks on several nodes.",
+        "Measures a model of the links between all ranks. Compares the times that it predicts for every collective and"
+        " for 60 random reshardings with the times that they take, and the way that it chooses with the other ways."
+        " Made for ranks on several nodes.",
         row="'all_reduce'",
         quick="a few rows, few rounds",
         rounds=(7, 5),

@@ -39,7 +39,7 @@ def add_parser(commands: _SubParsersAction[ArgumentParser]) -> None:
         "-n", "--ranks", type=whole(2, MOST_PROCESSES), default=2, metavar="N", help="number of ranks to start (2)"
     )
     parser.add_argument(
-        "--launcher", metavar="WORDS", help="what starts ranks, in place of mpiexec, such as 'srun --mpi=pmix'"
+        "--launcher", metavar="WORDS", help="the command that starts ranks, if not mpiexec, such as 'srun --mpi=pmix'"
     )
     parser.add_argument("--limit", type=seconds, default=60.0, metavar="SECONDS", help="limit of each attempt (60)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -188,7 +188,8 @@ def _of_launch(attempt: trials.Launch, ranks: int, library: dict[str, Any]) -> I
     if attempt.broken:
         yield Check(
             FAILS, "first operations", attempt.broken,
-            "The ranks see each other, so the launcher is the right one. Start a program of yours with"
+            "The ranks see each other, so the launcher is the right one. If this was the first run, or the machine is"
+            " busy, compiling may have taken too long: run the doctor again. Otherwise start a program of yours with"
             f" SPMD_GRID_TIMEOUT=10, which reports the ranks that wait and their operations. If messages are lost,"
             f" {library['library']} does not work on this network: choose another of its transports,"
             " or another library.",

@@ -1,9 +1,10 @@
 """The ways to compute a contraction that the rule allows, and the cheapest of them that fits the memory.
 
-An iterator is cut as a dimension of an operand that it runs along is cut, or as the wished result is, or not at all; a
-grid axis cuts one iterator.  Without a wished result, its dimensions are cut wherever an operand's cut allows it.  Axes
-that cut a summed iterator then replicate the result, or cut a dimension of it as an operand does (its partial sums are
-scattered).  All processes choose alike, since only layouts, dtypes and the links decide; ties go to the first way.
+An iterator is cut as a dimension of an operand that it runs along is cut, or as the requested result is, or not at
+all; a grid axis cuts one iterator.  Without a requested result, its dimensions are cut wherever an operand's cut allows
+it.  Axes that cut a summed iterator then replicate the result, or cut a dimension of it as an operand does (its partial
+sums are scattered).  All processes choose alike, since only layouts, dtypes and the links decide; ties go to the first
+way.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ def choose_scheme(
     held: tuple[Held, ...],
     dtype: np.dtype,
     grid: Grid,
-    wished: Sharding | None,
+    requested: Sharding | None,
     links: LinkModel,
     memory_limit: int | None = None,
     is_ahead: bool = False,
 ) -> Scheme:
     """The cheapest way.
 
-    Plans only.  ``dtype``: that of the result.  ``wished``: the sharding of the result, None where the rule decides.
+    Plans only.  ``dtype``: that of the result.  ``requested``: the sharding of the result, None where the rule decides.
     ``memory_limit``: the most bytes of `Scheme.staging`.  Raises `ShardingError` where no way keeps to it.
     ``is_ahead``: whether panels are to travel while products are computed.
     """
     with _one_at_a_time:
-        return _choose(name, interface, held, dtype, grid, wished, links, memory_limit, is_ahead)
+        return _choose(name, interface, held, dtype, grid, requested, links, memory_limit, is_ahead)
 
 
 @lru_cache(1024)
@@ -64,12 +65,12 @@ def _choose(
     held: tuple[Held, ...],
     dtype: np.dtype,
     grid: Grid,
-    wished: Sharding | None,
+    requested: Sharding | None,
     links: LinkModel,
     memory_limit: int | None,
     is_ahead: bool,
 ) -> Scheme:
-    drafts = schemes(interface, held, dtype, grid, wished, links)
+    drafts = schemes(interface, held, dtype, grid, requested, links)
     best: tuple[float, int, Scheme] | None = None
     least = min(scheme.staging for scheme in drafts)
     for number, scheme in sorted(enumerate(drafts), key=lambda each: each[1].seconds):
@@ -94,38 +95,40 @@ def schemes(
     held: tuple[Held, ...],
     dtype: np.dtype,
     grid: Grid,
-    wished: Sharding | None,
+    requested: Sharding | None,
     links: LinkModel,
 ) -> list[Scheme]:
     """All ways that the rule allows, without panels; their seconds are lower bounds.  Local.
 
     Arguments as for `choose_scheme`.
     """
-    options = _options(interface, held, grid, wished)
-    is_free = wished is None
+    options = _options(interface, held, grid, requested)
+    is_free = requested is None
     found = []
     for cuts in islice(_assignments(options, interface.results[0], is_free), _MOST_PRICED):
         splits = _splits(interface, grid, cuts)
-        result = wished or _splits(interface, grid, _scattered(cuts, options, interface)).sharding(interface.results[0])
+        result = requested or _splits(interface, grid, _scattered(cuts, options, interface)).sharding(
+            interface.results[0]
+        )
         found.append(draft(interface, held, dtype, splits, result, links))
     return found
 
 
-def _options(interface: Interface, held: tuple[Held, ...], grid: Grid, wished: Sharding | None) -> list[list[_Cut]]:
-    """By iterator, the cuts that it has in operands and in the wished result, each once."""
+def _options(interface: Interface, held: tuple[Held, ...], grid: Grid, requested: Sharding | None) -> list[list[_Cut]]:
+    """By iterator, the cuts that it has in operands and in the requested result, each once."""
     options: list[list[_Cut]] = [[] for _ in interface.iterators]
     shardings = [(each.sharding, by) for each, by in zip(held, interface.operands) if each.sharding is not None]
     # The operand with the most bytes comes first, so that it decides between equals.
     sizes = [np.prod(each.shape) * each.dtype.itemsize for each in held if each.sharding is not None]
     in_order = [shardings[i] for i in sorted(range(len(shardings)), key=lambda i: -sizes[i])]
-    if wished is not None:
-        in_order.append((wished, interface.results[0]))
+    if requested is not None:
+        in_order.append((requested, interface.results[0]))
     for sharding, by in in_order:
         for dim, iterator in enumerate(by):
             if iterator is not None and sharding.grid == grid and sharding.axes_of(dim):
                 _add(options[iterator], (sharding, dim), interface.iterators[iterator].extent)
-    if wished is not None and wished.partial_axes:
-        along = Sharding(grid, [wished.partial_axes])
+    if requested is not None and requested.partial_axes:
+        along = Sharding(grid, [requested.partial_axes])
         for number, each in enumerate(interface.iterators):
             if each.is_reduction:
                 _add(options[number], (along, 0), each.extent)

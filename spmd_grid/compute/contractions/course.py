@@ -146,7 +146,7 @@ def plan_contraction(
         raise ShardingError(f"{name}: memory_limit is {memory_limit!r}; it must be a whole number of bytes, at least 0")
     (dtype,) = trial_dtypes(application)
     if out_sharding is not None:
-        _check_wished(name, out_sharding, interface.result_shape(), dtype)
+        _check_requested(name, out_sharding, interface.result_shape(), dtype)
     held = tuple(
         [
             Held(x.sharding, x.shape, x.dtype) if is_sharded(x) else Held(None, np.shape(x), np.asarray(x).dtype)
@@ -170,27 +170,29 @@ def plan_contraction(
     return ContractionCourse(application, scheme, held, dtype, reference)
 
 
-def _array_on_grid_of(name: str, wished: Sharding, sharded: list[ArrayOnGrid], reference: ArrayOnGrid) -> ArrayOnGrid:
-    """The operand on the grid of the wished sharding."""
-    if not isinstance(wished, Sharding):
-        raise ShardingError(f"{name}: out_sharding is {wished!r}; it must be a Sharding")
+def _array_on_grid_of(
+    name: str, requested: Sharding, sharded: list[ArrayOnGrid], reference: ArrayOnGrid
+) -> ArrayOnGrid:
+    """The operand on the grid of the requested sharding."""
+    if not isinstance(requested, Sharding):
+        raise ShardingError(f"{name}: out_sharding is {requested!r}; it must be a Sharding")
     for operand in (reference, *sharded):
-        if operand.grid.grid == wished.grid:
+        if operand.grid.grid == requested.grid:
             return operand
     shown = ", ".join(dict.fromkeys(repr(operand.grid.grid) for operand in sharded))
-    raise GridError(f"{name}: out_sharding is on {wished.grid!r}; it must be on a grid of an operand: {shown}")
+    raise GridError(f"{name}: out_sharding is on {requested.grid!r}; it must be on a grid of an operand: {shown}")
 
 
-def _check_wished(name: str, wished: Sharding, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    if wished.partial_axes and wished.partial_kind != "sum":
+def _check_requested(name: str, requested: Sharding, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if requested.partial_axes and requested.partial_kind != "sum":
         raise ReductionError(
-            f"{name}: out_sharding has partial_kind {wished.partial_kind!r}; contractions sum, so it must be 'sum'"
+            f"{name}: out_sharding has partial_kind {requested.partial_kind!r}; contractions sum, so it must be 'sum'"
         )
     try:
-        Layout(wished, shape).check_addressable(dtype.itemsize)
+        Layout(requested, shape).check_addressable(dtype.itemsize)
     except ShardingError as error:
         raise ShardingError(f"{name}: out_sharding: {error}") from None
-    wished.check_dtype(name, dtype)
+    requested.check_dtype(name, dtype)
 
 
 def links_of(grid: ProcessGrid) -> LinkModel:

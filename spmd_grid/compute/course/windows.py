@@ -23,10 +23,10 @@ from spmd_grid.grid.starts import mapped, with_end, with_start
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["Cells", "Window", "target_of"]
+__all__ = ["WindowCells", "Window", "target_of"]
 
 
-class Cells:
+class WindowCells:
     """The cells that the steps of one device read, of an array of ``shape``; those outside the array are 0.
 
     ``sharding``: of the function's steps, of extents ``steps`` per dimension of the array (1 where none runs).
@@ -67,7 +67,7 @@ class Window:
     """The way of one operand to its block with halos, on one process."""
 
     def __init__(self, operand: Any, sharding: Sharding, steps: Shape, halos: Halos, grid: ProcessGrid):
-        self._cells = Cells(operand.shape, is_sharded(operand), sharding, steps, halos, grid.own_coords)
+        self._cells = WindowCells(operand.shape, is_sharded(operand), sharding, steps, halos, grid.own_coords)
         self.moves = self._cells.target is not None
 
     def block(self, operand: Any) -> np.ndarray:

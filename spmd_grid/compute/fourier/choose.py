@@ -73,16 +73,16 @@ def choose_way(
     sharding: Sharding,
     shape: Shape,
     dtype: np.dtype,
-    wished: Sharding | None,
+    requested: Sharding | None,
     links: LinkModel,
 ) -> Way | None:
     """The cheapest way to transform an array; None where no way keeps to the memory of its blocks.
 
-    Plans only.  ``sharding``: that of the array, with partial axes, without halos.  ``wished``: that of the result;
+    Plans only.  ``sharding``: that of the array, with partial axes, without halos.  ``requested``: that of the result;
     None leaves the result where it costs least.
     """
     with _one_at_a_time:
-        return _choose(lines, sharding, shape, dtype, wished, links)
+        return _choose(lines, sharding, shape, dtype, requested, links)
 
 
 @lru_cache(256)
@@ -91,10 +91,10 @@ def _choose(
     sharding: Sharding,
     shape: Shape,
     dtype: np.dtype,
-    wished: Sharding | None,
+    requested: Sharding | None,
     links: LinkModel,
 ) -> Way | None:
-    search = _Search(lines, sharding, shape, dtype, wished, links)
+    search = _Search(lines, sharding, shape, dtype, requested, links)
     heap: list[tuple[float, int, _State, tuple[Step, ...]]] = [(0.0, 0, _State(frozenset(), sharding), ())]
     seen: set[_State] = set()
     number = 0
@@ -118,10 +118,10 @@ class _Search:
         sharding: Sharding,
         shape: Shape,
         dtype: np.dtype,
-        wished: Sharding | None,
+        requested: Sharding | None,
         links: LinkModel,
     ):
-        self._lines, self._source, self._shape, self._dtype, self._wished = lines, sharding, shape, dtype, wished
+        self._lines, self._source, self._shape, self._dtype, self._requested = lines, sharding, shape, dtype, requested
         self._link = links.between(sharding.grid, range(sharding.grid.ndim))
         self._own_bytes = cells_of(sharding, shape) * dtype.itemsize
 
@@ -133,11 +133,11 @@ class _Search:
         return shape, dtype
 
     def is_end(self, state: _State) -> bool:
-        """Whether all is done, in the sharding that is wished."""
-        if len(state.done) < len(self._lines) or (state.sharding.partial_axes and self._wished is None):
+        """Whether all is done, in the sharding that is requested."""
+        if len(state.done) < len(self._lines) or (state.sharding.partial_axes and self._requested is None):
             return False
         shape, _ = self.after(state.done)
-        return state.sharding == (self._wished or regular(state.sharding, self._source, shape))
+        return state.sharding == (self._requested or regular(state.sharding, self._source, shape))
 
     def edges(self, state: _State) -> Iterator[tuple[float, _State, tuple[Step, ...]]]:
         """(price, the state behind it, its steps) of all that can be done next."""
@@ -150,7 +150,7 @@ class _Search:
                 yield self._local(state, number, shape)
                 return
         if len(state.done) == len(self._lines):
-            target = self._wished or regular(plain_sharding(sharding), self._source, shape)
+            target = self._requested or regular(plain_sharding(sharding), self._source, shape)
             yield self._move(state, target, shape, dtype)
             return
         plain = plain_sharding(sharding)

@@ -23,7 +23,7 @@ from spmd_grid.reshard.execute import reshard_local
 __all__ = ["TransformCourse", "plan_transform"]
 
 
-def plan_transform(name: str, a: ArrayOnGrid, lines: tuple[Line, ...], wished: Sharding | None) -> TransformCourse:
+def plan_transform(name: str, a: ArrayOnGrid, lines: tuple[Line, ...], requested: Sharding | None) -> TransformCourse:
     """The course of a transform of arrays like ``a``, in the requested sharding, or else in the cheapest one.
 
     Local.  Raises `DTypeError`, `GridError`, `ShardingError` and `ImplicitGatherError`, alike on every process.
@@ -31,9 +31,9 @@ def plan_transform(name: str, a: ArrayOnGrid, lines: tuple[Line, ...], wished: S
     shape, dtype = a.shape, a.dtype
     for line in lines:
         shape, dtype = line.shape_after(shape), line.dtype_after(dtype)
-    if wished is not None:
-        _check_wished(name, wished, a, shape, dtype)
-    way = choose_way(lines, replace(a.sharding, halo_sizes=None), a.shape, a.dtype, wished, links_of(a.grid))
+    if requested is not None:
+        _check_requested(name, requested, a, shape, dtype)
+    way = choose_way(lines, replace(a.sharding, halo_sizes=None), a.shape, a.dtype, requested, links_of(a.grid))
     if way is None:
         raise ImplicitGatherError(
             f"{name}: no way was found that keeps every process to its part of the array: to_global() gathers all of"
@@ -71,16 +71,18 @@ class TransformCourse:
         return sharded_like(a, block, self._layout, (a.stored,))
 
 
-def _check_wished(name: str, wished: object, a: ArrayOnGrid, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    if not isinstance(wished, Sharding):
-        raise ShardingError(f"{name}: out_sharding is {wished!r}; it must be a Sharding")
-    if wished.grid != a.grid.grid:
-        raise GridError(f"{name}: out_sharding is on {wished.grid!r}; it must be on that of the array, {a.grid.grid!r}")
+def _check_requested(name: str, requested: object, a: ArrayOnGrid, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if not isinstance(requested, Sharding):
+        raise ShardingError(f"{name}: out_sharding is {requested!r}; it must be a Sharding")
+    if requested.grid != a.grid.grid:
+        raise GridError(
+            f"{name}: out_sharding is on {requested.grid!r}; it must be on that of the array, {a.grid.grid!r}"
+        )
     try:
-        Layout(wished, shape).check_addressable(dtype.itemsize)
+        Layout(requested, shape).check_addressable(dtype.itemsize)
     except ShardingError as error:
         raise ShardingError(f"{name}: out_sharding: {error}") from None
-    wished.check_dtype(name, dtype)
+    requested.check_dtype(name, dtype)
 
 
 def _along(block: np.ndarray, line: Line, grid: ProcessGrid, is_own: bool) -> np.ndarray:

@@ -104,9 +104,9 @@ for _function in _ALONG_TWO:
     _along_several(_function, (-2, -1))
 
 
-def _shifted(x: Operand, axes: Axis, places: Callable[[int], int]) -> Operand:
+def _shifted(x: Operand, axes: Axis, cells: Callable[[int], int]) -> Operand:
     dims = list(reduced_axes("fftshift", axes, x.ndim))
-    return np.roll(x, [places(x.shape[d]) for d in dims], dims)
+    return np.roll(x, [cells(x.shape[d]) for d in dims], dims)
 
 
 @composite(np.fft.fftshift)

@@ -47,15 +47,15 @@ def moved(sharding: Sharding, shape: Shape, freed: Sequence[int]) -> Iterator[tu
             kept = [() if d in dims else sharding.axes_of(d) for d in range(ndim)]
             targets = [d for d in range(ndim) if d not in dims]
             for order in dict.fromkeys([tuple(axes), tuple(axes[::-1])]):
-                for places in _places(len(axes), targets):
+                for targets_of_axes in _choices(len(axes), targets):
                     cuts = list(kept)
-                    for axis, d in zip(order, places):
+                    for axis, d in zip(order, targets_of_axes):
                         cuts[d] = (*cuts[d], axis)
                     yield _cut(sharding, shape, cuts), False
             yield _cut(sharding, shape, kept), True
 
 
-def _places(count: int, targets: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def _choices(count: int, targets: Sequence[int]) -> Iterator[tuple[int, ...]]:
     if count > _MOST_APART:
         return iter([(d,) * count for d in targets])
     return product(targets, repeat=count)

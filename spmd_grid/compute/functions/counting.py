@@ -89,7 +89,7 @@ def digitize(x: Operand, bins: Any, right: bool = False) -> Operand:
 
 @composite(np.searchsorted)
 def searchsorted(a: Operand, v: Operand, side: Any = "left", sorter: Any = None) -> Operand:
-    """np.searchsorted; of spread values in a spread array each process asks those that hold the places."""
+    """np.searchsorted; of spread values in a spread array each process asks those that hold the positions."""
     if is_sharded(a) and is_cut(a):
         if a.ndim != 1 or sorter is not None:
             raise NotImplementedError("searchsorted in an array of several dimensions, or with a sorter,")

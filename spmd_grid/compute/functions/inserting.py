@@ -35,15 +35,15 @@ def insert(arr: Operand, obj: Any, values: Operand, axis: int | None = None) -> 
         values = np.reshape(values, (1,) * max(arr.ndim - values.ndim, 0) + values.shape)
         values = np.moveaxis(values, 0, d) if is_one else values
         before = np.repeat(before, shape_of(values)[d])
-    places = before[np.argsort(before, kind="stable")] + np.arange(len(before))
-    kept = np.setdiff1d(np.arange(n + len(before)), places, assume_unique=True)
+    positions = before[np.argsort(before, kind="stable")] + np.arange(len(before))
+    kept = np.setdiff1d(np.arange(n + len(before)), positions, assume_unique=True)
     shape = (*arr.shape[:d], n + len(before), *arr.shape[d + 1 :])
-    room = (*arr.shape[:d], len(before), *arr.shape[d + 1 :])
-    _check_fits(shape_of(values), room)
+    gap = (*arr.shape[:d], len(before), *arr.shape[d + 1 :])
+    _check_fits(shape_of(values), gap)
     result = call(new_like, arr, shape, arr.dtype)
     result[_at(d, kept)] = arr
     by_cell = np.empty(len(before), np.int64)
-    by_cell[np.argsort(before, kind="stable")] = places
+    by_cell[np.argsort(before, kind="stable")] = positions
     result[_at(d, by_cell)] = values
     return result
 
@@ -78,13 +78,13 @@ def _numbers(name: str, obj: Any, extent: int, behind: int) -> np.ndarray:
     return np.where(numbers < 0, numbers + extent, numbers)
 
 
-def _check_fits(found: tuple[int, ...], room: tuple[int, ...]) -> None:
+def _check_fits(found: tuple[int, ...], gap: tuple[int, ...]) -> None:
     try:
-        fits = np.broadcast_shapes(found, room) == room
+        fits = np.broadcast_shapes(found, gap) == gap
     except ValueError:
         fits = False
     if not fits:
-        raise ShapeError(f"insert: values have shape {found}; they must broadcast to {room}")
+        raise ShapeError(f"insert: values have shape {found}; they must broadcast to {gap}")
 
 
 def _at(dim: int, numbers: np.ndarray) -> tuple[Any, ...]:

@@ -10,5 +10,6 @@ picks        lists of numbers along one dimension
 pieces       the exchange behind them
 lookups      sharded arrays of numbers for all dimensions
 rows         sharded lists of numbers along one dimension
+cell_puts    writes to the cells that sharded arrays of numbers name
 requests     the exchange behind these
 """

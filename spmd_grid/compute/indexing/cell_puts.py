@@ -1,7 +1,7 @@
 """Writes to the cells that sharded arrays of numbers name, as in ``a[i, 3, j] = b``.
 
 The numbers of cells and their values are dealt to the processes in runs of one length.  Each process tells the holders
-of the cells what to write, once for each cell, and its place in the list; of equal cells the last place counts.
+of the cells what to write, once for each cell, and its position in the list; of equal cells the last position counts.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def _put_cells(a: ArrayOnGrid, numbers: Any, value: Any) -> None:
         told.append(value[last + start])
     target = a.core_to_write()
     latest = np.full(target.size, -1)
-    for at, place, *cells in Requests(owners, grid, axes, most_at_once(a, numbers)).tell(*told):
-        np.maximum.at(latest, at, place)
-        counts = latest[at] == place
+    for at, position, *cells in Requests(owners, grid, axes, most_at_once(a, numbers)).tell(*told):
+        np.maximum.at(latest, at, position)
+        counts = latest[at] == position
         if counts.any():
             target[np.unravel_index(at[counts], target.shape)] = cells[0][counts] if cells else value
     a.mark_dirty()

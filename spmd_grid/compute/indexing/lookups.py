@@ -68,12 +68,12 @@ def _look_up(a: ArrayOnGrid, numbers: ArrayOnGrid) -> Any:
     held, spread = plain_sharding(a.sharding), plain_sharding(numbers.sharding)
     core, own = core_in(a, held), core_in(numbers, spread)
     axes = tuple([axis for cut in held.split_axes for axis in cut if a.grid.shape[axis] > 1])
-    wanted, place = np.unique(own, return_inverse=True)
+    wanted, position = np.unique(own, return_inverse=True)
     owners, offsets = holders(wanted, held, a.shape)
     cells = np.empty(len(wanted), a.dtype)
     requests = Requests(owners, a.grid, axes, most_at_once(a, numbers))
     requests.ask(offsets, lambda asked: _at(core, asked), cells)
-    return sharded_like(a, cells[place].reshape(own.shape), Layout(spread, numbers.shape), (a.stored,))
+    return sharded_like(a, cells[position].reshape(own.shape), Layout(spread, numbers.shape), (a.stored,))
 
 
 def holders(numbers: np.ndarray, sharding: Sharding, shape: Shape) -> tuple[np.ndarray, np.ndarray]:

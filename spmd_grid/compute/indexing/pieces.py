@@ -1,4 +1,4 @@
-"""The exchange behind lists of numbers: each device sends each other a piece of its array along one dimension."""
+"""The exchange for lists of numbers: each device sends each other one a piece of its array along one dimension."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fetch(
 
     Collective over ``axes``, within an operation.  ``core``: this device's block.  ``starts``: the start of every block
     and the end.  ``wanted``: for every device of the group the numbers of cells, ascending, none twice.  A cell is
-    sent to each device that wants it once.
+    sent once to each device that wants it.
     """
     bounds = np.array([np.searchsorted(each, starts) for each in wanted])  # by device: where each block's cells begin
     me = group_index(grid.grid, grid.own_coords, axes)

@@ -49,23 +49,23 @@ class Requests:
         Collective over the axes.
         """
         width = int(np.prod(found.shape[1:]))
-        for places, pieces in self._rounds():
-            got = answer(self._swapped(about[places], pieces))
+        for positions, pieces in self._rounds():
+            got = answer(self._swapped(about[positions], pieces))
             back = None if pieces is None else Pieces(np.ascontiguousarray(pieces.counts.T) * width)
-            found[places] = self._swapped(got.reshape(-1), back).reshape(len(places), *found.shape[1:])
+            found[positions] = self._swapped(got.reshape(-1), back).reshape(len(positions), *found.shape[1:])
 
     def tell(self, *told: np.ndarray) -> Iterator[list[np.ndarray]]:
         """The rows of every array of ``told`` that members tell this one, round by round.  Collective over the axes."""
-        for places, pieces in self._rounds():
-            rows, n = [], len(places) if pieces is None else int(pieces.counts[:, self._rank].sum())
+        for positions, pieces in self._rounds():
+            rows, n = [], len(positions) if pieces is None else int(pieces.counts[:, self._rank].sum())
             for each in told:
                 width = int(np.prod(each.shape[1:]))
                 scaled = None if pieces is None else Pieces(pieces.counts * width)
-                rows.append(self._swapped(each[places].reshape(-1), scaled).reshape(n, *each.shape[1:]))
+                rows.append(self._swapped(each[positions].reshape(-1), scaled).reshape(n, *each.shape[1:]))
             yield rows
 
     def _rounds(self) -> Iterator[tuple[np.ndarray, Pieces | None]]:
-        """(the places of this process's requests of a round, the pieces in which they go)."""
+        """(the positions of this process's requests of a round, the pieces in which they go)."""
         if not self._axes:
             yield self._order, None
             return

@@ -74,30 +74,30 @@ def _get_rows(a: ArrayOnGrid, numbers: ArrayOnGrid, dim: int) -> Any:
     held, core = plain_sharding(a.sharding), a.stored_core
     along = _cut_of(held, numbers, dim)
     layout = _layout_of_rows(a, held, along, numbers.shape[0], dim)
-    wanted, place = np.unique(core_in(numbers, along), return_inverse=True)
+    wanted, position = np.unique(core_in(numbers, along), return_inverse=True)
     requests, offsets = _requests(a, held, wanted, dim, most_at_once(a, numbers))
     rows = np.empty((len(wanted), *core.shape[:dim], *core.shape[dim + 1 :]), a.dtype)
     requests.ask(offsets, lambda asked: np.moveaxis(np.take(core, asked, dim), dim, 0), rows)
-    return sharded_like(a, np.moveaxis(rows[place], 0, dim), layout, (a.stored,))
+    return sharded_like(a, np.moveaxis(rows[position], 0, dim), layout, (a.stored,))
 
 
 def _put_rows(a: ArrayOnGrid, numbers: ArrayOnGrid, dim: int, value: Any) -> None:
-    """Of equal numbers this process tells the last alone; with its place in the list, holders find the last of all."""
+    """This process tells the last of equal numbers only; by its position in the list, holders find the last of all."""
     held = plain_sharding(a.sharding)
     along = Sharding(held.grid, [held.axes_of(dim)])
     own = core_in(numbers, along)
     wanted, behind = np.unique(own[::-1], return_index=True)
     last = len(own) - 1 - behind
     requests, offsets = _requests(a, held, wanted, dim, most_at_once(a, numbers))
-    places = last + along.core_box(numbers.shape, a.grid.own_coords).starts[0]
-    told = [offsets, places]
+    positions = last + along.core_box(numbers.shape, a.grid.own_coords).starts[0]
+    told = [offsets, positions]
     if is_sharded(value):
         told.append(np.take(np.moveaxis(value.stored_core, dim, 0), last, 0))
     target = np.moveaxis(a.core_to_write(), dim, 0)
     latest = np.full(target.shape[0], -1)
-    for at, place, *rows in requests.tell(*told):
-        np.maximum.at(latest, at, place)
-        counts = latest[at] == place
+    for at, position, *rows in requests.tell(*told):
+        np.maximum.at(latest, at, position)
+        counts = latest[at] == position
         target[at[counts]] = rows[0][counts] if rows else value
     a.mark_dirty()
 

@@ -1,7 +1,7 @@
 """np.searchsorted where both the sorted cells and the values are cut.
 
 The last cell of every block tells which process holds the place of a value; each process asks for its own values, each
-of them once, and gets back the places.
+of them once, and gets back the positions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["searched"]
 
 
 def searched(a: ArrayOnGrid, v: ArrayOnGrid, side: Any) -> Any:
-    """The places of ``v`` in the sorted cells ``a``, laid out as ``v``.  Collective over a's grid.
+    """The positions of ``v`` in the sorted cells ``a``, laid out as ``v``.  Collective over a's grid.
 
     ``a`` is cut along its one dimension.  Raises DTypeError and ValueError.
     """
@@ -43,11 +43,11 @@ def _searched(a: ArrayOnGrid, v: ArrayOnGrid, side: Any) -> Any:
     starts = np.array(block_starts(held, 0, a.shape[0]))
     blocks = np.flatnonzero(np.diff(starts))  # those that have cells
     last = member_rows(core[-1:] if len(core) else np.zeros(1, a.dtype), a.grid, axes)[blocks, 0]
-    wanted, place = np.unique(own, return_inverse=True)
+    wanted, position = np.unique(own, return_inverse=True)
     found = np.zeros(len(wanted), np.intp)
     if len(blocks):
         owners = blocks[np.minimum(np.searchsorted(last, wanted, side), len(blocks) - 1)]
         start = starts[group_index(a.grid.grid, a.grid.own_coords, axes)]
         requests = Requests(owners, a.grid, axes, most_at_once(a, v))
         requests.ask(wanted, lambda values: start + np.searchsorted(core, values, side), found)
-    return sharded_like(a, found[place].reshape(own.shape), Layout(spread, v.shape))
+    return sharded_like(a, found[position].reshape(own.shape), Layout(spread, v.shape))

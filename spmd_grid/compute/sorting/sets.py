@@ -35,10 +35,10 @@ class _Runs:
             if before is not None:
                 self.firsts[:1] = _differ(found[:1], before, equal_nan)
         self.n = int(self.firsts.sum())
-        places = cells.start + np.flatnonzero(self.firsts)
-        self._counts = self._rows(np.array([self.n, places[0] if self.n else 0]))
-        behind = [int(place) for n, place in self._counts[cells.number + 1 :] if n]
-        self.lengths = np.diff(places, append=[*behind, cells.starts[-1]][0])
+        positions = cells.start + np.flatnonzero(self.firsts)
+        self._counts = self._rows(np.array([self.n, positions[0] if self.n else 0]))
+        behind = [int(position) for n, position in self._counts[cells.number + 1 :] if n]
+        self.lengths = np.diff(positions, append=[*behind, cells.starts[-1]][0])
         self._before = int(self._counts[: cells.number, 0].sum())
 
     def numbers(self) -> np.ndarray:
@@ -161,8 +161,8 @@ def isin(
 def _is_after_another(a: ArrayOnGrid, n: int) -> Any:
     """Whether each cell equals one of the first ``n`` cells."""
     cells = SortedCells(a, order=True)
-    places = cells.bring(np.arange(cells.start, cells.start + len(cells.run)))
-    found = cells.back(_Runs(cells, equal_nan=False).first_of(places) < n)
+    positions = cells.bring(np.arange(cells.start, cells.start + len(cells.run)))
+    found = cells.back(_Runs(cells, equal_nan=False).first_of(positions) < n)
     return sharded_like(a, found, Layout(cells.sharding, a.shape))
 
 

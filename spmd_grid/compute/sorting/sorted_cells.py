@@ -63,18 +63,18 @@ class SortedCells:
         lengths = np.diff(self.starts).tolist()
         return find_cuts(self.run, self.number, lengths, ranks, lambda row: member_rows(row, self.grid, self.axes))
 
-    def select(self, places: np.ndarray) -> np.ndarray:
-        """The cells at ``places`` of the order, on every process.  Collective over the axes.  Moves no other cell.
+    def select(self, positions: np.ndarray) -> np.ndarray:
+        """The cells at ``positions`` of the order, on every process.  Collective over the axes.  Moves no other cell.
 
-        Within each process the run must be sorted; places must be within the array.
+        Within each process the run must be sorted; positions must be within the array.
         """
-        found = np.zeros(len(places), self.run.dtype)
-        has = np.zeros(len(places), bool)
-        before, behind = np.split(self.cuts([*places, *[place + 1 for place in places]])[:, self.number], 2)
+        found = np.zeros(len(positions), self.run.dtype)
+        has = np.zeros(len(positions), bool)
+        before, behind = np.split(self.cuts([*positions, *[position + 1 for position in positions]])[:, self.number], 2)
         has[:] = before < behind
         found[has] = self.run[before[has]]
         rows, owners = (member_rows(each, self.grid, self.axes) for each in (found, has))
-        return rows[np.argmax(owners, axis=0), np.arange(len(places))]
+        return rows[np.argmax(owners, axis=0), np.arange(len(positions))]
 
     def bring(self, values: np.ndarray) -> np.ndarray:
         """``values`` of this process's own cells, to where those are in the order: values of `cells`.  Collective."""

@@ -1,4 +1,4 @@
-"""sort and argsort of arrays of any layout, and the functions of single places in the order: median, quantile."""
+"""sort and argsort of arrays of any layout, and the functions of single positions in the order: median, quantile."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def argpartition(a: Operand, kth: Any, axis: int | None = -1, kind: str = "intro
 
 def _check_kth(name: str, a: Operand, kth: Any, axis: Any, kind: str) -> None:
     extent = a.size if axis is None else a.shape[one_axis(name, axis, a.ndim)]
-    places = np.atleast_1d(kth)
-    if kind != "introselect" or places.dtype.kind not in "iu":
+    positions = np.atleast_1d(kth)
+    if kind != "introselect" or positions.dtype.kind not in "iu":
         raise ValueError(f"{name}: kth is {kth!r} and kind {kind!r}; they must be whole numbers, and 'introselect'")
-    if places.size and not (-extent <= places.min() and places.max() < extent):
+    if positions.size and not (-extent <= positions.min() and positions.max() < extent):
         raise ValueError(f"{name}: kth is {kth!r}; it must be within the {extent} cells")
 
 
-# -- places in the order -------------------------------------------------------------------------------------------
+# -- positions in the order ----------------------------------------------------------------------------------------
 
 
 @composite(np.median)
@@ -90,8 +90,8 @@ def median(
     """np.median of all cells, or along a dimension."""
     if axis is not None and a.ndim > 1:
         return call(median_along, a, one_axis("median", axis, a.ndim), keepdims)
-    places = [(a.size - 1) // 2, a.size // 2]
-    cells = _select("median", a, axis, places) if a.size else np.empty(0, a.dtype)
+    positions = [(a.size - 1) // 2, a.size // 2]
+    cells = _select("median", a, axis, positions) if a.size else np.empty(0, a.dtype)
     # A NaN among them is last in the order, and chosen with them.
     return _of_no_dimensions(a, np.median(cells), keepdims)
 
@@ -144,17 +144,17 @@ def percentile(
     return np.quantile(a, fractions, axis, method=method, keepdims=keepdims)  # type: ignore[call-overload]
 
 
-def _select(name: str, a: Operand, axis: int | None, places: Any) -> np.ndarray:
-    """The cells at ``places`` of the order of all cells; NaN, which is last in it, in place of all if there is one."""
+def _select(name: str, a: Operand, axis: int | None, positions: Any) -> np.ndarray:
+    """The cells at ``positions`` in the order of all cells; all are NaN, which comes last, if there is one."""
     if axis is not None:
         one_axis(name, axis, a.ndim)
     row = np.ravel(a) if a.ndim != 1 else a
-    cells: np.ndarray = a.grid.process.gate.run(name, _select_in_gate, row, np.array([*places, row.shape[0] - 1]))
+    cells: np.ndarray = a.grid.process.gate.run(name, _select_in_gate, row, np.array([*positions, row.shape[0] - 1]))
     return np.full_like(cells[:-1], cells[-1]) if cells[-1] != cells[-1] else cells[:-1]
 
 
-def _select_in_gate(a: ArrayOnGrid, places: np.ndarray) -> np.ndarray:
-    return SortedCells(a, moves=False).select(places)
+def _select_in_gate(a: ArrayOnGrid, positions: np.ndarray) -> np.ndarray:
+    return SortedCells(a, moves=False).select(positions)
 
 
 def _of_no_dimensions(a: Operand, found: Any, keepdims: bool) -> Any:

@@ -2,9 +2,9 @@
 
 Multi-way selection of all cuts at once.  Each process has one run.  A cut may at first be anywhere in every run; in
 each round every process names some cells of what is left of its run, at equal distances.  They tell about where the cut
-is.  Cells at both sides of that place, and in the middle of what is left, are counted in all runs, and what is beyond
-them is dropped: at least a quarter of the cells, and mostly nearly all.  Equal cells count in the order of the runs, so
-the cuts are exact whatever the cells are, and what follows them is a stable order.
+is.  Cells on both sides of that position, and in the middle of the rest, are counted in all runs, and those beyond them
+are dropped: at least a quarter of the cells, and mostly nearly all.  Equal cells count in the order of the runs, so the
+cuts are exact whatever the cells are, and the order that follows from them is stable.
 
     runs      1 4 4 7     2 4 4      the 4 smallest are      1 4 4 |7     2 |4 4
 
@@ -68,9 +68,9 @@ def _pivots(cells: np.ndarray, left: np.ndarray, wanted: np.ndarray) -> np.ndarr
     order = np.argsort(cells, axis=1, kind="stable")
     behind = np.cumsum(np.take_along_axis(weights, order, 1), 1)  # in units of 1 / n cells
     all_left = left.sum(axis=1)  # what no samples tell of is at most a part of each run between two of them
-    places = np.stack([n * wanted - all_left, n * wanted, n * wanted + all_left, n * all_left // 2], axis=1)
-    places = np.clip(places, 0, np.maximum(n * all_left - 1, 0)[:, None])
-    at = np.argmax(behind[:, None, :] > places[:, :, None], axis=2)
+    positions = np.stack([n * wanted - all_left, n * wanted, n * wanted + all_left, n * all_left // 2], axis=1)
+    positions = np.clip(positions, 0, np.maximum(n * all_left - 1, 0)[:, None])
+    at = np.argmax(behind[:, None, :] > positions[:, :, None], axis=2)
     return np.take_along_axis(cells, np.take_along_axis(order, at, 1), 1)
 
 

@@ -9,5 +9,7 @@ machine      runs functions
 communication  the devices around a process, as operations use them
 devices      the engine's grids and collectives
 reference    the same communication by numpy alone: all devices in one process
-faults       errors with a place
+process_groups  groups of processes that a text lists by number
+layouts      layouts that a text says, and the blocks of whole arrays
+faults       errors with a position
 """

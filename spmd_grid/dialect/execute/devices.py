@@ -13,7 +13,8 @@ from spmd_grid.dialect.execute.communication import Communication, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.layouts import encoded_grids
 from spmd_grid.dialect.execute.machine import function_of
-from spmd_grid.dialect.execute.reading import DYNAMIC, integers, name_of, place_of, symbol
+from spmd_grid.dialect.execute.reading import DYNAMIC, integers, name_of, symbol
+from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.errors import SpmdError
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
@@ -88,21 +89,21 @@ def pure_grids(module: ModuleOp, name: str | None, size: int) -> dict[str, Grid]
     found = {}
     for each in used_grids(module, name):
         if each not in shapes:
-            raise ExecutionError(f"there is no grid @{each}", place_of(function_of(module, name)))
+            raise ExecutionError(f"there is no grid @{each}", known_position(function_of(module, name)))
         shape = shapes[each]
         known = prod(n for n in shape if n != -1)
         unknown = shape.count(-1)
         if unknown > 1 or not known or (size % known if unknown else size != known):
             shown = "x".join("?" if n == -1 else str(n) for n in shape)
             raise ExecutionError(
-                f"grid @{each} is {shown}, and there are {size} processes", place_of(_grid_op(module, each))
+                f"grid @{each} is {shown}, and there are {size} processes", known_position(_grid_op(module, each))
             )
         op = _grid_op(module, each)
         try:
             sizes = tuple([size // known if n == -1 else n for n in shape])
             found[each] = Grid(sizes, ranks=integers(op, "ranks") or None)
         except SpmdError as error:
-            raise ExecutionError(f"grid @{each}: {error}", place_of(op)) from error
+            raise ExecutionError(f"grid @{each}: {error}", known_position(op)) from error
     return found
 
 

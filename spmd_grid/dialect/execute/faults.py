@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spmd_grid.dialect.execute.reading import Place
+from spmd_grid.dialect.syntax.positions import Position
 from spmd_grid.errors import DialectError, SpmdError
 
 __all__ = ["CheckError", "ExecutionError"]
@@ -11,12 +11,12 @@ __all__ = ["CheckError", "ExecutionError"]
 class ExecutionError(DialectError):
     """An operation of a module cannot be executed with the values at hand, or is not among those that are executed.
 
-    The message begins with the place of the operation, as compilers have it.
+    The message begins with the position of the operation, as compilers have it.
     """
 
-    def __init__(self, reason: str, place: Place | None = None):
-        super().__init__(f"{place}: {reason}" if place is not None else reason)
-        self.place = place
+    def __init__(self, reason: str, position: Position | None = None):
+        super().__init__(f"{position}: {reason}" if position is not None else reason)
+        self.position = position
 
 
 class CheckError(SpmdError, ValueError):

@@ -12,7 +12,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.reading import place_of
+from spmd_grid.dialect.syntax.positions import known_position
 
 __all__ = ["calling_at", "lines_of"]
 
@@ -32,8 +32,10 @@ _CODE = _without_columns(_call.__code__)
 
 def calling_at(op: Operation, function: str) -> Callable[..., Any]:
     """A function that calls a handler from the line of ``op``, in the function of this name."""
-    place = place_of(op)
-    code = _CODE.replace(co_filename=place.file, co_firstlineno=place.line, co_name=function, co_qualname=function)
+    position = known_position(op)
+    code = _CODE.replace(
+        co_filename=position.file_name, co_firstlineno=position.line, co_name=function, co_qualname=function
+    )
     return FunctionType(code, {})
 
 

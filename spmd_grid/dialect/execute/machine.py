@@ -17,20 +17,20 @@ from spmd_grid.dialect.execute.operations import (  # noqa: F401 - their imports
     among,
     buffers,
     collectives,
-    generic,
     grids,
+    linalg,
     loops,
     numpy_calls,
     own_steps,
     scalars,
     stablehlo,
-    structured,
     tensors,
     tosa,
 )
-from spmd_grid.dialect.execute.reading import name_of, place_of, symbol, value_name
+from spmd_grid.dialect.execute.reading import name_of, symbol, value_name
 from spmd_grid.dialect.execute.table import HANDLERS
 from spmd_grid.dialect.execute.values import Undefined, misfit, one_number
+from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.errors import SpmdError
 
 __all__ = ["FunctionRunner", "check_arguments", "function_of"]
@@ -54,9 +54,9 @@ def function_of(module: ModuleOp, name: str | None) -> Operation:
     if name is None or name not in found:
         known = ", ".join(f"@{each}" for each in found) or "none"
         wanted = "no function is named" if name is None else f"there is no function @{name}"
-        raise ExecutionError(f"{wanted}; the functions of the module are {known}", place_of(module))
+        raise ExecutionError(f"{wanted}; the functions of the module are {known}", known_position(module))
     if not found[name].regions or not found[name].regions[0].blocks:
-        raise ExecutionError(f"function @{name} is only declared; it must have a body", place_of(found[name]))
+        raise ExecutionError(f"function @{name} is only declared; it must have a body", known_position(found[name]))
     _only_block(found[name], found[name].regions[0])
     return found[name]
 
@@ -65,11 +65,15 @@ def check_arguments(function: Operation, arguments: Sequence[Any]) -> None:
     """Refuse arguments that are not of a function's types.  Raises ExecutionError."""
     title, due = symbol(function, "sym_name"), function.regions[0].block.args
     if len(arguments) != len(due):
-        raise ExecutionError(f"@{title}: {len(arguments)} arguments are given; it takes {len(due)}", place_of(function))
+        raise ExecutionError(
+            f"@{title}: {len(arguments)} arguments are given; it takes {len(due)}", known_position(function)
+        )
     for number, (argument, given) in enumerate(zip(due, arguments)):
         wrong = misfit(given, argument.type)
         if wrong:
-            raise ExecutionError(f"@{title}: argument {number} {wrong}; it must be {argument.type}", place_of(function))
+            raise ExecutionError(
+                f"@{title}: argument {number} {wrong}; it must be {argument.type}", known_position(function)
+            )
 
 
 class FunctionRunner:
@@ -104,7 +108,9 @@ class FunctionRunner:
         title = symbol(function, "sym_name")
         check_arguments(function, arguments)
         if len(self._frames) >= _DEEPEST:
-            raise ExecutionError(f"@{title}: more than {_DEEPEST} calls are inside one another", place_of(function))
+            raise ExecutionError(
+                f"@{title}: more than {_DEEPEST} calls are inside one another", known_position(function)
+            )
         self._frames.append({})
         self._functions.append(title)
         try:
@@ -152,23 +158,23 @@ class FunctionRunner:
         with _placed(op):
             if missing is not None and name not in _CARRIES_UNDEFINED:
                 if name.startswith("shard."):
-                    raise ExecutionError(f"{name}: its operand is {missing}", place_of(op))
+                    raise ExecutionError(f"{name}: its operand is {missing}", known_position(op))
                 return [missing] * len(op.results)
             call = self._callers.get(op)
             if call is None:
                 call = self._callers[op] = calling_at(op, self._functions[-1])
             handler = HANDLERS.get(name) or HANDLERS.get(f"{name.partition('.')[0]}.*")
             if handler is None:
-                raise ExecutionError(f"{name} is not executed; {_known(name)}", place_of(op))
+                raise ExecutionError(f"{name} is not executed; {_known(name)}", known_position(op))
             found = call(handler, self, op, operands)
             results = found if isinstance(found, list) else [] if found is None else [found]
             if len(results) != len(op.results):
-                raise ExecutionError(f"{name}: gives {len(results)} results, not {len(op.results)}", place_of(op))
+                raise ExecutionError(f"{name}: gives {len(results)} results, not {len(op.results)}", known_position(op))
             for result, value in zip(op.results, results) if not self.loops else ():  # inside, numbers are arrays
                 wrong = misfit(value, result.type)
                 if wrong:
                     title = f"%{value_name(result)}" if value_name(result) else "its result"
-                    raise ExecutionError(f"{name}: {title} {wrong}; its type is {result.type}", place_of(op))
+                    raise ExecutionError(f"{name}: {title} {wrong}; its type is {result.type}", known_position(op))
         return results
 
 
@@ -181,23 +187,23 @@ def _known(name: str) -> str:
 def _only_block(op: Operation, region: Region) -> Block:
     blocks = list(region.blocks)
     if len(blocks) != 1:
-        raise ExecutionError(f"{name_of(op)}: its body has {len(blocks)} blocks; it must have one", place_of(op))
+        raise ExecutionError(f"{name_of(op)}: its body has {len(blocks)} blocks; it must have one", known_position(op))
     return blocks[0]
 
 
 @contextmanager
 def _placed(op: Operation) -> Iterator[None]:
-    """Note the place of an operation on errors that come from it."""
+    """Note the position of an operation on errors that come from it."""
     try:
         yield
     except ExecutionError:
         raise
     except SpmdError as error:
-        if not hasattr(error, "place"):  # the innermost operation has noted its own
-            vars(error)["place"] = place_of(op)
-            error.add_note(f"{place_of(op)}: {name_of(op)}")
+        if not hasattr(error, "position"):  # the innermost operation has noted its own
+            vars(error)["position"] = known_position(op)
+            error.add_note(f"{known_position(op)}: {name_of(op)}")
         raise
     except RecursionError:
-        raise ExecutionError(f"{name_of(op)}: regions are nested too deeply", place_of(op)) from None
+        raise ExecutionError(f"{name_of(op)}: regions are nested too deeply", known_position(op)) from None
     except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError, MemoryError) as error:
-        raise ExecutionError(f"{name_of(op)}: {error}", place_of(op)) from error
+        raise ExecutionError(f"{name_of(op)}: {error}", known_position(op)) from error

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.faults import ExecutionError
-from spmd_grid.dialect.execute.reading import attribute, cells_of, has, integer, name_of, place_of
-from spmd_grid.dialect.syntax.stablehlo.collectives import HloCollectiveOp
+from spmd_grid.dialect.execute.reading import attribute, cells_of, has, integer, name_of
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloCollectiveOp
+from spmd_grid.dialect.syntax.positions import known_position
 
 __all__ = ["Processes", "groups_of", "pairs_of", "processes_of", "wanted_processes"]
 
@@ -35,7 +36,7 @@ def _said(module: Operation) -> Processes | None:
     if replicas < 1 or partitions < 1:
         raise ExecutionError(
             f"the module says {replicas} replicas and {partitions} partitions; both must be at least 1",
-            place_of(module),
+            known_position(module),
         )
     return Processes(replicas, partitions)
 
@@ -61,7 +62,7 @@ def processes_of(op: Operation, size: int) -> Processes:
         if said.replicas * said.partitions != size:
             raise ExecutionError(
                 f"the module has {said.replicas} replicas and {said.partitions} partitions; there are {size} processes",
-                place_of(module),
+                known_position(module),
             )
         return said
     found = Processes(size, 1)
@@ -109,7 +110,7 @@ def groups_of(op: HloCollectiveOp, processes: Processes) -> list[Group]:
         raise ExecutionError(
             f"{name_of(op)}: replica_groups has {[list(group) for group in lists]}; there are {count} {what}"
             f"{'' if may_leave_out else ', each of which must be in one group'}",
-            place_of(op),
+            known_position(op),
         )
     if way == "flattened":
         return lists
@@ -129,7 +130,7 @@ def pairs_of(op: HloCollectiveOp, processes: Processes) -> list[Group]:
         raise ExecutionError(
             f"{name_of(op)}: source_target_pairs has {[list(pair) for pair in pairs]}; there are {count}"
             f" {'partitions' if crosses else 'replicas'}",
-            place_of(op),
+            known_position(op),
         )
     if crosses:
         return [tuple([r * partitions + p for p in pair]) for pair in pairs for r in range(replicas)]

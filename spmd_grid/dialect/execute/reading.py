@@ -6,7 +6,7 @@ import re
 from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from linecache import getline
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    FileLineColLoc,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -32,12 +31,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from spmd_grid.dialect.syntax.encodings import DtypeType
+from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.errors import DTypeError, ShapeError
 from spmd_grid.program.text.types import SHORT_FLOATS
 
 __all__ = [
     "DYNAMIC",
-    "Place",
     "attribute",
     "cells_of",
     "dtype_of",
@@ -48,7 +47,6 @@ __all__ = [
     "mixed",
     "name_of",
     "numbers_of",
-    "place_of",
     "scalar_of",
     "shape_of",
     "symbol",
@@ -63,28 +61,6 @@ _SHORT_FLOATS = {spelling: name for name, spelling in SHORT_FLOATS.items()}
 _FLOATS: dict[type, str] = {Float16Type: "f2", Float32Type: "f4", Float64Type: "f8"}
 
 
-class Place(NamedTuple):
-    """The file, the line and the column of an operation."""
-
-    file: str
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
-
-
-def place_of(op: Operation) -> Place:
-    """The place of an operation; that of what is around it where it has none of its own."""
-    each: Operation | None = op
-    while each is not None:
-        location = each.location
-        if isinstance(location, FileLineColLoc):
-            return Place(location.filename.data, location.line.data, location.column.data)
-        each = each.parent_op()
-    return Place("program.mlir", 1, 1)
-
-
 def name_of(op: Operation) -> str:
     """The name of an operation, such as ``arith.addf``."""
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
@@ -97,8 +73,8 @@ def value_name(value: SSAValue) -> str:
     """
     if value.name_hint or not isinstance(value, OpResult):
         return value.name_hint or ""
-    place = place_of(value.op)
-    found = _RESULTS.search(getline(place.file, place.line)[: place.column - 1])
+    position = known_position(value.op)
+    found = _RESULTS.search(getline(position.file_name, position.line)[: position.column - 1])
     names = [
         f"{name}#{i}" if count else name
         for name, count in (_RESULT.findall(found[0]) if found else ())

@@ -59,8 +59,8 @@ def _fold(group: Arrays, reduction: Any, dtype: np.dtype) -> np.ndarray:
     return np.true_divide(found, len(arrays)).astype(dtype) if reduction == "average" else found.astype(dtype)
 
 
-def _at(place: Sequence[int], sizes: Sequence[int]) -> int:
-    return int(np.ravel_multi_index(tuple(place), tuple(sizes))) if sizes else 0
+def _at(coords: Sequence[int], sizes: Sequence[int]) -> int:
+    return int(np.ravel_multi_index(tuple(coords), tuple(sizes))) if sizes else 0
 
 
 def _on_root(found: Any, root: Sequence[int], sizes: Sequence[int], n: int) -> list[Any]:
@@ -208,8 +208,8 @@ class ReferenceDevice(Communication):
         if name in ("send", "recv"):
             return self._message(name, (grid, axes, rest), own, x, options)
         given = x if x is None or name == "update_halo" else np.array(x)
-        place = f"shard.{name}", grid, axes, rest
-        found = self._met(place, own, given, prod(sizes), lambda all_: _together(name, all_, sizes, options, shape))
+        group = f"shard.{name}", grid, axes, rest
+        found = self._met(group, own, given, prod(sizes), lambda all_: _together(name, all_, sizes, options, shape))
         if name == "update_halo":
             x[...] = found
             return x
@@ -251,11 +251,11 @@ class ReferenceDevice(Communication):
         return own
 
     def _met(
-        self, place: Any, own: Any, given: Any, n: int, compute: Callable[[dict[Any, Any]], dict[Any, Any]]
+        self, group: Any, own: Any, given: Any, n: int, compute: Callable[[dict[Any, Any]], dict[Any, Any]]
     ) -> Any:
         """The part of this device in what the last of ``n`` members that comes has computed for all."""
-        self._counts[place] = number = self._counts.get(place, 0) + 1
-        key = (*place, number)
+        self._counts[group] = number = self._counts.get(group, 0) + 1
+        key = (*group, number)
         world = self._world
         with world.changed:
             meeting = world.meetings.setdefault(key, _Meeting())
@@ -263,20 +263,20 @@ class ReferenceDevice(Communication):
             if len(meeting.given) == n:
                 meeting.found = compute(meeting.given)
                 world.changed.notify_all()
-            world.wait(lambda: meeting.found is not None, place[0])
+            world.wait(lambda: meeting.found is not None, group[0])
             assert meeting.found is not None  # it was waited for
             return meeting.found[own]
 
-    def _message(self, name: str, place: Any, own: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
+    def _message(self, name: str, group: Any, own: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         world = self._world
         with world.changed:
             if name == "send":
-                key = (place, tuple(options["destination"]))
+                key = (group, tuple(options["destination"]))
                 world.sent.setdefault(key, deque()).append((own, np.array(x)))
                 world.changed.notify_all()
                 return None
             source = options.get("source")
-            box = world.sent.setdefault((place, own), deque())
+            box = world.sent.setdefault((group, own), deque())
 
             def matching() -> Any:
                 return next((each for each in box if source is None or each[0] == tuple(source)), None)

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from spmd_grid.dialect.execute.reading import dtype_of, is_shaped, shape_of
 from spmd_grid.dialect.syntax.encodings import is_encoded
-from spmd_grid.dialect.syntax.tosa import ShapeType
+from spmd_grid.dialect.syntax.other_dialects.tosa import ShapeType
 
 __all__ = ["Undefined", "misfit", "one_number", "repeated"]
 

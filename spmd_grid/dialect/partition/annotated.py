@@ -17,11 +17,11 @@ from spmd_grid.dialect.execute.reading import (
     dtype_of,
     name_of,
     numbers_of,
-    place_of,
     symbol,
     value_name,
 )
-from spmd_grid.dialect.syntax.stablehlo.collectives import COLLECTIVES
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import COLLECTIVES
+from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.program.ir import ArraySpec, Program
 from spmd_grid.program.ir import Operation as TracedOperation
@@ -49,9 +49,9 @@ def is_annotated(function: Operation) -> bool:
         return not local and function_types(function) is None
     if annotations and local:
         raise ExecutionError(
-            f"{name_of(local[0])} takes local types, and shard.shard at {place_of(annotations[0])} annotates global"
-            " ones; a function has one or the other",
-            place_of(local[0]),
+            f"{name_of(local[0])} takes local types, and shard.shard at {known_position(annotations[0])} annotates"
+            " global ones; a function has one or the other",
+            known_position(local[0]),
         )
     return bool(annotations)
 
@@ -71,11 +71,11 @@ def grid_of(function: Operation, grids: dict[str, Grid]) -> str:
     names = list(dict.fromkeys(symbol(op, "grid") for op in found)) or [symbol(function, "grid")]
     for op, name in zip(found, [symbol(op, "grid") for op in found]):
         if name not in grids:
-            raise ExecutionError(f"there is no grid @{name}", place_of(op))
+            raise ExecutionError(f"there is no grid @{name}", known_position(op))
     if len(names) > 1:
         raise ExecutionError(
             f"shardings are on @{names[0]} and on @{names[1]}; those of a function that is partitioned are on one grid",
-            place_of(found[-1]),
+            known_position(found[-1]),
         )
     return names[0]
 

@@ -22,7 +22,7 @@ __all__ = ["Upstream", "upstream_of"]
 Lists = tuple[tuple[int, ...], ...]
 
 
-class Step(NamedTuple):
+class CompilerStep(NamedTuple):
     """One collective: its name, the grid axes, and the tensor dimensions that it works on."""
 
     name: str
@@ -45,7 +45,7 @@ class Upstream(NamedTuple):
     ``refusal``: why it gives up; "" where it does not.  ``is_right``: whether the devices hold what the target says.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[CompilerStep, ...]
     refusal: str
     is_right: bool
 
@@ -71,7 +71,7 @@ whose types agree, but which gives WRONG DATA
     plain = _plainness(source, target, shape)
     if plain:
         return Upstream((), plain, False)
-    steps: list[Step] = []
+    steps: list[CompilerStep] = []
     now = [list(axes) for axes in current]
     for d in range(len(shape)):
         step = _first_fitting(now, wanted, d)
@@ -107,7 +107,7 @@ def _plainness(source: Sharding, target: Sharding, shape: Shape) -> str:
     return ""
 
 
-def _first_fitting(now: list[list[int]], wanted: Lists, d: int) -> Step | None:
+def _first_fitting(now: list[list[int]], wanted: Lists, d: int) -> CompilerStep | None:
     """The step of the first pattern that fits dimension ``d``, after which ``now`` holds."""
     have, due = now[d], list(wanted[d])
     if have and due == have[:-1]:
@@ -115,20 +115,20 @@ def _first_fitting(now: list[list[int]], wanted: Lists, d: int) -> Step | None:
         for t, axes in enumerate(wanted):
             if t != d and list(axes) == [axis, *now[t]]:
                 now[d], now[t] = have[:-1], [axis, *now[t]]
-                return Step("all_to_all", (axis,), (t, d))
+                return CompilerStep("all_to_all", (axis,), (t, d))
     if len(due) == len(have) + 1 and due[:-1] == have:
         now[d] = due
-        return Step("all_slice", (due[-1],), (d,))
+        return CompilerStep("all_slice", (due[-1],), (d,))
     if len(due) < len(have) and have[: len(due)] == due:
         now[d] = due
-        return Step("all_gather", tuple(have[len(due) :]), (d,))
+        return CompilerStep("all_gather", tuple(have[len(due) :]), (d,))
     return None
 
 
 # -- the data ------------------------------------------------------------------------------------------------------
 
 
-def _gives(grid: Grid, source: Lists, target: Lists, steps: Sequence[Step]) -> bool:
+def _gives(grid: Grid, source: Lists, target: Lists, steps: Sequence[CompilerStep]) -> bool:
     """Whether the steps give what the target says, on a small array whose cells are all different."""
     sizes = grid.shape
     used = [sorted({*before, *after}) for before, after in zip(source, target)]
@@ -155,10 +155,10 @@ def _cells(coords: tuple[int, ...], lists: Lists, sizes: Sequence[int], shape: S
 
 
 def _after(
-    step: Step, coords: tuple[int, ...], held: dict[tuple[int, ...], np.ndarray], sizes: Sequence[int]
+    step: CompilerStep, coords: tuple[int, ...], held: dict[tuple[int, ...], np.ndarray], sizes: Sequence[int]
 ) -> np.ndarray:
     """The array that a device holds after a step."""
-    group = [_with(coords, step.axes, place) for place in product(*[range(sizes[a]) for a in step.axes])]
+    group = [_with(coords, step.axes, index) for index in product(*[range(sizes[a]) for a in step.axes])]
     n, own = len(group), group.index(coords)
     if step.name == "all_slice":
         return np.split(held[coords], n, step.dims[0])[own]
@@ -168,8 +168,8 @@ def _after(
     return np.concatenate([np.split(held[each], n, split)[own] for each in group], concat)
 
 
-def _with(coords: tuple[int, ...], axes: Sequence[int], place: Sequence[int]) -> tuple[int, ...]:
+def _with(coords: tuple[int, ...], axes: Sequence[int], index: Sequence[int]) -> tuple[int, ...]:
     found = list(coords)
-    for a, n in zip(axes, place):
+    for a, n in zip(axes, index):
         found[a] = n
     return tuple(found)

@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import I64, BytesAttr, DenseArrayBase, IndexType, Mod
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from spmd_grid.dialect.syntax import collectives as ops
 from spmd_grid.dialect.syntax.directives import numbers
-from spmd_grid.dialect.syntax.shardings import GridOp, GridShapeOp, ShardingOp
+from spmd_grid.dialect.syntax.shard import collectives as ops
+from spmd_grid.dialect.syntax.shard.shardings import GridOp, GridShapeOp, ShardingOp
 from spmd_grid.dialect.verify.grids import Grids
 from spmd_grid.dialect.verify.shardings import offsets_by_dim
 

@@ -20,7 +20,6 @@ from spmd_grid.dialect.execute.layouts import block_of, coords_of, function_type
 from spmd_grid.dialect.execute.machine import FunctionRunner, check_arguments, function_of
 from spmd_grid.dialect.execute.reading import (
     is_shaped,
-    place_of,
     symbol,
     value_name,
 )
@@ -31,6 +30,7 @@ from spmd_grid.dialect.partition.upstream import upstream_of
 from spmd_grid.dialect.running.checking import compared
 from spmd_grid.dialect.running.inputs import as_value, whole_arguments
 from spmd_grid.dialect.running.showing import in_lines, in_one_line, saved
+from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
@@ -69,7 +69,7 @@ def run_job(module: ModuleOp, job: Job) -> list[Any]:
         raise ExecutionError(
             f"{len(job.outputs)} outputs are given; @{symbol(function, 'sym_name')} has {len(_result_types(function))}"
             " results",
-            place_of(function),
+            known_position(function),
         )
     run = _run_annotated if is_annotated(function) else _run_local
     return run(module, function, job)
@@ -96,8 +96,8 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
     types = [x.type for x in function.regions[0].block.args]
     if wholes is None:
         every = whole_arguments(job.inputs, types, grid.shape)
-        places = [coords_of(grid, process) for process in range(grid.size)]
-        by_device = [[as_value(np.array(x[at]), kind) for x, kind in zip(every, types)] for at in places]
+        coordinates = [coords_of(grid, process) for process in range(grid.size)]
+        by_device = [[as_value(np.array(x[at]), kind) for x, kind in zip(every, types)] for at in coordinates]
     else:
         every = whole_arguments(job.inputs, wholes.types, None)
         by_device = [wholes.blocks(every, process) for process in range(grid.size)]
@@ -185,10 +185,9 @@ def _shown_values(where: str, function: Operation) -> Callable[[Operation, Seque
     def show(op: Operation, found: Sequence[Any]) -> None:
         for result, x in zip(op.results, found):
             if hasattr(x, "shape") or isinstance(x, Undefined):
-                place = place_of(op)
-                _say(
-                    f"{place.file}:{place.line}: %{value_name(result) or '_'}{where}: {result.type} = {in_one_line(x)}"
-                )
+                file_name, line, _ = known_position(op)
+                name = value_name(result) or "_"
+                _say(f"{file_name}:{line}: %{name}{where}: {result.type} = {in_one_line(x)}")
 
     return show
 
@@ -284,8 +283,8 @@ def _run_and_show(part: Partition, grid: Any, arrays: Sequence[Any]) -> list[Any
     for value, x in zip(values, found[len(program.results) :]):
         cells = _whole(x)
         if current_world().rank == 0:
-            place = f"{value.site}: " if value.site else ""
-            _say(f"{place}{value!r} as {part.sharding_of(value)} = {in_one_line(cells)}")
+            position = f"{value.site}: " if value.site else ""
+            _say(f"{position}{value!r} as {part.sharding_of(value)} = {in_one_line(cells)}")
     return found[: len(program.results)]
 
 
@@ -308,7 +307,7 @@ def emitted(module: ModuleOp, job: Job, stage: str, size: int) -> str:
         raise ExecutionError(
             f"@{symbol(function, 'sym_name')} has local types and no shard.shard: it is partitioned already, and has no"
             f" stage {stage!r}",
-            place_of(function),
+            known_position(function),
         )
     part, _, _ = _partitioned(module, function, job, size)
     return part.text(stage)

@@ -1,4 +1,4 @@
-"""Values in words, and results in files."""
+"""Values as text, and results in files."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
 """Operations of the dialect, and their text.
 
 directives   parts of pretty forms: reductions, lists of numbers and values
-collectives  the 13 operations that move data
-shardings    operations on grids and shardings
-shard        the shard dialect as a whole
-stablehlo    the part of stablehlo that dense networks use; mhlo is read as it
-tosa         the part of tosa that computes on whole tensors
+shard        the shard dialect
+other_dialects  arith, linalg, scf, tosa, stablehlo
+calls        our own operations as calls of declared functions
+encodings    shardings in types
+older        operations of the first years of the dialect
+renewed      their operations of today
+renewed_tosa  older forms of tosa in the form of today
 context      all dialects that are read, and older names
-positions    places in a text, and errors that say them
+positions    positions in a text, and errors that name them
 scan         strings, numbers and brackets of a text before it is parsed
 reader       from text to a module
 printer      from a module to text

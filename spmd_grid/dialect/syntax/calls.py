@@ -22,7 +22,11 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.dialects.shard import ReductionKind, ReductionKindAttr
 from xdsl.ir import Attribute, Operation
 
-from spmd_grid.dialect.syntax.collectives import (
+from spmd_grid.dialect.syntax.context import own_class
+from spmd_grid.dialect.syntax.encodings import is_encoded
+from spmd_grid.dialect.syntax.older import lists_of
+from spmd_grid.dialect.syntax.positions import verify_error
+from spmd_grid.dialect.syntax.shard.collectives import (
     AllGatherOp,
     AllReduceOp,
     AllSliceOp,
@@ -30,11 +34,7 @@ from spmd_grid.dialect.syntax.collectives import (
     CollectiveOp,
     ReduceScatterOp,
 )
-from spmd_grid.dialect.syntax.context import own_class
-from spmd_grid.dialect.syntax.encodings import is_encoded
-from spmd_grid.dialect.syntax.older import lists_of
-from spmd_grid.dialect.syntax.positions import verify_error
-from spmd_grid.dialect.syntax.shardings import GridOp, ShardingOp, ShardOp
+from spmd_grid.dialect.syntax.shard.shardings import GridOp, ShardingOp, ShardOp
 from spmd_grid.program.text.calls import OWN, PREFIX, Calls, called_name
 
 __all__ = ["as_calls", "as_operations"]

@@ -14,12 +14,12 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from spmd_grid.dialect.syntax.arith import ARITH, MEMREF
-from spmd_grid.dialect.syntax.linalg import LINALG
-from spmd_grid.dialect.syntax.scf import SCF
+from spmd_grid.dialect.syntax.other_dialects.arith import ARITH, MEMREF
+from spmd_grid.dialect.syntax.other_dialects.linalg import LINALG
+from spmd_grid.dialect.syntax.other_dialects.scf import SCF
+from spmd_grid.dialect.syntax.other_dialects.stablehlo import STABLEHLO
+from spmd_grid.dialect.syntax.other_dialects.tosa import TOSA
 from spmd_grid.dialect.syntax.shard import EMITC, SHARD
-from spmd_grid.dialect.syntax.stablehlo import STABLEHLO
-from spmd_grid.dialect.syntax.tosa import TOSA
 from spmd_grid.program.text.calls import OWN
 
 __all__ = ["OLD_WORDS", "ReadingContext", "own_class", "reading_context", "todays"]

@@ -1,4 +1,4 @@
-"""Places in a text: where an operation stands, and errors that say so."""
+"""Positions in a text: those of operations, and errors that name them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from xdsl.ir import Operation
 
 from spmd_grid.errors import DialectSyntaxError, DialectVerifyError
 
-__all__ = ["Position", "Text", "position_of", "syntax_error", "verify_error"]
+__all__ = ["Position", "Text", "known_position", "position_of", "syntax_error", "verify_error"]
 
 
 class Position(NamedTuple):
-    """A place in a text; lines and columns count from 1.
+    """A position in a text; lines and columns count from 1.
 
     >>> str(Position("program.mlir", 3, 5))
     'program.mlir:3:5'
@@ -43,7 +43,7 @@ class Text:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
     def position(self, offset: int) -> Position:
-        """The place of the character at ``offset``; the end for what lies behind."""
+        """The position of the character at ``offset``; that of the end for offsets beyond it."""
         offset = min(max(offset, 0), len(self.content))
         line = bisect_right(self._starts, offset)
         return Position(self.file_name, line, offset - self._starts[line - 1] + 1)
@@ -53,33 +53,38 @@ class Text:
         return self.content[self._starts[number - 1] : self._starts[number] - 1]
 
     def location(self, offset: int) -> FileLineColLoc:
-        """The place as operations hold it."""
-        place = self.position(offset)
-        return FileLineColLoc(StringAttr(place.file_name), IntAttr(place.line), IntAttr(place.column))
+        """The position as operations hold it."""
+        position = self.position(offset)
+        return FileLineColLoc(StringAttr(position.file_name), IntAttr(position.line), IntAttr(position.column))
 
 
 def position_of(operation: Operation) -> Position | None:
-    """The place of an operation, or of the nearest one around it that was read; None if none was.  Local."""
+    """The position of an operation, or of the nearest one around it that was read; None if none was.  Local."""
     at: Operation | None = operation
     while at is not None:
-        place = at.location
-        if isinstance(place, FileLineColLoc):
-            return Position(place.filename.data, place.line.data, place.column.data)
+        location = at.location
+        if isinstance(location, FileLineColLoc):
+            return Position(location.filename.data, location.line.data, location.column.data)
         at = at.parent_op()
     return None
 
 
+def known_position(operation: Operation) -> Position:
+    """As `position_of`; the beginning of a text without a name if none was read.  Local."""
+    return position_of(operation) or Position("program.mlir", 1, 1)
+
+
 def syntax_error(text: Text, offset: int, message: str) -> DialectSyntaxError:
-    """An error that shows the line, with a mark under the place."""
-    place = text.position(offset)
-    line = text.line(place.line)
-    mark = "".join(["\t" if c == "\t" else " " for c in line[: place.column - 1]]) + "^"
+    """An error that shows the line, with a mark under the position."""
+    position = text.position(offset)
+    line = text.line(position.line)
+    mark = "".join(["\t" if c == "\t" else " " for c in line[: position.column - 1]]) + "^"
     if len(line) > 200:
-        return DialectSyntaxError(f"{place}: {message}")
-    return DialectSyntaxError(f"{place}: {message}\n{line}\n{mark}")
+        return DialectSyntaxError(f"{position}: {message}")
+    return DialectSyntaxError(f"{position}: {message}\n{line}\n{mark}")
 
 
 def verify_error(operation: Operation, message: str) -> DialectVerifyError:
-    """An error that begins with the place of an operation and its name."""
-    place = position_of(operation)
-    return DialectVerifyError(f"{place if place else '<no text>'}: {operation.name}: {message}")
+    """An error that begins with the position of an operation and its name."""
+    position = position_of(operation)
+    return DialectVerifyError(f"{position if position else '<no text>'}: {operation.name}: {message}")

@@ -27,7 +27,7 @@ _NEW_WORDS = {old: new for new, old in OLD_WORDS.items()}
 _HEX_CELLS = re.compile(r'"0x[0-9A-Fa-f]*"\s*>\s*:?\s*$|[0-9A-Fa-f]{40}"\s*>\s*:?\s*$')
 _WITHOUT_POINT = re.compile(r"[-+]?\d+\s*:")
 _LONGEST_HEAD = 400  # of the name and the operand of an operation
-_MOST_CELLS = 2**25  # of a constant: the parser behind us writes all of them down
+_MOST_CELLS = 2**25  # of a constant: xdsl's parser lists all of them
 
 
 class _Cell(AttrParser._TensorLiteralElement):
@@ -45,7 +45,7 @@ class _Cell(AttrParser._TensorLiteralElement):
 
 
 class _Reader(Parser):
-    """Gives every operation its place, and reads the older words in operations of the shard dialect."""
+    """Gives every operation its position, and reads the older words in operations of the shard dialect."""
 
     _TensorLiteralElement = _Cell
 
@@ -58,11 +58,11 @@ class _Reader(Parser):
         """One operation, with those inside it."""
         start = self.pos
         named = _RESULTS.match(self.text.content, start)
-        place = named.end() if named else start
-        self.begun.append(place)
+        begin = named.end() if named else start
+        self.begun.append(begin)
         operation = super().parse_operation()
         self.begun.pop()
-        operation.location = self.text.location(place)
+        operation.location = self.text.location(begin)
         return operation
 
     def parse_optional_keyword(self, keyword: str) -> str | None:
@@ -150,7 +150,7 @@ def read(content: str, file_name: str) -> ModuleOp:
     except RecursionError:
         raise syntax_error(text, begun[-1] if begun else 0, "too many parts inside one another") from None
     except Exception as error:
-        # The parser behind us has defects, and raises anything on malformed text; the operation is known all the same.
+        # xdsl's parser has defects, and raises any error on malformed text; the operation is known all the same.
         raise syntax_error(text, begun[-1] if begun else 0, f"cannot be read: {_said(error)}") from error
     if isinstance(module.location, UnknownLoc):  # the text has none, and begins with what is in it
         module.location = text.location(0)

@@ -28,14 +28,14 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.shard import ReductionKind, ReductionKindAttr, ShardAxesArrayAttr, ShardingType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from spmd_grid.dialect.syntax import collectives, shardings
-from spmd_grid.dialect.syntax.arith import IndexCastOp
 from spmd_grid.dialect.syntax.encodings import EncodingAttr
-from spmd_grid.dialect.syntax.linalg import ProductOp
 from spmd_grid.dialect.syntax.older import OlderOp, lists_of, older_name
+from spmd_grid.dialect.syntax.other_dialects.arith import IndexCastOp
+from spmd_grid.dialect.syntax.other_dialects.linalg import ProductOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.moving import DynamicSliceOp, DynamicUpdateSliceOp
+from spmd_grid.dialect.syntax.other_dialects.tosa import TosaOp
 from spmd_grid.dialect.syntax.renewed_tosa import renew_tosa
-from spmd_grid.dialect.syntax.stablehlo.moving import DynamicSliceOp, DynamicUpdateSliceOp
-from spmd_grid.dialect.syntax.tosa import TosaOp
+from spmd_grid.dialect.syntax.shard import collectives, shardings
 from spmd_grid.errors import DialectError
 
 __all__ = ["OlderTextError", "renew"]
@@ -59,7 +59,7 @@ class OlderTextError(DialectError):
 
 
 def renew(module: ModuleOp) -> None:
-    """Put today's operations in the place of older ones.  Raises OlderTextError."""
+    """Replace older operations by those of today.  Raises OlderTextError."""
     for op in list(module.walk()):
         if isinstance(op, OlderOp) and older_name(op) == "cluster":
             _replace(op, [_grid(op)], [])

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from spmd_grid.dialect.syntax.tosa import OPERATIONS, ShapeType, TosaOp, propagates_nan
+from spmd_grid.dialect.syntax.other_dialects.tosa import OPERATIONS, ShapeType, TosaOp, propagates_nan
 
 __all__ = ["renew_tosa"]
 

@@ -1,6 +1,6 @@
 """A look at the whole text before it is parsed: strings that end, short numbers, brackets that are not too deep.
 
-The parser behind us reads by recursion, and matches strings by a pattern that takes time exponential in the length of
+xdsl's parser reads by recursion, and matches strings by a pattern that takes time exponential in the length of
 one that is not closed.  Both are refused here, with a position.
 """
 

@@ -6,6 +6,7 @@ grids        grids, and lists of their axes
 shardings    shardings, and the tensors that they annotate
 collectives  operations that move data
 extents      extents of results from those of operands
+process_groups  the groups of the collectives of stablehlo
 dense        results of tosa and stablehlo
 tensors      slices, groups of dimensions, branches, conversions
 """

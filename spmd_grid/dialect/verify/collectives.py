@@ -12,10 +12,10 @@ from typing import Any
 from xdsl.dialects.builtin import AnyFloat, ContainerType, IntegerAttr
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.syntax import collectives as ops
 from spmd_grid.dialect.syntax.directives import numbers
 from spmd_grid.dialect.syntax.encodings import is_encoded
 from spmd_grid.dialect.syntax.positions import verify_error
+from spmd_grid.dialect.syntax.shard import collectives as ops
 from spmd_grid.dialect.verify.extents import shape_text
 from spmd_grid.dialect.verify.grids import Grids, Sizes, check_axes, check_markers, group_size
 from spmd_grid.dialect.verify.shardings import check_halos, check_split_axes, shape_of

@@ -7,10 +7,10 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.dot_general import DotGeneralOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.operations import ELEMENTWISE
+from spmd_grid.dialect.syntax.other_dialects.tosa import OPERANDS
 from spmd_grid.dialect.syntax.positions import verify_error
-from spmd_grid.dialect.syntax.stablehlo.dot_general import DotGeneralOp
-from spmd_grid.dialect.syntax.stablehlo.operations import ELEMENTWISE
-from spmd_grid.dialect.syntax.tosa import OPERANDS
 from spmd_grid.dialect.verify.extents import (
     Shape,
     axis_of,

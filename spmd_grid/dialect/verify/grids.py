@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from spmd_grid.dialect.syntax.positions import verify_error
-from spmd_grid.dialect.syntax.shardings import (
+from spmd_grid.dialect.syntax.shard.shardings import (
     GridOp,
     GridShapeOp,
     NeighborsLinearIndicesOp,

@@ -8,10 +8,10 @@ from xdsl.dialects.builtin import ContainerType, IndexType, IntegerAttr, ModuleO
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.syntax.collectives import CollectiveOp, UpdateHaloOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloCollectiveOp
 from spmd_grid.dialect.syntax.positions import verify_error
-from spmd_grid.dialect.syntax.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
-from spmd_grid.dialect.syntax.stablehlo.collectives import HloCollectiveOp
+from spmd_grid.dialect.syntax.shard.collectives import CollectiveOp, UpdateHaloOp
+from spmd_grid.dialect.syntax.shard.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
 from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
 from spmd_grid.dialect.verify.dense import check_dense
 from spmd_grid.dialect.verify.grids import Grids, check_grid, check_grid_user
@@ -27,7 +27,7 @@ _LARGEST = 2**63  # extents are 64-bit integers with a sign
 
 
 def verify(module: ModuleOp) -> None:
-    """Check every operation.  DialectVerifyError for the first that is wrong, with its place.  Local."""
+    """Check every operation.  DialectVerifyError for the first that is wrong, with its position.  Local."""
     check_names(module)
     for operation in module.walk():
         _check_form(operation)
@@ -54,7 +54,7 @@ def _check_form(operation: Operation) -> None:
     except DialectVerifyError:
         raise
     except Exception as error:
-        # The definitions behind us raise their own kinds, and others on operations that no printer would write.
+        # xdsl's definitions raise errors of their own kinds, and others on operations that no printer would write.
         lines = str(error).strip().splitlines()
         raise verify_error(operation, lines[-1].strip() if lines else type(error).__name__) from None
     for value in chain(operation.results, *[block.args for region in operation.regions for block in region.blocks]):

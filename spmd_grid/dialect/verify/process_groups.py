@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Operation
 
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloCollectiveOp, HloReducingOp
 from spmd_grid.dialect.syntax.positions import verify_error
-from spmd_grid.dialect.syntax.stablehlo.collectives import HloCollectiveOp, HloReducingOp
 from spmd_grid.dialect.verify.extents import Shape, axis_of, expect
 from spmd_grid.dialect.verify.shardings import shape_of
 

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from spmd_grid.dialect.syntax.directives import numbers
 from spmd_grid.dialect.syntax.positions import verify_error
-from spmd_grid.dialect.syntax.shardings import ShardingOp, ShardOp, ShardShapeOp
+from spmd_grid.dialect.syntax.shard.shardings import ShardingOp, ShardOp, ShardShapeOp
 from spmd_grid.dialect.verify.grids import Grids, Sizes, check_axes, check_markers, group_size
 
 __all__ = [

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import AnyFloat, ContainerType, IntegerType, TensorTy
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Operation, SSAValue
 
-from spmd_grid.dialect.syntax.arith import CONVERSIONS
 from spmd_grid.dialect.syntax.directives import mixed, numbers
+from spmd_grid.dialect.syntax.other_dialects.arith import CONVERSIONS
 from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.verify.extents import Shape, expect, same_cells, shape_text
 from spmd_grid.dialect.verify.shardings import shape_of

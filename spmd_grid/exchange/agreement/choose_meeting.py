@@ -21,7 +21,8 @@ from spmd_grid.transport.communicator import Communicator
 
 __all__ = ["meeting_of"]
 
-_PLACES = "4q"  # a member's block in its segment, the first member of its node, its stage in the segment, and its size
+# A member's block in its segment, the first member of its node, its stage in the segment, and its size.
+_BLOCKS_AND_STAGES = "4q"
 
 
 def meeting_of(comm: Communicator) -> Meeting:
@@ -41,8 +42,8 @@ def _make(comm: Communicator) -> Meeting:
     memory = None if comm.shares_memory else stage_memory(comm.process, bool(comm.near))
     staged = -1 if memory is None else arena.offset_of(kernels.address_of(memory), memory.nbytes)
     stage_bytes = 0 if memory is None else memory.nbytes
-    mine = struct.pack(_PLACES, offset, members[0], staged, stage_bytes)
-    swapped = [struct.unpack(_PLACES, each) for each in swap_in_frame(comm, mine)]
+    mine = struct.pack(_BLOCKS_AND_STAGES, offset, members[0], staged, stage_bytes)
+    swapped = [struct.unpack(_BLOCKS_AND_STAGES, each) for each in swap_in_frame(comm, mine)]
     offsets = [each[0] for each in swapped]
     if comm.shares_memory and min(offsets) < 0:  # no space in the arena: on all members alike
         return Meeting(comm)

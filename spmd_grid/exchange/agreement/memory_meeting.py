@@ -16,7 +16,7 @@ from spmd_grid import kernels
 from spmd_grid.errors import TransportError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import Meeting
-from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, Program, Rings, suits
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, RelayProgram, Rings, suits
 from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, RING_HELD_BYTES, StagingRing
 from spmd_grid.exchange.transfer.machine_model import MachineModel
 from spmd_grid.kernels.protocol import slots as at
@@ -296,7 +296,7 @@ class MemoryMeeting(NodeMeeting):
         if state[at.RELAYS] % at.RELAYS_ASK == 0 and state[at.ASKS]:
             self.ask_distance()
 
-    def relay(self, program: Program, x: np.ndarray | None, result: np.ndarray | None) -> None:
+    def relay(self, program: RelayProgram, x: np.ndarray | None, result: np.ndarray | None) -> None:
         """Run a relay on which the members have agreed in the last meeting.  Collective."""
         if not program.run(x, result):
             self._raise_ended()

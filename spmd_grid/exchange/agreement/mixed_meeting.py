@@ -70,8 +70,10 @@ class MixedMeeting(NodeMeeting):
         )
 
     def run_locations(self, frames: Frames) -> list[bool]:
-        places = read_locations(frames.locations)
-        return [place[at.LOCATION_OFFSET] >= 0 and not place[at.LOCATION_FLAGS] & at.STRIDED for place in places]
+        return [
+            location[at.LOCATION_OFFSET] >= 0 and not location[at.LOCATION_FLAGS] & at.STRIDED
+            for location in read_locations(frames.locations)
+        ]
 
     def is_read_by(self, frames: Frames, facts: Sequence[Facts], member: int) -> bool:
         """Whether ``member`` can read this member's array without a message.  Local."""

@@ -24,10 +24,10 @@ __all__ = [
     "RELAYED_FROM",
     "RING_BYTES",
     "SLOT_BYTES",
-    "Program",
+    "RelayProgram",
     "Rings",
     "Slots",
-    "Step",
+    "RelayStep",
     "area_of",
     "has_areas",
     "suits",
@@ -87,7 +87,7 @@ class Slots(NamedTuple):
         return step % _SLOTS * self.n_bytes
 
 
-class Step(NamedTuple):
+class RelayStep(NamedTuple):
     """The rows of a copy table that one step packs and lands, and the words of its fold (none: nothing is folded).
 
     Bases of the rows are FROM_X, INTO_RESULT, and FIRST_RING + a member's index.
@@ -98,7 +98,7 @@ class Step(NamedTuple):
     fold: list[int]
 
 
-class Program:
+class RelayProgram:
     """A relay for the compiled run, of arrays with certain strides.
 
     ``rings``: the members' rings; ``n_bytes``: those of this member's result; ``fold``: the address of
@@ -110,7 +110,7 @@ class Program:
         self,
         rings: Rings,
         slots: Slots,
-        steps: Sequence[Step],
+        steps: Sequence[RelayStep],
         n_bytes: int,
         fold: int = 0,
         own_in_ring: bool = False,
@@ -125,10 +125,10 @@ class Program:
         buffer = np.empty(BUFFER_BYTES if fold and large and not spreads else 0, np.uint8)
         self._alive = rings, table, packs, lands, folds, scratch, buffer
         self.words = words = np.zeros(at.RELAY_WORDS, np.int64)
-        place = min(len(steps), _SLOTS) * slots.n_bytes
+        part_bytes = min(len(steps), _SLOTS) * slots.n_bytes
         words[at.RELAY_STATE] = rings.state
         words[at.RELAY_STEPS], words[at.RELAY_RINGS] = len(steps), kernels.address_of(rings.addresses)
-        words[at.RELAY_PLACES], words[at.RELAY_PLACE_BYTES] = RING_BYTES // place, place
+        words[at.RELAY_PARTS], words[at.RELAY_PART_BYTES] = RING_BYTES // part_bytes, part_bytes
         words[at.RELAY_COPY], words[at.RELAY_TABLE] = kernels.copy_address, kernels.address_of(table)
         words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], large
         words[at.RELAY_PACKS], words[at.RELAY_LANDS] = map(kernels.address_of, (packs.firsts, lands.firsts))

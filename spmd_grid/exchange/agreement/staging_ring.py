@@ -22,7 +22,7 @@ __all__ = ["MOST_STAGED", "RING_HELD_BYTES", "StagingRing"]
 MOST_STAGED = 1 << 19
 _LITTLE, _MORE = 1 << 17, 2 * MOST_STAGED
 RING_HELD_BYTES = _LITTLE + _MORE
-_MOST_PLACES = 8  # of one size: what is kept by the locations of arrays is kept for few of them
+_MOST_PARTS = 8  # of one size: what is kept by the locations of arrays is kept for few of them
 _MOST_TABLES = 64
 
 
@@ -49,7 +49,7 @@ class StagingRing:
                 return -1
             self._little, self._memory, self._last = self._memory, memory, (0, 0)
         ring_bytes = self._memory.nbytes
-        start = turn % min(ring_bytes // size, _MOST_PLACES) * size
+        start = turn % min(ring_bytes // size, _MOST_PARTS) * size
         if start < self._last[1] and self._last[0] < start + size:
             start = (start + ring_bytes // 2) % ring_bytes  # in the other half: a copy lies in one of them
         self._last = start, start + size

@@ -121,13 +121,13 @@ class Crossing:
     def run(
         self,
         cells_of: Callable[[int], np.ndarray],
-        place: Callable[[int, int, np.ndarray], None],
+        put: Callable[[int, int, np.ndarray], None],
         meanwhile: Callable[[], None],
     ) -> None:
         """Runs the crossing, and ``meanwhile()`` while the first round travels.  Collective.
 
         ``cells_of(member)``: the flat cells of the box of this member, or of a near one that is readable.
-        ``place(member, start, cells)`` copies cells of the box of ``member``, from its cell ``start`` on, to the
+        ``put(member, start, cells)`` copies cells of the box of ``member``, from its cell ``start`` on, to the
         result.
         """
         comm, stage = self._stage.comm, self._stage
@@ -146,7 +146,7 @@ class Crossing:
                 posted[turn + 1] = self._post(turn + 1, cells_of)
             for member in stage.nodes.nodes[stage.node]:
                 for part in self._arrivals(member, turn):
-                    place(part.source, part.start, self._staged(member, part, turn))
+                    put(part.source, part.start, self._staged(member, part, turn))
             comm.wait_all(sends)
         comm.wait_all(forwarded)
         stage.together()

@@ -41,12 +41,12 @@ def _steps(spacing: Any, d: int, extent: int) -> Any:
     """The distance of neighbours along a dimension: a number where all are equal, else one per pair."""
     if np.ndim(spacing) == 0:
         return spacing
-    places = np.asarray(spacing)
-    if places.ndim != 1 or len(places) != extent:
+    coordinates = np.asarray(spacing)
+    if coordinates.ndim != 1 or len(coordinates) != extent:
         raise ShapeError(
-            f"gradient: coordinates of dimension {d} have shape {places.shape}; they must have ({extent},)"
+            f"gradient: coordinates of dimension {d} have shape {coordinates.shape}; they must have ({extent},)"
         )
-    steps = np.diff(places.astype(np.float64) if places.dtype.kind in "biu" else places)
+    steps = np.diff(coordinates.astype(np.float64) if coordinates.dtype.kind in "biu" else coordinates)
     return steps[0] if (steps == steps[0]).all() else steps
 
 

@@ -1,5 +1,7 @@
 """The pattern of a halo: the owner of each of its cells, in any number of dimensions; pure geometry.
 
+The cells themselves are copied by the channel that `halo/plan/channels.py` makes of it.
+
 A local array is a product of lines, so the cells that one owner has are products of the runs along each dimension
 (`halo/geometry/line.py`).  A device with low and high halos of 1 in the middle of a 3 x 3 grid takes from all others
 (corners), or from those that it shares a side with (star):

@@ -39,7 +39,10 @@ def describe(plan: HaloPlan) -> str:
     for edge in plan.pattern.edges(plan.channels.coords):
         name = getattr(edge.function, "__name__", type(edge.function).__name__)
         lines.append(f"  {name}() sets {edge.box}, {'high' if edge.side else 'low'} side of dimension {edge.dim}")
-    lines.append(f"  messages per update: {len(channel.sends)}; neighbours that read memory: {len(channel.readers)}")
+    lines.append(
+        f"  messages per update: {len(channel.sends)}; neighbours that copy from"
+        f" this process's memory: {len(channel.readers)}"
+    )
     ways = [channel.mode] * bool(channel.readers or channel.sources)
     ways += [channel.message_mode] * bool(channel.receives or channel.sends)
     if plan.trial:

@@ -16,7 +16,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.geometry.boundary import BoundaryLike, PeriodicLike, Rule, is_constant
 from spmd_grid.halo.geometry.pattern import HaloPattern
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.ops.calls.arguments import as_dtype, as_scalar, check_grid, hashable
+from spmd_grid.ops.calls.arguments import as_dtypes, as_scalar, check_grid, hashable
 from spmd_grid.ops.calls.compare import AgreePlan
 
 __all__ = ["Specification", "agree", "group_axes", "text_of"]
@@ -61,7 +61,7 @@ def agree(
             raise ShapeError(f"corners is {asked.corners!r}; it must be True or False")
         layout = Layout(asked.sharding, hashable(asked.global_shape))
         pattern = HaloPattern(layout, asked.periodic, bool(asked.corners), asked.boundary)  # type: ignore[arg-type]  # normalised there
-        dtypes = _as_dtypes(asked.dtype, asked.n_fields)
+        dtypes = _dtypes_of(asked.dtype, asked.n_fields)
         layout.check_addressable(sum(each.itemsize for each in dtypes))
         for rule in chain(*pattern.boundary):
             for each in dtypes if is_constant(rule) else ():
@@ -75,26 +75,17 @@ def agree(
     return pattern, dtypes, path
 
 
-def _as_dtypes(dtype: Any, n_fields: int) -> tuple[np.dtype, ...]:
+def _dtypes_of(dtype: Any, n_fields: int) -> tuple[np.dtype, ...]:
     """The dtype of each field."""
     if isinstance(n_fields, bool) or not isinstance(n_fields, int) or n_fields < 1:
         raise ShapeError(f"n_fields is {n_fields!r}; it must be a whole number, at least 1")
-    several = isinstance(dtype, list | tuple) and not any(isinstance(entry, tuple) for entry in dtype)
-    entries = list(dtype) if several else [dtype] * min(n_fields, at.MOST_FIELDS + 1)
-    if not entries or (several and n_fields > 1 and len(entries) != n_fields):
+    several, dtypes = as_dtypes("HaloExchange", dtype)
+    if not dtypes or (several and n_fields > 1 and len(dtypes) != n_fields):
         raise DTypeError(f"dtype is {dtype!r}; it must be one dtype, or a list of {n_fields}, one per field")
-    if len(entries) > at.MOST_FIELDS:
-        raise ShapeError(f"{len(entries)} fields; one plan moves at most {at.MOST_FIELDS}")
-    dtypes = tuple([_as_dtype(entry) for entry in entries])
-    for each in dtypes:
-        if each.hasobject:
-            raise DTypeError(f"dtype {each} holds Python objects; only fixed-size dtypes can be moved")
-    return dtypes
-
-
-def _as_dtype(entry: Any) -> np.dtype:
-    found = as_dtype("dtype", entry)
-    return np.dtype(np.float64) if found is None else found
+    found = dtypes if several else dtypes * min(n_fields, at.MOST_FIELDS + 1)
+    if len(found) > at.MOST_FIELDS:
+        raise ShapeError(f"{len(found)} fields; one plan moves at most {at.MOST_FIELDS}")
+    return found
 
 
 def text_of(pattern: HaloPattern, dtypes: Sequence[np.dtype], path: str) -> str:

@@ -39,8 +39,8 @@ def _post(run: int, state: int, x: int, epoch: int) -> None:
         header = load(run, at.RUN_HEADERS) + rank * 8 * _HEADER_WORDS
         for i in range(_HEADER_WORDS):
             store(line + at.LINE_FRAME, i, load(header, i))
-        place = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY if n_bytes else -1
-        store(line + at.LINE_LOCATION, at.LOCATION_OFFSET, place)
+        offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY if n_bytes else -1
+        store(line + at.LINE_LOCATION, at.LOCATION_OFFSET, offset)
         store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, 0)
         store(state, at.HOLDS + odd, key)
     if 0 < n_bytes <= at.SHORT_BYTES:

@@ -49,7 +49,7 @@ def _collect(state: int, epoch: int) -> int:
     found, turn = 0, (epoch & 1) * size * 8
     headers = load(state, at.HEADERS_SEEN) + turn * _HEADER_WORDS
     frames = load(state, at.FRAMES_SEEN) + turn * at.FRAME_WORDS
-    places = load(state, at.LOCATIONS_SEEN) + turn * at.LOCATION_WORDS
+    locations = load(state, at.LOCATIONS_SEEN) + turn * at.LOCATION_WORDS
     for i in range(size):
         line = load(state, at.BLOCKS + i) + (epoch & 1) * line_bytes
         if i != rank and wait_for(state, line, epoch, i) != at.FINE:
@@ -57,7 +57,9 @@ def _collect(state: int, epoch: int) -> int:
         flags = load(line + at.LINE_LOCATION, at.LOCATION_FLAGS)
         known = at.LOCATION_WORDS if flags & at.STRIDED else at.LOCATION_STRIDES
         changed = _renew_words(line + at.LINE_FRAME, headers + i * 8 * _HEADER_WORDS, _HEADER_WORDS, _HEADER_WORDS)
-        changed |= _renew_words(line + at.LINE_LOCATION, places + i * 8 * at.LOCATION_WORDS, known, at.LOCATION_WORDS)
+        changed |= _renew_words(
+            line + at.LINE_LOCATION, locations + i * 8 * at.LOCATION_WORDS, known, at.LOCATION_WORDS
+        )
         _copy_words(line + at.LINE_FRAME, frames + i * 8 * at.FRAME_WORDS, at.FRAME_WORDS)
         found |= changed * at.RENEWED | (flags & at.LENT)
     asks = load(state, at.ASKS)
@@ -83,10 +85,10 @@ def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
     if n_bytes:
         move(array, line + at.LINE_ARRAY, n_bytes)
         offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY
-    place = state + 8 * at.LOCATION
-    store(place, at.LOCATION_OFFSET, offset)
-    store(place, at.LOCATION_FLAGS, flags)
-    _copy_words(place, line + at.LINE_LOCATION, at.LOCATION_WORDS if flags & at.STRIDED else at.LOCATION_STRIDES)
+    location = state + 8 * at.LOCATION
+    store(location, at.LOCATION_OFFSET, offset)
+    store(location, at.LOCATION_FLAGS, flags)
+    _copy_words(location, line + at.LINE_LOCATION, at.LOCATION_WORDS if flags & at.STRIDED else at.LOCATION_STRIDES)
     _copy_words(load(state, at.FRAME), line + at.LINE_FRAME, at.FRAME_WORDS)
     store(line, at.LINE_KEY, 0)
     store(state, at.HOLDS + (epoch & 1), 0)

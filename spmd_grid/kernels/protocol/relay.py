@@ -4,7 +4,7 @@ Each member owns a *ring* of memory that all see.  In each step it packs a piece
 number of the step in a word, waits until all others have posted theirs, and copies or folds what they packed in the
 step before.  So it packs while others may still read.
 
-A place in the ring is used again four steps later.  Who packs step s has seen all posts of step s - 2; who posted
+A part of the ring is used again four steps later.  Who packs step s has seen all posts of step s - 2; who posted
 step s - 2 had read all that was packed in step s - 4.  A relay follows a meeting, in which all members have left the
 relay before it.
 """
@@ -23,28 +23,28 @@ __all__ = ["relay", "relay_course"]
 
 
 @inner
-def _base(program: int, number: int, x: int, result: int, place: int) -> int:
+def _base(program: int, number: int, x: int, result: int, part: int) -> int:
     """The address to which a side of a row of the table is relative."""
     if number == at.FROM_X:
         return x
     if number == at.INTO_RESULT:
         return result
-    return load(load(program, at.RELAY_RINGS), number - at.FIRST_RING) + place
+    return load(load(program, at.RELAY_RINGS), number - at.FIRST_RING) + part
 
 
 @inner
-def _copy(program: int, firsts: int, step: int, x: int, result: int, place: int, streams: int) -> None:
+def _copy(program: int, firsts: int, step: int, x: int, result: int, part: int, streams: int) -> None:
     """Copy the rows of the table that belong to a step."""
     table, columns = load(program, at.RELAY_TABLE), load(program, at.RELAY_COLUMNS)
     for row in range(load(firsts, step), load(firsts, step + 1)):
         fixed = table + 8 * columns * row
-        source = _base(program, load(fixed, 2), x, result, place)
-        target = _base(program, load(fixed, 3), x, result, place)
+        source = _base(program, load(fixed, 2), x, result, part)
+        target = _base(program, load(fixed, 3), x, result, part)
         copy_at(load(program, at.RELAY_COPY), table, columns, row, row + 1, source, target, streams)
 
 
 @inner
-def _fold(state: int, program: int, step: int, x: int, result: int, place: int) -> None:
+def _fold(state: int, program: int, step: int, x: int, result: int, part: int) -> None:
     """Fold the rows of a step into the result."""
     size, rank, rows = load(state, at.MEMBERS), load(state, at.MEMBER), load(program, at.RELAY_ROWS)
     words = load(program, at.RELAY_FOLDS) + 8 * (at.FOLD_FIRST + size) * step
@@ -52,7 +52,7 @@ def _fold(state: int, program: int, step: int, x: int, result: int, place: int) 
     if elements:
         for i in range(size):
             in_ring = i != rank or load(program, at.RELAY_OWN_IN_RING)
-            base = load(load(program, at.RELAY_RINGS), i) + place if in_ring else x
+            base = load(load(program, at.RELAY_RINGS), i) + part if in_ring else x
             store(rows, i, base + load(words, at.FOLD_FIRST + i))
         out = result + load(words, at.FOLD_OUT)
         fold_at(load(program, at.RELAY_FOLD), rows, size, elements, out, load(program, at.RELAY_BUFFER))
@@ -63,12 +63,12 @@ def _run(program: int, x: int, result: int) -> int:
     state = load(program, at.RELAY_STATE)
     size, rank, epoch = load(state, at.MEMBERS), load(state, at.MEMBER), load(state, at.EPOCH)
     steps, word = load(program, at.RELAY_STEPS), 2 * load(state, at.LINE_BYTES) + 128  # on a line of its own
-    place = epoch % load(program, at.RELAY_PLACES) * load(program, at.RELAY_PLACE_BYTES)
+    part = epoch % load(program, at.RELAY_PARTS) * load(program, at.RELAY_PART_BYTES)
     posted = epoch << 32  # of all relays of this meeting, and no other
     for step in range(steps + 1):
         if step < steps:
             streams = load(state, at.STREAMS)
-            _copy(program, load(program, at.RELAY_PACKS), step, x, result, place, streams)
+            _copy(program, load(program, at.RELAY_PACKS), step, x, result, part, streams)
             # Behind the stores of what was packed, and the loads of the steps before.
             store_release(load(state, at.BLOCKS + rank) + word, posted + step + 1)
             if not announce(state):
@@ -78,9 +78,9 @@ def _run(program: int, x: int, result: int) -> int:
                 if i != rank and wait_for(state, load(state, at.BLOCKS + i) + word, posted + step, i) != at.FINE:
                     return at.ENDED
             streams = load(program, at.RELAY_LANDS_STREAMING)
-            _copy(program, load(program, at.RELAY_LANDS), step - 1, x, result, place, streams)
+            _copy(program, load(program, at.RELAY_LANDS), step - 1, x, result, part, streams)
             if load(program, at.RELAY_FOLD):
-                _fold(state, program, step - 1, x, result, place)
+                _fold(state, program, step - 1, x, result, part)
     return at.FINE
 
 

@@ -19,12 +19,14 @@ __all__ = [
     "ReductionLike",
     "as_array",
     "as_dtype",
+    "as_dtypes",
     "as_extents",
     "as_grid_axes",
     "as_scalar",
     "as_scatter_axis",
     "as_tensor_axis",
     "check_grid",
+    "check_movable",
     "check_output",
     "gate_of",
     "hashable",
@@ -113,6 +115,22 @@ def as_dtype(op: str, dtype: np.typing.DTypeLike | None) -> np.dtype | None:
         raise DTypeError(f"{op}: dtype={dtype!r}; {error}") from None
 
 
+def as_dtypes(op: str, dtype: Any) -> tuple[bool, tuple[np.dtype, ...]]:
+    """Whether ``dtype`` is a list of several, and all of them, None as float64; a list of tuples is one of fields."""
+    several = isinstance(dtype, list | tuple) and not any(isinstance(entry, tuple) for entry in dtype)
+    entries = dtype if several else [dtype]
+    dtypes = tuple([np.dtype(np.float64) if entry is None else np.dtype(as_dtype(op, entry)) for entry in entries])
+    for each in dtypes:
+        check_movable(op, each)
+    return several, dtypes
+
+
+def check_movable(op: str, dtype: np.dtype) -> None:
+    """Refuse a dtype whose elements are pointers."""
+    if dtype.hasobject:
+        raise DTypeError(f"{op}: dtype {dtype} holds Python objects; only fixed-size dtypes can be moved")
+
+
 def as_scalar(op: str, what: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """Convert ``value`` to a 0-d array of ``dtype``, which must be able to hold it."""
     value = value.item() if isinstance(value, np.generic) else value
@@ -146,8 +164,7 @@ def as_array(op: str, x: Any) -> np.ndarray:
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             raise DTypeError(f"{op}: x is a {type(x).__name__} that cannot become an array: {why}") from None
-    if x.dtype.hasobject:
-        raise DTypeError(f"{op}: dtype {x.dtype} holds Python objects; only fixed-size dtypes can be moved")
+    check_movable(op, x.dtype)
     return x
 
 

@@ -50,7 +50,7 @@ class Ran(NamedTuple):
 
 
 def last_run(call: PlannedRun, x: Any, out: np.ndarray) -> Ran | None:
-    """The last run of an operation's plan, as `CompiledPart` wants it.  Local."""
+    """The last run of an operation's plan, in the form that `CompiledPart` needs.  Local."""
     opening, taken = call.opening_for(x, out)
     headers = next(iter(opening.agreed), b"") if call.comm.size == 1 else call.meeting.last.headers
     agreed = opening.agreed.get(headers)

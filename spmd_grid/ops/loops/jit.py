@@ -7,54 +7,28 @@ run is for, and runs that by its address: a program that uses it compiles no ope
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba  # noqa: F401 - imported first: see kernels/compiled.py
-from llvmlite import ir
 from numba import objmode, types
-from numba.core import cgutils
 from numba.core.errors import TypingError
-from numba.extending import NativeValue, intrinsic, models, overload, overload_method, register_model, unbox
+from numba.extending import overload, overload_method
 from numba.np.numpy_support import as_dtype
 
 from spmd_grid.kernels.address import call, load
-from spmd_grid.kernels.machine_code import digest_of
+from spmd_grid.kernels.numba_types import AddressType, known_to_numba, state_of
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.loops.entry import run_in_loop
 
 __all__ = ["plan_type"]
 
 
-class PlanType(types.Type):
+@known_to_numba
+class PlanType(AddressType):
     """The numba type of all plans of operations."""
 
-    def __init__(self) -> None:
-        # numba looks functions up by this name: cached functions of programs contain our slot numbers.
-        super().__init__(name=f"spmd_grid.plan[{digest_of(Path(at.__file__), Path(__file__))}]")
 
-
-plan_type = PlanType()
-
-
-@register_model(PlanType)
-class _Model(models.PrimitiveModel):
-    def __init__(self, manager: Any, fe_type: Any) -> None:
-        super().__init__(manager, fe_type, ir.IntType(64))
-
-
-@unbox(PlanType)
-def _unbox(typ: Any, plan: Any, c: Any) -> NativeValue:
-    state = c.pyapi.object_getattr_string(plan, "_loop_state")
-    value = c.pyapi.long_as_longlong(state)
-    c.pyapi.decref(state)
-    return NativeValue(value, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
-
-
-@intrinsic
-def _state_of(typingctx: Any, plan: Any) -> tuple:
-    """The address of a plan's state."""
-    return types.int64(plan), lambda context, builder, signature, args: args[0]
+plan_type = PlanType("plan", "_loop_state", __file__)
 
 
 def _address(array: Any) -> int:
@@ -130,7 +104,7 @@ def _run(plan: Any, x: Any, out: Any) -> Callable:
         raise TypingError(f"plan.run takes the array for the result in compiled code; out is {out}")
 
     def run(plan: Any, x: Any, out: Any) -> None:
-        state, code = _state_of(plan), at.BY_PYTHON
+        state, code = state_of(plan), at.BY_PYTHON
         if load(state, at.RUN_READY) and _fits(state + 8 * at.RUN_X, x) and _fits(state + 8 * at.RUN_OUT, out):
             if _end(x) <= _address(out) or _end(out) <= _address(x):
                 code = call(load(state, at.RUN_COURSE), state, _address(x), _address(out))

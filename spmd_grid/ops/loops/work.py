@@ -10,7 +10,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.relay import Program
+from spmd_grid.exchange.agreement.relay import RelayProgram
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box
@@ -40,7 +40,7 @@ class LoopWork(NamedTuple):
     fold: Fold | None = None
     shift: int = 0
     scratch: np.ndarray | None = None
-    relay: Program | None = None
+    relay: RelayProgram | None = None
 
     @property
     def table(self) -> np.ndarray:

@@ -62,7 +62,7 @@ class CrossingCopies:
         requests = next(steps)
         crossing.run(
             lambda member: own if member == me else arrays[member].reshape(-1),
-            lambda member, start, cells: _place(target, self._targets[member], start, cells),
+            lambda member, start, cells: _put(target, self._targets[member], start, cells),
             copy,
         )
         comm.wait_all(requests)
@@ -105,7 +105,7 @@ def _counts(call: CollectiveCall, facts: Sequence[Facts]) -> list[int]:
     return found
 
 
-def _place(target: np.ndarray, box: Box, start: int, cells: np.ndarray) -> None:
+def _put(target: np.ndarray, box: Box, start: int, cells: np.ndarray) -> None:
     """Copy ``cells``, from number ``start`` of ``box`` on, to that box of the target."""
     run = run_of(target.shape, [box]) if target.flags.c_contiguous else None
     if run is not None:

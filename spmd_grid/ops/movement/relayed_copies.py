@@ -10,7 +10,16 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Rings, Slots, Step, area_of, has_areas
+from spmd_grid.exchange.agreement.relay import (
+    LINES,
+    SLOT_BYTES,
+    RelayProgram,
+    RelayStep,
+    Rings,
+    Slots,
+    area_of,
+    has_areas,
+)
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.exchange.transfer.transfer import Transfer
@@ -43,7 +52,7 @@ class RelayedCopies:
         itemsize = max(self._itemsize(member) for member in range(len(facts)))
         self._fits = call.path is DIRECT and has_areas(call.comm.size, itemsize)
         self._most_if_near = _PARTS_IF_NEAR if transfer.parts else _WHOLE_IF_NEAR
-        self._programs: dict[tuple[Strides, Strides], Program] = {}
+        self._programs: dict[tuple[Strides, Strides], RelayProgram] = {}
 
     def suits(self, readable: bool) -> bool:
         """Whether this beats reading the arrays where they lie, if they are ``readable``, or messages.
@@ -74,7 +83,7 @@ class RelayedCopies:
         dtype = self._facts[member].dtype
         return 0 if dtype is None else dtype.itemsize
 
-    def _wholes(self, rings: Rings, given: Strides, into: Strides) -> Program:
+    def _wholes(self, rings: Rings, given: Strides, into: Strides) -> RelayProgram:
         """Steps that pack pieces of whole arrays."""
         me, transfer = self._transfer.rank, self._transfer
         pieces: list[list[Box]] = []
@@ -102,10 +111,10 @@ class RelayedCopies:
                     inside = common.relative_to(piece.starts)
                     packed = slots.start(number), inside, piece.shape
                     lands.append(self._land(receive.peer, packed, common, given, target, into))
-            steps.append(Step(packs, lands, []))
-        return Program(rings, slots, steps, self._n_bytes)
+            steps.append(RelayStep(packs, lands, []))
+        return RelayProgram(rings, slots, steps, self._n_bytes)
 
-    def _parts(self, rings: Rings, given: Strides, into: Strides) -> Program:
+    def _parts(self, rings: Rings, given: Strides, into: Strides) -> RelayProgram:
         """Steps that pack pieces of what each reader needs, in an area of its own."""
         transfer, me = self._transfer, self._transfer.rank
         areas = transfer.size - 1
@@ -131,7 +140,9 @@ class RelayedCopies:
                     piece.shape,
                 )
                 lands[number].append(self._land(receive.peer, packed, piece, given, target, into))
-        return Program(rings, slots, [Step(*step, []) for step in zip(packs, lands, strict=True)], self._n_bytes)
+        return RelayProgram(
+            rings, slots, [RelayStep(*step, []) for step in zip(packs, lands, strict=True)], self._n_bytes
+        )
 
     def _pack(self, piece: Box, given: Strides, start: int) -> BoxRow | None:
         """The row that packs a piece of this member's array at ``start`` of its ring."""

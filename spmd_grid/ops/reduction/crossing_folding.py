@@ -23,7 +23,7 @@ from spmd_grid.ops.reduction.fold_schedule import FoldSchedule, FoldTask, Parts
 from spmd_grid.ops.reduction.folding import Folding, flat_target
 from spmd_grid.typing import Shape
 
-__all__ = ["CrossingFolding", "Part"]
+__all__ = ["CrossingFolding", "FoldedBox"]
 
 # Chunks are as small as pays: a message of the least size takes as long to begin as to send.
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8
@@ -36,7 +36,7 @@ _AHEAD = 2
 _KEPT_PIECES, _MOST_SCHEDULES, _LEAST_BUFFER = 4, 16, 1 << 16
 
 
-class Part(NamedTuple):
+class FoldedBox(NamedTuple):
     """A box of the members' arrays, the nodes that need its fold, and the members that get it."""
 
     box: Box
@@ -59,7 +59,7 @@ class CrossingFolding:
     """Folds ``parts`` of the members' arrays of ``shape`` and ``dtype``, which together are all of them."""
 
     def __init__(
-        self, stage: Stage, shape: Shape, dtype: np.dtype, folding: Folding, parts: Sequence[Part], any_order: bool
+        self, stage: Stage, shape: Shape, dtype: np.dtype, folding: Folding, parts: Sequence[FoldedBox], any_order: bool
     ):
         self._stage, self._shape, self._dtype, self._folding, self._parts = stage, shape, dtype, folding, parts
         self._any_order = any_order

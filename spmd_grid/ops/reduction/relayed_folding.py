@@ -9,7 +9,16 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Rings, Slots, Step, area_of, has_areas
+from spmd_grid.exchange.agreement.relay import (
+    LINES,
+    SLOT_BYTES,
+    RelayProgram,
+    RelayStep,
+    Rings,
+    Slots,
+    area_of,
+    has_areas,
+)
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.exchange.transfer.transfer import run_of
@@ -53,7 +62,7 @@ class RelayedFolding:
         self._n_bytes = Box.from_shape(shape).size * dtype.itemsize
         compiled = call.path is DIRECT and kernels.supports(dtype, self._kind)
         self._is_compiled = compiled and has_areas(call.comm.size, dtype.itemsize)
-        self._program: Program | None = None
+        self._program: RelayProgram | None = None
 
     def suits(self, readable: bool) -> bool:
         """Whether this beats reading the arrays where they lie, if they are ``readable``, or messages.
@@ -80,7 +89,7 @@ class RelayedFolding:
         if finish is not None:
             finish()
 
-    def _made(self, rings: Rings) -> Program:
+    def _made(self, rings: Rings) -> RelayProgram:
         if self._blocks is not None:
             return self._of_blocks(rings, self._blocks)
         if self._root is None and self._n_bytes > _WHOLE_FOR[self._call.comm.size > 2]:
@@ -91,7 +100,7 @@ class RelayedFolding:
     def _fold(self) -> int:
         return kernels.fold_address(self._kind, self._dtype)
 
-    def _of_wholes(self, rings: Rings) -> Program:
+    def _of_wholes(self, rings: Rings) -> RelayProgram:
         """Steps in which all members, or root, fold a piece of whole arrays."""
         me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
         n, most = self._n_bytes // itemsize, SLOT_BYTES // itemsize
@@ -100,10 +109,10 @@ class RelayedFolding:
             count, start, at_byte = min(most, n - first), slots.start(number), first * itemsize
             row = kernels.box_row((count,), itemsize, (itemsize,), at_byte, (itemsize,), start, 0, at.FIRST_RING + me)
             words = [count, at_byte, *[at_byte if i == me else start for i in range(size)]] if folds else []
-            steps.append(Step([row] if self._root in (None, *_others(me, size)) else [], [], words))
-        return Program(rings, slots, steps, self._n_bytes if folds else 0, self._fold if folds else 0)
+            steps.append(RelayStep([row] if self._root in (None, *_others(me, size)) else [], [], words))
+        return RelayProgram(rings, slots, steps, self._n_bytes if folds else 0, self._fold if folds else 0)
 
-    def _of_blocks(self, rings: Rings, blocks: Sequence[Box]) -> Program:
+    def _of_blocks(self, rings: Rings, blocks: Sequence[Box]) -> RelayProgram:
         """Steps in which every member folds a piece of its block; the slots have an area for each of them.
 
         The own block is packed as well where blocks are no runs of memory.
@@ -112,7 +121,7 @@ class RelayedFolding:
         runs = [run_of(self._shape, [block]) for block in blocks]
         own = runs[me] if all(run is not None for run in runs) else None
         cuts, area, slots = self._cut(blocks, size if own is None else size - 1)
-        steps = [Step([], [], []) for _ in range(max(map(len, cuts)))]
+        steps = [RelayStep([], [], []) for _ in range(max(map(len, cuts)))]
         for reader, pieces in enumerate(cuts):
             done = 0
             for number, (step, piece) in enumerate(zip(steps, pieces)):
@@ -127,15 +136,15 @@ class RelayedFolding:
                         rows[me] = own[0] * itemsize + done
                     step.fold[:] = piece.size, done, *rows
                     done += piece.size * itemsize
-        return Program(rings, slots, steps, blocks[me].size * itemsize, self._fold, own_in_ring=own is None)
+        return RelayProgram(rings, slots, steps, blocks[me].size * itemsize, self._fold, own_in_ring=own is None)
 
-    def _of_slices(self, rings: Rings) -> Program:
+    def _of_slices(self, rings: Rings) -> RelayProgram:
         """Steps in which every member folds a piece of its slice, and copies a piece of the others' results."""
         me, size, itemsize = self._call.comm.rank, self._call.comm.size, self._dtype.itemsize
         flat = (itemsize,)
         slices = slices_of(self._n_bytes // itemsize, size)
         cuts, area, slots = self._cut(slices, size)
-        steps = [Step([], [], []) for _ in range(max(map(len, cuts)) + 2)]
+        steps = [RelayStep([], [], []) for _ in range(max(map(len, cuts)) + 2)]
         for member, pieces in enumerate(cuts):
             ring = at.FIRST_RING + member
             for number, piece in enumerate(pieces):
@@ -151,7 +160,7 @@ class RelayedFolding:
                     steps[number].fold[:] = piece.size, first, *rows
                     ends = at.INTO_RESULT, ring
                     last.packs.append(kernels.box_row(piece.shape, itemsize, flat, first, flat, result, *ends))
-        return Program(rings, slots, steps, self._n_bytes, self._fold, spreads=True)
+        return RelayProgram(rings, slots, steps, self._n_bytes, self._fold, spreads=True)
 
     def _cut(self, boxes: Sequence[Box], areas: int) -> tuple[list[list[Box]], int, Slots]:
         """The pieces of each box, the bytes of an area for one of them, and slots of these areas."""

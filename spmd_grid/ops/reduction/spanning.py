@@ -12,7 +12,7 @@ from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.ops.reduction.crossing_folding import CrossingFolding, Part
+from spmd_grid.ops.reduction.crossing_folding import CrossingFolding, FoldedBox
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import Frames
@@ -44,11 +44,11 @@ class SpanningReduction(Reduction):
             return None
         node_of, whole = stage.nodes.node_of, Box.from_shape(self.source_shape)
         if self._blocks is not None:
-            parts = [Part(box, (node_of[i],), (i,)) for i, box in enumerate(self._blocks) if not box.is_empty]
+            parts = [FoldedBox(box, (node_of[i],), (i,)) for i, box in enumerate(self._blocks) if not box.is_empty]
         elif self._root is not None:
-            parts = [Part(whole, (node_of[self._root],), (self._root,))]
+            parts = [FoldedBox(whole, (node_of[self._root],), (self._root,))]
         else:
-            parts = [Part(whole, tuple(range(len(stage.nodes.nodes))), range(self.comm.size))]
+            parts = [FoldedBox(whole, tuple(range(len(stage.nodes.nodes))), range(self.comm.size))]
         any_order = self.dtype.kind in "biu"  # others round, or have two zeros
         return CrossingFolding(stage, self.source_shape, self.dtype, self._folding, parts, any_order)
 

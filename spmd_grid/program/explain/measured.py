@@ -87,13 +87,13 @@ def _runs(
     events: Sequence[tuple[tuple[int, ...], list[Communication]]], operations: Sequence[TracedOperation]
 ) -> list[dict[int, float]]:
     """By run of the program on one process, the seconds of each event."""
-    places: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for at, (_, each) in enumerate(events):
-        places.setdefault(f"'{each[0].name}'", []).append(at)
+        positions.setdefault(f"'{each[0].name}'", []).append(at)
     runs: list[dict[int, float]] = []
     last: dict[str, int] = {}
     for operation in operations:
-        name = next((each for each in places if each in operation.call), None)
+        name = next((each for each in positions if each in operation.call), None)
         if name is None:
             continue
         seconds = operation.took * 1e-6
@@ -101,10 +101,10 @@ def _runs(
         if is_wait and runs and name in last:  # the end of what was started
             runs[-1][last[name]] += seconds
             continue
-        free = [at for at in places[name] if runs and at not in runs[-1]]
+        free = [at for at in positions[name] if runs and at not in runs[-1]]
         if not free:
             runs.append({})
-            free, last = places[name], {}
+            free, last = positions[name], {}
         runs[-1][free[0]] = seconds
         last[name] = free[0]
     return runs

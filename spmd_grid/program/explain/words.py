@@ -1,4 +1,4 @@
-"""A partitioned program in words: value by value, and communication by communication."""
+"""The text of `explain`: a partitioned program, value by value and communication by communication."""
 
 from __future__ import annotations
 

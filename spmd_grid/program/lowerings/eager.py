@@ -20,8 +20,8 @@ from spmd_grid.program.partition.steps import LocalOperand, LocalValue
 __all__ = ["Eager", "apart", "as_local", "as_sharded"]
 
 # Bytes that a process receives from each other one, while they find by halves the value between two blocks of a sorted
-# array, or at a place in the order: 64 times a number, or a number with those of less and equal cells.
-_PER_BLOCK, _PER_PLACE = 512, 1280
+# array, or at a position in the order: 64 times a number, or a number with those of less and equal cells.
+_PER_BLOCK, _PER_POSITION = 512, 1280
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +29,12 @@ class Eager:
     """``function`` of sharded arrays, which gives one array, or a tuple of them.
 
     Its results are brought to the shardings that were planned.  ``key``: equal for functions that do the same.
-    ``places``: how many places of the order it asks for.
+    ``positions``: the number of positions in the order that it asks for.
     """
 
     function: Callable[..., Any]
     key: Any = None
-    places: int = 0
+    positions: int = 0
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Eager) and self.key is not None and self.key == other.key)
@@ -95,7 +95,7 @@ class Eager:
         if not cut:
             return []
         n = prod(grid.shape[axis] for axis in cut)
-        agreement = (n - 1) * (_PER_BLOCK * n + _PER_PLACE * (self.places + 1))
+        agreement = (n - 1) * (_PER_BLOCK * n + _PER_POSITION * (self.positions + 1))
         return [(name, tuple(sorted(cut)), agreement + sum(prod(x.shape) * x.dtype.itemsize for x in arrays))]
 
 

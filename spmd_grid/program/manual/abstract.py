@@ -30,7 +30,7 @@ from spmd_grid.typing import MultiIndex, Shape
 __all__ = ["AbstractGrid", "BodyTracer", "call_body", "evaluate", "takes_grid"]
 
 
-class Block(TracedArray):
+class ManualBlock(TracedArray):
     """Stands for a block of a manual computation."""
 
     __slots__ = ()
@@ -52,7 +52,7 @@ class BodyTracer(Tracer):
     takes_annotations = False
 
     def __init__(self, grid: Grid, manual_axes: tuple[int, ...]):
-        super().__init__(Block)
+        super().__init__(ManualBlock)
         self.grid = grid
         self.manual_axes = manual_axes
         self.exchanges: list[Exchange] = []

@@ -172,7 +172,7 @@ def _in_traced_body(terms: Terms, xs: Sequence[Any], tracer: BodyTracer) -> Any:
 
 
 def _check_nesting(terms: Terms, grid: Any, outer: tuple[int, ...]) -> None:
-    """Refuse manual computations inside of another that do not have manual axes of their own, or that want halos."""
+    """Refuse nested manual computations without manual axes of their own, or with halos."""
     if terms.grid != grid:
         raise GridError(f"manual: {terms.name} is on {terms.grid}, inside of a body on {grid}; both must be one grid")
     for side in terms.ins:

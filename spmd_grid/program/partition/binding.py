@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.course.windows import Cells
+from spmd_grid.compute.course.windows import WindowCells
 from spmd_grid.compute.splits import Splits
 from spmd_grid.functions.interface import Interface
 from spmd_grid.program.ir import Constant, Operation
@@ -53,7 +53,7 @@ def is_plain_call(operation: Operation) -> bool:
     return not (operation.located or reads or _result_is_longer(interface))
 
 
-def _in_windows(call: Callable[..., Any], windows: dict[int, Cells]) -> Callable[..., Any]:
+def _in_windows(call: Callable[..., Any], windows: dict[int, WindowCells]) -> Callable[..., Any]:
     """``call`` with the cells that the steps read of some of the operands."""
     return lambda *blocks: call(*[windows[i].block(x) if i in windows else x for i, x in enumerate(blocks)])
 
@@ -95,11 +95,11 @@ def plain_blocks(operation: Operation, splits: Splits, coords: MultiIndex) -> di
     return blocks
 
 
-def _windows(operation: Operation, splits: Splits, coords: MultiIndex) -> dict[int, Cells]:
+def _windows(operation: Operation, splits: Splits, coords: MultiIndex) -> dict[int, WindowCells]:
     interface = operation.interface
     windows = {}
     for i, x in enumerate(operation.operands):
         if reads_neighbours(interface, i):
             sharding, steps = splits.sharding(interface.operands[i]), interface.steps_of(i)
-            windows[i] = Cells(x.shape, not isinstance(x, Constant), sharding, steps, interface.halos[i], coords)
+            windows[i] = WindowCells(x.shape, not isinstance(x, Constant), sharding, steps, interface.halos[i], coords)
     return windows

@@ -129,7 +129,7 @@ def _at(site: CallSite | None, run: Run) -> Run:
 
 
 def with_line(site: CallSite, function: Any) -> Run:
-    """``function``, a new one, with the code's place set to the line."""
+    """``function``, a new one, with the code's file and line set to those of the call."""
     function.__code__ = function.__code__.replace(
         co_filename=site.file, co_firstlineno=site.line, co_name=site.function, co_qualname=site.function
     )

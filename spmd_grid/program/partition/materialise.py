@@ -46,11 +46,11 @@ def materialise(solution: Solution, out_shardings: Sequence[Sharding | None] = (
         for value, natural in zip(operation.results, found, strict=True):
             held[value] = build.move(natural, solution.sharding(value), f"the sharding of %{value.name}")
     results: list[LocalOperand] = []
-    wished = [*out_shardings, *[None] * (len(program.results) - len(out_shardings))]
-    for result, wish in zip(program.results, wished):
-        if isinstance(result, Constant) or wish is None:
+    requested = [*out_shardings, *[None] * (len(program.results) - len(out_shardings))]
+    for result, wanted in zip(program.results, requested):
+        if isinstance(result, Constant) or wanted is None:
             results.append(held[result] if isinstance(result, Value) else result)
         else:
-            results.append(build.move(held[result], wish, "out_shardings"))
+            results.append(build.move(held[result], wanted, "out_shardings"))
     arguments = tuple([held[value] for value in program.arguments])
     return Schedule(solution.grid, arguments, tuple(build.steps), tuple(results))

@@ -78,7 +78,7 @@ def partition(
     if not isinstance(pure, Grid):
         raise GridError(f"partition: grid is {grid!r}; it must be a Grid or a ProcessGrid")
     given = _listed("in_shardings", in_shardings, len(program.arguments))
-    wished = _listed("out_shardings", out_shardings, len(program.results))
+    requested = _listed("out_shardings", out_shardings, len(program.results))
     annotations = [
         *[
             Annotation(value, sharding, origin=f"in_shardings[{number}]")
@@ -88,7 +88,7 @@ def partition(
         *program.annotations,
         *[
             Annotation(value, sharding, required=False, origin=f"out_shardings[{number}]")
-            for number, (value, sharding) in enumerate(zip(program.results, wished))
+            for number, (value, sharding) in enumerate(zip(program.results, requested))
             if sharding is not None and isinstance(value, Value)
         ],
     ]
@@ -96,7 +96,7 @@ def partition(
         if each.sharding.grid != pure:
             raise GridError(f"partition: {each} is on another grid than {pure}")
         _check_fits(each)
-    return Partition(program, pure, annotations, wished, optimise, args, reproducible)
+    return Partition(program, pure, annotations, requested, optimise, args, reproducible)
 
 
 def _listed(name: str, shardings: Any, n: int) -> list[Sharding | None]:
@@ -195,7 +195,7 @@ class Partition:
         return stage_text(self, stage)
 
     def explain(self, value: Value | str | int | None = None, *, trace: str | Path | None = None) -> str:
-        """The program in words: why each value is sharded as it is, and every communication.
+        """The program as text: the reason for each sharding, and every communication.
 
         Local.  Of each value: the line that computes it, its sharding, and the annotation that it came from, through
         which operations and lines.  Of each communication: what asks for it, its bytes, and its seconds by the model;

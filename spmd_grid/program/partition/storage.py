@@ -66,7 +66,7 @@ class Storage:
         self._assign(schedule.steps, leaving, writes)
 
     def target(self, step: Step) -> LocalValue | np.ndarray | str | None:
-        """The place that the only result of the step is written to."""
+        """The array that the only result of the step is written to."""
         over = self._over.get(id(step))
         return over if over is not None else self._kept.get(id(step))
 

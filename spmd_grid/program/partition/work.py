@@ -46,14 +46,14 @@ def hidden_seconds(steps: Sequence[Step]) -> dict[int, float]:
     What is computed hides one move only: several that are under way share the links.
     """
     left: dict[int, float] = {}
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     found: dict[int, float] = {}
     for number, step in enumerate(steps):
         if isinstance(step, Move):
-            places[id(step)] = number
+            positions[id(step)] = number
         elif isinstance(step, Wait):
             hidden, seconds = 0.0, step.move.plan.seconds
-            for at in range(places[id(step.move)], number):
+            for at in range(positions[id(step.move)], number):
                 other = steps[at]
                 if isinstance(other, Compute) and hidden < seconds:
                     free = left[at] if at in left else seconds_of(other)

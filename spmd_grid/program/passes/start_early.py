@@ -59,22 +59,22 @@ def _started(schedule: Schedule, move: Move) -> Iterator[tuple[Schedule, Move]]:
 
 
 def _ready(steps: Sequence[Step], move: Move, use: int) -> int:
-    """The place before the first computation behind the step that makes the source.
+    """The position before the first computation behind the step that makes the source.
 
     What else is sent before that computation goes first, since nothing hides it.
     """
-    place = 0
+    position = 0
     for number, step in enumerate(steps):
         made = step.move.target if isinstance(step, Wait) else None
         if made is move.source or any(each is move.source for each in step.results):
-            place = number + 1
-    while place < use and not isinstance(steps[place], Compute):
-        place += 1
-    return place
+            position = number + 1
+    while position < use and not isinstance(steps[position], Compute):
+        position += 1
+    return position
 
 
 def _first_use(steps: Sequence[Step], move: Move) -> int:
-    """The place before the first step that reads the target: the end, where only the caller does."""
+    """The position before the first step that reads the target: the end, where only the caller does."""
     for number, step in enumerate(steps):
         if any(each is move.target for each in step.inputs):
             while _are_together(steps, number):
@@ -83,9 +83,9 @@ def _first_use(steps: Sequence[Step], move: Move) -> int:
     return len(steps)
 
 
-def _are_together(steps: Sequence[Step], place: int) -> bool:
-    """Whether the steps before and behind a place are moves that run as one."""
-    if not 0 < place < len(steps):
+def _are_together(steps: Sequence[Step], position: int) -> bool:
+    """Whether the steps before and behind a position are moves that run as one."""
+    if not 0 < position < len(steps):
         return False
-    before, behind = steps[place - 1], steps[place]
+    before, behind = steps[position - 1], steps[position]
     return isinstance(before, Move) and isinstance(behind, Move) and 0 < before.together == behind.together

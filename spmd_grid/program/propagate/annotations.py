@@ -117,7 +117,7 @@ class Laid:
 
 
 def _conflict(value: Value, annotation: Annotation, other: Annotation) -> str:
-    """Both sides of two requirements that cannot both hold, in words."""
+    """The text of both sides of two requirements that cannot both hold."""
     names = [each.value.name for each in (other, annotation)]
     group = f", and %{names[0]} and %{names[1]} are in one sharding group" if names[0] != names[1] else ""
     barred = [

@@ -81,7 +81,7 @@ class Candidates:
         return program.without_mutation(self._random.choice(operations))
 
     def _moved(self, axes: _Axes, targets: Sequence[int], n_axes: int) -> _Axes:
-        """``axes`` with one of the grid's moved to another place, or to none, or two of them swapped."""
+        """``axes`` with one of the grid's moved to another position, or to none, or two of them swapped."""
         random = self._random
         used = [(i, j) for i, each in enumerate(axes) for j in range(len(each))]
         if len(used) > 1 and random.random() < 0.25:
@@ -90,12 +90,12 @@ class Candidates:
             return axes
         axis = random.randrange(n_axes)
         held = next((i for i, each in enumerate(axes) if axis in each), None)
-        places = [i for i in (None, *targets) if i != held]
-        place = random.choice(places)
+        positions = [i for i in (None, *targets) if i != held]
+        position = random.choice(positions)
         if held is not None:
             axes[held].remove(axis)
-        if place is not None:
-            axes[place].append(axis)
+        if position is not None:
+            axes[position].append(axis)
         return axes
 
 

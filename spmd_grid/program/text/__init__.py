@@ -9,5 +9,6 @@ attributes  plain arguments of calls, slices, and cuts
 annotated   the traced program with the user's annotations, and with those that propagation found
 scheduled   computations on blocks, and communication, with global or local types
 moves       communication: one operation of the dialect per step of a plan
+layouts     the layouts of a step, where types do not tell them
 slicing     whole arguments cut to blocks by the index of the process
 """

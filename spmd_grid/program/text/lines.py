@@ -104,9 +104,9 @@ def function_name(function: Callable[..., Any]) -> str:
     if function is product:
         return "numpy.einsum"
     name = getattr(function, "__name__", str(function))
-    for place, module in (("numpy", np), ("numpy.linalg", np.linalg), ("numpy.fft", np.fft)):
+    for prefix, module in (("numpy", np), ("numpy.linalg", np.linalg), ("numpy.fft", np.fft)):
         if getattr(module, name, None) is function:
-            return f"{place}.{name}"
+            return f"{prefix}.{name}"
     return f"spmd_grid.{name}"
 
 

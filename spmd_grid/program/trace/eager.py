@@ -25,7 +25,7 @@ __all__ = [
     "DATA_DEPENDENT",
     "EAGER",
     "NOT_EAGER",
-    "Part",
+    "EagerResult",
     "eagerly",
     "pick",
     "pick_by_arrays",
@@ -56,7 +56,7 @@ def refuse_data_dependent(function: Callable[..., Any], args: Sequence[Any]) -> 
         )
 
 
-class Part(NamedTuple):
+class EagerResult(NamedTuple):
     """One result: its shape and dtype, and per dimension that of the first operand that is cut alike, if any."""
 
     shape: Shape
@@ -69,14 +69,14 @@ def eagerly(
     function: Callable[..., Any],
     first: Any,
     others: Sequence[Any],
-    parts: Sequence[Part],
-    places: int = 0,
+    parts: Sequence[EagerResult],
+    positions: int = 0,
     whole: Sequence[Any] = (),
 ) -> Any:
     """The results of ``function(first, *others)``, called with ShardedArrays at run time.
 
-    The devices may hold any blocks of the operands, but those of ``whole`` as they are.  ``places``: how many places of
-    the order are asked for.
+    The devices may hold any blocks of the operands, but those of ``whole`` as they are.  ``positions``: the number of
+    positions in the order that are asked for.
     """
     operands = [first, *others]
     iterators: list[Iterator] = []
@@ -96,7 +96,9 @@ def eagerly(
     interface = Interface(tuple(iterators), tuple(maps), tuple(results))
     made = [(part.shape, part.dtype) for part in parts]
     tracer = next(x for x in operands if is_array(x)).tracer
-    return tracer.structural(name, operands, made, interface, Eager(function, getattr(function, "key", None), places))
+    return tracer.structural(
+        name, operands, made, interface, Eager(function, getattr(function, "key", None), positions)
+    )
 
 
 # Arguments that every process needs whole: edges, and tables that are searched.
@@ -125,14 +127,14 @@ class _Bound:
 
 
 def _called(
-    function: Callable[..., Any], bound: BoundArguments, first: str, parts: Sequence[Part], places: int = 0
+    function: Callable[..., Any], bound: BoundArguments, first: str, parts: Sequence[EagerResult], positions: int = 0
 ) -> Any:
     """The call at run time, of which all arrays of the program are operands."""
     names = [first, *[name for name, x in bound.arguments.items() if is_array(x) and name != first]]
     operands = [bound.arguments[name] for name in names]
     whole = [bound.arguments[name] for name in _TABLES.get(function, ()) if name in bound.arguments and name != first]
     call = _Bound(function, bound, names)
-    return eagerly(function.__name__, call, operands[0], operands[1:], parts, places, whole)
+    return eagerly(function.__name__, call, operands[0], operands[1:], parts, positions, whole)
 
 
 def _same_dims(x: Any) -> tuple[int, ...]:
@@ -152,10 +154,10 @@ def _order(function: Callable[..., Any], bound: BoundArguments) -> Any:
         return NOT_EAGER
     one_axis(function.__name__, axis, 1)
     dtype = a.dtype if function is np.sort else np.dtype(np.intp)
-    return _called(function, bound, "a", [Part(a.shape, dtype, (0,))])
+    return _called(function, bound, "a", [EagerResult(a.shape, dtype, (0,))])
 
 
-def _place_in_order(function: Callable[..., Any], bound: BoundArguments) -> Any:
+def _position_in_order(function: Callable[..., Any], bound: BoundArguments) -> Any:
     """median, quantile and percentile of all cells."""
     a, axis = bound.arguments["a"], bound.arguments.get("axis")
     if axis is not None and a.ndim != 1:
@@ -163,7 +165,7 @@ def _place_in_order(function: Callable[..., Any], bound: BoundArguments) -> Any:
     trial = BoundArguments(bound.signature, {**bound.arguments, "a": np.ones(1, a.dtype)})
     found = np.asarray(function(*trial.args, **trial.kwargs))
     shape = found.shape[:-1] + (1,) * a.ndim if bound.arguments.get("keepdims") else found.shape
-    return _called(function, bound, "a", [Part(shape, found.dtype)], 2 * int(found.size))
+    return _called(function, bound, "a", [EagerResult(shape, found.dtype)], 2 * int(found.size))
 
 
 def _histogram(function: Callable[..., Any], bound: BoundArguments) -> Any:
@@ -177,12 +179,12 @@ def _histogram(function: Callable[..., Any], bound: BoundArguments) -> Any:
     n = np.shape(bins)[0] - 1 if np.ndim(bins) else int(bins)
     cells = np.ones(1, np.uint8 if a.dtype == bool else a.dtype)
     edges = np.histogram_bin_edges(cells, given)
-    of_edges = Part((n + 1,), edges.dtype)
+    of_edges = EagerResult((n + 1,), edges.dtype)
     if function is np.histogram_bin_edges:
         return _called(function, bound, "a", [of_edges])
     weighed = np.ones(1, weights.dtype) if hasattr(weights, "dtype") else None
     counts = np.histogram(cells, given, density=bool(bound.arguments.get("density")), weights=weighed)[0]
-    return _called(function, bound, "a", [Part((n,), counts.dtype), of_edges])
+    return _called(function, bound, "a", [EagerResult((n,), counts.dtype), of_edges])
 
 
 # -- cells by lists of others --------------------------------------------------------------------------------------
@@ -196,10 +198,10 @@ def _in_list(cells: str, dtype: Callable[[BoundArguments], Any]) -> Callable[...
         if not any(is_array(other) for name, other in bound.arguments.items() if name != cells):
             return NOT_EAGER
         if is_array(x):
-            return _called(function, bound, cells, [Part(x.shape, np.dtype(dtype(bound)), _same_dims(x))])
+            return _called(function, bound, cells, [EagerResult(x.shape, np.dtype(dtype(bound)), _same_dims(x))])
         bound.arguments[cells] = np.asarray(x)
         first = next(name for name, other in bound.arguments.items() if is_array(other))
-        return _called(function, bound, first, [Part(np.shape(x), np.dtype(dtype(bound)))])
+        return _called(function, bound, first, [EagerResult(np.shape(x), np.dtype(dtype(bound)))])
 
     return traced
 
@@ -219,7 +221,7 @@ def _take_along(function: Callable[..., Any], bound: BoundArguments) -> Any:
     shape = np.broadcast_shapes(*[tuple([1 if i == d else n for i, n in enumerate(x.shape)]) for x in (arr, indices)])
     shape = tuple([indices.shape[d] if i == d else n for i, n in enumerate(shape)])
     alike = tuple([None if i == d or n != arr.shape[i] else i for i, n in enumerate(shape)])
-    return _called(function, bound, "arr", [Part(shape, arr.dtype, alike)])
+    return _called(function, bound, "arr", [EagerResult(shape, arr.dtype, alike)])
 
 
 def _put_along(function: Callable[..., Any], bound: BoundArguments) -> None:
@@ -236,7 +238,7 @@ def _put_along(function: Callable[..., Any], bound: BoundArguments) -> None:
     written.told = "put_along_axis", {"axis": axis}  # type: ignore[attr-defined]
     values = values if is_array(values) else np.asarray(values, arr.dtype)
     operands = [indices if is_array(indices) else np.asarray(indices), values]
-    found = eagerly("put_along_axis", written, arr, operands, [Part(arr.shape, arr.dtype, _same_dims(arr))])
+    found = eagerly("put_along_axis", written, arr, operands, [EagerResult(arr.shape, arr.dtype, _same_dims(arr))])
     arr.value = found.value
 
 
@@ -253,7 +255,7 @@ def _repeat(function: Callable[..., Any], bound: BoundArguments) -> Any:
             f"repeat: repeats is {repeats!r}; it must be a number from 0, or one for each of {a.shape[d]} cells"
         )
     shape = tuple([int(times.sum()) if i == d else n for i, n in enumerate(a.shape)])
-    return _called(function, bound, "a", [Part(shape, a.dtype, _same_dims(a))])
+    return _called(function, bound, "a", [EagerResult(shape, a.dtype, _same_dims(a))])
 
 
 def _transform_of_row(function: Callable[..., Any], bound: BoundArguments) -> Any:
@@ -263,12 +265,12 @@ def _transform_of_row(function: Callable[..., Any], bound: BoundArguments) -> An
         return NOT_EAGER
     options = bound.arguments
     line = line_of(function.__name__, a.shape, options.get("n"), options.get("axis", -1), options.get("norm"))
-    return _called(function, bound, "a", [Part(line.shape_after(a.shape), line.dtype_after(a.dtype), (0,))])
+    return _called(function, bound, "a", [EagerResult(line.shape_after(a.shape), line.dtype_after(a.dtype), (0,))])
 
 
 EAGER: dict[Callable[..., Any], Callable[[Callable[..., Any], BoundArguments], Any]] = {
     **dict.fromkeys((np.sort, np.argsort), _order),
-    **dict.fromkeys((np.median, np.quantile, np.percentile), _place_in_order),
+    **dict.fromkeys((np.median, np.quantile, np.percentile), _position_in_order),
     **dict.fromkeys((np.histogram, np.histogram_bin_edges), _histogram),
     np.digitize: _in_list("x", lambda bound: np.intp),
     np.searchsorted: _in_list("v", lambda bound: np.intp),
@@ -301,21 +303,21 @@ def pick(a: Any, axis: int, numbers: np.ndarray) -> Any:
     """The cells of ``numbers`` along dimension ``axis``."""
     key = (*[slice(None)] * axis, numbers)
     shape = tuple([len(numbers) if d == axis else n for d, n in enumerate(a.shape)])
-    part = Part(shape, a.dtype, _same_dims(a))
+    part = EagerResult(shape, a.dtype, _same_dims(a))
     return eagerly("take", _At("pick", lambda array, index: array[index], key, numbers), a, [], [part])
 
 
 def pick_by_arrays(a: Any, keys: Sequence[Any]) -> Any:
     """``a[keys]`` of integers and arrays of the program, one for every dimension."""
     arrays = [each for each in keys if is_array(each)]
-    places = [None if is_array(each) else each for each in keys]
+    positions = [None if is_array(each) else each for each in keys]
 
     def picked(array: Any, *numbers: Any) -> Any:
         given = iter(numbers)
-        return array[tuple([next(given) if each is None else each for each in places])]
+        return array[tuple([next(given) if each is None else each for each in positions])]
 
-    picked.told = "pick", {"key": ["array" if each is None else each for each in places]}  # type: ignore[attr-defined]
-    part = Part(np.broadcast_shapes(*[each.shape for each in arrays]), a.dtype)
+    picked.told = "pick", {"key": ["array" if each is None else each for each in positions]}  # type: ignore[attr-defined]
+    part = EagerResult(np.broadcast_shapes(*[each.shape for each in arrays]), a.dtype)
     return eagerly("take", picked, a, arrays, [part])
 
 
@@ -328,5 +330,5 @@ def put_by_list(a: Any, key: Any, value: Any, numbers: np.ndarray) -> Any:
         return array
 
     value = value if is_array(value) or isinstance(value, int | float | complex | np.generic) else np.asarray(value)
-    parts = [Part(a.shape, a.dtype, _same_dims(a))]
+    parts = [EagerResult(a.shape, a.dtype, _same_dims(a))]
     return eagerly("setitem", _At("write", written, key, numbers), a, [value], parts)

@@ -167,14 +167,6 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
             return self
         return self.tracer.apply(elementwise("astype", Cast(dtype), self), ("astype", dtype))
 
-    def sort(self, axis: int = -1, kind: Any = None, *, stable: bool | None = None) -> None:
-        """Sort the cells, as np.sort: the array stands for the sorted one from now on."""
-        self[...] = np.sort(self, axis, kind, stable=stable)
-
-    def fill(self, value: Any) -> None:
-        """Give all cells the value."""
-        self[...] = value
-
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **options: Any) -> Any:

@@ -1,1 +1,11 @@
-"""Executor: plans bound to processes, and the exchanges that they run."""
+"""Executor: plans bound to processes, and the exchanges that they run.
+
+specification     the arguments of a resharding, and the agreement that they are equal
+arguments         this process's arrays, checked
+members           processes, coordinates and ranks
+prepared_reshard  a resharding as a collective operation
+kept_plans        the bound plans that a group keeps
+bound_plan        a plan bound to processes
+reshard_run       the same for hot and compiled loops
+exchanges         the exchanges of its steps
+"""

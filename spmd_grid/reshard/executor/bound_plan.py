@@ -8,16 +8,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from spmd_grid.exchange.agreement.relay import RING_BYTES, Program
+from spmd_grid.exchange.agreement.relay import RING_BYTES, RelayProgram
 from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.reshard.executor.box_exchange import STAGING_BYTES, BoxExchange
-from spmd_grid.reshard.executor.chunked_exchange import ChunkedExchange
+from spmd_grid.reshard.executor.exchanges.box_exchange import STAGING_BYTES, BoxExchange
+from spmd_grid.reshard.executor.exchanges.chunked_exchange import ChunkedExchange
+from spmd_grid.reshard.executor.exchanges.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.executor.members import coords_of
-from spmd_grid.reshard.executor.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.planner.steps import Step
@@ -82,7 +82,7 @@ class BoundPlan:
                 result[cells] = np.zeros((), result.dtype)
         return results
 
-    def relay(self, x: np.ndarray | None = None, result: np.ndarray | None = None) -> Program | None:
+    def relay(self, x: np.ndarray | None = None, result: np.ndarray | None = None) -> RelayProgram | None:
         """The relay of such arrays, if that is all that a run does; None alike on all processes."""
         if len(self._exchanges) != 1 or self.plan.target.sharding.halo_sizes is not None:
             return None

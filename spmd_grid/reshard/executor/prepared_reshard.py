@@ -250,7 +250,7 @@ class PreparedReshard:
         return Ran(opening, headers, x, None if relay is None else LoopWork(relay=relay))
 
     def last_run(self, x: Any, out: np.ndarray) -> Ran | None:
-        """The last run by Python, of such arrays, as compiled loops want it.  Local."""
+        """The last run by Python, of such arrays, in the form that compiled loops need.  Local."""
         _, _, opening = self._check_arrays(x, out)
         ran = self._ran(opening, next(iter(opening.agreed), b""), x, out)  # all that have run a plan have its types
         return None if ran is None or ran.work is None else ran

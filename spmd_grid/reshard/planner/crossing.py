@@ -24,7 +24,7 @@ from spmd_grid.typing import MultiIndex
 __all__ = ["Crossing", "crosses_once", "crossing_of", "devices_of_nodes", "is_listed", "probes"]
 
 _ALL_DEVICES = 64  # of grids up to this size, all messages are listed
-_FEW_PROCESSES, _FEW_NODES = 256, 8  # of exchanges in which pieces cross once; see reshard/executor/node_sharing.py
+_FEW_PROCESSES, _FEW_NODES = 256, 8  # of exchanges in which pieces cross once: see exchanges/node_sharing.py
 _MOST_DEVICES, _MOST_PIECES = 16, 1 << 14  # of a node, and of all that are listed together
 
 

@@ -1,1 +1,10 @@
-"""Volume of reshardings: bytes and messages over all devices, computed without visiting each device."""
+"""Volume of reshardings: bytes and messages over all devices, computed without visiting each device.
+
+totals            the bytes of an exchange
+overlaps          the cells that devices hold of what they need
+demand            upper bounds on the cells requested from one device
+digits            the numbers of devices in digits that two grids share
+descent           the parts of a cut, digit by digit
+component_search  the overlaps of dimensions that share axes
+sliding_boxes     the overlaps of two boxes that slide past each other, in closed form
+"""

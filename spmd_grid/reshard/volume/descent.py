@@ -33,7 +33,7 @@ class Digit(NamedTuple):
 
 
 class Prefix(NamedTuple):
-    """The parts below the first ``depth`` digits: their cells ``[start, stop)``, and their place in the cut's level.
+    """The parts below the first ``depth`` digits: their cells ``[start, stop)``, and their position in the cut's level.
 
     The level cuts ``[low, high)``; its first part has position ``first``; ``part`` is the first one of this prefix.
     """
@@ -111,8 +111,8 @@ class Descent:
             marks = [at - prefix.first for at in changes(cut.offsets, prefix.first + begin, prefix.first + end)]
         elif isinstance(cut.offsets, Starts):
             rest = cut.rests[digit.level]
-            places = [place - prefix.first for place in cut.offsets.places]
-            marks = sorted({at for place in places for at in (place // rest, -(-place // rest))})
+            positions = [position - prefix.first for position in cut.offsets.positions]
+            marks = sorted({at for position in positions for at in (position // rest, -(-position // rest))})
         else:
             marks = range(begin, end)
         ends = {0, digit.size}

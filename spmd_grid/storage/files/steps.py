@@ -34,7 +34,7 @@ Intervals = Sequence[Interval]  # one of each block along a dimension, in order
 def in_steps(
     a: ShardedArray, target: Sharding, units: Sequence[int], stage_bytes: int
 ) -> Iterator[tuple[Box, np.ndarray]]:
-    """The cells that the cuts of ``target`` give to this process, in row-major pieces: (their place, the cells).
+    """The cells that the cuts of ``target`` give to this process, in row-major pieces: (their box, the cells).
 
     Collective over the grid; to be used up by all processes.  Pieces begin at multiples of ``units`` from the start of
     the block.  They need at most ``stage_bytes`` of memory, if single units do not need more.  Nothing moves where
@@ -58,9 +58,9 @@ def in_steps(
         starts = [
             min(start + n * step, stop) for start, stop, n, step in zip(block.starts, block.stops, numbers, steps)
         ]
-        place = Box(tuple(starts), tuple([start + n for start, n in zip(starts, cells.shape)]))
-        if is_owner and not place.is_empty:
-            yield place, cells
+        box = Box(tuple(starts), tuple([start + n for start, n in zip(starts, cells.shape)]))
+        if is_owner and not box.is_empty:
+            yield box, cells
 
 
 def step_extents(a: ShardedArray, target: Sharding, units: Sequence[int], most_bytes: int) -> Shape:

@@ -178,7 +178,7 @@ def _write_cells(file: _Piece, a: ShardedArray, sharding: Sharding, dtype: np.dt
     layout = Layout(sharding, a.shape)
     file.write((layout.core_box(a.grid.own_coords).size * dtype.itemsize).to_bytes(8, "little"))
     most = max(min(_PIECE_BYTES, stage_bytes // 4) // dtype.itemsize, 1)
-    for place, cells in in_steps(a, sharding, (1,) * a.ndim, stage_bytes):
-        for piece in pieces_of(place, most):
-            some = view_of(cells, piece.relative_to(place.starts))
+    for box, cells in in_steps(a, sharding, (1,) * a.ndim, stage_bytes):
+        for piece in pieces_of(box, most):
+            some = view_of(cells, piece.relative_to(box.starts))
             file.write(np.ascontiguousarray(some, dtype).reshape(-1).view(np.uint8))

@@ -11,7 +11,7 @@ from spmd_grid.formatting import count_text
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.cuts import Part
-from spmd_grid.viz.holdings import Block, Holders, blocks_of, n_blocks, partial_note, shown_parts
+from spmd_grid.viz.holdings import HeldBlock, Holders, blocks_of, n_blocks, partial_note, shown_parts
 from spmd_grid.viz.svg.colours import Colours
 from spmd_grid.viz.svg.page import Area, Page, text_width
 
@@ -151,10 +151,10 @@ class ArrayDrawing:
     def _process(self, holders: Holders) -> int:
         return self.layout.grid.process(self.layout.grid.linear_index(next(holders.coords())))
 
-    def _pieces_of(self, block: Block) -> Sequence[tuple[Box, int]]:
+    def _pieces_of(self, block: HeldBlock) -> Sequence[tuple[Box, int]]:
         return self.pieces.get(self._process(block.holders), ()) if block.holders.size == 1 else ()
 
-    def _chips(self, block: Block, area: Area) -> list[tuple[str, int, Area]]:
+    def _chips(self, block: HeldBlock, area: Area) -> list[tuple[str, int, Area]]:
         """Name, process and area of each holder of a block; the first one stands for all if they do not fit."""
         inner, grid, sign = area.inset(1.5), self.layout.grid, "+" if block.holders.is_partial else ""
         chips = _divided(inner, block.holders.size)
@@ -166,7 +166,7 @@ class ArrayDrawing:
             for coords, chip in zip(block.holders.coords(), chips)
         ]
 
-    def _block(self, block: Block, area: Area) -> None:
+    def _block(self, block: HeldBlock, area: Area) -> None:
         """Draw a block: rounded for one holder; several share the rectangle, or the first one stands for all."""
         chips = self._chips(block, area)
         for name, process, chip in chips:
@@ -178,12 +178,12 @@ class ArrayDrawing:
             if chip.y > chips[0][2].y:
                 self.page.path(f"M{chip.x:.1f} {chip.y:.1f}h{chip.width:.1f}", class_="seam", stroke_dasharray="2 3")
 
-    def _labels(self, block: Block, area: Area) -> None:
+    def _labels(self, block: HeldBlock, area: Area) -> None:
         lines = self.to_scale and (self.layout.sharding.halo_sizes or self._pieces_of(block))
         for name, process, chip in self._chips(block, area):
             self.page.label(chip, name, "label", self.colours.fill(process) if lines else "")
 
-    def _halo(self, block: Block, core: Area, window: Area) -> None:
+    def _halo(self, block: HeldBlock, core: Area, window: Area) -> None:
         """Draw the halo around a core, hatched in the colour of the process that holds it."""
         if window == core:
             return

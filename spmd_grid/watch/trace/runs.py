@@ -11,7 +11,7 @@ from typing import Protocol
 from spmd_grid.errors import OutputError
 from spmd_grid.watch.recorder import Recorder
 from spmd_grid.watch.trace.reading import read_trace
-from spmd_grid.watch.trace.writer import Tracer, remove_files
+from spmd_grid.watch.trace.writer import TraceWriter, remove_files
 
 __all__ = ["RunTrace", "trace_process"]
 
@@ -58,9 +58,9 @@ class RunTrace:
             read_trace(self._folder).write_joined()
 
 
-def trace_process(folder: str, process: TracedProcess, offset: float | None = None) -> Tracer:
-    """Make the recorder of ``process`` write a trace; ``offset``: see `Tracer`.  Local."""
-    tracer = Tracer(folder, process.rank, process.size, process.label, offset)
+def trace_process(folder: str, process: TracedProcess, offset: float | None = None) -> TraceWriter:
+    """Make the recorder of ``process`` write a trace; ``offset``: see `TraceWriter`.  Local."""
+    tracer = TraceWriter(folder, process.rank, process.size, process.label, offset)
     assert process.recorder is not None
     process.recorder.on_end, process.recorder.form_of = tracer.note, tracer.form
     return tracer

@@ -23,7 +23,7 @@ from spmd_grid.watch.recorder import FAILED, OperationRecord
 from spmd_grid.watch.trace.loops import Form, LoopLines
 from spmd_grid.watch.traffic import HasTraffic, Traffic
 
-__all__ = ["Tracer", "file_of", "machine", "remove_files"]
+__all__ = ["TraceWriter", "file_of", "machine", "remove_files"]
 
 _NAME = re.compile(r"[\w.]+")
 
@@ -33,7 +33,7 @@ def file_of(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}.json"
 
 
-class Tracer:
+class TraceWriter:
     """Writes the trace of one process of ``size``; ``label()`` names the process.
 
     A recorder calls ``note`` when an operation has ended, and ``form`` for the updates of compiled loops.

@@ -206,7 +206,7 @@ def draw_partial(source, grid, sharding):
 
 @pytest.mark.parametrize("n_ranks", [1, 4, 6])
 def test_random_contractions(spmd, n_ranks):
-    """Any letters, layouts, wished layouts and memory limits: numpy's values, in the wished layout."""
+    """Any letters, layouts, requested layouts and memory limits: numpy's values, in the requested layout."""
 
     def body():
         for seed in range(8):
@@ -220,8 +220,8 @@ def test_random_contractions(spmd, n_ranks):
             )
             want = np.einsum(subscripts, x, y)
             story = f"{seed}: {subscripts} {a.sharding} {b.sharding}"
-            wished = draw_partial(source, grid, draw_sharding(source, grid, want.shape))
-            for options in ({}, {"out_sharding": wished}, {"out_sharding": wished, "memory_limit": 900}):
+            requested = draw_partial(source, grid, draw_sharding(source, grid, want.shape))
+            for options in ({}, {"out_sharding": requested}, {"out_sharding": requested, "memory_limit": 900}):
                 try:
                     found = sg.einsum(subscripts, a, b, **options)
                 except sg.ShardingError as error:
@@ -231,6 +231,6 @@ def test_random_contractions(spmd, n_ranks):
                 assert np.asarray(got).dtype == want.dtype, story
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, err_msg=story)
                 if options and isinstance(found, sg.ShardedArray):
-                    assert found.sharding == wished, story
+                    assert found.sharding == requested, story
 
     spmd(n_ranks, body)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.compute.moving import bytes_and_result, bytes_sent
 
 import spmd_grid as sg
 from spmd_grid.compute.contractions import course
@@ -14,22 +15,6 @@ from spmd_grid.links.model import LinkModel
 ITEM = 8
 
 
-def bytes_sent(function, *arrays):
-    """(the bytes that this process sends to others while ``function`` runs, its result).  Collective."""
-    recorder, sent = arrays[0].grid.process.recorder, [0]
-
-    def note(record, moved):
-        for movement in moved:
-            sent[0] += sum(movement.traffic().sent.values())
-
-    before, recorder.on_end = recorder.on_end, note
-    try:
-        result = function(*arrays)
-    finally:
-        recorder.on_end = before
-    return sent[0], result
-
-
 def array(grid, n, m, axes, seed=0):
     return sg.from_function(lambda i, j: (3 * i + j * j + seed) % 7 - 3.0, (n, m), sg.Sharding(grid, axes), grid)
 
@@ -40,8 +25,8 @@ def total_moved(shape, m, k, n, of_a, of_b, of_c, options=None, **others):
     def body():
         grid = sg.init_grid(shape)
         a, b = array(grid, m, k, of_a), array(grid, k, n, of_b, 1)
-        wished = None if of_c is None else sg.Sharding(grid, of_c, **(options or {}))
-        sent, c = bytes_sent(lambda a, b: sg.matmul(a, b, out_sharding=wished, **others), a, b)
+        requested = None if of_c is None else sg.Sharding(grid, of_c, **(options or {}))
+        sent, c = bytes_and_result(lambda a, b: sg.matmul(a, b, out_sharding=requested, **others), a, b)
         np.testing.assert_array_equal(c.to_global(), a.to_global() @ b.to_global())
         return sent
 
@@ -100,9 +85,9 @@ def test_plain_arrays_and_replicas_move_nothing():
     def body():
         grid = sg.init_grid((3,))
         a = array(grid, 7, 5, [[0]])
-        sent = [bytes_sent(lambda a: a @ np.ones((5, 2)), a)[0]]
-        sent.append(bytes_sent(lambda a, b: a @ b, a, array(grid, 5, 4, []))[0])
-        sent.append(bytes_sent(lambda a, b: np.einsum("ij,ij->i", a, b), a, array(grid, 7, 5, [[0]]))[0])
+        sent = [bytes_sent(lambda a: a @ np.ones((5, 2)), a)]
+        sent.append(bytes_sent(lambda a, b: a @ b, a, array(grid, 5, 4, [])))
+        sent.append(bytes_sent(lambda a, b: np.einsum("ij,ij->i", a, b), a, array(grid, 7, 5, [[0]])))
         return sent
 
     assert sg.run_spmd(body, ranks=3) == [[0, 0, 0]] * 3
@@ -116,8 +101,8 @@ def chosen(shape, m, k, n, of_a, of_b, of_c=None, limit=None, is_ahead=False):
     a, b = np.broadcast_to(0.0, (m, k)), np.broadcast_to(0.0, (k, n))
     interface = matmul(a, b).interface
     held = tuple(Held(sg.Sharding(grid, axes), x.shape, x.dtype) for axes, x in ((of_a, a), (of_b, b)))
-    wished = None if of_c is None else sg.Sharding(grid, of_c)
-    arguments = interface, held, np.dtype(float), grid, wished, LinkModel()
+    requested = None if of_c is None else sg.Sharding(grid, of_c)
+    arguments = interface, held, np.dtype(float), grid, requested, LinkModel()
     drafts = schemes(*arguments)
     priced = [price(each, interface, held, np.dtype(float), LinkModel()) for each in drafts]
     assert all(bound.seconds <= each.seconds for bound, each in zip(drafts, priced))
@@ -173,12 +158,12 @@ def test_panels(spmd, monkeypatch, case, is_ahead):
     def body():
         grid = sg.init_grid(shape)
         a, b = array(grid, m, k, of_a), array(grid, k, n, of_b, 1)
-        wished, want = sg.Sharding(grid, of_c), a.to_global() @ b.to_global()
+        requested, want = sg.Sharding(grid, of_c), a.to_global() @ b.to_global()
         plain, _ = chosen(shape, m, k, n, of_a, of_b, of_c)
         for limit in (plain.staging - 1, plain.staging // 2):
-            found = sg.matmul(a, b, out_sharding=wished, memory_limit=limit)
+            found = sg.matmul(a, b, out_sharding=requested, memory_limit=limit)
             np.testing.assert_array_equal(found.to_global(), want)
-            found = sg.einsum("ij,jk->ik", a, b.astype("f4"), out_sharding=wished, memory_limit=limit)
+            found = sg.einsum("ij,jk->ik", a, b.astype("f4"), out_sharding=requested, memory_limit=limit)
             np.testing.assert_array_equal(found.to_global(), want)
 
     spmd(int(np.prod(shape)), body)

@@ -28,20 +28,20 @@ def test_out_sharding(spmd, wish):
 
     def body():
         grid = sg.init_grid((2, 3))
-        wished = sg.Sharding(grid, axes, **options)
+        requested = sg.Sharding(grid, axes, **options)
         x, y = values(M, K), values(K, N)
         for one, other in layouts_of(list(WISHED).index(wish)):
             a, b = sharded(x, one, grid), sharded(y, other, grid)
             for found in (
-                sg.matmul(a, b, out_sharding=wished),
-                sg.einsum("ij,jk->ik", a, b, out_sharding=wished),
-                sg.tensordot(a, b, 1, out_sharding=wished),
-                sg.einsum("ij,jk,kl->il", a, b, np.eye(N), out_sharding=wished),
+                sg.matmul(a, b, out_sharding=requested),
+                sg.einsum("ij,jk->ik", a, b, out_sharding=requested),
+                sg.tensordot(a, b, 1, out_sharding=requested),
+                sg.einsum("ij,jk,kl->il", a, b, np.eye(N), out_sharding=requested),
             ):
-                assert found.sharding == wished
+                assert found.sharding == requested
                 same(found, x @ y)
-                if not wished.partial_axes:
-                    whole = found.reshard(sg.Sharding(grid, [])).reshard(wished)
+                if not requested.partial_axes:
+                    whole = found.reshard(sg.Sharding(grid, [])).reshard(requested)
                     np.testing.assert_array_equal(found.local, whole.local)  # halos too; 0 outside the domain
 
     spmd(6, body)
@@ -52,9 +52,9 @@ def test_out_sharding_of_one_operand_and_of_numbers(spmd):
         grid = sg.init_grid((2, 3))
         x = values(K, K)
         a = sharded(x, "blocks", grid)
-        wished = sg.Sharding(grid, [[1]])
-        found = sg.einsum("ii->i", a, out_sharding=wished)
-        assert found.sharding == wished
+        requested = sg.Sharding(grid, [[1]])
+        found = sg.einsum("ii->i", a, out_sharding=requested)
+        assert found.sharding == requested
         same(found, np.diagonal(x))
         same(sg.einsum("ij,ij->", a, a), (x * x).sum())
         partial = sg.einsum("ij,ij->", a, a, out_sharding=sg.Sharding(grid, [], partial_axes=[0, 1]))

@@ -7,7 +7,7 @@ import pytest
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
-from spmd_grid.halo.witness import Witness
+from spmd_grid.halo.border_copy import BorderCopy
 
 RANKS = 3
 
@@ -158,11 +158,11 @@ def test_cells_that_are_watched(layout):
         owned = set(product(*map(range, core.starts, core.stops)))
         wanted = in_halos[coords] | (owned & set().union(*others))
         numbers = np.arange(np.prod(mine.shape), dtype=float).reshape(mine.shape)
-        witness = Witness(numbers, layout, coords)
+        copy = BorderCopy(numbers, layout, coords)
         found = set()
         for index in np.ndindex(*mine.shape):
             numbers[index] += 0.5
-            if not witness.agrees(numbers):
+            if not copy.agrees(numbers):
                 found.add(tuple(int(i + start) for i, start in zip(index, mine.starts)))
             numbers[index] -= 0.5
         assert found == wanted, coords

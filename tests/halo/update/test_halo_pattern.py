@@ -5,13 +5,14 @@ import math
 import random
 import subprocess
 import sys
-from itertools import accumulate, product
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.halo.halo_oracle import local_cells
+from support.layout_parts import layout_parts
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
@@ -286,27 +287,8 @@ def patterns(draw):
     """Any axes on any dimensions, any block rule, any halos and boundaries; some axes replicate or are partial."""
     shapes = [(1,), (2,), (3,), (6,), (2, 2), (3, 2), (1, 4), (2, 1, 3), (2, 2, 2)]
     grid = Grid(draw(st.sampled_from(shapes)))
-    ndim = draw(st.integers(0, 3))
-    split_axes, partial_axes = [[] for _ in range(ndim)], []
-    for axis in draw(st.permutations(range(grid.ndim))):
-        where = draw(st.integers(-2, ndim - 1))
-        if where >= 0:
-            split_axes[where].append(axis)
-        elif where == -1:
-            partial_axes.append(axis)
-    extents = [draw(st.integers(0, 8)) for _ in range(ndim)]
-    sharded = [dim for dim in range(ndim) if split_axes[dim]]
-    options = {"partial_axes": partial_axes, "halo_sizes": [draw(st.sampled_from(WIDTHS)) for _ in sharded]}
-    if draw(st.booleans()):
-        offsets = []
-        for dim in sharded:
-            n = math.prod(grid.shape[axis] for axis in split_axes[dim])
-            extents_of_blocks = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
-            offsets.append(list(accumulate(extents_of_blocks, initial=0)))
-            extents[dim] = offsets[-1][-1]
-        options["sharded_dims_offsets"] = offsets
-    else:
-        options["blocks"] = draw(st.sampled_from(["ceil", "balanced"]))
+    split_axes, options, extents = draw(layout_parts(grid, st.sampled_from(WIDTHS), always_halos=True))
+    ndim = len(extents)
     names = st.sampled_from(RULES)
     boundary = [[rule_of(draw(names), dim, side) for side in range(2)] for dim in range(ndim)]
     periodic = [draw(st.booleans()) for _ in range(ndim)]

@@ -13,20 +13,9 @@ PROGRAM = """
 import json, sys
 import numpy as np
 import spmd_grid as sg
-from spmd_grid.transport.mpi.communicator import MpiCommunicator
+from support.crossing import CrossedBytes
 
-crossed = 0
-
-def isend(self, buffer, destination, tag, send=MpiCommunicator.isend):
-    global crossed
-    if destination not in self.near:
-        crossed += len(buffer)
-    return send(self, buffer, destination, tag)
-
-def native(self, name, *args):
-    raise SystemExit(f"MPI's own {name} crosses as often as it likes")
-
-MpiCommunicator.isend, MpiCommunicator._finish_call = isend, native
+crossed = CrossedBytes()
 order, width = json.loads(sys.argv[1])
 grid = sg.init_grid((-1,), ranks=order)
 n, me = grid.grid.size, grid.coords[0]
@@ -61,16 +50,16 @@ cases = {
 }
 found = {}
 for name, (operation, given, expected) in cases.items():
-    for place in ("arena", "heap"):
-        x = grid.allocate(given[me].shape, given.dtype) if place == "arena" else np.empty_like(given[me])
+    for memory in ("arena", "heap"):
+        x = grid.allocate(given[me].shape, given.dtype) if memory == "arena" else np.empty_like(given[me])
         x[...] = given[me]
-        before = crossed
+        before = crossed.n
         result, right = operation(x), expected()
-        assert (result is None) == (right is None), (name, place)
-        assert right is None or np.array_equal(result, right), (name, place)
+        assert (result is None) == (right is None), (name, memory)
+        assert right is None or np.array_equal(result, right), (name, memory)
         assert np.array_equal(x, given[me])
-        bytes_crossed = int(sg.all_reduce(crossed - before, grid))  # so short that it travels with the headers
-        found[f"{name}, {place}"] = bytes_crossed / floats[0].nbytes
+        bytes_crossed = int(sg.all_reduce(crossed.n - before, grid))  # so short that it travels with the headers
+        found[f"{name}, {memory}"] = bytes_crossed / floats[0].nbytes
 if me == 0:
     print(json.dumps(found))
 """
@@ -125,6 +114,6 @@ def test_bytes_between_nodes(tmp_path, n, per_node, order, arena):
     node_of = [process // per_node for process in order]
     assert len(found) == 26
     for operation, bound in lower_bounds(node_of).items():
-        for place in ("arena", "heap"):
-            crossed = found[f"{operation}, {place}"]
-            assert bound - 1e-9 <= crossed <= 1.001 * bound, (operation, place, crossed, bound, found)
+        for memory in ("arena", "heap"):
+            crossed = found[f"{operation}, {memory}"]
+            assert bound - 1e-9 <= crossed <= 1.001 * bound, (operation, memory, crossed, bound, found)

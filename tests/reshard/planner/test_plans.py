@@ -11,7 +11,7 @@ from support.reshard.reshard_run_oracle import check_case, given, random_case
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.executor.native_collectives import NativeExchange
+from spmd_grid.reshard.executor.exchanges.native_collectives import NativeExchange
 from spmd_grid.reshard.planner.choose import choose
 from spmd_grid.reshard.planner.cost import chain_cost
 

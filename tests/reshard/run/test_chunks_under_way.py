@@ -4,7 +4,7 @@ import numpy as np
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.executor.chunked_exchange import ChunkedExchange
+from spmd_grid.reshard.executor.exchanges.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.geometry.messages import Redistribution
 
 

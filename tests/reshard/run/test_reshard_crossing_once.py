@@ -17,30 +17,9 @@ PROGRAM = """
 import json, random, sys
 import numpy as np
 import spmd_grid as sg
-from spmd_grid.exchange.channel.channel import Channel
-from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.reshard.executor.native_collectives import NativeExchange
-from spmd_grid.transport.mpi.communicator import MpiCommunicator
+from support.crossing import CrossedBytes
 
-crossed = 0
-
-def isend(self, buffer, destination, tag, send=MpiCommunicator.isend):
-    global crossed
-    if destination not in self.near:
-        crossed += len(buffer)
-    return send(self, buffer, destination, tag)
-
-def run(self, function, call, run=Channel.run):
-    global crossed
-    for member, buffer in self.outgoing.items():
-        if member not in self.comm.near:
-            crossed += sum(np.prod(cells.shape) for cells in self.gives[member]) * self.dtypes[0].itemsize
-    return run(self, function, call)
-
-def native(*args):
-    raise SystemExit("MPI's own collectives cross as often as they like")
-
-MpiCommunicator.isend, Channel.run, NativeExchange.__init__ = isend, run, native
+crossed = CrossedBytes()
 shape, per_node, extent, seed = json.loads(sys.argv[1])
 grid = sg.init_grid(shape)
 n, me = grid.grid.size, grid.rank
@@ -84,14 +63,14 @@ for number in range(14):
     for strategy in ("direct", "auto"):
         plan = sg.plan_reshard(source, target, whole.shape, dtype, strategy)
         expected = sg.ShardedArray.from_global(whole, target, grid).local
-        for place in ("arena", "heap"):
-            local = given.local if place == "arena" else given.local.copy()
-            out = None if place == "arena" else np.empty_like(expected)
+        for memory in ("arena", "heap"):
+            local = given.local if memory == "arena" else given.local.copy()
+            out = None if memory == "arena" else np.empty_like(expected)
             for _ in range(2):
-                before = crossed
+                before = crossed.n
                 result = sg.run_plan(plan, local, grid, out=out)
-                moved = crossed - before
-                assert np.array_equal(result, expected), (number, strategy, place, source, target)
+                moved = crossed.n - before
+                assert np.array_equal(result, expected), (number, strategy, memory, source, target)
         total = int(sg.all_reduce(moved, grid))
         bound = None if partial else sum(map(fewest, plan.moves))
         rows.append((f"{number} {strategy}: {source} to {target}, {len(plan.moves)} steps", total, bound))

@@ -3,7 +3,7 @@
 from spmd_grid.exchange.channel.copy_table import Taken
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.cells import Cells
-from spmd_grid.reshard.executor.staged_rounds import Rounds, n_pieces
+from spmd_grid.reshard.executor.exchanges.staged_rounds import Rounds, n_pieces
 from spmd_grid.reshard.verify.exchanges import covers_once
 
 ME = 1

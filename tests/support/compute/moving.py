@@ -1,8 +1,8 @@
 """Bytes that functions move."""
 
 
-def bytes_received(function, *arrays):
-    """Bytes that this process sends to others while ``function`` runs, by the recorder's notes.  Collective."""
+def bytes_and_result(function, *arrays):
+    """(the bytes that this process sends while ``function`` runs, by the recorder's notes; its result).  Collective."""
     recorder, sent = arrays[0].grid.process.recorder, [0]
 
     def note(record, moved):
@@ -11,7 +11,12 @@ def bytes_received(function, *arrays):
 
     before, recorder.on_end = recorder.on_end, note
     try:
-        function(*arrays)
+        result = function(*arrays)
     finally:
         recorder.on_end = before
-    return sent[0]
+    return sent[0], result
+
+
+def bytes_sent(function, *arrays):
+    """The bytes that this process sends while ``function`` runs.  Collective."""
+    return bytes_and_result(function, *arrays)[0]

@@ -13,7 +13,7 @@ from spmd_grid.dialect.execute.layouts import block_of, whole_of
 from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.dialect.execute.reference import run_reference
 from spmd_grid.dialect.partition.upstream import upstream_of
-from spmd_grid.dialect.syntax.shardings import ShardOp
+from spmd_grid.dialect.syntax.shard.shardings import ShardOp
 from spmd_grid.grid.layout import Layout
 from support.dialect.case_texts import resharding_text, sizes_text
 

@@ -52,13 +52,13 @@ def make_case(ranks, source, passes: Sequence[tuple[str, Callable, bool]] = ()):
     want = want if isinstance(want, tuple) else (want,)
     program = sg.trace(fn, *arguments)
     given = [draw_sharding(source, grid, x.shape, x.dtype) if source.chance(0.6) else None for x in arguments]
-    wished = [
+    requested = [
         draw_sharding(source, grid, np.shape(x), np.asarray(x).dtype) if source.chance(0.4) else None for x in want
     ]
-    text = "\n".join([text, f"on {grid}", f"in {given}", f"out {wished}", *[f"{k}: {v}" for k, v in _constants(fn)]])
+    text = "\n".join([text, f"on {grid}", f"in {given}", f"out {requested}", *[f"{k}: {v}" for k, v in _constants(fn)]])
     case = Case(text, arguments, want, {})
     try:
-        whole = sg.partition(program, grid, given, wished)
+        whole = sg.partition(program, grid, given, requested)
         case.partitions["materialised"] = with_schedule(whole, whole.materialised)
         for name, improve, _ in passes:
             case.partitions[name] = with_schedule(whole, improve(whole.materialised))

@@ -5,6 +5,8 @@ from itertools import product
 
 import numpy as np
 
+from support.ops.ops_oracle import KINDS
+
 
 def coordinates(grid_shape) -> list:
     """The coordinates of every rank."""
@@ -33,23 +35,11 @@ def cut(x, axis, sizes, member) -> np.ndarray:
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
-UFUNCS = {
-    "sum": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-    "product": np.multiply,
-    "average": np.add,
-    "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor,
-}
-
-
 def fold(xs, reduction, dtype=None) -> np.ndarray:
     """Converted first, then combined in group order."""
     if dtype is None:
         dtype = "f8" if reduction == "average" and xs[0].dtype.kind in "biu" else xs[0].dtype
-    combine = UFUNCS.get(reduction, reduction)
+    combine = KINDS.get(reduction, reduction)
     with np.errstate(all="ignore"):
         result = xs[0].astype(dtype)
         for x in xs[1:]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 import spmd_grid as sg
+from support.sharded_arrays import refused
 
 
 class Cut(NamedTuple):
@@ -58,3 +59,15 @@ def shared_folder(tmp_path):
     text = str(tmp_path).encode().ljust(512)
     found = sg.broadcast(np.frombuffer(text, np.uint8).copy(), grid, [0], root=(0,))
     return Path(bytes(found).decode().rstrip())
+
+
+def refusal_in_folder(spmd, tmp_path, call):
+    """(the text of the error that ``call(array, folder)`` raises on all of four ranks, the names in the folder)."""
+    folder = []
+
+    def make(grid):
+        folder.append(shared_folder(tmp_path))
+        call(sg.from_global(cells((4, 6)), sg.Sharding(grid, [[0], [1]]), grid), folder[-1])
+
+    _, text = refused(spmd, make)
+    return text, [each.name for each in folder[-1].iterdir()]

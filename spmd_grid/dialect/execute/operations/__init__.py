@@ -3,10 +3,14 @@
 scalars      arith and math, on numbers and arrays alike
 tensors      tensor
 buffers      memref
-structured   linalg: named operations
-generic      linalg: bodies over loops
+linalg       linalg
 loops        scf and func
-tosa, stablehlo, numpy_calls   operations on whole arrays
+tosa         tosa
+stablehlo    stablehlo and mhlo
+numpy_calls  functions of numpy in our own texts
+own_steps    steps of our own plans
+arguments    the arguments of both
+rebuilt      calls that are made again from their layouts
 grids        indices of processes, shardings, sizes of shards
 collectives  the communication of the shard dialect
 among        collectives of processes that stablehlo lists by number

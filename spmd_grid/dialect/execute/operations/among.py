@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.operations.generic import looping
+from spmd_grid.dialect.execute.operations.linalg.bodies import looping
 from spmd_grid.dialect.execute.process_groups import groups_of, pairs_of, processes_of
 from spmd_grid.dialect.execute.reading import dtype_of, integer, name_of
 from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
-from spmd_grid.dialect.syntax.stablehlo.collectives import HloReducingOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloReducingOp
 
 _KINDS = {
     "stablehlo.add": "sum",
@@ -58,10 +58,10 @@ def _permuted(machine: Machine, op: Any, operands: Sequence[Any]) -> list[Any]:
     devices = needs_devices(machine, name_of(op))
     pairs = machine.kept((op, "groups"), lambda: pairs_of(op, processes_of(op, devices.size)))
     group = tuple(sorted({n for pair in pairs for n in pair}))
-    places = [(group.index(source), group.index(target)) for source, target in pairs]
+    members = [(group.index(source), group.index(target)) for source, target in pairs]
     results = []
     for x in operands:
-        found = devices.among(group, "permute", x, {"pairs": places}) if devices.rank in group else None
+        found = devices.among(group, "permute", x, {"pairs": members}) if devices.rank in group else None
         results.append(np.zeros_like(x) if found is None else found)
     return results
 

@@ -60,9 +60,9 @@ def _collective(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any
         (source,), (target,) = layouts.sources, layouts.targets
         return devices.reshard(layouts.grid, x, source, target)
     options: dict[str, Any] = {given: integer(op, *names) for given, names in _AXES[name].items()}
-    place = _ROOTS.get(name) or _PEERS.get(name)
-    if place is not None and attribute(op, place) is not None:
-        options[place] = tuple(mixed(integers(op, place), iter(dynamic)))
+    argument = _ROOTS.get(name) or _PEERS.get(name)
+    if argument is not None and attribute(op, argument) is not None:
+        options[argument] = tuple(mixed(integers(op, argument), iter(dynamic)))
     if name in _REDUCING:
         kind = attribute(op, "reduction")
         options |= {"reduction": "sum" if kind is None else text_of(kind), "dtype": dtype_of(op.results[0].type)}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
+from spmd_grid.dialect.execute.operations.linalg.named import combined_with
 from spmd_grid.dialect.execute.operations.scalars import cast, quotient
-from spmd_grid.dialect.execute.operations.structured import combined_with
 from spmd_grid.dialect.execute.operations.tosa import sigmoid
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
 from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles

@@ -97,8 +97,8 @@ def _asked_host(rank: int, hosts: Mapping[str, Sequence[int]]) -> tuple[str, Seq
     """The host that a process asks, with its ranks; without ranks if others ask all there are."""
     own = next(name for name, ranks in hosts.items() if rank in ranks)
     names = list(hosts)
-    place, step = names.index(own), hosts[own].index(rank) + 1
+    position, step = names.index(own), hosts[own].index(rank) + 1
     if step >= len(names):
         return "", ()
-    host = names[(place + step) % len(names)]
+    host = names[(position + step) % len(names)]
     return host, hosts[host]

@@ -7,8 +7,8 @@ from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.exchange.transfer.transfer import Receive, Send
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.cells import Cells
+from spmd_grid.reshard.executor.exchanges.node_sharing import NodeSharing
 from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
-from spmd_grid.reshard.executor.node_sharing import NodeSharing
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape

@@ -1,4 +1,4 @@
-"""arith: what the parser behind us has, with comparisons, choices and conversions of tensors, which it refuses."""
+"""arith as xdsl has it, with comparisons, choices and conversions of tensors, which xdsl refuses."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ class _CastOp(IRDLOperation):
 
 
 def _replaced(known: Dialect, made: Any) -> Dialect:
-    """A dialect with operations of ours in the place of those of the same name."""
+    """A dialect in which our operations replace those of the same name."""
     names = {each.name for each in made}
     return Dialect(
         known.name, [*[each for each in known.operations if each.name not in names], *made], list(known.attributes)

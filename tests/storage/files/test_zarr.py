@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from support.sharded_arrays import refused
-from support.storage.layouts import CUTS, cells, cut, shared_folder
+from support.storage.layouts import CUTS, cells, cut, refusal_in_folder, shared_folder
 
 import spmd_grid as sg
 
@@ -177,15 +177,8 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals_are_alike_and_leave_no_part(spmd, tmp_path, case):
     call, words = REFUSED[case]
-    folder = []
-
-    def make(grid):
-        folder.append(shared_folder(tmp_path))
-        call(sg.from_global(cells((4, 6)), sg.Sharding(grid, [[0], [1]]), grid), folder[-1])
-
-    _, text = refused(spmd, make)
-    assert words in text
-    assert [each.name for each in folder[-1].iterdir()] in ([], ["u"])
+    text, names = refusal_in_folder(spmd, tmp_path, call)
+    assert words in text and names in ([], ["u"])
 
 
 def test_paths_that_differ_are_refused(spmd, tmp_path):

@@ -17,7 +17,7 @@ from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.reshard.executor.staged_rounds import Rounds, n_pieces
+from spmd_grid.reshard.executor.exchanges.staged_rounds import Rounds, n_pieces
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
 

@@ -25,7 +25,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from spmd_grid.dialect.syntax.stablehlo.reduce import combiner_of
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.reduce import combiner_of
 
 __all__ = ["COLLECTIVES", "ChannelHandleAttr", "HloCollectiveOp", "HloReducingOp"]
 
@@ -99,7 +99,7 @@ class HloReducingOp(HloCollectiveOp, ABC):
 
 @irdl_op_definition
 class HloAllGatherOp(HloCollectiveOp):
-    """The arrays of a group, one behind the other."""
+    """The arrays of a group, concatenated."""
 
     name = "stablehlo.all_gather"
     all_gather_dim = prop_def(IntegerAttr)
@@ -160,14 +160,14 @@ class _NumberOp(IRDLOperation, ABC):
 
 @irdl_op_definition
 class ReplicaIdOp(_NumberOp):
-    """The number of the replica that the process is of."""
+    """The number of this process's replica."""
 
     name = "stablehlo.replica_id"
 
 
 @irdl_op_definition
 class PartitionIdOp(_NumberOp):
-    """The number of the partition that the process is of."""
+    """The number of this process's partition."""
 
     name = "stablehlo.partition_id"
 

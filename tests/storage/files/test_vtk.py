@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.sharded_arrays import refused
-from support.storage.layouts import CUTS, cells, cut, shared_folder
+from support.storage.layouts import CUTS, cells, cut, refusal_in_folder, shared_folder
 from support.storage.vti import read_whole
 
 import spmd_grid as sg
@@ -88,15 +88,8 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals_leave_nothing(spmd, tmp_path, case):
     call, words = REFUSED[case]
-    folder = []
-
-    def make(grid):
-        folder.append(shared_folder(tmp_path))
-        call(sg.from_global(cells((4, 6)), sg.Sharding(grid, [[0], [1]]), grid), folder[-1])
-
-    _, text = refused(spmd, make)
-    assert words in text
-    assert list(folder[-1].iterdir()) == []
+    text, names = refusal_in_folder(spmd, tmp_path, call)
+    assert words in text and names == []
 
 
 def test_nothing_is_overwritten(spmd, tmp_path):

@@ -14,7 +14,7 @@ from spmd_grid.dialect.execute.operations.scalars import cast, erf, quotient
 from spmd_grid.dialect.execute.reading import attribute, integers, name_of
 from spmd_grid.dialect.execute.table import Machine, handles
 from spmd_grid.dialect.execute.values import one_number, repeated
-from spmd_grid.dialect.syntax.linalg import PRODUCTS
+from spmd_grid.dialect.syntax.other_dialects.linalg import PRODUCTS
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.table import call
 

@@ -38,8 +38,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure, SymbolOpInterface
 
-from spmd_grid.dialect.syntax.collectives import axes_lists
 from spmd_grid.dialect.syntax.directives import DIRECTIVES, mixed, numbers
+from spmd_grid.dialect.syntax.shard.collectives import axes_lists
 
 __all__ = [
     "GetShardingOp",

@@ -10,7 +10,7 @@ from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from spmd_grid.dialect.syntax.stablehlo.attributes import (
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.attributes import (
     DotAttr,
     Numbers,
     Precision,
@@ -19,7 +19,7 @@ from spmd_grid.dialect.syntax.stablehlo.attributes import (
     print_numbers,
     read_numbers,
 )
-from spmd_grid.dialect.syntax.stablehlo.base import HloOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.base import HloOp
 
 __all__ = ["DotGeneralOp"]
 

@@ -12,8 +12,13 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from spmd_grid.dialect.syntax.stablehlo.attributes import Numbers, numbers_attribute, print_numbers, read_numbers
-from spmd_grid.dialect.syntax.stablehlo.base import HloOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.attributes import (
+    Numbers,
+    numbers_attribute,
+    print_numbers,
+    read_numbers,
+)
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.base import HloOp
 
 __all__ = ["MOVING", "DynamicSliceOp", "DynamicUpdateSliceOp"]
 
@@ -71,7 +76,7 @@ class DynamicSliceOp(_StartingOp):
 
 @irdl_op_definition
 class DynamicUpdateSliceOp(_StartingOp):
-    """The first operand, with the second in the place of a slice."""
+    """The first operand, with the second in place of a slice."""
 
     name = "stablehlo.dynamic_update_slice"
     BEFORE: ClassVar[int] = 2

@@ -10,7 +10,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, Program, Slots, Step, area_of, has_areas
+from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, RelayProgram, RelayStep, Slots, area_of, has_areas
 from spmd_grid.exchange.channel.copy_table import Taken, c_strides
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.grid.cells import Cells
@@ -54,7 +54,7 @@ class RelayedBoxes:
         for member, cells in self._gives:
             lengths[member] = lengths.get(member, 0) + sum(1 for _ in self._pieces(cells))
         self._count = meeting.most(max(lengths.values(), default=0))
-        self._programs: dict[tuple[tuple[int, ...], tuple[int, ...]], Program] = {}
+        self._programs: dict[tuple[tuple[int, ...], tuple[int, ...]], RelayProgram] = {}
 
     @property
     def packs_first(self) -> bool:
@@ -83,7 +83,7 @@ class RelayedBoxes:
         """Move all boxes from ``x`` to ``result``, which share no memory.  Collective."""
         self._meeting.relay(self.program(x, result), x, result)
 
-    def program(self, x: np.ndarray, result: np.ndarray) -> Program:
+    def program(self, x: np.ndarray, result: np.ndarray) -> RelayProgram:
         """The relay of arrays with the strides of these.  Local, once it `is_certain`."""
         key = x.strides, result.strides
         program = self._programs.get(key)
@@ -93,12 +93,12 @@ class RelayedBoxes:
             program = self._programs[key] = self._program(*key)
         return program
 
-    def _program(self, given: tuple[int, ...], into: tuple[int, ...]) -> Program:
+    def _program(self, given: tuple[int, ...], into: tuple[int, ...]) -> RelayProgram:
         rings = self._meeting.rings()
         if rings is None:
             raise ValueError("relayed where members have no rings")
         itemsize, me = self._itemsize, self._me
-        steps = [Step([], [], []) for _ in range(self._count)]
+        steps = [RelayStep([], [], []) for _ in range(self._count)]
         numbers: dict[int, int] = {}
         for member, cells in self._gives:
             for piece in self._pieces(cells):
@@ -119,7 +119,7 @@ class RelayedBoxes:
                 ends = target.strides(into), target.offset(into), base, at.INTO_RESULT
                 steps[number].lands.append(kernels.box_row(source.shape, itemsize, strides, start, *ends))
         n_bytes = sum(prod(take.target.shape) for take in self._takes) * itemsize
-        return Program(rings, self._slots, steps, n_bytes)
+        return RelayProgram(rings, self._slots, steps, n_bytes)
 
     def _pieces(self, cells: Cells) -> Iterator[Cells]:
         """``cells`` cut into pieces for the areas of slots; both ends of a box cut it alike."""

@@ -1,4 +1,4 @@
-"""linalg: what the parser behind us has, and the named operations that it leaves out."""
+"""linalg as xdsl has it, and the named operations that xdsl leaves out."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Block, BlockArgument, Operation
 
-from spmd_grid.dialect.execute.operations.scalars import cast
-from spmd_grid.dialect.execute.operations.structured import (
+from spmd_grid.dialect.execute.operations.linalg.named import (
     COMBINERS,
     combined_with,
     given,
@@ -25,6 +24,7 @@ from spmd_grid.dialect.execute.operations.structured import (
     parts_of,
     subscripts_of,
 )
+from spmd_grid.dialect.execute.operations.scalars import cast
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, is_shaped, name_of, text_of
 from spmd_grid.dialect.execute.table import Machine, handles
 from spmd_grid.dialect.execute.values import one_number, repeated

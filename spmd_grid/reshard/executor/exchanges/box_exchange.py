@@ -16,7 +16,7 @@ from spmd_grid import kernels
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import RING_BYTES, Program
+from spmd_grid.exchange.agreement.relay import RING_BYTES, RelayProgram
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.exchange.channel.copy_table import Taken
@@ -29,12 +29,12 @@ from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reduction_kind import as_reduction, identity
-from spmd_grid.reshard.executor.local_boxes import LocalBoxes
+from spmd_grid.reshard.executor.exchanges.local_boxes import LocalBoxes
+from spmd_grid.reshard.executor.exchanges.node_sharing import NodeSharing
+from spmd_grid.reshard.executor.exchanges.relayed_boxes import RelayedBoxes
+from spmd_grid.reshard.executor.exchanges.shared_copies import SharedCopies
+from spmd_grid.reshard.executor.exchanges.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
 from spmd_grid.reshard.executor.members import coords_of
-from spmd_grid.reshard.executor.node_sharing import NodeSharing
-from spmd_grid.reshard.executor.relayed_boxes import RelayedBoxes
-from spmd_grid.reshard.executor.shared_copies import SharedCopies
-from spmd_grid.reshard.executor.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.transport.communicator import Communicator
 
@@ -269,7 +269,7 @@ class BoxExchange:
         """Whether boxes may be relayed, through the ring of the group."""
         return self._relay is not None
 
-    def program(self, x: np.ndarray | None, result: np.ndarray | None) -> Program | None:
+    def program(self, x: np.ndarray | None, result: np.ndarray | None) -> RelayProgram | None:
         """The relay that moves the boxes of such arrays, if one does at any distance; alike on all members."""
         if self._relay is None or self._hides or not self._relay.is_certain:
             return None

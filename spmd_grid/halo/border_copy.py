@@ -1,12 +1,12 @@
-"""Witnesses of fresh halos: copies of cells, by which a process finds writes that were not marked.
+"""Copies of the cells at the borders of blocks, by which a process finds writes that the program has not marked.
 
 A program that has had a view of an array's memory may write to it at any time.  While halos count as fresh nothing is
-sent, so a process that finds them stale could not have them exchanged alone; but it can find its own writes.  It keeps
-the cells that lie in halos of other devices, and those of its own halos in the domain, as they were when halos were
-filled, and compares before a slice reads halos.  (o: core, h: halo in the domain, x: halo outside; W: kept)
+sent, and a process that finds them stale could not exchange them alone; but it can find its own writes.  It copies
+the cells that lie in halos of other devices, and those of its own halos in the domain, when halos are filled, and
+compares before a slice reads halos.  (o: core, h: halo in the domain, x: halo outside; C: copied)
 
     halo of 1 below and 2 above     x o o o o h h | h o o o o h h | h o o x x
-    kept by each device             . . . . W W W | W W W . W W W | W W W . .
+    copied by each device           . . . . C C C | C C C . C C C | C C C . .
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from spmd_grid.grid.box import row_major
 from spmd_grid.grid.layout import Layout
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["Witness"]
+__all__ = ["BorderCopy"]
 
 
-class Witness:
+class BorderCopy:
     """A copy of the cells of ``local``, this device's local array, that it shares with others.  Local."""
 
     __slots__ = ("_copies", "_parts")
@@ -53,8 +53,8 @@ def _shared_parts(layout: Layout, coords: MultiIndex) -> list[tuple[slice, ...]]
             ranges.append((core.stops[dim] - low, core.stops[dim] + high))
         if len(ranges) == 2 and ranges[1][0] <= ranges[0][1]:
             ranges = [(0, ranges[1][1])]
-        for first, behind in ranges:
+        for start, stop in ranges:
             part = list(inside.slices())
-            part[dim] = slice(max(first, inside.starts[dim]), min(behind, inside.stops[dim]))
+            part[dim] = slice(max(start, inside.starts[dim]), min(stop, inside.stops[dim]))
             parts.append(tuple(part))
     return [part for part in parts if all([each.start < each.stop for each in part])]

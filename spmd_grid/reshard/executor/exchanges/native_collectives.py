@@ -14,8 +14,8 @@ from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_members
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.reshard.executor.exchanges.node_sharing import few_nodes
 from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
-from spmd_grid.reshard.executor.node_sharing import few_nodes
 from spmd_grid.reshard.planner.steps import BROADCAST, NATIVE, Step
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape

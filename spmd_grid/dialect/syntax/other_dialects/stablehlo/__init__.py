@@ -13,11 +13,16 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from spmd_grid.dialect.syntax.stablehlo.attributes import ComparisonAttr, ComparisonTypeAttr, DotAttr, PrecisionAttr
-from spmd_grid.dialect.syntax.stablehlo.collectives import COLLECTIVES, ChannelHandleAttr
-from spmd_grid.dialect.syntax.stablehlo.moving import MOVING
-from spmd_grid.dialect.syntax.stablehlo.operations import OPERATIONS
-from spmd_grid.dialect.syntax.stablehlo.reduce import HloReduceOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.attributes import (
+    ComparisonAttr,
+    ComparisonTypeAttr,
+    DotAttr,
+    PrecisionAttr,
+)
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import COLLECTIVES, ChannelHandleAttr
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.moving import MOVING
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.operations import OPERATIONS
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.reduce import HloReduceOp
 
 __all__ = ["STABLEHLO"]
 

@@ -1,12 +1,16 @@
-"""The shard dialect: all its operations, in place of the part that xdsl has; and the types of our own texts."""
+"""The shard dialect: all its operations, in place of the part that xdsl has; and the types of our own texts.
+
+collectives  the 13 operations that move data
+shardings    operations on grids and shardings
+"""
 
 from __future__ import annotations
 
 from xdsl.dialects.shard import ReductionKindAttr, ShardAxesArrayAttr, ShardingType
 from xdsl.ir import Dialect
 
-from spmd_grid.dialect.syntax import collectives, shardings
 from spmd_grid.dialect.syntax.encodings import DtypeType, EncodingAttr
+from spmd_grid.dialect.syntax.shard import collectives, shardings
 
 __all__ = ["EMITC", "SHARD"]
 

@@ -1,4 +1,4 @@
-"""scf: what the parser behind us has, with the pretty form of loops whose steps may run at once."""
+"""scf as xdsl has it, with the pretty form of loops whose steps may run at once."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from spmd_grid.dialect.syntax.stablehlo.attributes import Numbers, print_numbers, read_numbers
-from spmd_grid.dialect.syntax.stablehlo.operations import ReturnOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.attributes import Numbers, print_numbers, read_numbers
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.operations import ReturnOp
 
 __all__ = ["HloReduceOp", "combiner_of"]
 

@@ -20,7 +20,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 
-from spmd_grid.dialect.syntax.stablehlo.attributes import (
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.attributes import (
     Comparison,
     ComparisonAttr,
     ComparisonType,
@@ -30,8 +30,8 @@ from spmd_grid.dialect.syntax.stablehlo.attributes import (
     print_numbers,
     read_numbers,
 )
-from spmd_grid.dialect.syntax.stablehlo.base import HloOp, read_operands
-from spmd_grid.dialect.syntax.stablehlo.dot_general import DotGeneralOp
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.base import HloOp, read_operands
+from spmd_grid.dialect.syntax.other_dialects.stablehlo.dot_general import DotGeneralOp
 
 __all__ = ["ELEMENTWISE", "OPERATIONS"]
 

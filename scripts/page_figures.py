@@ -1,0 +1,282 @@
+"""The way in which pages show the figures of each benchmark: the columns of its table, and phrases by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from spmd_grid.bench.arrays import report as arrays_report
+from spmd_grid.bench.arrays.cases import ArraysCase
+from spmd_grid.bench.common.rows import (
+    ARRAY_LIBRARIES,
+    LIMIT,
+    OURS,
+    PROGRAM_LIBRARIES,
+    RESHARD_LIBRARIES,
+    STORAGE_LIBRARIES,
+    Row,
+)
+from spmd_grid.bench.common.table import Column, ratio, time_of
+from spmd_grid.bench.common.verdicts import slower_rows
+from spmd_grid.bench.halo import report as halo_report
+from spmd_grid.bench.halo.cases import HaloCase
+from spmd_grid.bench.ops import report as ops_report
+from spmd_grid.bench.ops.cases import OpsCase
+from spmd_grid.bench.programs import report as programs_report
+from spmd_grid.bench.programs.cases import OPERATIONS, PLANNING, ProgramsCase
+from spmd_grid.bench.reshard import report as reshard_report
+from spmd_grid.bench.reshard.cases import ReshardCase
+from spmd_grid.bench.storage import report as storage_report
+from spmd_grid.bench.storage.cases import BESIDE, StorageCase
+from spmd_grid.bench.watch import modes as watch_modes
+from spmd_grid.bench.watch import report as watch_report
+
+
+class Figures(NamedTuple):
+    """The way in which pages show the figures of a benchmark.
+
+    ``row``: makes a row from its figures in JSON; ``head``: of the column of names; ``phrases``: make phrases from all
+    rows, by the names that pages use for them.
+    """
+
+    row: Callable[[Mapping[str, Any]], Any]
+    head: str
+    columns: Sequence[Column[Any]]
+    phrases: Mapping[str, Callable[[Sequence[Any]], str]]
+
+
+def _best(row: Row[Any]) -> str:
+    return row.best()
+
+
+def _best_of(library: str, row: Row[Any]) -> str | None:
+    return row.best_of(library)
+
+
+def _us(head: str, contender: str | Callable[[Row[Any]], str]) -> Column[Row[Any]]:
+    """Microseconds without their unit, which the page gives once for all rows."""
+    return Column(head, 0, lambda row: f"{row.us(contender if isinstance(contender, str) else contender(row)):.2f}")
+
+
+def _rows_slower(rows: Sequence[Row[Any]]) -> str:
+    slower = slower_rows(rows)
+    worst = min(slower, key=lambda row: row.over_best, default=None)
+    return f"{len(slower)} of the {len(rows)} rows" + (
+        f", at worst {worst.over_best:.2f}x ({worst.case.name})" if worst else ""
+    )
+
+
+def _rows_far_apart(rows: Sequence[Row[Any]]) -> str:
+    return f"{sum(row.far for row in rows)} of the {len(rows)} rows"
+
+
+def _rows_disturbed(rows: Sequence[Any]) -> str:
+    return f"{sum(row.disturbed for row in rows)} of the {len(rows)} rows"
+
+
+def _range(values: Sequence[float], digits: int) -> str:
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
+
+
+def _small_calls(rows: Sequence[Row[Any]]) -> str:
+    """Microseconds that ours take longer than the best by hand, on the fewest bytes."""
+    fewest = min(row.case.n_bytes for row in rows)
+    return _range([row.us(OURS) - row.us(row.best()) for row in rows if row.case.n_bytes == fewest], 1)
+
+
+def _times(rows: Sequence[Row[Any]]) -> str:
+    """The least and the largest ratio of the best by hand to ours."""
+    return _range([row.over_best for row in rows], 1)
+
+
+def _large_calls(rows: Sequence[Row[Any]]) -> str:
+    """The same ratios for the rows of the most bytes."""
+    most = max(row.case.n_bytes for row in rows)
+    return _times([row for row in rows if row.case.n_bytes == most])
+
+
+def _swaps(rows: Sequence[Mapping[str, Any]]) -> str:
+    return _range([row["us"] for row in rows if row["case"]["kind"] == "swap"], 0)
+
+
+def _milliseconds(rows: Sequence[Mapping[str, Any]], beginning: str) -> str:
+    """Milliseconds of the rows whose name begins with ``beginning``."""
+    found = [row["ms"] for row in rows if row["row"].startswith(beginning)]
+    return _range(found, 0) if len(found) > 1 else f"{found[0]:.0f}"
+
+
+def _added(rows: Sequence[watch_report.WatchRow], to_exchanges: bool) -> str:
+    """Microseconds that checking adds to the updates of a `HaloExchange`, or to all other operations."""
+    added = [row.added_us for row in rows if row.case.name.startswith("HaloExchange") == to_exchanges]
+    return _range(added, 0) if len(added) > 1 else f"{added[0]:.0f}"
+
+
+def _small_sum(rows: Sequence[arrays_report.RowFigures]) -> str:
+    """Microseconds that a sum of the smallest blocks takes longer than numpy's."""
+    smallest = min((row for row in rows if row.case.op == "a + b"), key=lambda row: row.case.n_bytes)
+    return f"{smallest.added_us:.1f}"
+
+
+def _limits(rows: Sequence[arrays_report.RowFigures]) -> str:
+    """The rows that have limits, and those that miss them."""
+    limited = [row for row in rows if row.is_met is not None]
+    missed = [row.case.name for row in limited if not row.is_met]
+    met = f"{len(limited) - len(missed)} of the {len(limited)} rows with a limit"
+    return met + (f" (not {'; '.join(missed)})" if missed else "")
+
+
+def _slower_than_libraries(rows: Sequence[arrays_report.RowFigures | programs_report.RowFigures]) -> str:
+    compared = [row for row in rows if row.over_library() is not None]
+    slower = [row.case.name for row in compared if (row.over_library() or 0) < 1]
+    if not compared:
+        return "no other library was measured"
+    text = f"another library is faster in {len(slower)} of the {len(compared)} rows that one has"
+    return text + (f" ({'; '.join(slower)})" if slower else "")
+
+
+def _by_hand(rows: Sequence[programs_report.RowFigures]) -> str:
+    """The ratios of programs by hand to traced ones, and how many keep the limit."""
+    programs = [row for row in rows if row.case.is_program]
+    met = sum(row.is_met for row in programs)
+    return f"{_range([row.over_best for row in programs], 2)} ({met} of {len(programs)} at least 0.95)"
+
+
+def _per_operation(rows: Sequence[programs_report.RowFigures]) -> str:
+    """Microseconds that an operation takes longer than by hand."""
+    (row,) = (row for row in rows if row.case.program == OPERATIONS)
+    return f"{row.us_per_operation:+.2f}"
+
+
+def _planning(rows: Sequence[programs_report.RowFigures]) -> str:
+    """Milliseconds of planning, on few devices and on very many."""
+    return _range([row.planning_ms for row in rows if row.case.program == PLANNING], 0)
+
+
+def _beside(rows: Sequence[storage_report.RowFigures]) -> str:
+    """Milliseconds that saving beside the program adds to it, and saving as .npy before it goes on."""
+    (row,) = (row for row in rows if row.case.op == BESIDE)
+    added = [1e-3 * row.by_contender[name].us for name in (OURS, storage_report.NPY)]
+    return "{:.0f} ms to a program that computes for 0.1 s, saving before it goes on {:.0f} ms".format(*added)
+
+
+BENCHES: dict[str, Figures] = {
+    "arrays": Figures(
+        partial(arrays_report.RowFigures.from_dict, ArraysCase),
+        "expression, block of each rank",
+        [
+            time_of("ours", OURS),
+            time_of("numpy", arrays_report.NUMPY),
+            time_of("by hand", arrays_report.BY_HAND),
+            *(time_of(name, partial(_best_of, name)) for name in ARRAY_LIBRARIES),
+            Column("limit", 0, arrays_report.limit_text),
+        ],
+        {
+            "small sum": _small_sum,
+            "limits": _limits,
+            "libraries": _slower_than_libraries,
+            "rows disturbed": _rows_disturbed,
+        },
+    ),
+    "halo": Figures(
+        partial(halo_report.RowFigures.from_dict, HaloCase),
+        "block of each rank, cut",
+        [
+            _us("called from Python", OURS),
+            _us("in a compiled loop", halo_report.IN_LOOP),
+            _us("without shared memory", halo_report.MESSAGE),
+            _us("best by hand", _best),
+            ratio("ratio", lambda row: row.over_best),
+            Column("which", 0, _best),
+        ],
+        {"rows slower": _rows_slower, "times": _times},
+    ),
+    "reshard": Figures(
+        partial(reshard_report.RowFigures.from_dict, ReshardCase),
+        "array, split dimensions",
+        [
+            time_of("ours", OURS),
+            time_of("from plain arrays", reshard_report.NUMPY),
+            time_of("without shared memory", reshard_report.MESSAGE),
+            time_of("Alltoallw", lambda row: row.best("Alltoallw")),
+            time_of("best by hand", _best),
+            ratio("best / ours", lambda row: row.over_best),
+            *(time_of(name, partial(_best_of, name)) for name in RESHARD_LIBRARIES),
+            time_of("memory", LIMIT),
+        ],
+        {"rows slower": _rows_slower, "rows far apart": _rows_far_apart, "times": _times},
+    ),
+    "ops": Figures(
+        partial(ops_report.RowFigures.from_dict, OpsCase),
+        "operation, bytes per rank",
+        [
+            time_of("ours", OURS),
+            time_of("plan", ops_report.PLAN),
+            time_of("from plain numpy arrays", ops_report.NUMPY),
+            time_of("best by hand", _best),
+            ratio("best / ours", lambda row: row.over_best),
+            Column("which", 0, _best),
+            Column("processors", 0, lambda row: f"{row.hop_ns:.0f} ns"),
+        ],
+        {"rows far apart": _rows_far_apart, "small calls": _small_calls, "large calls": _large_calls},
+    ),
+    "programs": Figures(
+        partial(programs_report.RowFigures.from_dict, ProgramsCase),
+        "program, arrays",
+        [
+            time_of("traced", OURS),
+            time_of("by hand", programs_report.BY_HAND),
+            ratio("by hand / traced", lambda row: row.over_best),
+            *(time_of(name, partial(_best_of, name)) for name in PROGRAM_LIBRARIES),
+        ],
+        {
+            "by hand": _by_hand,
+            "per operation": _per_operation,
+            "planning": _planning,
+            "libraries": _slower_than_libraries,
+            "rows disturbed": _rows_disturbed,
+        },
+    ),
+    "storage": Figures(
+        partial(storage_report.RowFigures.from_dict, StorageCase),
+        "operation, array of both ranks, cut",
+        [
+            time_of("ours", OURS),
+            time_of("as .npy", storage_report.NPY),
+            time_of("one process", storage_report.RAW),
+            *(time_of(name, name) for name in STORAGE_LIBRARIES),
+            ratio("one process / ours", lambda row: row.over_best),
+            ratio("checksums", lambda row: row.checksums),
+        ],
+        {"beside": _beside, "rows disturbed": _rows_disturbed},
+    ),
+    "plan": Figures(lambda figures: figures, "", [], {"swaps": _swaps}),
+    "start": Figures(
+        lambda figures: figures,
+        "",
+        [],
+        {
+            "import": partial(_milliseconds, beginning="import spmd_grid"),
+            "numpy": partial(_milliseconds, beginning="import numpy"),
+            "numba": partial(_milliseconds, beginning="import numba"),
+            "first": partial(_milliseconds, beginning="first "),
+        },
+    ),
+    "watch": Figures(
+        watch_report.WatchRow.from_dict,
+        "operation",
+        [
+            time_of("plain", watch_modes.PLAIN),
+            time_of("recorded", watch_modes.RECORDED),
+            time_of("checked", watch_modes.CHECKED),
+            watch_report.difference("difference"),
+            watch_report.off("when off"),
+        ],
+        {
+            "rows disturbed": _rows_disturbed,
+            "exchange": partial(_added, to_exchanges=True),
+            "operations": partial(_added, to_exchanges=False),
+            "off": lambda rows: f"{max(row.off_ns for row in rows):.0f}",
+        },
+    ),
+}
