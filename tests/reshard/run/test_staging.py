@@ -8,7 +8,7 @@ import random, sys
 import numpy as np
 import spmd_grid as sg
 from spmd_grid.reshard.executor import bound_plan as bound
-from spmd_grid.reshard.executor import box_exchange as boxes
+from spmd_grid.reshard.executor.exchanges import box_exchange as boxes
 from spmd_grid.grid.layout import Layout
 
 def bound_plans(grid):
