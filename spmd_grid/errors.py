@@ -174,7 +174,7 @@ class RankEndedError(SpmdError, RuntimeError):
     ``rank`` is the rank that ended and ``code`` the exit code of the job.
     """
 
-    def __init__(self, message: str, rank: int, code: int = 1):
+    def __init__(self, message: str, rank: int, code: int = 1) -> None:
         super().__init__(message)
         self.rank = rank
         self.code = code

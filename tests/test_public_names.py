@@ -82,6 +82,20 @@ def public_callables():
                 yield f"{name}.{attribute}", getattr(thing, attribute)
 
 
+def signatures_of(name):
+    """The functions of a public name: itself, or the methods, properties and special methods that callers meet."""
+    thing = getattr(sg, name)
+    if not inspect.isclass(thing):
+        return {name: type(thing).__call__ if _is_operation(thing) else thing}
+    found = {}
+    for attribute, value in vars(thing).items():
+        function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        if inspect.isfunction(function) and (attribute[0] != "_" or attribute in SPECIAL):
+            found[f"{name}.{attribute}"] = function
+    return found
+
+
+SPECIAL = ("__init__", "__call__", "__enter__", "__exit__", "__getitem__", "__setitem__")
 CALLABLES = dict(public_callables())
 NAMESPACE = {name: thing for name, thing in vars(sg.array_api).items() if inspect.isfunction(thing)}
 
@@ -94,6 +108,17 @@ def test_who_must_call_it_is_said(name):
         assert text, f"{name} has no docstring"  # its methods say who must call them
     else:
         assert any(word in text for word in WHO), f"{name} says none of {WHO}:\n{text}"
+
+
+def test_all_parameters_and_results_are_annotated():
+    functions = {q: f for name in sg.__all__ for q, f in signatures_of(name).items() if callable(getattr(sg, name))}
+    missing = []
+    for name, function in functions.items():
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+        if inspect.Signature.empty in [signature.return_annotation, *[each.annotation for each in own]]:
+            missing.append(name)
+    assert len(functions) > 150 and not missing
 
 
 @pytest.mark.parametrize("name", NAMESPACE)

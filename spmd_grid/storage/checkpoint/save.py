@@ -128,7 +128,7 @@ class Saving:
     ``staged_bytes``: the memory of this process that holds copies until they are written.
     """
 
-    def __init__(self, making: Making, team: Team, stage: Stage):
+    def __init__(self, making: Making, team: Team, stage: Stage) -> None:
         self._making, self._team, self._stage = making, team, stage
         self._result: Path | SpmdError | None = None
         self.staged_bytes = stage.taken
