@@ -1,7 +1,7 @@
 """Options and hooks of the suite: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``.
 
 Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
-those that have passed, so that runs on more and more processes repeat only one in forty; and on four and more, of a
+those that have passed, so that runs on more and more processes repeat only one in eighty; and on four and more, of a
 test that has passed with other parameters, only one parameter set in four runs, on six one in eight.  With ``--full``
 all do.  Tests that take what there is (``most_ranks``) always run.  ``--sample N`` runs one in N.
 """
@@ -24,10 +24,10 @@ from spmd_grid.transport.launch import current_world
 pytest_plugins = ["spmd_grid.testing.plugin", "support.drills.drill_table"]
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-REPEATED = 40  # one in 40 tests that passed on fewer processes runs again in a larger world
-VARIED_FROM = 4  # on n processes, 4 or more, one in 2 (n - 2) parameter sets of a test that passed with others
-LARGE_ONLY = 3  # there, of more than 8 parameter sets of a test that needs as many processes, one in 3 runs
-FEW, COMBINED = 8, 3  # of more than 8 combinations of several parameters' values, one in 3 runs
+REPEATED = 80  # one in 80 tests that passed on fewer processes runs again in a larger world
+VARIED_FROM = 3  # on n processes, 3 or more, one in 2 (n - 2) parameter sets of a test that passed with others
+LARGE_FROM, LARGE_ONLY = 4, 3  # on 4 or more, of several parameter sets that need as many processes, one in 3 runs
+FEW, COMBINED = 8, 4  # of more than 8 combinations of several parameters' values, one in 4 runs
 
 MPI_FIXTURES = re.compile(r"\b(spmd|in_any_order)\b")  # only tests with one of these run under MPI
 
@@ -49,7 +49,7 @@ def pytest_addoption(parser):
         "--passed",
         type=Path,
         metavar="FILE",
-        help="repeat one in forty of the tests that FILE names; add those that pass",
+        help="repeat one in eighty of the tests that FILE names; add those that pass",
     )
     parser.addoption("--sample", type=int, default=1, metavar="N", help="run one in N of the tests, by their names")
 
@@ -116,7 +116,7 @@ def _sample(config, items):
 
     Every n-th set of the former stays: where n and the numbers of values have no common divisor, every value of every
     parameter is among them.  Of other tests with several parameters and more than a few sets, those run that bring in a
-    new value of any parameter, and one in three of the rest, by a hash of their names.
+    new value of any parameter, and one in four of the rest, by a hash of their names.
     """
     sets = Counter(item.function for item in items)
     seen, values, chosen, left_out = Counter(), set(), [], []
@@ -178,7 +178,7 @@ def _leave_out_what_has_passed(config, items):
         names = set(file.read_text().splitlines())
         size = current_world().size
         tests = {_test_of(name) for name in names} if size >= VARIED_FROM else set()
-        sets, seen = Counter(item.function for item in items), Counter()
+        seen = Counter()
 
         def runs_again(item):
             if item.nodeid in names:
@@ -186,8 +186,7 @@ def _leave_out_what_has_passed(config, items):
             if _test_of(item.nodeid) in tests:
                 return crc32(item.nodeid.encode()) % (2 * (size - 2)) == 0
             seen[item.function] += 1
-            many = size >= VARIED_FROM and sets[item.function] > FEW
-            return not many or seen[item.function] % LARGE_ONLY == 1
+            return size < LARGE_FROM or seen[item.function] % LARGE_ONLY == 1
 
         runs = [runs_again(item) for item in items]
         config.hook.pytest_deselected(items=[item for item, does in zip(items, runs) if not does])

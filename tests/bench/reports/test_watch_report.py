@@ -154,7 +154,7 @@ def test_the_table_of_the_gate():
 
 
 @needs_mpiexec
-@pytest.mark.parametrize("ranks", [1, 3])  # alone, and in pairs with one left over
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.full), 3])  # alone, and a pair with one left over
 def test_all_rows_on_mpi(ranks, tmp_path):
     figures, markdown = tmp_path / "figures.json", tmp_path / "table.md"
     words = ["bench", "watch", f"-n{ranks}", "--rounds=1", f"--json={figures}", f"--markdown={markdown}"]

@@ -84,7 +84,7 @@ if me == 0:
     [
         pytest.param([2, 2], 2, 250, id="2 nodes of 2"),
         pytest.param([4], 3, 250, id="nodes of 3 and 1"),
-        pytest.param([2, 3], 3, 211, id="2 nodes of 3"),
+        pytest.param([2, 3], 3, 211, id="2 nodes of 3", marks=pytest.mark.full),
         pytest.param([2, 2], 2, 1500, id="2 nodes of 2, in rounds", marks=pytest.mark.full),
         pytest.param([3, 2], 2, 211, id="3 nodes of 2", marks=pytest.mark.full),
         pytest.param([2, 3], 4, 211, id="nodes of 4 and 2", marks=pytest.mark.full),
