@@ -63,14 +63,14 @@ def has_begun(error):
 
 def is_over(error):
     """Whether the operation that ``error`` came from was over: in all its frames nothing was left but to return."""
-    frames = []
+    places = {}  # by frame: the innermost one may stand twice in a traceback
     trace = error.__traceback__.tb_next  # what `persist` called, and what that called
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
-        frames.append((trace.tb_frame.f_code, trace.tb_lasti))
+        places[trace.tb_frame] = trace.tb_lasti
         trace = trace.tb_next
-    if not frames:
+    if not places:
         return False
-    *callers, (innermost, at) = frames
+    *callers, (innermost, at) = [(frame.f_code, at) for frame, at in places.items()]
     return returns(innermost, at) and all(returns(code, at + 1) for code, at in callers)
 
 
