@@ -1,9 +1,10 @@
 """Options and hooks of the suite: on simulated ranks by default, on MPI's processes with pytest-mpi's ``--with-mpi``.
 
 Under MPI a test runs where there are as many processes as it wants, or more.  ``--passed FILE`` keeps the names of
-those that have passed, so that runs on more and more processes repeat only one in eighty; and on four and more, of a
-test that has passed with other parameters, only one parameter set in four runs, on six one in eight.  With ``--full``
-all do.  Tests that take what there is (``most_ranks``) always run.  ``--sample N`` runs one in N.
+those that have passed, so that runs on more and more processes repeat only one in eighty.  Of a test that has passed
+with other parameters, one set in two runs on three processes, one in four on four, one in eight on six; of a test that
+needs four or more, one set in three.  With ``--full`` all do.
+Tests that take what there is (``most_ranks``) always run.  ``--sample N`` runs one in N.
 """
 
 import faulthandler
