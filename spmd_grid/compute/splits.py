@@ -12,11 +12,12 @@ import numpy as np
 
 from spmd_grid.functions.interface import WHOLE, IndexingMap, Interface
 from spmd_grid.grid.blocks import block_starts as starts_of_blocks
+from spmd_grid.grid.derived_starts import mapped, with_end
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.grid.starts import BlockStarts, mapped, with_end
+from spmd_grid.grid.starts import BlockStarts
 from spmd_grid.typing import Shape
 
 __all__ = [

@@ -21,7 +21,7 @@ from itertools import pairwise
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid import starts as starts_module
 from spmd_grid.grid.box import as_ints, row_major
-from spmd_grid.grid.starts import BlockStarts, Starts, compact, linear_parts, of_runs
+from spmd_grid.grid.starts import BlockStarts, Run, Starts, compact, of_runs
 
 __all__ = [
     "POLICIES",
@@ -106,17 +106,15 @@ def block_starts(extent: int, sizes: Sequence[int], blocks: str = "ceil") -> Blo
 
 
 def _many_starts(extent: int, sizes: Sequence[int], blocks: str) -> BlockStarts:
-    """As `block_starts`, by the runs of blocks of one extent."""
-    runs = [(1, extent)]
-    for size in sizes:
-        cut: list[tuple[int, int]] = []
-        for count, cells in runs:
-            parts = _runs_of_parts(cells, size, blocks)
-            if len(parts) == 1:
-                parts, count = [(parts[0][0] * count, parts[0][1])], 1
-            cut += parts * count
-        runs = cut
-    return of_runs(runs)
+    """As `block_starts`, by the runs of blocks of one extent; what cuts parts of one extent is found once."""
+
+    def runs(cells: int, level: int) -> list[Run]:
+        parts = _runs_of_parts(cells, sizes[level], blocks)
+        if level + 1 == len(sizes):
+            return [*parts]
+        return [(count, Starts(0, runs(each, level + 1))) for count, each in parts]
+
+    return of_runs(runs(extent, 0))
 
 
 def _runs_of_parts(extent: int, parts: int, blocks: str) -> list[tuple[int, int]]:
@@ -180,8 +178,9 @@ def check_offsets(offsets: object, sizes: Sequence[int], what: str = "sharded_di
     if checked[0] != 0:
         raise ShardingError(f"{what} begins with {checked[0]}; the first shard must start at 0")
     found = compact(checked)
-    for position in linear_parts(found):
-        start, stop = found[position], found[position + 1]
+    if isinstance(found, Starts) and min(found.extents()) >= 0:
+        return found
+    for position, (start, stop) in enumerate(pairwise(found)):
         if stop < start:
             raise ShardingError(
                 f"{what} decreases from {start} to {stop} at entry {position + 1}; it must not decrease"

@@ -1,16 +1,19 @@
-"""The starts of very many blocks, and the end, as runs of blocks of one extent: closed form for a million devices.
+"""The starts of very many blocks, and the end, as runs and repeated runs: closed form for a million devices.
 
-A block rule gives blocks of few extents, in few runs; so does what follows from it: blocks of a slice, of a shifted
-array, or those clipped at an edge.  Offsets of up to `MOST_LISTED` blocks are plain tuples; the number of blocks alone
-decides, so equal offsets are always of one type.
+A block rule gives blocks of few extents, in few runs.  Where several axes cut unevenly, or a slice has a step, runs
+themselves repeat: 1024 x 1024 devices have two kinds of two runs, each hundreds of times.  What follows from a rule is
+of this kind too: blocks of a slice, of a shifted array, or those clipped at an edge.  Offsets of up to `MOST_LISTED`
+blocks are plain tuples; the number of blocks alone decides, so equal offsets are always of one type.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
-from typing import TypeAlias, overload
+from math import lcm
+from typing import TypeAlias, Union, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,49 +21,53 @@ from numpy.typing import DTypeLike
 __all__ = [
     "MOST_LISTED",
     "BlockStarts",
+    "Run",
     "Starts",
-    "changes",
+    "blocks_of",
+    "cells_of",
     "compact",
     "linear_parts",
-    "mapped",
     "of_runs",
-    "turned",
-    "with_end",
-    "with_start",
 ]
 
 MOST_LISTED = 256  # blocks; as runs, fewer would gain nothing
 
-Run: TypeAlias = tuple[int, int]  # number of blocks, and the extent of each
+Run: TypeAlias = tuple[int, Union[int, "Starts"]]  # a number of blocks and the extent of each, or of groups of blocks
 
 
 class Starts(Sequence[int]):
     """Integers of which neighbours differ by few different amounts: ``first``, and ``runs`` of (count, difference).
 
-    A sequence as a tuple is, and equal to that of the same integers.
+    Instead of a difference a run may have starts from 0, of a group of blocks that it repeats.  A sequence as a tuple
+    is, and equal to that of the same integers.
 
     >>> starts = Starts(0, [(3, 4), (1, 2), (2, 0)])
     >>> list(starts), starts[3], len(starts)
     ([0, 4, 8, 12, 14, 14, 14], 12, 7)
+    >>> list(Starts(0, [(2, Starts(0, [(1, 5), (2, 3)]))]))
+    [0, 5, 8, 11, 16, 19, 22]
     """
 
-    __slots__ = ("_at", "_first", "_runs", "_values")
+    __slots__ = ("_at", "_first", "_hash", "_runs", "_values")
 
     def __init__(self, first: int, runs: Iterable[Run]):
         kept: list[Run] = []
-        for count, extent in runs:
-            if kept and kept[-1][1] == extent:
-                kept[-1] = kept[-1][0] + count, extent
-            elif count:
-                kept.append((count, extent))
+        for run in runs:
+            for count, unit in _plain(run):
+                if kept and kept[-1][1] == unit:
+                    kept[-1] = kept[-1][0] + count, unit
+                elif count:
+                    kept.append((count, unit))
         self._first = first
         self._runs = tuple(kept)
-        self._at = [0, *accumulate(count for count, _ in kept)]
-        self._values = [first, *accumulate([count * extent for count, extent in kept], initial=first)][1:]
+        self._at = [0, *accumulate([count * blocks_of(unit) for count, unit in kept])]
+        cells = [count * cells_of(unit) for count, unit in kept]
+        self._values = [first, *accumulate(cells, initial=first)][1:]
+        self._hash: int | None = None
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """(number of blocks, extent) of each run."""
+        """(number of blocks, extent) of each run, or (number of groups, starts of the blocks of one)."""
         return self._runs
 
     @property
@@ -74,9 +81,53 @@ class Starts(Sequence[int]):
         >>> Starts(0, [(3, 4), (1, 2), (2, 0)]).runs_within(1, 5)
         ((2, 4), (1, 2), (1, 0))
         """
-        first, last = bisect_right(self._at, low) - 1, bisect_left(self._at, high)
-        ends = [low, *self._at[first + 1 : last], high]
-        return tuple([(b - a, extent) for (a, b), (_, extent) in zip(pairwise(ends), self._runs[first:last])])
+        found: list[Run] = []
+        for run in range(bisect_right(self._at, low) - 1, len(self._runs)):
+            at, unit = self._at[run], self._runs[run][1]
+            if at >= high:
+                break
+            begin, end = max(low - at, 0), min(high, self._at[run + 1]) - at
+            if not isinstance(unit, Starts):
+                found.append((end - begin, unit))
+                continue
+            n = blocks_of(unit)
+            (i, skipped), (j, left) = divmod(begin, n), divmod(end, n)
+            if i == j:
+                found += unit.runs_within(skipped, left)
+                continue
+            if skipped:
+                found += unit.runs_within(skipped, n)
+                i += 1
+            found.append((j - i, unit))
+            if left:
+                found += unit.runs_within(0, left)
+        return tuple(found)
+
+    def flat(self) -> Iterator[tuple[int, int]]:
+        """(number of blocks, extent) of runs in order, every repetition by itself; neighbours may be alike."""
+        for count, unit in self._runs:
+            if not isinstance(unit, Starts):
+                yield count, unit
+                continue
+            for _ in range(count):
+                yield from unit.flat()
+
+    def extents(self) -> Counter[int]:
+        """The number of blocks by extent."""
+        found: Counter[int] = Counter()
+        for count, unit in self._runs:
+            if isinstance(unit, Starts):
+                found.update({extent: n * count for extent, n in unit.extents().items()})
+            else:
+                found[unit] += count
+        return found
+
+    def turned(self) -> list[Run]:
+        """The runs from the last to the first."""
+        return [
+            (count, Starts(0, unit.turned()) if isinstance(unit, Starts) else unit)
+            for count, unit in reversed(self._runs)
+        ]
 
     def __len__(self) -> int:
         return self._at[-1] + 1
@@ -94,27 +145,40 @@ class Starts(Sequence[int]):
         if not 0 <= at < n:
             raise IndexError(f"offset {at} of {n}")
         run = bisect_right(self._at, at) - 1
-        if run == len(self._runs):
-            return self._values[run]
-        return self._values[run] + (at - self._at[run]) * self._runs[run][1]
+        value, at = self._values[run], at - self._at[run]
+        if not at:
+            return value
+        unit = self._runs[run][1]
+        if not isinstance(unit, Starts):
+            return value + at * unit
+        times, left = divmod(at, blocks_of(unit))
+        return value + times * unit[-1] + unit[left]
 
     def __iter__(self) -> Iterator[int]:
         value = self._first
         yield value
-        for count, extent in self._runs:
+        for count, extent in self.flat():
             for _ in range(count):
                 value += extent
                 yield value
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Starts):
-            return self._first == other._first and self._runs == other._runs
+            if self is other or (self._first == other._first and self._runs == other._runs):
+                return True
+            if len(self) != len(other) or hash(self) != hash(other):
+                return False
+            # Differences that are linear and 0 at the ends are 0.
+            return all(self[at] == other[at] and self[at + 1] == other[at + 1] for at in linear_parts(self, other))
         if isinstance(other, tuple | list):
             return len(self) == len(other) and all(a == b for a, b in zip(self, other))
         return NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self._first, self._runs))
+        if self._hash is None:  # by some of the integers: equal ones may be made of other runs
+            last = len(self) - 1
+            self._hash = hash((last, *[self[max(at, 0)] for at in (0, last // 3, last // 2, last - 1, last)]))
+        return self._hash
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.fromiter(self, np.int64, len(self)).astype(dtype or np.int64, copy=False)
@@ -130,6 +194,29 @@ class Starts(Sequence[int]):
 BlockStarts: TypeAlias = tuple[int, ...] | Starts
 
 
+def blocks_of(unit: int | Starts) -> int:
+    """The number of blocks in what a run repeats.  Local."""
+    return len(unit) - 1 if isinstance(unit, Starts) else 1
+
+
+def cells_of(unit: int | Starts) -> int:
+    """The number of cells in what a run repeats.  Local."""
+    return unit[-1] if isinstance(unit, Starts) else unit
+
+
+def _plain(run: Run) -> Sequence[Run]:
+    """The runs that a run is: those of a group that occurs once, or one run where groups consist of one."""
+    count, unit = run
+    if not isinstance(unit, Starts):
+        return (run,)
+    if count < 2:
+        return unit.runs * count
+    if len(unit.runs) == 1:
+        ((each, inner),) = unit.runs
+        return ((count * each, inner),)
+    return (run,)
+
+
 def compact(values: Sequence[int]) -> BlockStarts:
     """The same integers, as runs where they are many."""
     if isinstance(values, Starts) or len(values) <= MOST_LISTED + 1:
@@ -138,98 +225,45 @@ def compact(values: Sequence[int]) -> BlockStarts:
     return Starts(values[0], [(sum(1 for _ in same), extent) for extent, same in differences])
 
 
-def of_runs(runs: Sequence[Run], first: int = 0) -> BlockStarts:
+def of_runs(runs: Iterable[Run], first: int = 0) -> BlockStarts:
     """The starts of blocks that begin at ``first``, and their end."""
-    if sum(count for count, _ in runs) > MOST_LISTED:
-        return Starts(first, runs)
-    return tuple(Starts(first, runs))
-
-
-def mapped(starts: BlockStarts, by: Callable[[int], int], breaks: Sequence[int] = (), modulus: int = 1) -> BlockStarts:
-    """``by`` of each of ``starts``, a function that is linear between its ``breaks``, on steps of the ``modulus``.
-
-    Local.  Closed form but where blocks between the first break and the last are no multiples of the modulus.
-
-    >>> mapped((0, 4, 8, 9), lambda start: min(max(start - 1, 0), 6), [1, 7])
-    (0, 3, 6, 6)
-    """
-    if not isinstance(starts, Starts):
-        return tuple([by(start) for start in starts])
-    knots = set(starts.positions)
-    for position, (count, extent) in zip(starts.positions, starts.runs):
-        value, stop = starts[position], position + count
-        if not extent:
-            continue
-        near = [position + (each - value) // extent for each in breaks]
-        if extent % modulus:
-            low, high = (near[0], near[-1]) if near else (position, stop)
-            knots |= set(range(max(low, position), min(high + 2, stop) + 1))
-        knots |= {at for each in near for at in range(each - 1, each + 3) if position <= at <= stop}
-    ordered = sorted(knots)
-    values = [by(starts[at]) for at in ordered]
-    runs = []
-    for (a, b), (low, high) in zip(pairwise(ordered), pairwise(values)):
-        extent, left = divmod(high - low, b - a)
-        assert not left, (a, b, low, high)  # linear between knots
-        runs.append((b - a, extent))
-    return Starts(values[0], runs)
-
-
-def with_end(starts: BlockStarts, end: int) -> BlockStarts:
-    """The same starts, with another end.  Local."""
-    if starts[-1] == end:
-        return starts
-    if not isinstance(starts, Starts):
-        return (*starts[:-1], end)
-    *before, (count, extent) = starts.runs
-    return Starts(starts[0], [*before, (count - 1, extent), (1, end - starts[-2])])
-
-
-def with_start(starts: BlockStarts, first: int) -> BlockStarts:
-    """The same starts, but for the first.  Local."""
-    if starts[0] == first:
-        return starts
-    if not isinstance(starts, Starts):
-        return (first, *starts[1:])
-    (count, extent), *behind = starts.runs
-    return Starts(first, [(1, starts[1] - first), (count - 1, extent), *behind])
-
-
-def changes(starts: BlockStarts, low: int, high: int) -> list[int]:
-    """The blocks between the first and the last of blocks ``[low, high)`` that are not as long as the one before.
-
-    Local.
-
-    >>> changes((0, 4, 8, 9, 9), 0, 4)
-    [2, 3]
-    """
-    if isinstance(starts, Starts):
-        positions = starts.positions
-        return positions[bisect_right(positions, low) : bisect_left(positions, high)]
-    return [i for i in range(low + 1, high) if starts[i + 1] - starts[i] != starts[i] - starts[i - 1]]
-
-
-def turned(starts: BlockStarts, extent: int) -> BlockStarts:
-    """The starts of the same blocks counted from the other end of ``extent`` cells.  Local.
-
-    >>> turned((0, 4, 8, 9), 9)
-    (0, 1, 5, 9)
-    """
-    if not isinstance(starts, Starts):
-        return tuple([extent - start for start in reversed(starts)])
-    return Starts(extent - starts[-1], reversed(starts.runs))
+    starts = Starts(first, runs)
+    return starts if len(starts) > MOST_LISTED + 1 else tuple(starts)
 
 
 def linear_parts(*several: BlockStarts) -> list[int]:
-    """Numbers of blocks, first and last among them, between which all of ``several`` have blocks of one extent.
+    """Numbers of blocks at which what is linear in the starts and ends of ``several`` is largest, and least.
 
-    Local.  For offsets of equally many blocks: what is linear in their starts and ends is largest at one of these.
+    Local.  For offsets of equally many blocks, which lie in stretches of equal extents each: also where the linear is
+    looked for among some stretches only, such as those with cells.
+
+    >>> linear_parts(Starts(0, [(300, 5)]), Starts(0, [(100, Starts(0, [(2, 4), (1, 7)]))]))
+    [0, 1, 2, 297, 298, 299]
     """
-    if not all(isinstance(each, Starts) for each in several):
-        return list(range(len(several[0]) - 1))
-    found = set()
-    for each in several:
-        assert isinstance(each, Starts)
-        for start, stop in pairwise(each.positions):
-            found |= {start, stop - 1}
-    return sorted(found)
+    runs = [each.runs for each in several if isinstance(each, Starts)]
+    return sorted(_corners(runs)) if len(runs) == len(several) else list(range(len(several[0]) - 1))
+
+
+def _corners(several: Sequence[Sequence[Run]]) -> set[int]:
+    """The first and the last blocks of stretches, and of stretches that repeat."""
+    found, at = set(), 0
+    left = [list(reversed(runs)) for runs in several]  # what is still to come, the next run last
+    while all(left):
+        blocks = [blocks_of(runs[-1][1]) for runs in left]
+        period = lcm(*blocks)
+        times = min([runs[-1][0] * n for runs, n in zip(left, blocks)]) // period
+        if times < 2 and max(blocks) > 1:  # the longest group by itself
+            runs = left[blocks.index(max(blocks))]
+            count, unit = runs.pop()
+            assert isinstance(unit, Starts)
+            runs += [(count - 1, unit)] if count > 1 else []
+            runs += reversed(unit.runs)
+            continue
+        inner = {0} if period == 1 else _corners([[(period // n, runs[-1][1])] for runs, n in zip(left, blocks)])
+        found |= {at + i for i in inner} | {at + (times - 1) * period + i for i in inner}
+        at += times * period
+        for runs, n in zip(left, blocks):
+            count, unit = runs.pop()
+            count -= times * period // n
+            runs += [(count, unit)] if count else []
+    return found

@@ -16,10 +16,10 @@ import numpy as np
 
 from spmd_grid.compute.splits import block_starts, is_sharded
 from spmd_grid.functions.interface import Halos
+from spmd_grid.grid.derived_starts import mapped, with_end, with_start
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.grid.starts import mapped, with_end, with_start
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.typing import MultiIndex, Shape
 

@@ -10,8 +10,9 @@ import numpy as np
 from spmd_grid.compute.indexing.lookups import from_zero
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import ImplicitGatherError
+from spmd_grid.grid.derived_starts import mapped, with_end
 from spmd_grid.grid.layout import Layout
-from spmd_grid.grid.starts import BlockStarts, mapped, with_end
+from spmd_grid.grid.starts import BlockStarts
 from spmd_grid.typing import MultiIndex, Shape
 
 __all__ = ["Listed", "Selection", "as_selection", "list_in"]

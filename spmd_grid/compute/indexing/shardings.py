@@ -8,9 +8,9 @@ import numpy as np
 
 from spmd_grid.compute.indexing.index import Selection
 from spmd_grid.compute.splits import block_starts
+from spmd_grid.grid.derived_starts import turned
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.grid.starts import turned
 from spmd_grid.typing import Shape
 
 __all__ = ["cut_alike", "held_sharding", "kept_sharding", "permuted_sharding", "positions_of", "result_sharding"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.compute.splits import Splits, block_starts
+from spmd_grid.grid.derived_starts import mapped, with_end, with_start
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.grid.starts import mapped, with_end, with_start
 from spmd_grid.program.ir import Operation
 from spmd_grid.program.partition.builder import Builder
 from spmd_grid.program.partition.steps import LocalOperand, LocalValue

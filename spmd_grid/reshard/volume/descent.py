@@ -17,7 +17,8 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from spmd_grid.grid.blocks import part_interval
-from spmd_grid.grid.starts import Starts, changes
+from spmd_grid.grid.derived_starts import changes, changes_of_groups
+from spmd_grid.grid.starts import Starts
 from spmd_grid.reshard.geometry.cuts import Cut
 
 __all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule"]
@@ -111,8 +112,8 @@ class Descent:
             marks = [at - prefix.first for at in changes(cut.offsets, prefix.first + begin, prefix.first + end)]
         elif isinstance(cut.offsets, Starts):
             rest = cut.rests[digit.level]
-            positions = [position - prefix.first for position in cut.offsets.positions]
-            marks = sorted({at for position in positions for at in (position // rest, -(-position // rest))})
+            low, high = prefix.first + begin * rest, prefix.first + end * rest
+            marks = [begin + at for at in changes_of_groups(cut.offsets, low, high, rest)]
         else:
             marks = range(begin, end)
         ends = {0, digit.size}
@@ -138,7 +139,7 @@ class Descent:
         if not isinstance(offsets, Starts):
             return depth, high - low, part, where, first
         level = self.digits[depth].level
-        blocks = offsets.runs_within(first, first + self.cut.sizes[level] * self.cut.rests[level])
+        blocks = Starts(0, offsets.runs_within(first, first + self.cut.sizes[level] * self.cut.rests[level]))
         return depth, high - low, part, where, blocks
 
     def below(self, prefix: Prefix, known: Mapping[int, int], depth: int | None = None) -> list[tuple[Prefix, int]]:
