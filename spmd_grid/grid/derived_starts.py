@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
 from math import gcd
 
 from spmd_grid.grid.starts import BlockStarts, Run, Starts, blocks_of, cells_of
 
-__all__ = ["changes", "changes_of_groups", "mapped", "turned", "with_end", "with_start"]
+__all__ = ["changes", "changes_of_groups", "extents_of", "mapped", "turned", "with_end", "with_extents", "with_start"]
 
 
 def mapped(starts: BlockStarts, by: Callable[[int], int], breaks: Sequence[int] = (), modulus: int = 1) -> BlockStarts:
@@ -77,6 +79,26 @@ def with_start(starts: BlockStarts, first: int) -> BlockStarts:
     if not isinstance(starts, Starts):
         return (first, *starts[1:])
     return Starts(first, [(1, starts[1] - first), *starts.runs_within(1, len(starts) - 1)])
+
+
+def with_extents(starts: BlockStarts, by: Callable[[int], int]) -> BlockStarts:
+    """The starts from 0 of equally many blocks, each with ``by`` of the extent that it has in ``starts``.  Local.
+
+    >>> with_extents((0, 4, 8, 8), lambda extent: min(extent, 1))
+    (0, 1, 2, 2)
+    """
+    if not isinstance(starts, Starts):
+        return tuple(accumulate([by(b - a) for a, b in pairwise(starts)], initial=0))
+
+    def runs(of: Starts) -> list[Run]:
+        return [(n, Starts(0, runs(unit)) if isinstance(unit, Starts) else by(unit)) for n, unit in of.runs]
+
+    return Starts(0, runs(starts))
+
+
+def extents_of(starts: BlockStarts) -> Counter[int]:
+    """The number of blocks by extent.  Local."""
+    return starts.extents() if isinstance(starts, Starts) else Counter([b - a for a, b in pairwise(starts)])
 
 
 def changes(starts: BlockStarts, low: int, high: int) -> list[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, pairwise, product
 from math import lcm
 from typing import TypeAlias, Union, overload
 
@@ -28,11 +28,14 @@ __all__ = [
     "compact",
     "linear_parts",
     "of_runs",
+    "stretches",
 ]
 
 MOST_LISTED = 256  # blocks; as runs, fewer would gain nothing
 
 Run: TypeAlias = tuple[int, Union[int, "Starts"]]  # a number of blocks and the extent of each, or of groups of blocks
+
+Stretch: TypeAlias = tuple[int, tuple[tuple[int, int], ...]]  # a block, and (times, period) by level
 
 
 class Starts(Sequence[int]):
@@ -240,13 +243,30 @@ def linear_parts(*several: BlockStarts) -> list[int]:
     >>> linear_parts(Starts(0, [(300, 5)]), Starts(0, [(100, Starts(0, [(2, 4), (1, 7)]))]))
     [0, 1, 2, 297, 298, 299]
     """
+    found = set()
+    for at, levels in stretches(*several):
+        found |= {at + sum(ends) for ends in product(*[{0, (times - 1) * period} for times, period in levels])}
+    return sorted(found)
+
+
+def stretches(*several: BlockStarts) -> list[Stretch]:
+    """Stretches of blocks in which the starts of all of ``several`` shift by a fixed number, and extents are equal.
+
+    Local.  For offsets of equally many blocks.  Each: the first block; and by level how often what is below
+    repeats, and after how many blocks.
+
+    >>> stretches(Starts(0, [(9, 5)]), Starts(0, [(3, Starts(0, [(2, 4), (1, 7)]))]))
+    [(0, ((3, 3), (2, 1))), (2, ((3, 3), (1, 1)))]
+    """
     runs = [each.runs for each in several if isinstance(each, Starts)]
-    return sorted(_corners(runs)) if len(runs) == len(several) else list(range(len(several[0]) - 1))
+    if len(runs) < len(several):
+        return [(at, ()) for at in range(len(several[0]) - 1)]
+    return _stretches(runs)
 
 
-def _corners(several: Sequence[Sequence[Run]]) -> set[int]:
-    """The first and the last blocks of stretches, and of stretches that repeat."""
-    found, at = set(), 0
+def _stretches(several: Sequence[Sequence[Run]]) -> list[Stretch]:
+    found: list[Stretch] = []
+    at = 0
     left = [list(reversed(runs)) for runs in several]  # what is still to come, the next run last
     while all(left):
         blocks = [blocks_of(runs[-1][1]) for runs in left]
@@ -259,8 +279,11 @@ def _corners(several: Sequence[Sequence[Run]]) -> set[int]:
             runs += [(count - 1, unit)] if count > 1 else []
             runs += reversed(unit.runs)
             continue
-        inner = {0} if period == 1 else _corners([[(period // n, runs[-1][1])] for runs, n in zip(left, blocks)])
-        found |= {at + i for i in inner} | {at + (times - 1) * period + i for i in inner}
+        if period == 1:
+            found.append((at, ((times, 1),)))
+        else:
+            inner = _stretches([[(period // n, runs[-1][1])] for runs, n in zip(left, blocks)])
+            found += [(at + first, ((times, period), *levels)) for first, levels in inner]
         at += times * period
         for runs, n in zip(left, blocks):
             count, unit = runs.pop()

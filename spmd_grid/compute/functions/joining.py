@@ -14,6 +14,7 @@ from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding, 
 from spmd_grid.functions.axes import cut, one_axis
 from spmd_grid.functions.composed.joins import full_shape, joined
 from spmd_grid.functions.table import Operand, composite
+from spmd_grid.grid.derived_starts import with_extents
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
@@ -158,7 +159,7 @@ def flat_sharding(rows: Sharding, shape: Shape) -> Sharding:
     if not rows.split_axes:
         return Sharding(rows.grid, [])
     behind = prod(shape[1:])
-    starts = [start * behind for start in block_starts(rows, 0, shape[0])]
+    starts = with_extents(block_starts(rows, 0, shape[0]), lambda extent: extent * behind)
     return Sharding(rows.grid, rows.split_axes, sharded_dims_offsets=[starts])
 
 

@@ -91,7 +91,7 @@ def permuted_sharding(sharding: Sharding, shape: Shape, order: tuple[int, ...]) 
 def _reversed_grid(grid: Grid, axes: frozenset[int]) -> Grid:
     if not axes:
         return grid
-    numbers = np.array([grid.process(device) for device in range(grid.size)]).reshape(grid.shape)
+    numbers = np.array(range(grid.size) if grid.ranks is None else grid.ranks).reshape(grid.shape)
     numbers = np.flip(numbers, tuple(axes))
     return Grid(grid.shape, axis_names=grid.axis_names, ranks=numbers.ravel().tolist())
 

@@ -18,6 +18,7 @@ import numpy as np
 from spmd_grid.compute.functions.joining import flat_sharding
 from spmd_grid.compute.splits import Splits, block_starts
 from spmd_grid.functions.interface import PARALLEL, WHOLE, IndexingMap, Interface, Iterator
+from spmd_grid.grid.derived_starts import extents_of
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Operation
 from spmd_grid.program.partition.builder import Builder
@@ -109,7 +110,7 @@ def _survives(source: Sharding, result: Sharding, source_shape: Shape, result_sh
             if n > 1:
                 n_cut += 1
                 starts = block_starts(sharding, dim, shape[dim])
-                if {b - a for a, b in zip(starts, starts[1:])} != {shape[dim] // n} or shape[dim] % n:
+                if set(extents_of(starts)) != {shape[dim] // n} or shape[dim] % n:
                     if source_shape[: dim + 1] != result_shape[: dim + 1]:
                         return False
         found.append((n_cut, len(shape)))

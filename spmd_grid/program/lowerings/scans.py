@@ -10,7 +10,9 @@ import numpy as np
 
 from spmd_grid.compute.splits import Splits, block_starts
 from spmd_grid.functions.axes import cut
+from spmd_grid.grid.derived_starts import with_extents
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.grid.starts import BlockStarts
 from spmd_grid.program.ir import Operation
 from spmd_grid.program.partition.builder import Builder
 from spmd_grid.program.partition.steps import LocalOperand, LocalValue
@@ -48,8 +50,7 @@ class Scan:
         if all(n == 1 for n in sharding.sizes_of(axis)):
             return [found]
         starts = block_starts(sharding, axis, value.shape[axis])
-        lengths = [min(stop - start, 1) for start, stop in zip(starts, starts[1:])]
-        ends = np.cumsum([0, *lengths]).tolist()
+        ends = with_extents(starts, lambda extent: min(extent, 1))
         shape = tuple([ends[-1] if d == axis else n for d, n in enumerate(value.shape)])
         by_ends = _with_starts(sharding, axis, ends, value.shape)
         totals = build.compute(
@@ -81,7 +82,7 @@ class Scan:
         return [build.compute("carry", carry, [found, totals], value.shape, dtype, sharding, value, key)]
 
 
-def _with_starts(sharding: Sharding, axis: int, starts: Sequence[int], shape: Sequence[int]) -> Sharding:
+def _with_starts(sharding: Sharding, axis: int, starts: BlockStarts, shape: Sequence[int]) -> Sharding:
     offsets = [starts if d == axis else block_starts(sharding, d, shape[d]) for d in sharding.sharded_dims]
     return Sharding(sharding.grid, sharding.split_axes, sharded_dims_offsets=offsets)
 

@@ -124,8 +124,7 @@ def _most_met(cut: Cut, other: Cut) -> int:
 
 def _cores(cut: Cut) -> list[tuple[int, int]]:
     """(cells, number of parts with that many), halos not counted."""
-    line = Descent(cut)
-    return [(part.stop - part.start, n) for part, n in line.below(line.root, {})]
+    return Descent(Cut(cut.extent, cut.axes, cut.sizes, cut.blocks, cut.offsets)).extents()
 
 
 def _cover(served: Cut, cut: Cut) -> Callable[[int], int]:

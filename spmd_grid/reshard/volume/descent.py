@@ -10,18 +10,19 @@ choosing three consecutive parts.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
+from math import prod
 from typing import NamedTuple
 
-from spmd_grid.grid.blocks import part_interval
-from spmd_grid.grid.derived_starts import changes, changes_of_groups
-from spmd_grid.grid.starts import Starts
+from spmd_grid.grid.blocks import block_starts, part_interval
+from spmd_grid.grid.derived_starts import changes, changes_of_groups, mapped
+from spmd_grid.grid.starts import BlockStarts, Starts, stretches
 from spmd_grid.reshard.geometry.cuts import Cut
 
-__all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule"]
+__all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule", "windows_of"]
 
 
 class Digit(NamedTuple):
@@ -165,11 +166,23 @@ class Descent:
 
         All parts for None.  ``known`` as for `below`.  Extents may occur more than once.
         """
+        cut = self.cut
+        if prefix is None and not known and (cut.low or cut.high or isinstance(cut.offsets, Starts)):
+            below, above = windows_of(cut)
+            parts = stretches(below, above)
+            return [(above[at + 1] - below[at], prod([times for times, _ in levels])) for at, levels in parts]
         found = self.below(self.root if prefix is None else prefix, known or {})
         return [(high - low, n) for part, n in found for low, high in [self.window(part)]]
 
     def count(self, low: int, high: int, prefix: Prefix | None = None) -> int:
         """The number of parts with a cell in ``[low, high)``, halos not counted.  Local."""
+        starts = _starts(self.cut) if prefix is None else None
+        if isinstance(starts, Starts):
+            low, high = max(low, 0), min(high, self.cut.extent)
+            if low >= high:
+                return 0
+            met = Starts(0, starts.runs_within(bisect_right(starts, low) - 1, bisect_left(starts, high)))
+            return sum([n for cells, n in met.extents().items() if cells])
         prefix = self.root if prefix is None else prefix
         if max(prefix.start, low) >= min(prefix.stop, high):
             return 0
@@ -187,6 +200,20 @@ class Descent:
         for choice in {choices.start, choices.stop - 1}:
             total += self.count(low, high, self.step(prefix, choice))
         return total
+
+
+def windows_of(cut: Cut) -> tuple[BlockStarts, BlockStarts]:
+    """The starts of the parts, halos in the domain included; and their stops, each one behind its start.  Local."""
+    starts = _starts(cut)
+    below = mapped(starts, lambda start: max(start - cut.low, 0), [cut.low])
+    return below, mapped(starts, lambda stop: min(stop + cut.high, cut.extent), [cut.extent - cut.high])
+
+
+def _starts(cut: Cut) -> BlockStarts:
+    return _starts_by_rule(cut.extent, cut.sizes, cut.blocks) if cut.offsets is None else cut.offsets
+
+
+_starts_by_rule = lru_cache(256)(block_starts)
 
 
 def common_axes(source: Cut, target: Cut) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.volume.aligned_overlaps import are_aligned, sum_aligned
 from spmd_grid.reshard.volume.component_search import ComponentSearch
 from spmd_grid.reshard.volume.descent import Descent
 from spmd_grid.reshard.volume.digits import SOURCE, Digits
@@ -44,14 +45,31 @@ def search(
     overlap = 1
     points: tuple[Points, Points] = [(1, 1)], [(1, 1)]
     for dims, names in _components(lines, len(digits.sizes)):
-        component = ComponentSearch(dims, names, lines, digits, weigh)
-        overlap *= component.overlap
+        summed, least = _component(dims, names, lines, digits, weigh)
+        overlap *= summed
         held, needed = (
             _unbeaten((a * c, b * d) for a, b in before for c, d in found.items())
-            for before, found in zip(points, component.found)
+            for before, found in zip(points, least)
         )
         points = held, needed
     return Found(overlap, points, True)
+
+
+def _component(
+    dims: list[int],
+    names: set[int],
+    lines: Sequence[Sequence[Descent]],
+    digits: Digits,
+    weigh: Sequence[Callable[[int], int]],
+) -> tuple[int, tuple[dict[int, int], ...]]:
+    """The sum of the overlaps of linked dimensions, and per side the least overlap by size."""
+    if len(dims) == 1:
+        (dim,) = dims
+        source, target = (side[dim] for side in lines)
+        if are_aligned(source, target, digits):
+            return sum_aligned(source.cut, target.cut, weigh[dim])
+    found = ComponentSearch(dims, names, lines, digits, weigh)
+    return found.overlap, found.found
 
 
 def _components(lines: Sequence[Sequence[Descent]], n_digits: int) -> list[tuple[list[int], set[int]]]:
