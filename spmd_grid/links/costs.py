@@ -38,6 +38,7 @@ many members, of Thakur, Rabenseifner and Gropp, "Optimization of collective com
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -95,6 +96,9 @@ def crowd_of(grid: Grid, axes: tuple[int, ...], links: LinkModel) -> Crowd:
     """
     links.check_covers(grid)
     if links.nodes is None and grid.ranks is None:
+        if links.node_size == 1:
+            members = prod(grid.shape[axis] for axis in axes)
+            return Crowd(members, members, 1, 1)
         return _crowd(_first_group(grid, axes) // links.node_size, min(links.node_size, grid.size))
     at = node_array(grid, links.node_size, links.nodes)
     most = int(np.unique(at, return_counts=True)[1].max())

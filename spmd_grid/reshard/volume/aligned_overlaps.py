@@ -7,7 +7,6 @@ the next both shift by a fixed number of cells each, and so do stretches that re
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 from math import prod
 
 from spmd_grid.grid import starts
@@ -15,7 +14,7 @@ from spmd_grid.grid.starts import stretches
 from spmd_grid.reshard.geometry.cuts import Cut
 from spmd_grid.reshard.volume.descent import Descent, windows_of
 from spmd_grid.reshard.volume.digits import Digits
-from spmd_grid.reshard.volume.sliding_boxes import sliding_overlaps
+from spmd_grid.reshard.volume.sliding_boxes import Overlap
 
 __all__ = ["are_aligned", "sum_aligned"]
 
@@ -41,26 +40,34 @@ def sum_aligned(source: Cut, target: Cut, weigh: Callable[[int], int]) -> tuple[
     total = 0
     found: tuple[dict[int, int], ...] = ({}, {})
     for at, levels in stretches(held, below, above):
-
-        def boxes(block: int) -> tuple[tuple[int, int], tuple[int, int]]:
-            return (held[block], held[block + 1]), (below[block], above[block + 1])
-
-        (start, stop), (low, high) = boxes(at)
-        copies, moving = 1, []
+        start, stop, low, high = held[at], held[at + 1], below[at], above[at + 1]
+        copies, drifts = 1, []
         for times, period in levels:
-            if held[at + (times - 1) * period] - start == below[at + (times - 1) * period] - low:
-                copies *= times
+            drift = (held[at + period] - start) - (below[at + period] - low) if times > 1 else 0
+            if drift:
+                drifts.append((times, drift))
             else:
-                moving.append((times, period))
-        longest = max(moving, default=(1, 0))
-        least = stop - start
-        others = [range(0, times * period, period) for times, period in moving if (times, period) != longest]
-        for shifts in product(*others):
-            first = at + sum(shifts)
-            here, there = boxes(first), boxes(first + longest[1])
-            each = [[[side] for side in both] for both in (here, there)]
-            smallest, overlap = sliding_overlaps((each[0][0], each[0][1]), (each[1][0], each[1][1]), longest[0])
-            least, total = min(least, smallest), total + copies * overlap
+                copies *= times
+        most, ahead, behind = min(stop - start, high - low), stop - low, high - start
+        drifts.sort(key=lambda each: (-each[0], abs(each[1])))  # most steps are summed at once
+        total += copies * _sum(most, ahead, behind, drifts)
+        ends = [sum([pick(0, (times - 1) * drift) for times, drift in drifts]) for pick in (min, max)]
+        least = min([Overlap(most, ahead, behind, end).after(1) for end in ends])
         for side, size in enumerate((weigh(stop - start), high - low)):
             found[side][size] = min(found[side].get(size, least), least)
     return total, found
+
+
+def _sum(most: int, ahead: int, behind: int, drifts: list[tuple[int, int]]) -> int:
+    """The sum of overlaps after any numbers of steps of (times, drift) each; arguments as of `Overlap`."""
+    if not drifts:
+        return Overlap(most, ahead, behind, 0).after(0)
+    *inner, (times, drift) = drifts
+    if not inner:
+        return Overlap(most, ahead, behind, drift).sum(times)
+    # Only those steps are followed after which any of the inner ones meet.
+    back, forth = (sum([pick(0, (n - 1) * each) for n, each in inner]) for pick in (min, max))
+    reach = ahead + forth, behind - back
+    before, after = reach if drift > 0 else reach[::-1]
+    first, stop = max(-before // abs(drift) + 1, 0), min(-(-after // abs(drift)), times)
+    return sum([_sum(most, ahead + i * drift, behind - i * drift, inner) for i in range(first, stop)])

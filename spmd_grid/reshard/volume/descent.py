@@ -168,9 +168,7 @@ class Descent:
         """
         cut = self.cut
         if prefix is None and not known and (cut.low or cut.high or isinstance(cut.offsets, Starts)):
-            below, above = windows_of(cut)
-            parts = stretches(below, above)
-            return [(above[at + 1] - below[at], prod([times for times, _ in levels])) for at, levels in parts]
+            return _extents(cut.extent, cut.sizes, cut.blocks, cut.offsets, cut.low, cut.high)
         found = self.below(self.root if prefix is None else prefix, known or {})
         return [(high - low, n) for part, n in found for low, high in [self.window(part)]]
 
@@ -204,9 +202,22 @@ class Descent:
 
 def windows_of(cut: Cut) -> tuple[BlockStarts, BlockStarts]:
     """The starts of the parts, halos in the domain included; and their stops, each one behind its start.  Local."""
-    starts = _starts(cut)
-    below = mapped(starts, lambda start: max(start - cut.low, 0), [cut.low])
-    return below, mapped(starts, lambda stop: min(stop + cut.high, cut.extent), [cut.extent - cut.high])
+    return _windows(_starts(cut), cut.extent, cut.low, cut.high)
+
+
+@lru_cache(256)
+def _windows(starts: BlockStarts, extent: int, low: int, high: int) -> tuple[BlockStarts, BlockStarts]:
+    below = mapped(starts, lambda start: max(start - low, 0), [low]) if low else starts
+    above = mapped(starts, lambda stop: min(stop + high, extent), [extent - high]) if high else starts
+    return below, above
+
+
+@lru_cache(1024)
+def _extents(
+    extent: int, sizes: tuple[int, ...], blocks: str, offsets: BlockStarts | None, low: int, high: int
+) -> list[tuple[int, int]]:
+    below, above = windows_of(Cut(extent, (), sizes, blocks, offsets, (low, high)))
+    return [(above[at + 1] - below[at], prod([times for times, _ in levels])) for at, levels in stretches(below, above)]
 
 
 def _starts(cut: Cut) -> BlockStarts:

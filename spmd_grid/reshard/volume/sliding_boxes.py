@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-__all__ = ["Boxes", "common_cells", "sliding_overlaps"]
+__all__ = ["Boxes", "Overlap", "common_cells", "sliding_overlaps"]
 
 # The intervals of two boxes, by dimension.
 Boxes = tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
@@ -31,7 +31,7 @@ def sliding_overlaps(first: Boxes, second: Boxes, n: int) -> tuple[int, int]:
     least_by_end, constant, moving = [1, 1], 1, []
     for (a, b), (c, d), (e, _), (g, _) in zip(*first, *second):
         drift = (e - a) - (g - c)
-        overlap = _Overlap(min(b - a, d - c), b - c, d - a, drift)
+        overlap = Overlap(min(b - a, d - c), b - c, d - a, drift)
         least_by_end = [overlap.after(0) * least_by_end[0], overlap.after(n - 1) * least_by_end[1]]
         if drift:
             moving.append(overlap)
@@ -45,10 +45,10 @@ def sliding_overlaps(first: Boxes, second: Boxes, n: int) -> tuple[int, int]:
     return min(least_by_end), constant * sum([prod([each.after(i) for each in moving]) for i in range(n)])
 
 
-class _Overlap(NamedTuple):
+class Overlap(NamedTuple):
     """The overlap of [a, b) and [c, d), where the first shifts by ``drift`` a step relative to the second.
 
-    ``most``: the length of the shorter one.  ``ahead``: b - c before the first step.  ``behind``: d - a then.
+    Local.  ``most``: the length of the shorter one.  ``ahead``: b - c before the first step.  ``behind``: d - a then.
     """
 
     most: int
@@ -57,14 +57,14 @@ class _Overlap(NamedTuple):
     drift: int
 
     def after(self, steps: int) -> int:
-        """The overlap after ``steps``."""
+        """The overlap after ``steps``.  Local."""
         moved = steps * self.drift
         return max(0, min(self.most, self.ahead + moved, self.behind - moved))
 
     def sum(self, n: int) -> int:
-        """The sum of the overlaps after 0 to n - 1 steps.
+        """The sum of the overlaps after 0 to n - 1 steps, where there is a drift.
 
-        It is a sum of four ramps, which begin where the overlap starts to rise, stays equal, falls, and ends.
+        Local.  It is a sum of four ramps, which begin where the overlap starts to rise, stays equal, falls, and ends.
         """
         start, step = (self.ahead, self.drift) if self.drift > 0 else (self.behind, -self.drift)
         end = start - (self.ahead + self.behind)
