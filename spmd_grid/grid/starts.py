@@ -101,7 +101,8 @@ class Starts(Sequence[int]):
             if skipped:
                 found += unit.runs_within(skipped, n)
                 i += 1
-            found.append((j - i, unit))
+            if i < j:
+                found.append((j - i, unit))
             if left:
                 found += unit.runs_within(0, left)
         return tuple(found)
@@ -270,14 +271,14 @@ def _stretches(several: Sequence[Sequence[Run]]) -> list[Stretch]:
     left = [list(reversed(runs)) for runs in several]  # what is still to come, the next run last
     while all(left):
         blocks = [blocks_of(runs[-1][1]) for runs in left]
-        period = lcm(*blocks)
-        times = min([runs[-1][0] * n for runs, n in zip(left, blocks)]) // period
-        if times < 2 and max(blocks) > 1:  # the longest group by itself
-            runs = left[blocks.index(max(blocks))]
-            count, unit = runs.pop()
-            assert isinstance(unit, Starts)
-            runs += [(count - 1, unit)] if count > 1 else []
-            runs += reversed(unit.runs)
+        lengths = [runs[-1][0] * n for runs, n in zip(left, blocks)]
+        period, shortest = lcm(*blocks), min(lengths)
+        times = shortest // period
+        if times < 2 and max(blocks) > 1:
+            if max(lengths) > shortest:
+                _split(left[lengths.index(max(lengths))], shortest)
+            else:
+                _split(left[blocks.index(max(blocks))], None)
             continue
         if period == 1:
             found.append((at, ((times, 1),)))
@@ -290,3 +291,26 @@ def _stretches(several: Sequence[Sequence[Run]]) -> list[Stretch]:
             count -= times * period // n
             runs += [(count, unit)] if count else []
     return found
+
+
+def _split(left: list[Run], at: int | None) -> None:
+    """Cut the next run, the last of ``left``, behind ``at`` blocks, or into what it repeats first, and the rest.
+
+    Groups that are cut go on from there: all but the last repeat what begins at the cut.
+    """
+    count, unit = left.pop()
+    if not isinstance(unit, Starts):
+        assert at is not None
+        left += [(count - at, unit), (at, unit)]
+        return
+    n = blocks_of(unit)
+    times, within = (0, n) if at is None else divmod(at, n)
+    head, tail = unit.runs_within(0, within), unit.runs_within(within, n)
+    rest = count - times - 1 if within else count - times
+    if within and tail:
+        left += reversed(tail)
+        left += [(rest, Starts(0, [*tail, *head]))] if rest else []
+    else:
+        left += [(rest, unit)] if rest else []
+    left += reversed(head)
+    left += [(times, unit)] if times else []

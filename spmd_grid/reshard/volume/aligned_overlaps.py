@@ -12,7 +12,7 @@ from math import prod
 from spmd_grid.grid import starts
 from spmd_grid.grid.starts import stretches
 from spmd_grid.reshard.geometry.cuts import Cut
-from spmd_grid.reshard.volume.descent import Descent, windows_of
+from spmd_grid.reshard.volume.descent import Descent, starts_of
 from spmd_grid.reshard.volume.digits import Digits
 from spmd_grid.reshard.volume.sliding_boxes import Overlap
 
@@ -20,15 +20,16 @@ __all__ = ["are_aligned", "sum_aligned"]
 
 
 def are_aligned(source: Descent, target: Descent, digits: Digits) -> bool:
-    """Whether the same digits cut both sides, of devices that are in both grids, into very many blocks.  Local.
+    """Whether the same digits cut both sides, of devices that are in both grids, into very many blocks, by offsets.
 
-    Not where both follow a rule without halos: few kinds of blocks meet there, which a search finds.
+    Local.  Not where both follow a rule: few kinds of blocks meet there, which a search finds.  Nor where the target
+    has halos: at the ends of the domain their extents differ from block to block.
     """
     names = [digit.name for digit in source.digits]
     if names != [digit.name for digit in target.digits] or max(names, default=0) >= digits.outside:
         return False
-    special = source.cut.offsets or target.cut.offsets or target.cut.low or target.cut.high
-    return bool(special) and prod(target.cut.sizes) > starts.MOST_LISTED
+    by_offsets = source.cut.offsets is not None or target.cut.offsets is not None
+    return by_offsets and not (target.cut.low or target.cut.high) and prod(target.cut.sizes) > starts.MOST_LISTED
 
 
 def sum_aligned(source: Cut, target: Cut, weigh: Callable[[int], int]) -> tuple[int, tuple[dict[int, int], ...]]:
@@ -36,14 +37,14 @@ def sum_aligned(source: Cut, target: Cut, weigh: Callable[[int], int]) -> tuple[
 
     Local.  ``weigh``: the weight of a source's part of a given extent.
     """
-    (held, _), (below, above) = windows_of(source), windows_of(target)
+    held, wanted = starts_of(source), starts_of(target)
     total = 0
     found: tuple[dict[int, int], ...] = ({}, {})
-    for at, levels in stretches(held, below, above):
-        start, stop, low, high = held[at], held[at + 1], below[at], above[at + 1]
+    for at, levels in stretches(held, wanted):
+        start, stop, low, high = held[at], held[at + 1], wanted[at], wanted[at + 1]
         copies, drifts = 1, []
         for times, period in levels:
-            drift = (held[at + period] - start) - (below[at + period] - low) if times > 1 else 0
+            drift = (held[at + period] - start) - (wanted[at + period] - low) if times > 1 else 0
             if drift:
                 drifts.append((times, drift))
             else:

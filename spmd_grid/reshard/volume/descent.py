@@ -14,15 +14,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
-from math import prod
 from typing import NamedTuple
 
 from spmd_grid.grid.blocks import block_starts, part_interval
-from spmd_grid.grid.derived_starts import changes, changes_of_groups, mapped
-from spmd_grid.grid.starts import BlockStarts, Starts, stretches
+from spmd_grid.grid.derived_starts import changes, changes_of_groups
+from spmd_grid.grid.starts import BlockStarts, Starts
 from spmd_grid.reshard.geometry.cuts import Cut
 
-__all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule", "windows_of"]
+__all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule", "starts_of"]
 
 
 class Digit(NamedTuple):
@@ -166,15 +165,15 @@ class Descent:
 
         All parts for None.  ``known`` as for `below`.  Extents may occur more than once.
         """
-        cut = self.cut
-        if prefix is None and not known and (cut.low or cut.high or isinstance(cut.offsets, Starts)):
-            return _extents(cut.extent, cut.sizes, cut.blocks, cut.offsets, cut.low, cut.high)
+        offsets, has_halos = self.cut.offsets, self.cut.low or self.cut.high
+        if prefix is None and not known and isinstance(offsets, Starts) and not has_halos:
+            return list(offsets.extents().items())
         found = self.below(self.root if prefix is None else prefix, known or {})
         return [(high - low, n) for part, n in found for low, high in [self.window(part)]]
 
     def count(self, low: int, high: int, prefix: Prefix | None = None) -> int:
         """The number of parts with a cell in ``[low, high)``, halos not counted.  Local."""
-        starts = _starts(self.cut) if prefix is None else None
+        starts = starts_of(self.cut) if prefix is None else None
         if isinstance(starts, Starts):
             low, high = max(low, 0), min(high, self.cut.extent)
             if low >= high:
@@ -200,27 +199,8 @@ class Descent:
         return total
 
 
-def windows_of(cut: Cut) -> tuple[BlockStarts, BlockStarts]:
-    """The starts of the parts, halos in the domain included; and their stops, each one behind its start.  Local."""
-    return _windows(_starts(cut), cut.extent, cut.low, cut.high)
-
-
-@lru_cache(256)
-def _windows(starts: BlockStarts, extent: int, low: int, high: int) -> tuple[BlockStarts, BlockStarts]:
-    below = mapped(starts, lambda start: max(start - low, 0), [low]) if low else starts
-    above = mapped(starts, lambda stop: min(stop + high, extent), [extent - high]) if high else starts
-    return below, above
-
-
-@lru_cache(1024)
-def _extents(
-    extent: int, sizes: tuple[int, ...], blocks: str, offsets: BlockStarts | None, low: int, high: int
-) -> list[tuple[int, int]]:
-    below, above = windows_of(Cut(extent, (), sizes, blocks, offsets, (low, high)))
-    return [(above[at + 1] - below[at], prod([times for times, _ in levels])) for at, levels in stretches(below, above)]
-
-
-def _starts(cut: Cut) -> BlockStarts:
+def starts_of(cut: Cut) -> BlockStarts:
+    """The starts of the parts, and the end.  Local."""
     return _starts_by_rule(cut.extent, cut.sizes, cut.blocks) if cut.offsets is None else cut.offsets
 
 
