@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from spmd_grid.reshard.geometry.cuts import Cut
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.volume.descent import Descent, common_axes, same_rule
+from spmd_grid.reshard.volume.descent import Descent, common_axes, longest_and_total, same_rule
 
 __all__ = ["Demand", "demand_of", "longest", "most_partners"]
 
@@ -76,7 +76,7 @@ def most_partners(r: Redistribution) -> tuple[int, int]:
 
 def longest(cut: Cut) -> int:
     """The number of cells of the longest part, halos included.  Local."""
-    return max(cells for cells, _ in Descent(cut).extents())
+    return longest_and_total(cut)[0]
 
 
 def _bounds_on_askers(r: Redistribution) -> list[_Askers]:

@@ -14,14 +14,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, takewhile
+from math import prod
 from typing import NamedTuple
 
 from spmd_grid.grid.blocks import block_starts, part_interval
-from spmd_grid.grid.derived_starts import changes, changes_of_groups
-from spmd_grid.grid.starts import BlockStarts, Starts
+from spmd_grid.grid.derived_starts import changes, changes_of_groups, mapped
+from spmd_grid.grid.starts import BlockStarts, Starts, stretches
 from spmd_grid.reshard.geometry.cuts import Cut
 
-__all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule", "starts_of"]
+__all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule", "longest_and_total", "starts_of", "windows_of"]
 
 
 class Digit(NamedTuple):
@@ -197,6 +198,41 @@ class Descent:
         for choice in {choices.start, choices.stop - 1}:
             total += self.count(low, high, self.step(prefix, choice))
         return total
+
+
+def windows_of(cut: Cut) -> tuple[BlockStarts, BlockStarts]:
+    """The starts of the parts, halos in the domain included; and their stops, each one behind its start.  Local."""
+    return _windows(starts_of(cut), cut.extent, cut.low, cut.high)
+
+
+@lru_cache(256)
+def _windows(starts: BlockStarts, extent: int, low: int, high: int) -> tuple[BlockStarts, BlockStarts]:
+    below = mapped(starts, lambda start: max(start - low, 0), [low]) if low else starts
+    above = mapped(starts, lambda stop: min(stop + high, extent), [extent - high]) if high else starts
+    return below, above
+
+
+def longest_and_total(cut: Cut) -> tuple[int, int]:
+    """The cells of the longest part and of all parts together, halos in the domain included.  Local."""
+    return _longest_and_total(cut.extent, cut.sizes, cut.blocks, cut.offsets, cut.low, cut.high)
+
+
+@lru_cache(1024)
+def _longest_and_total(
+    extent: int, sizes: tuple[int, ...], blocks: str, offsets: BlockStarts | None, low: int, high: int
+) -> tuple[int, int]:
+    cut = Cut(extent, range(len(sizes)), sizes, blocks, offsets, (low, high))
+    below, above = windows_of(cut)
+    if not isinstance(below, Starts) or not (low or high):
+        found = Descent(cut).extents()
+        return max(cells for cells, _ in found), sum(cells * n for cells, n in found)
+    longest = total = 0
+    for at, levels in stretches(below, above):
+        first, times = above[at + 1] - below[at], [n for n, _ in levels]
+        grown = [(n - 1) * (above[at + 1 + p] - above[at + 1] - below[at + p] + below[at]) for n, p in levels if n > 1]
+        longest = max(longest, first + sum([each for each in grown if each > 0]))
+        total += prod(times) * (2 * first + sum(grown)) // 2  # the mean is that of the first and the last
+    return longest, total
 
 
 def starts_of(cut: Cut) -> BlockStarts:

@@ -24,7 +24,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.cuts import Cut, cuts_of
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.volume.demand import demand_of, longest
-from spmd_grid.reshard.volume.descent import Descent
+from spmd_grid.reshard.volume.descent import longest_and_total
 from spmd_grid.reshard.volume.digits import SOURCE, TARGET, common_digits
 from spmd_grid.reshard.volume.overlaps import Found, Points, search
 from spmd_grid.reshard.volume.sliding_boxes import common_cells
@@ -92,7 +92,7 @@ def most_local(layout: Layout) -> int:
 def _total(grid: Grid, cuts: Sequence[Cut]) -> int:
     """The number of cells of all devices' boxes together."""
     copies = grid.size // prod(prod(cut.sizes) for cut in cuts)
-    return copies * prod(sum(cells * n for cells, n in Descent(cut).extents()) for cut in cuts)
+    return copies * prod(longest_and_total(cut)[1] for cut in cuts)
 
 
 def _list(r: Redistribution, weigh: Sequence[Callable[[int], int]]) -> Found:

@@ -128,6 +128,15 @@ def smoothed(u, v):
     return u
 
 
+def steps_of_one_dimension(u):
+    """A stencil, rolls, a slice with a step, a running sum, and a stencil of what is left."""
+    for _ in range(3):
+        u = u[1:-1] + 0.1 * (u[2:] + u[:-2] - 2 * u[1:-1])
+        u = u - np.roll(u, 3)
+    u = np.cumsum(u[::3])
+    return u[2:] - u[:-2]
+
+
 @pytest.mark.parametrize(("function", "axes"), [(layers, [[0], [1]]), (smoothed, [[0], [1]]), (smoothed, [[0, 1]])])
 def test_a_million_devices_are_planned_at_once(function, axes):
     """Nothing looks at each device: calls of functions are counted, which a busy machine does not change."""
@@ -144,6 +153,22 @@ def test_a_million_devices_are_planned_at_once(function, axes):
         profile.runcall(part.cost)
         counts.append(Stats(profile).total_calls)
     assert counts[1] < 5 * counts[0]
+
+
+@pytest.mark.parametrize("blocks", ["ceil", "balanced"])
+@pytest.mark.parametrize("axes", [[0, 1], [1, 0]], ids=str)
+def test_a_million_nested_uneven_blocks_are_planned_at_once(axes, blocks):
+    """Two axes cut one dimension, and neither cut is even: no more work than twice that for a thousand devices."""
+    from cProfile import Profile
+    from pstats import Stats
+
+    program = sg.trace(steps_of_one_dimension, sg.ArraySpec((10**8 + 7,)))
+    counts = []
+    for grid in (sg.Grid((32, 32)), sg.Grid((1 << 10, 1 << 10))):
+        profile = Profile()
+        profile.runcall(lambda: sg.partition(program, grid, [sg.Sharding(grid, [axes], blocks=blocks)]))  # noqa: B023
+        counts.append(Stats(profile).total_calls)
+    assert counts[1] < 3 * counts[0], counts
 
 
 def test_pictures_show_every_step_and_what_moves(part):

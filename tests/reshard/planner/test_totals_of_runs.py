@@ -29,7 +29,7 @@ def all_as_runs():
 
 @st.composite
 def moves(draw):
-    """What slices need: from the selected cells where they lie, to blocks of the rule or of another slice."""
+    """Moves that slices need: from the selected cells where they lie, to blocks of the rule or of another slice."""
     grid = Grid(draw(GRIDS))
     axes = draw(st.permutations(range(len(grid.shape))))
     extent, blocks = draw(st.integers(1, 90)), draw(st.sampled_from(["ceil", "balanced"]))
