@@ -129,11 +129,11 @@ def smoothed(u, v):
 
 
 def steps_of_one_dimension(u):
-    """A stencil, rolls, a slice with a step, a running sum, and a stencil of what is left."""
+    """Stencils, rolls, a slice with a step, and a stencil of what is left."""
     for _ in range(3):
         u = u[1:-1] + 0.1 * (u[2:] + u[:-2] - 2 * u[1:-1])
         u = u - np.roll(u, 3)
-    u = np.cumsum(u[::3])
+    u = u[::3]
     return u[2:] - u[:-2]
 
 
@@ -158,7 +158,7 @@ def test_a_million_devices_are_planned_at_once(function, axes):
 @pytest.mark.parametrize("blocks", ["ceil", "balanced"])
 @pytest.mark.parametrize("axes", [[0, 1], [1, 0]], ids=str)
 def test_a_million_nested_uneven_blocks_are_planned_at_once(axes, blocks):
-    """Two axes cut one dimension, and neither cut is even: no more work than twice that for a thousand devices."""
+    """Two axes cut one dimension, and neither cut is even: hardly more work than for a thousand devices."""
     from cProfile import Profile
     from pstats import Stats
 
@@ -166,9 +166,10 @@ def test_a_million_nested_uneven_blocks_are_planned_at_once(axes, blocks):
     counts = []
     for grid in (sg.Grid((32, 32)), sg.Grid((1 << 10, 1 << 10))):
         profile = Profile()
-        profile.runcall(lambda: sg.partition(program, grid, [sg.Sharding(grid, [axes], blocks=blocks)]))  # noqa: B023
+        cut = sg.Sharding(grid, [axes], blocks=blocks)
+        profile.runcall(lambda: sg.partition(program, grid, [cut]))  # noqa: B023
         counts.append(Stats(profile).total_calls)
-    assert counts[1] < 3 * counts[0], counts
+    assert counts[1] < 2 * counts[0], counts
 
 
 def test_pictures_show_every_step_and_what_moves(part):
