@@ -51,7 +51,7 @@ class Starts(Sequence[int]):
     [0, 5, 8, 11, 16, 19, 22]
     """
 
-    __slots__ = ("_at", "_first", "_hash", "_runs", "_values")
+    __slots__ = ("_at", "_first", "_equals", "_hash", "_runs", "_values")
 
     def __init__(self, first: int, runs: Iterable[Run]):
         kept: list[Run] = []
@@ -67,6 +67,7 @@ class Starts(Sequence[int]):
         cells = [count * cells_of(unit) for count, unit in kept]
         self._values = [first, *accumulate(cells, initial=first)][1:]
         self._hash: int | None = None
+        self._equals = object()  # one for all that were found to be equal
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -168,12 +169,16 @@ class Starts(Sequence[int]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Starts):
-            if self is other or (self._first == other._first and self._runs == other._runs):
+            if self._equals is other._equals:
                 return True
             if len(self) != len(other) or hash(self) != hash(other):
                 return False
-            # Differences that are linear and 0 at the ends are 0.
-            return all(self[at] == other[at] and self[at + 1] == other[at + 1] for at in linear_parts(self, other))
+            if self._first != other._first or self._runs != other._runs:
+                # Differences that are linear and 0 at the ends are 0.
+                if any(self[at] != other[at] or self[at + 1] != other[at + 1] for at in linear_parts(self, other)):
+                    return False
+            other._equals = self._equals
+            return True
         if isinstance(other, tuple | list):
             return len(self) == len(other) and all(a == b for a, b in zip(self, other))
         return NotImplemented
