@@ -51,7 +51,7 @@ class Starts(Sequence[int]):
     [0, 5, 8, 11, 16, 19, 22]
     """
 
-    __slots__ = ("_at", "_first", "_equals", "_hash", "_runs", "_values")
+    __slots__ = ("_at", "_equals", "_first", "_hash", "_runs", "_values")
 
     def __init__(self, first: int, runs: Iterable[Run]):
         kept: list[Run] = []
