@@ -144,20 +144,20 @@ class Starts(Sequence[int]):
     def __getitem__(self, at: int | slice) -> int | Sequence[int]:
         if isinstance(at, slice):
             return tuple([self[i] for i in range(*at.indices(len(self)))])
-        n = len(self)
+        ends = self._at
         if at < 0:
-            at += n
-        if not 0 <= at < n:
-            raise IndexError(f"offset {at} of {n}")
-        run = bisect_right(self._at, at) - 1
-        value, at = self._values[run], at - self._at[run]
+            at += ends[-1] + 1
+        if not 0 <= at <= ends[-1]:
+            raise IndexError(f"offset {at} of {len(self)}")
+        run = bisect_right(ends, at) - 1
+        value, at = self._values[run], at - ends[run]
         if not at:
             return value
         unit = self._runs[run][1]
         if not isinstance(unit, Starts):
             return value + at * unit
-        times, left = divmod(at, blocks_of(unit))
-        return value + times * unit[-1] + unit[left]
+        times, left = divmod(at, unit._at[-1])
+        return value + times * unit._values[-1] + (unit[left] if left else 0)
 
     def __iter__(self) -> Iterator[int]:
         value = self._first
@@ -205,12 +205,12 @@ BlockStarts: TypeAlias = tuple[int, ...] | Starts
 
 def blocks_of(unit: int | Starts) -> int:
     """The number of blocks in what a run repeats.  Local."""
-    return len(unit) - 1 if isinstance(unit, Starts) else 1
+    return unit._at[-1] if isinstance(unit, Starts) else 1
 
 
 def cells_of(unit: int | Starts) -> int:
     """The number of cells in what a run repeats.  Local."""
-    return unit[-1] if isinstance(unit, Starts) else unit
+    return unit._values[-1] if isinstance(unit, Starts) else unit
 
 
 def _plain(run: Run) -> Sequence[Run]:
