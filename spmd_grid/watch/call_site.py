@@ -9,15 +9,18 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
+import numpy as np
+
 __all__ = ["PACKAGE", "call_site", "is_ours", "main_frame", "main_thread_call_site"]
 
 PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+_NOT_USERS = PACKAGE, os.path.dirname(np.__file__) + os.sep  # numpy calls operators of arrays for the user
 
 
 def call_site(frame: FrameType | None = None) -> str:
-    """The innermost line outside this package, as ``file:line``; of the calling thread unless a frame is given."""
+    """The innermost line outside this package and numpy, as ``file:line``; of the calling thread if no frame is given."""
     frame = sys._getframe(1) if frame is None else frame
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):  # not `is_ours`, for speed
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_USERS):
         frame = frame.f_back
     return "an unknown line" if frame is None else f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}"
 

@@ -181,7 +181,7 @@ def test_pictures_show_every_step_and_what_moves(part):
 
 
 def test_traces_name_what_explanations_name(tmp_path):
-    """Measured operations carry the names of predicted ones, and their lines."""
+    """Measured operations carry the names of predicted ones, and their lines; so do those of the function itself."""
     program = tmp_path / "traced.py"
     program.write_text(
         "import numpy as np, spmd_grid as sg\n"
@@ -193,6 +193,7 @@ def test_traces_name_what_explanations_name(tmp_path):
         "part = sg.partition(sg.trace(fn, sg.ArraySpec((4, 6)), sg.ArraySpec((6, 8))), grid, [cut, None])\n"
         "x, w = (sg.zeros(s, t, grid) for s, t in zip(((4, 6), (6, 8)), part.in_shardings))\n"
         "part.run(grid, x, w)\n"
+        "fn(x, sg.zeros((6, 8), sg.Sharding(grid, [[0]]), grid))\n"
         "if grid.rank == 0:\n"
         "    print(part.explain('y'))\n"
     )
@@ -209,6 +210,8 @@ def test_traces_name_what_explanations_name(tmp_path):
     events = [json.loads(each.rstrip(",")) for each in lines if '"ph":"X"' in each]
     named = [each for each in events if f"'{name}'" in each["args"]["call"]]
     assert len(named) == 1 and named[0]["args"]["where"] == "traced.py:5" and named[0]["dur"] > 0
+    eager = [each for each in events if each["cat"] == "operation" and each["ts"] > named[0]["ts"]]
+    assert eager and {each["args"]["where"] for each in eager} == {"traced.py:5"}
 
 
 @pytest.mark.parametrize("stage", ["traced", "annotated", "materialised", "partitioned", "optimised"])
