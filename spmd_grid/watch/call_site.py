@@ -18,7 +18,7 @@ _NOT_USERS = PACKAGE, os.path.dirname(np.__file__) + os.sep  # numpy calls opera
 
 
 def call_site(frame: FrameType | None = None) -> str:
-    """The innermost line outside this package and numpy, as ``file:line``; of the calling thread if no frame is given."""
+    """The innermost line outside this package and numpy, as ``file:line``; of the calling thread without a frame."""
     frame = sys._getframe(1) if frame is None else frame
     while frame is not None and frame.f_code.co_filename.startswith(_NOT_USERS):
         frame = frame.f_back
