@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.errors import DamagedError, DTypeError
-from spmd_grid.storage.system import File
+from spmd_grid.storage.paths import File
 from spmd_grid.typing import Shape
 
 __all__ = ["NpyHeader", "header_of", "read_header", "stored_dtype"]

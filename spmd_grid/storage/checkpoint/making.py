@@ -22,8 +22,8 @@ from spmd_grid.storage.checkpoint.verify import read_manifest, verify_blocks
 from spmd_grid.storage.checkpoint.writing import ArrayWriter, Stage
 from spmd_grid.storage.checksums import checksum
 from spmd_grid.storage.npy_format import stored_dtype
+from spmd_grid.storage.paths import File, Folders
 from spmd_grid.storage.ranges.move import give_blocks
-from spmd_grid.storage.system import File, Folders
 from spmd_grid.storage.team import Team
 
 __all__ = ["Making"]

@@ -9,8 +9,8 @@ import numpy as np
 
 from spmd_grid.errors import SpmdError, StorageError
 from spmd_grid.storage.checksums import checksum
+from spmd_grid.storage.paths import File
 from spmd_grid.storage.ranges.blocks import Blocks
-from spmd_grid.storage.system import File
 
 __all__ = ["ArrayWriter", "Stage"]
 

@@ -21,9 +21,9 @@ from spmd_grid.storage.files.blocks import edges_of
 from spmd_grid.storage.files.publishing import published
 from spmd_grid.storage.new_local import new_local
 from spmd_grid.storage.npy_format import header_of, read_header, stored_dtype
+from spmd_grid.storage.paths import File
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.storage.ranges.move import STAGE_BYTES, give_blocks, take_blocks
-from spmd_grid.storage.system import File
 from spmd_grid.storage.team import Team
 
 __all__ = ["BLOCK_BYTES", "load_npy", "save_npy"]
@@ -133,7 +133,6 @@ def _load_npy(
     with team.trying():
         file = File.to_read(team.system, team.op, path)
         header = read_header(team.op, file)
-        file.will_be_read()
     try:
         team.agree(f"{path}, {sharding}, {wanted}, {header}")
         assert file is not None and header is not None, "a refusal raises on every process"
@@ -153,7 +152,8 @@ def _load_npy(
             for offset, piece in in_pieces(cells):  # faster than all at once
                 file.read(piece, start + blocks.offset(block) + offset)
 
-        take_blocks(filled, blocks, stored, read, team, stage_bytes)
+        with file.reading_most(start + header.n_bytes):
+            take_blocks(filled, blocks, stored, read, team, stage_bytes)
     finally:
         if file is not None:
             with suppress(StorageError):

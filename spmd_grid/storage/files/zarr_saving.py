@@ -29,8 +29,8 @@ from spmd_grid.storage.files.zarr_format import (
     text_of,
     zarr_dtype,
 )
+from spmd_grid.storage.paths import Folders
 from spmd_grid.storage.ranges.move import STAGE_BYTES
-from spmd_grid.storage.system import Folders
 from spmd_grid.storage.team import Team
 
 __all__ = ["save_zarr"]
