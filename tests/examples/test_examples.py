@@ -31,7 +31,6 @@ def _marks_of(name):
     return [needs_terrain] if name == "hillslope" else []
 
 
-
 LOOPS = ("python", "compiled", "overlap")
 
 # hillslope.py with a reference that is off by the last bit of one cell.

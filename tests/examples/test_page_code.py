@@ -57,7 +57,7 @@ def broken_links(page: Path, text: str) -> list[str]:
     ],
 )
 def test_code_runs_on_simulated_ranks(page, ranks, compiles, tmp_path):
-    """The guide's compiled loops as Python by default: they take long to compile, and the example programs have such."""
+    """The guide's compiled loops run as Python by default: they compile for long, and example programs have such."""
     program = tmp_path / "app.py"
     code = code_of(page)
     program.write_text(code if compiles else code.replace("@numba.njit(nogil=True)\n", "\n"))

@@ -17,8 +17,8 @@ CASES = [(kind, 0) for kind in saves.SAVES] + [(kind, 1) for kind in saves.FILES
 def test_killed_at_every_call(tmp_path, request, kind, victim):
     if kind in saves.NEEDED:
         pytest.importorskip(saves.NEEDED[kind])
-    strides = {"hdf5": 13, "vtk": 17, "keep": 47, "commit file": 47}
-    stride = 1 if request.config.getoption("full") else strides.get(kind, 29)
+    strides = {"hdf5": 7, "vtk": 9, "keep": 31, "commit file": 31}
+    stride = 1 if request.config.getoption("full") else strides.get(kind, 17)
     command = [sys.executable, saves.__file__, kind, tmp_path, str(victim), str(stride)]
     ended = run_in_time([str(word) for word in command], limit=120, env=clean_environment())
     n_killed, code = map(int, ended.stdout.split())
