@@ -36,8 +36,8 @@ _passed: list[str] = []
 
 # By default every run draws the same examples, so that a run tells of a change and not of chance.
 SAME = {"derandomize": True, "database": None}
-settings.register_profile("simulated", max_examples=60, **SAME, **COMMON)
-settings.register_profile("seeded", max_examples=60, **COMMON)
+settings.register_profile("simulated", max_examples=40, **SAME, **COMMON)
+settings.register_profile("seeded", max_examples=40, **COMMON)
 settings.register_profile("full", max_examples=500, **COMMON)
 # Under mpiexec all processes must draw the same examples.
 settings.register_profile("mpi", max_examples=20, **SAME, **COMMON)
@@ -91,6 +91,15 @@ def pytest_collection_modifyitems(config, items):
         _leave_out_what_has_passed(config, items)
     if not config.getoption("full"):
         _sample(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    gc.disable()  # nearly all that is made then stays
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish(session):
