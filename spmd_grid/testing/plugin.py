@@ -53,7 +53,7 @@ def pytest_runtest_makereport(
     if not is_shared(call.excinfo.value) and _failed_elsewhere not in item.stash:
         where = f"process {current_world().rank} of {world_size()}"
         text = f"{item.nodeid} failed on {where}:\n{report.longreprtext}"
-        # Its teardown tells the others; what fails there, nobody hears of but at the end.
+        # Its teardown tells the others; of what fails there they hear at the end.
         (item if call.when != "teardown" else item.config).stash[_failure] = text
     return report
 
@@ -77,4 +77,4 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _under_mpi(config: pytest.Config) -> bool:
-    return bool(config.getoption("with_mpi", default=False)) and world_size() > 1
+    return bool(config.getoption("with_mpi", default=False))

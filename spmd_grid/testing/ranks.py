@@ -64,7 +64,7 @@ def is_shared(error: BaseException) -> bool:
 
 
 def meet(failure: str | None) -> list[str | None]:
-    """What each process says of its failure outside of a body; None where it has none.
+    """Tells the others of a failure outside of a body, if there is one; the failures of all processes, in their order.
 
     Collective over the world.  If the others do not come, because they wait for a process that failed elsewhere, the
     job ends with the text of its failure.
@@ -81,15 +81,15 @@ def prepare_to_meet() -> Communicator:
     return as_communicator(current_world().comm)  # type: ignore[attr-defined]  # the world of MPI has one
 
 
-def _gathered(said: object, failure: str | None, patience: float) -> list[Any]:
-    """What all processes say; one with a failure ends the job if the others do not come in time."""
+def _gathered(value: object, failure: str | None, patience: float) -> list[Any]:
+    """The values of all processes; one with a failure ends the job if the others do not come in time."""
     world = current_world()
     impatience = None
     if failure is not None:
         impatience = threading.Timer(patience, world.abort, [failure])
         impatience.daemon = True
         impatience.start()
-    gathered = gather_objects(prepare_to_meet(), said)
+    gathered = gather_objects(prepare_to_meet(), value)
     if impatience is not None:
         impatience.cancel()
     return gathered

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def tmp_path():
-    """A new folder of this process; under MPI it lasts until all are done with the test, for which `testing.plugin` waits."""
+    """A new folder of this process; under MPI it lasts until all are done with the test (`testing.plugin`)."""
     folder = Path(tempfile.mkdtemp(prefix="spmd_grid_test_"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
