@@ -120,7 +120,8 @@ def _settle():
 def _sample(config, items):
     """Leave out what is marked ``full``, most sets of the tests marked ``one_in(n)``, and most combinations of others.
 
-    Every n-th set of the former stays: where n and the numbers of values have no common divisor, every value of every
+    Under MPI tests marked ``one_in_by_size(n)`` count from the number of processes, where many sets of one are left.
+    Every n-th set of ``one_in`` stays: where n and the numbers of values have no common divisor, every value of every
     parameter is among them.  Of other tests with several parameters and more than a few sets, those run that bring in a
     new value of any parameter, and one in four of the rest, by a hash of their names.
     """
@@ -136,7 +137,7 @@ def _sample(config, items):
             runs = False
         elif mark:
             runs = number % mark.args[0] == 0
-        elif size and by_size:
+        elif size and by_size and sets[item.function] > FEW:
             runs = (number - size) % by_size.args[0] == 0
         elif sets[item.function] > few and len(item.callspec.params) > 1:
             new = {(item.function, *each) for each in enumerate(item.callspec.id.split("-"))} - values
