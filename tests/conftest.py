@@ -93,9 +93,10 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=[item for item in items if "spmd" not in item.fixturenames])
         items[:] = spread
         _thin_out(config, items)
-        _leave_out_what_has_run(config, items)
     if not config.getoption("full"):
-        _sample(config, items)
+        _sample(config, items)  # of all, so that every number of processes takes its tests from the same sample
+    if config.getoption("with_mpi", default=False):
+        _leave_out_what_has_run(config, items)
 
 
 def pytest_collection_finish(session):
@@ -120,7 +121,7 @@ def _settle():
 def _sample(config, items):
     """Leave out what is marked ``full``, most sets of the tests marked ``one_in(n)``, and most combinations of others.
 
-    Under MPI tests marked ``one_in_by_size(n)`` count from the number of processes, where many sets of one are left.
+    Of tests marked ``one_in_by_size(n)`` each number of processes takes other sets.
     Every n-th set of ``one_in`` stays: where n and the numbers of values have no common divisor, every value of every
     parameter is among them.  Of other tests with several parameters and more than a few sets, those run that bring in a
     new value of any parameter, and one in four of the rest, by a hash of their names.
@@ -137,8 +138,8 @@ def _sample(config, items):
             runs = False
         elif mark:
             runs = number % mark.args[0] == 0
-        elif size and by_size and sets[item.function] > FEW:
-            runs = (number - size) % by_size.args[0] == 0
+        elif size and by_size:
+            runs = (number - size // 2) % by_size.args[0] == 0
         elif sets[item.function] > few and len(item.callspec.params) > 1:
             new = {(item.function, *each) for each in enumerate(item.callspec.id.split("-"))} - values
             runs = bool(new) or crc32(item.nodeid.encode()) % COMBINED == 0
