@@ -6,11 +6,14 @@ import pickle
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.launch import as_communicator, current_world, use_world
+
+if TYPE_CHECKING:
+    from spmd_grid.transport.mpi.communicator import MpiCommunicator
 
 __all__ = ["gather_objects", "is_shared", "meet", "prepare_to_meet", "run_on_mpi", "world_size"]
 
@@ -76,9 +79,12 @@ def meet(failure: str | None) -> list[str | None]:
 def prepare_to_meet() -> Communicator:
     """The communicator of outcomes, which is made when this is called first.  Collective over the world that time.
 
-    It is one of its own: after a failure, messages of the body may be left on the other one.
+    It is one of its own: after a failure, messages of the body may be left on the other one.  A body on some of the
+    processes may begin to record operations: what that needs of all of them is made as well.
     """
-    return as_communicator(current_world().comm)  # type: ignore[attr-defined]  # the world of MPI has one
+    world = cast("MpiCommunicator", current_world())
+    world.world.prepare_to_record()
+    return as_communicator(world.comm)
 
 
 def _gathered(value: object, failure: str | None, patience: float) -> list[Any]:
