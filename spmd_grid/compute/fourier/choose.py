@@ -140,7 +140,7 @@ class _Search:
         return state.sharding == (self._requested or regular(state.sharding, self._source, shape))
 
     def edges(self, state: _State) -> Iterator[tuple[float, _State, tuple[Step, ...]]]:
-        """(price, the state behind it, its steps) of all that can be done next."""
+        """(price, the state after it, its steps) of all that can be done next."""
         shape, dtype = self.after(state.done)
         sharding = state.sharding
         ready = self._ready(state.done)

@@ -181,11 +181,11 @@ class _Matrix(NamedTuple):
         own = self.by_columns.core_box(self.shape, self.grid.own_coords)
         numbers = np.arange(own.starts[dim + 1], own.stops[dim + 1])
         step = max(1, _CELLS_AT_ONCE // max(1, len(numbers)))
-        behind = (1,) * (columns.ndim - dim - 2)
+        trailing = (1,) * (columns.ndim - dim - 2)
         for low in range(0, n1, step):
             rows = np.arange(low, min(low + step, n1))
             factors = _unit(rows[:, None] * numbers, n1 * n2, sign, columns.dtype)
-            columns[cut(dim, low, low + step)] *= factors.reshape(factors.shape + behind)
+            columns[cut(dim, low, low + step)] *= factors.reshape(factors.shape + trailing)
 
 
 def _along(block: np.ndarray, dim: int, sign: int) -> np.ndarray:

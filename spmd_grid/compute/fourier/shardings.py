@@ -37,7 +37,7 @@ def cells_of(sharding: Sharding, shape: Shape) -> int:
 def moved(sharding: Sharding, shape: Shape, freed: Sequence[int]) -> Iterator[tuple[Sharding, bool]]:
     """The shardings in which dimensions of ``freed`` are whole, one or more; and whether axes cut nothing any more.
 
-    Plans only.  ``sharding``: without halos and partial axes.  The axes that are freed are put behind those that cut
+    Plans only.  ``sharding``: without halos and partial axes.  The axes that are freed are put after those that cut
     another dimension already, which is an all_to_all where it is one axis.
     """
     ndim = len(shape)

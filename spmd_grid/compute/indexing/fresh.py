@@ -44,8 +44,8 @@ def cells_in_local(
             kept = block_starts(result.sharding, at, result.global_shape[at])
             wanted = tuple([bound for pair in zip(kept, kept[1:]) for bound in pair])
         for part in range(parts):
-            first, behind = _range(selection, dim, wanted[2 * part], wanted[2 * part + 1])
-            if first < behind and not starts[part] - low <= first < behind <= starts[part + 1] + high:
+            first, end = _range(selection, dim, wanted[2 * part], wanted[2 * part + 1])
+            if first < end and not starts[part] - low <= first < end <= starts[part + 1] + high:
                 return None
     return _own_cells(layout, result, selection, positions, coords)
 
@@ -57,19 +57,19 @@ def _own_cells(
     cells = []
     for dim, start in enumerate(origin):
         at = positions.get(dim)
-        first, behind = _range(selection, dim, *((0, 1) if at is None else (box.starts[at], box.stops[at])))
-        cells.append(slice(first - start, behind - start, selection.steps[dim]) if first < behind else slice(0, 0))
+        first, end = _range(selection, dim, *((0, 1) if at is None else (box.starts[at], box.stops[at])))
+        cells.append(slice(first - start, end - start, selection.steps[dim]) if first < end else slice(0, 0))
     return tuple(cells)
 
 
-def _range(selection: Selection, dim: int, first: int, behind: int) -> tuple[int, int]:
-    """The cells of the source from the lowest to behind the highest of cells [first, behind) of the result."""
-    if first == behind:
+def _range(selection: Selection, dim: int, first: int, end: int) -> tuple[int, int]:
+    """The cells [start, stop) of the source that hold cells [first, end) of the result."""
+    if first == end:
         return 0, 0
     if dim in selection.flipped:
-        first, behind = selection.counts[dim] - behind, selection.counts[dim] - first
+        first, end = selection.counts[dim] - end, selection.counts[dim] - first
     start, step = selection.starts[dim], selection.steps[dim]
-    return start + first * step, start + (behind - 1) * step + 1
+    return start + first * step, start + (end - 1) * step + 1
 
 
 def is_ready(a: ArrayOnGrid) -> bool:

@@ -36,7 +36,7 @@ def check_dense(operation: Operation) -> None:
 
 def _spread(count: int) -> Callable[[Operation, list[Shape], Shape], None]:
     def check(operation: Operation, shapes: list[Shape], result: Shape) -> None:
-        """Operands of one rank, in which extents of 1 grow.  Behind them may stand zero points and shifts."""
+        """Operands of one rank, in which extents of 1 grow.  Zero points and shifts may follow them."""
         expect(operation, broadcast(operation, shapes[:count]), result)
 
     return check
@@ -106,7 +106,7 @@ def _permute(word: str) -> Callable[[Operation, list[Shape], Shape], None]:
 
 def _join(word: str) -> Callable[[Operation, list[Shape], Shape], None]:
     def check(operation: Operation, shapes: list[Shape], result: Shape) -> None:
-        """Operands one behind the other."""
+        """Operands one after the other."""
         if not shapes:
             raise verify_error(operation, "expected at least 1 operand, found 0")
         expect(operation, joined(operation, shapes, axis_of(operation, word, len(shapes[0]))), result)

@@ -76,7 +76,7 @@ def permuted(operation: Operation, shape: Shape, order: Sequence[int]) -> Shape:
 
 
 def joined(operation: Operation, shapes: Sequence[Shape], axis: int) -> Shape:
-    """The shape of operands one behind the other."""
+    """The shape of operands one after the other."""
     first = shapes[0]
     for shape in shapes[1:]:
         expect(operation, (*first[:axis], None, *first[axis + 1 :]), shape, "every operand")

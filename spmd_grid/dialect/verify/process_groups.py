@@ -56,7 +56,7 @@ def _groups(operation: HloCollectiveOp, word: str) -> list[list[int]]:
     lists = [[int(n) for n in numbers[row * columns : (row + 1) * columns]] for row in range(rows)]
     kept = [[n for n in row if n != -1] for row in lists]
     if any(n < 0 for row in kept for n in row) or any(row[: len(short)] != short for row, short in zip(lists, kept)):
-        raise verify_error(operation, f"{word} must have numbers from 0, and -1 behind those of shorter groups alone")
+        raise verify_error(operation, f"{word} must have numbers from 0, and -1 after those of shorter groups alone")
     return kept
 
 

@@ -53,7 +53,7 @@ def manual(
     ``in_shardings``, ``out_shardings``: how the arrays around it are sharded; where there is one result,
     ``out_shardings`` may be a Sharding alone. Each manual axis cuts a dimension evenly, is partial, or is explicitly
     replicated: because the sharding is closed and leaves it out, or by a pair (sharding, axes). Free axes stand
-    behind manual ones. ``manual_axes``: in the order of the grid.
+    after manual ones. ``manual_axes``: in the order of the grid.
 
     Inside a traced function the result is an operation of the program, and the shardings are requirements.  Plans
     only: the body is called once with blocks that have no cells, by which the shapes of its results are found, and its

@@ -256,7 +256,7 @@ class PreparedReshard:
         return None if ran is None or ran.work is None else ran
 
     def finish(self, types: ArrayTypes, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> LocalResult:
-        """The part of a run behind its meeting.  Collective."""
+        """The part of a run after its meeting.  Collective."""
         given = None if self._source_shape is None or x is None else [x]
         results = self._bound_plan(types).run(given, None if self._target_shape is None or out is None else [out])
         return None if results is None else results[0]

@@ -2,7 +2,7 @@
 
 https://zarr-specs.readthedocs.io/en/latest/v3/core/v3.0.html: a folder per array with ``zarr.json`` and a file per
 chunk, ``c/0/2``; chunks at the upper edges are as large as all others.  Chunks are raw cells, little-endian and in C
-order, with a CRC-32C behind them, which readers check.
+order, with a CRC-32C after them, which readers check.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def test_each_device_cuts_its_own_block(spmd):
 REFUSED = {
     "a process twice": (groups_text([[0, 1], [1, 2]]), r"replica_groups must have every process once, found 1 again"),
     "one dimension": ("replica_groups = dense<[0, 1]> : tensor<2xi64>", r"replica_groups must have 2 dimensions"),
-    "a hole": ("replica_groups = dense<[[-1, 0]]> : tensor<1x2xi64>", r"-1 behind those of shorter groups alone"),
+    "a hole": ("replica_groups = dense<[[-1, 0]]> : tensor<1x2xi64>", r"-1 after those of shorter groups alone"),
     "no channel": (BOTH + channel_text(0, True), r"use_global_device_ids needs a channel above 0, found 0"),
     "fractions": ("replica_groups = dense<[[0.5, 1.5]]> : tensor<1x2xf32>", r"must have whole numbers"),
 }

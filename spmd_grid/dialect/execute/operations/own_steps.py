@@ -65,10 +65,10 @@ def _put(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
     box, key, own = target.core_box(coords), [], []
     starts = target.core_in_local(coords).starts
     for dim, (start, stop, at) in enumerate(zip(box.starts, box.stops, starts)):
-        first, behind = cells.held(dim, start, stop)
+        first, end = cells.held(dim, start, stop)
         low, step = cells.starts[dim] + first * cells.steps[dim] - start + at, cells.steps[dim]
-        key.append(slice(low, low + (behind - first - 1) * step + 1, step) if behind > first else slice(0, 0))
-        own.append(slice(first, behind))
+        key.append(slice(low, low + (end - first - 1) * step + 1, step) if end > first else slice(0, 0))
+        own.append(slice(first, end))
     copy = np.array(block, order="C")
     is_whole = np.ndim(piece) and not layouts.sources[1].sharding.sharded_dims
     copy[tuple(key)] = piece[tuple(own)] if is_whole else piece
