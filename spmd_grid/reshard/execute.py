@@ -18,7 +18,7 @@ from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.calls.arguments import gate_of, hashable
 from spmd_grid.reshard.executor.arguments import DTypes, LocalArrays, LocalResult
 from spmd_grid.reshard.executor.prepared_reshard import PreparedReshard, prepare, run_quickly
-from spmd_grid.reshard.executor.specification import Specification
+from spmd_grid.reshard.executor.specification import ReshardSpecification
 from spmd_grid.reshard.plan import Plan, check_options, plan_reshard
 from spmd_grid.reshard.plan_value import digest_of
 from spmd_grid.transport.communicator import Communicator
@@ -150,7 +150,7 @@ def _specify(
     strategy: str,
     memory_limit: int | None,
     links: LinkModel | None,
-) -> Specification:
+) -> ReshardSpecification:
     """The arguments of `reshard`, checked.  Raises ShardingError."""
     for name, sharding in (("source", source), ("target", target)):
         if not isinstance(sharding, Sharding):
@@ -158,4 +158,4 @@ def _specify(
     before, after = Layout(source, global_shape), Layout(target, global_shape)
     check_options("reshard", strategy, memory_limit, links)
     request = ReshardRequest(source, target, before.global_shape, strategy, memory_limit, links)
-    return Specification(before, after, request.signature, request.plan_for)
+    return ReshardSpecification(before, after, request.signature, request.plan_for)

@@ -15,7 +15,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_index
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.starts import BlockStarts
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.shape_rules import same_dtype, shape_of
 from spmd_grid.ops.movement.movement import Movement
 from spmd_grid.typing import Shape
@@ -54,7 +54,7 @@ class _Counts:
         return f"#{blake2b(self.words, digest_size=6).hexdigest()}"
 
 
-class _Pieces(Operation):
+class _Pieces(CollectiveOperation):
     """Sends piece i of each device's array along ``dim`` to device i; the pieces received are joined in group order."""
 
     name = "getitem"

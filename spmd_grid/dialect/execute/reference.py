@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from spmd_grid.dialect.execute.communication import Communication, Function
+from spmd_grid.dialect.execute.communication import Devices, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.layouts import block_of, coords_of, whole_of
-from spmd_grid.dialect.execute.machine import FunctionRunner
+from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 
@@ -182,7 +182,7 @@ class ReferenceWorld:
             raise ExecutionError(f"{what}: other devices of the group do not take part")
 
 
-class ReferenceDevice(Communication):
+class ReferenceDevice(Devices):
     """One device of the reference; ``size``: how many there are."""
 
     def __init__(self, world: ReferenceWorld, grids: dict[str, Grid], rank: int, size: int = 0):

@@ -17,13 +17,13 @@ from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
 from spmd_grid.dialect.execute.faults import CheckError, ExecutionError
 from spmd_grid.dialect.execute.layouts import block_of, coords_of, function_types, layout_of_type, whole_of
-from spmd_grid.dialect.execute.machine import FunctionRunner, check_arguments, function_of
 from spmd_grid.dialect.execute.reading import (
     is_shaped,
     symbol,
     value_name,
 )
 from spmd_grid.dialect.execute.reference import run_reference
+from spmd_grid.dialect.execute.runner import FunctionRunner, check_arguments, function_of
 from spmd_grid.dialect.execute.values import Undefined
 from spmd_grid.dialect.partition.annotated import grid_of, is_annotated, program_of
 from spmd_grid.dialect.partition.upstream import upstream_of

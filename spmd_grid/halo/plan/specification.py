@@ -19,13 +19,13 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.arguments import as_dtypes, as_scalar, check_grid, hashable
 from spmd_grid.ops.calls.compare import AgreePlan
 
-__all__ = ["Specification", "agree", "group_axes", "text_of"]
+__all__ = ["HaloSpecification", "agree", "group_axes", "text_of"]
 
 
 _make_plan = AgreePlan("HaloExchange")
 
 
-class Specification(NamedTuple):
+class HaloSpecification(NamedTuple):
     """The arguments that a plan is made from, unchecked, as `HaloExchange` takes them."""
 
     sharding: Sharding
@@ -49,7 +49,7 @@ def group_axes(grid: ProcessGrid, sharding: Sharding) -> tuple[int, ...]:
 
 
 def agree(
-    grid: ProcessGrid, axes: tuple[int, ...], asked: Specification
+    grid: ProcessGrid, axes: tuple[int, ...], asked: HaloSpecification
 ) -> tuple[HaloPattern, tuple[np.dtype, ...], str]:
     """The pattern, the dtype of each field and the path of a plan, once all processes specify the same.
 

@@ -10,9 +10,9 @@ from support.dialect.modules import EXAMPLES
 from spmd_grid.dialect import parse, to_text
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
 from spmd_grid.dialect.execute.faults import ExecutionError
-from spmd_grid.dialect.execute.machine import FunctionRunner
 from spmd_grid.dialect.execute.process_groups import Processes, groups_of, pairs_of, processes_of
 from spmd_grid.dialect.execute.reference import run_reference
+from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.errors import DialectError
 
 SUM = """({
