@@ -18,7 +18,7 @@ import numpy as np
 
 from spmd_grid.compute.contractions.scheme import least_received, same_cells
 from spmd_grid.compute.fourier.row_plan import CutTransform, plan_cut_transform
-from spmd_grid.compute.fourier.shardings import cells_of, cut_dims, devices_of, moved, regular
+from spmd_grid.compute.fourier.shardings import cut_dims, devices_of, most_cells, moved, regular
 from spmd_grid.compute.splits import plain_sharding
 from spmd_grid.functions.linear.transforms import Transform
 from spmd_grid.grid.sharding import Sharding
@@ -124,7 +124,7 @@ class _Search:
         self._transforms, self._source, self._requested = transforms, sharding, requested
         self._shape, self._dtype = shape, dtype
         self._link = links.between(sharding.grid, range(sharding.grid.ndim))
-        self._own_bytes = cells_of(sharding, shape) * dtype.itemsize
+        self._own_bytes = most_cells(sharding, shape) * dtype.itemsize
 
     def after(self, done: frozenset[int]) -> tuple[Shape, np.dtype]:
         """The shape and the dtype of the array once these transforms are done."""
@@ -167,7 +167,7 @@ class _Search:
             yield self._row(state, number, shape, dtype)
 
     def _ready(self, done: frozenset[int]) -> list[int]:
-        """The numbers that can be next: transforms of real numbers keep their place, those of one dimension their order."""
+        """The next candidates: transforms of real numbers keep their place, those of one dimension their order."""
         transforms = self._transforms
 
         def waits_for(i: int, j: int) -> bool:
@@ -178,7 +178,7 @@ class _Search:
 
     def _local(self, state: _State, number: int, shape: Shape) -> tuple[float, _State, tuple[Step, ...]]:
         transform = self._transforms[number]
-        price = cells_of(state.sharding, shape) * log2(transform.n + 1) / _RATE
+        price = most_cells(state.sharding, shape) * log2(transform.n + 1) / _RATE
         return price, _State(state.done | {number}, state.sharding), (transform,)
 
     def _move(
@@ -199,7 +199,7 @@ class _Search:
         element = np.result_type(transform.dtype_after(dtype), np.complex64)
         price = self._seconds(row.held, row.aligned, row.taken, dtype)
         price += row.transposes * self._seconds(row.by_rows, row.by_columns, row.matrix, element)
-        price += row.transposes * cells_of(row.by_rows, row.matrix) * log2(transform.n + 1) / _RATE
+        price += row.transposes * most_cells(row.by_rows, row.matrix) * log2(transform.n + 1) / _RATE
         return price, _State(state.done | {number}, row.result), (row,)
 
     def _seconds(self, source: Sharding, target: Sharding, shape: Shape, dtype: np.dtype) -> float:
@@ -208,7 +208,7 @@ class _Search:
 
     def _fits(self, target: Sharding, shape: Shape, dtype: np.dtype, drops: bool) -> bool:
         """Whether no device holds more than its share of the array, or what counts as staging."""
-        held = cells_of(target, shape) * dtype.itemsize
+        held = most_cells(target, shape) * dtype.itemsize
         if drops:
             return held <= _STAGING
         share = -(-prod(shape) // max(1, devices_of(self._source))) * dtype.itemsize

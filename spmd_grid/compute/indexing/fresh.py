@@ -1,11 +1,11 @@
-"""Fresh halos: slices whose cells lie on every device within its core and halos, and take them from there.
+"""Fresh halos: slices of which every device has its cells in core and halos, and takes them from there.
 
 The halos of an array are *fresh* while they equal the cells that they are copies of.  Every process decides alike
 whether they are, by counting writes; so a chain of shifted slices costs one exchange per version of the array.
 
-    a[1:], 7 cells on 3 devices, halos of 1     0 1 2 h | h 3 4 5 h | h 6
-    by the block rule, 6 cells                    1 2     3 4         5 6      device 2 has cell 5 in its halo,
-                                                                               device 1 needs 3 and 4: no message
+    a, 7 cells on 3 devices, halos of 1 (h)     0 1 2 h | h 3 4 5 h | h 6
+    a[1:], 6 cells by the block rule              1 2       3 4         5 6    device 2 has cell 5 in its halo: no
+                                                                               message
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def cells_in_local(
     for dim, extent in enumerate(layout.global_shape):
         starts, (low, high) = block_starts(sharding, dim, extent), sharding.halo_of(dim)
         parts = len(starts) - 1
-        wanted = (0, 1) * parts  # by an integer: its cell on all devices
+        wanted = (0, 1) * parts  # where an integer is the index, all devices need its cell
         if dim in positions:
             at = positions[dim]
             kept = block_starts(result.sharding, at, result.global_shape[at])
@@ -99,7 +99,7 @@ def refresh(a: ArrayOnGrid) -> None:
 
 
 def refresh_quickly(a: Any) -> None:
-    """Update the halos of ``a``, which are not fresh; as an operation by itself.  Collective."""
+    """Update the halos of ``a``, which are not fresh, in an operation of its own.  Collective."""
     plan = a._refresh
     if plan is not None and a._grid.process.recorder is None and plan.run_compiled(a._local):
         a._refreshed = a._version

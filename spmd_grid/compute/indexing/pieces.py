@@ -41,13 +41,16 @@ def fetch(
 
 @dataclass(frozen=True)
 class _Counts:
-    """The cells that each of ``size`` devices sends to each device."""
+    """The number of cells that each of ``size`` devices sends to each device; a value that can be compared.
+
+    ``words``: the bytes of the `matrix`.
+    """
 
     words: bytes
     size: int
 
     def matrix(self) -> np.ndarray:
-        """By sender and receiver."""
+        """The numbers by sender and receiver."""
         return np.frombuffer(self.words, np.int64).reshape(self.size, self.size)
 
     def __str__(self) -> str:
@@ -84,7 +87,7 @@ class _Pieces(CollectiveOperation):
             receives=tuple(receive for receive in receives if not receive.box.is_empty),
             volume=int(counts.sum()) * prod([n for d, n in enumerate(own) if d != dim]),
         )
-        return Movement(call, facts, transfer, target, dtype, prod(own[:dim]) == 1)
+        return Movement(call, facts, transfer, target, dtype)
 
 
 def _part(shape: Shape, dim: int, start: int, extent: int) -> Box:
