@@ -3,10 +3,10 @@
 *direct*: members read one another's arrays.  *mixed*: members of one node do so, and messages go to the others.
 *inline*: arrays lie in the frames that open an operation.  *message*: all arrays go in messages.
 
-``auto`` takes *direct* where all members share memory and *mixed* elsewhere; small arrays go inline.  ``SPMD_GRID_PATH``
-or `forced_path` force a path; a forced *direct* falls back to *message* where memory is not shared.  Halos have two
-kinds of *direct*, *read* and *staged*, and two kinds of *message*, *packed* and *straight*; other operations treat
-these as *direct* and *message*.
+``auto`` takes *direct* where all members share memory and *mixed* elsewhere; small arrays go inline.
+``SPMD_GRID_PATH`` or `forced_path` force a path; a forced *direct* falls back to *message* where memory is not shared.
+Halos have two kinds of *direct*, *read* and *staged*, and two kinds of *message*, *packed* and *straight*; other
+operations treat these as *direct* and *message*.
 """
 
 from __future__ import annotations

@@ -283,7 +283,7 @@ def _new_array(
 
 @lru_cache(64)
 def _float_kernel(kind: str, dtype: np.dtype) -> tuple[Callable[..., None], int, int, np.dtype]:
-    """For arrays of ``dtype``: (kernel, number of the ``kind``, bits of a uniform number, dtype that the kernel writes)."""
+    """(kernel, number of the ``kind``, bits of a uniform number, dtype that it writes) for arrays of ``dtype``."""
     name = "float64" if dtype.itemsize >= 8 else "float32"
     bits = min(np.finfo(dtype).nmant + 1, 53)  # more of them could round a uniform number up to 1
     kernels = _kernels("random_floats")
