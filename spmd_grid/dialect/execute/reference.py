@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from spmd_grid.dialect.execute.communication import Devices, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
-from spmd_grid.dialect.execute.layouts import block_of, coords_of, whole_of
+from spmd_grid.dialect.execute.layouts import block_of, process_coords, whole_of
 from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
@@ -193,7 +193,7 @@ class ReferenceDevice(Devices):
 
     def coords(self, name: str) -> tuple[int, ...]:
         """The coordinates of this device."""
-        return coords_of(self.grid(name), self.rank)
+        return process_coords(self.grid(name), self.rank)
 
     def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         """The result of a collective; the last member of the group that comes computes those of all."""

@@ -15,14 +15,14 @@ from spmd_grid.dialect.verify.extents import (
     Shape,
     axis_of,
     broadcast,
+    check_same_cells,
     expect,
     joined,
     list_of,
     permuted,
-    same_cells,
     shape_text,
 )
-from spmd_grid.dialect.verify.shardings import shape_of
+from spmd_grid.dialect.verify.shardings import open_shape
 
 __all__ = ["check_dense"]
 
@@ -31,7 +31,7 @@ def check_dense(operation: Operation) -> None:
     """Check the extents of the result of an operation of tosa or stablehlo."""
     rule = _RULES.get(operation.name)
     if rule is not None:
-        rule(operation, [shape_of(x.type) for x in operation.operands], shape_of(operation.results[0].type))
+        rule(operation, [open_shape(x.type) for x in operation.operands], open_shape(operation.results[0].type))
 
 
 def _spread(count: int) -> Callable[[Operation, list[Shape], Shape], None]:
@@ -116,7 +116,7 @@ def _join(word: str) -> Callable[[Operation, list[Shape], Shape], None]:
 
 def _reshape(operation: Operation, shapes: list[Shape], result: Shape) -> None:
     """As many cells before as after; of tosa, in the shape that the operand is."""
-    same_cells(operation, shapes[0], result)
+    check_same_cells(operation, shapes[0], result)
     made = operation.operands[1].owner if len(operation.operands) > 1 else None
     if isinstance(made, Operation) and made.name == "tosa.const_shape":
         sizes = list_of(made, "values") or ()

@@ -26,7 +26,7 @@ from spmd_grid.program.partition.steps import Exchange
 from spmd_grid.program.trace.lines import name_line
 from spmd_grid.program.trace.public import constrain
 from spmd_grid.program.trace.traced_array import TracedArray
-from spmd_grid.program.trace.tracer import Tracer, call_site, current_tracer
+from spmd_grid.program.trace.tracer import Tracer, current_tracer, traced_site
 from spmd_grid.typing import GridAxes
 
 __all__ = ["manual"]
@@ -147,7 +147,7 @@ def _traced(terms: Terms, xs: Sequence[Any], tracer: Tracer, specs: list[ArraySp
     results = found if isinstance(found, tuple) else (found,)
     for x, side in zip(results, terms.outs):
         annotation = Annotation(
-            x.value, side.sharding, True, 0, side.replicated_axes, call_site(), f"{side.name} of manual"
+            x.value, side.sharding, True, 0, side.replicated_axes, traced_site(), f"{side.name} of manual"
         )
         tracer.annotations.append(annotation)
     return _one_or_all(terms, results)

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.operations.linalg.bodies import looping
-from spmd_grid.dialect.execute.process_groups import groups_of, pairs_of, processes_of
+from spmd_grid.dialect.execute.process_groups import all_processes, groups_of, pairs_of
 from spmd_grid.dialect.execute.reading import dtype_of, integer, name_of
 from spmd_grid.dialect.execute.table import Runner, handles, needs_devices
 from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloReducingOp
@@ -40,7 +40,7 @@ def _collective(runner: Runner, op: Any, operands: Sequence[Any]) -> Any:
     options: dict[str, Any] = {given: integer(op, word) for given, word in _OPTIONS[name].items()}
     if name == "collective_permute":
         return _permuted(runner, op, operands)
-    groups = runner.kept((op, "groups"), lambda: groups_of(op, processes_of(op, devices.size)))
+    groups = runner.kept((op, "groups"), lambda: groups_of(op, all_processes(op, devices.size)))
     group = next((each for each in groups if devices.rank in each), None)
     if name == "collective_broadcast":
         name, options = "broadcast", {"root": (0,)}
@@ -56,7 +56,7 @@ def _collective(runner: Runner, op: Any, operands: Sequence[Any]) -> Any:
 def _permuted(runner: Runner, op: Any, operands: Sequence[Any]) -> list[Any]:
     """The arrays that pairs lead here; zeros where none does."""
     devices = needs_devices(runner, name_of(op))
-    pairs = runner.kept((op, "groups"), lambda: pairs_of(op, processes_of(op, devices.size)))
+    pairs = runner.kept((op, "groups"), lambda: pairs_of(op, all_processes(op, devices.size)))
     group = tuple(sorted({n for pair in pairs for n in pair}))
     members = [(group.index(source), group.index(target)) for source, target in pairs]
     results = []
@@ -83,5 +83,5 @@ def _reduction(runner: Runner, op: HloReducingOp) -> str | Callable[..., Any]:
 @handles("stablehlo.replica_id", "stablehlo.partition_id")
 def _number(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     devices = needs_devices(runner, name_of(op))
-    replica, partition = divmod(devices.rank, processes_of(op, devices.size).partitions)
+    replica, partition = divmod(devices.rank, all_processes(op, devices.size).partitions)
     return np.asarray(replica if name_of(op) == "stablehlo.replica_id" else partition, np.uint32)

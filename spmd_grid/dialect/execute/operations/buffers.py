@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.operations.tensors import box_of, extents
+from spmd_grid.dialect.execute.operations.tensors import extents, sliced_box
 from spmd_grid.dialect.execute.reading import dtype_of
 from spmd_grid.dialect.execute.table import Runner, handles
 from spmd_grid.errors import ShapeError
@@ -59,7 +59,7 @@ def _cast(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
 @handles("memref.subview")
 def _subview(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, *dynamic = operands
-    slices, _ = box_of(op, x.shape, dynamic)
+    slices, _ = sliced_box(op, x.shape, dynamic)
     return x[slices]
 
 

@@ -14,7 +14,7 @@ from spmd_grid.dialect.execute.layouts import has_layouts
 from spmd_grid.dialect.execute.operations.arguments import (
     as_called,
     index_of,
-    is_constant,
+    is_constant_value,
     named_function,
     plain_arguments,
     selection_of,
@@ -70,7 +70,7 @@ def _on_wholes(runner: Runner, op: Operation, operands: Sequence[Any], function:
     if not has_layouts(op) or runner.devices is None:
         return [function(*operands)]
     layouts, _ = own_layouts(runner, op)
-    sources = [None if is_constant(x) else layout for x, layout in zip(op.operands, layouts.sources)]
+    sources = [None if is_constant_value(x) else layout for x, layout in zip(op.operands, layouts.sources)]
     return needs_devices(runner, name_of(op)).collectively(layouts.grid, function, operands, sources, layouts.targets)
 
 

@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 
 from spmd_grid.compute.splits import Splits, plain_sharding, splits_of
 from spmd_grid.dialect.execute.layouts import Layouts
-from spmd_grid.dialect.execute.operations.arguments import as_called, is_constant, named_function, plain_arguments
+from spmd_grid.dialect.execute.operations.arguments import as_called, is_constant_value, named_function, plain_arguments
 from spmd_grid.dialect.execute.operations.own_steps import own_layouts
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, name_of, numbers_of, shape_of, text_of
 from spmd_grid.dialect.execute.table import Runner
@@ -55,7 +55,7 @@ def _traced_again(op: Operation, layouts: Layouts, operands: Sequence[Any]) -> T
             arrays = [tracer.argument(tuple(map(_extent, shape_of(each))), dtype_of(each), "x") for each in kinds]
         else:
             arrays = [
-                x if is_constant(value) else tracer.argument(layout.global_shape, dtype_of(value.type), "x")
+                x if is_constant_value(value) else tracer.argument(layout.global_shape, dtype_of(value.type), "x")
                 for x, value, layout in zip(operands, op.operands, layouts.sources)
             ][: integer(op, "operands", default=len(operands))]
         function = named_function(called)

@@ -21,7 +21,7 @@ from spmd_grid.dialect.execute.table import Runner, handles
 from spmd_grid.dialect.execute.values import repeated
 from spmd_grid.errors import ShapeError
 
-__all__ = ["box_of", "extents"]
+__all__ = ["sliced_box", "extents"]
 
 
 def extents(op: Operation, dynamic: Sequence[Any], number: int = 0) -> tuple[int, ...]:
@@ -33,7 +33,9 @@ def extents(op: Operation, dynamic: Sequence[Any], number: int = 0) -> tuple[int
     return found
 
 
-def box_of(op: Operation, shape: Sequence[int], dynamic: Sequence[Any]) -> tuple[tuple[slice, ...], tuple[int, ...]]:
+def sliced_box(
+    op: Operation, shape: Sequence[int], dynamic: Sequence[Any]
+) -> tuple[tuple[slice, ...], tuple[int, ...]]:
     """The slices that offsets, sizes and strides name, and the sizes.  Raises ShapeError where they leave the array."""
     given = iter(dynamic)
     offsets, sizes, strides = (mixed(integers(op, f"static_{name}"), given) for name in ("offsets", "sizes", "strides"))
@@ -125,7 +127,7 @@ def _cast(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
 @handles("tensor.extract_slice")
 def _extract_slice(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, *dynamic = operands
-    slices, sizes = box_of(op, x.shape, dynamic)
+    slices, sizes = sliced_box(op, x.shape, dynamic)
     found = x[slices]
     kept = _without_ones(sizes, shape_of(op.results[0].type))
     return found if kept == sizes else np.reshape(found, kept)
@@ -134,7 +136,7 @@ def _extract_slice(runner: Runner, op: Operation, operands: Sequence[Any]) -> An
 @handles("tensor.insert_slice")
 def _insert_slice(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     piece, x, *dynamic = operands
-    slices, sizes = box_of(op, x.shape, dynamic)
+    slices, sizes = sliced_box(op, x.shape, dynamic)
     if prod(piece.shape) != prod(sizes):
         raise ShapeError(f"the source has shape {piece.shape}; the sizes are {sizes}")
     if runner.is_tracing and not isinstance(piece, np.ndarray) and isinstance(x, np.ndarray):
