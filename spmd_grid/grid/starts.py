@@ -69,7 +69,7 @@ class Starts(Sequence[int]):
         return self._at
 
     def runs_within(self, low: int, high: int) -> tuple[Run, ...]:
-        """The runs of blocks ``[low, high)``, in part where they begin before or end behind.
+        """The runs of blocks ``[low, high)``, in part where they begin before or end after them.
 
         >>> Starts(0, [(3, 4), (1, 2), (2, 0)]).runs_within(1, 5)
         ((2, 4), (1, 2), (1, 0))
@@ -191,8 +191,8 @@ def with_start(starts: BlockStarts, first: int) -> BlockStarts:
         return starts
     if not isinstance(starts, Starts):
         return (first, *starts[1:])
-    (count, extent), *behind = starts.runs
-    return Starts(first, [(1, starts[1] - first), (count - 1, extent), *behind])
+    (count, extent), *rest = starts.runs
+    return Starts(first, [(1, starts[1] - first), (count - 1, extent), *rest])
 
 
 def changes(starts: BlockStarts, low: int, high: int) -> list[int]:

@@ -98,7 +98,7 @@ def read_header(op: str, file: File) -> NpyHeader:
     found = file.size()
     if found != offset + header.n_bytes:
         raise DamagedError(
-            f"{op}: {file.path} has {found} bytes; an array of shape {header.shape} and dtype {header.dtype} behind a"
+            f"{op}: {file.path} has {found} bytes; an array of shape {header.shape} and dtype {header.dtype} after a"
             f" header of {offset} bytes makes it {offset + header.n_bytes}"
         )
     return header
@@ -123,7 +123,7 @@ def _parse(op: str, path: Path, text: str, offset: int) -> NpyHeader:
 
 
 def _padding(width: int, n_bytes: int) -> int:
-    """The spaces behind a description of ``n_bytes`` whose length takes ``width`` bytes; its end is a line's."""
+    """The spaces after a description of ``n_bytes`` whose length takes ``width`` bytes; its end is a line's."""
     return _ALIGNMENT - (len(_MAGIC) + 2 + width + n_bytes + 1) % _ALIGNMENT
 
 

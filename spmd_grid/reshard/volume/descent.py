@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from spmd_grid.grid.blocks import part_interval
 from spmd_grid.grid.starts import Starts, changes
-from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.geometry.cuts import CutDimension
 
 __all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule"]
 
@@ -52,10 +52,10 @@ class Descent:
 
     __slots__ = ("core", "cut", "digits", "root")
 
-    def __init__(self, cut: Cut, digits_of_axis: Mapping[int, Sequence[tuple[int, int]]] | None = None):
+    def __init__(self, cut: CutDimension, digits_of_axis: Mapping[int, Sequence[tuple[int, int]]] | None = None):
         """``digits_of_axis``: (name, size) of the digits of each axis, major to minor; None where each axis is one."""
         self.cut = cut
-        self.core = Cut(cut.extent, cut.axes, cut.sizes, cut.blocks, cut.offsets)
+        self.core = CutDimension(cut.extent, cut.axes, cut.sizes, cut.blocks, cut.offsets)
         digits = []
         for level, axis in enumerate(cut.axes):
             width = cut.sizes[level]
@@ -88,7 +88,7 @@ class Descent:
         """The choices of the next digit below which a part, halos included, may meet ``[low, high)``.  Local."""
         return self._choices(prefix, self.cut, low, high)
 
-    def _choices(self, prefix: Prefix, cut: Cut, low: int, high: int) -> range:
+    def _choices(self, prefix: Prefix, cut: CutDimension, low: int, high: int) -> range:
         digit = self.digits[prefix.depth]
         parts = cut.children(digit.level, prefix.first, prefix.low, prefix.high, low, high)
         if not parts:
@@ -188,7 +188,7 @@ class Descent:
         return total
 
 
-def common_axes(source: Cut, target: Cut) -> int:
+def common_axes(source: CutDimension, target: CutDimension) -> int:
     """The number of leading axes that cut both sides alike, so that parts which differ there do not meet.  Local.
 
     For cuts on one grid.
@@ -198,7 +198,7 @@ def common_axes(source: Cut, target: Cut) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(source.axes, target.axes)))
 
 
-def same_rule(a: Cut, b: Cut) -> bool:
+def same_rule(a: CutDimension, b: CutDimension) -> bool:
     """Whether equal axes cut equal intervals alike.  Local."""
     return a.blocks == b.blocks and a.offsets is None and b.offsets is None
 
