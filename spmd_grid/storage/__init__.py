@@ -11,5 +11,4 @@ checksums   checksums of blocks
 owners      the locks of unfinished saves
 paths       files and folders, with errors that name them
 system      every system call of storage
-uncached    reads of large files that bypass the page cache
 """

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from spmd_grid.errors import DamagedError, StorageError
 from spmd_grid.storage.system import System
-from spmd_grid.storage.uncached import Uncached
 
 __all__ = ["File", "Folders", "described"]
-
-_UNCACHED_FROM = 1 << 30  # bytes of a file that would evict much else from the page cache
 
 
 def described(op: str, call: str, path: Path, error: OSError) -> StorageError:
@@ -35,7 +31,6 @@ class File:
         self.path, self._system, self._op = path, system, op
         self._is_read = not flags & (os.O_WRONLY | os.O_RDWR)
         self._descriptor = -1
-        self._uncached: Uncached | None = None
         try:
             self._descriptor = system.open(path, flags)
         except OSError as error:
@@ -78,8 +73,7 @@ class File:
         left = _bytes_of(buffer)
         while len(left):
             try:
-                done = self._uncached.read(left, offset) if self._uncached else 0
-                done = done or self._system.pread(self._descriptor, left, offset)
+                done = self._system.pread(self._descriptor, left, offset)
             except OSError as error:
                 raise described(self._op, "preadv", self.path, error) from None
             if done <= 0:
@@ -92,26 +86,11 @@ class File:
             with suppress(OSError):
                 os.posix_fadvise(self._descriptor, offset, n_bytes, os.POSIX_FADV_DONTNEED)
 
-    @contextmanager
-    def reading_most(self, n_bytes: int) -> Iterator[None]:
-        """A context in which most of the file's ``n_bytes`` are read, from start to end.
-
-        The reads of a large file bypass the page cache, where the file system offers that; of others, the system reads
-        more ahead.
-        """
-        if n_bytes >= _UNCACHED_FROM and hasattr(os, "O_DIRECT"):
-            with suppress(OSError):
-                self._uncached = Uncached(self._system, self.path)
-        elif hasattr(os, "posix_fadvise"):
+    def will_be_read(self) -> None:
+        """Let the system read farther ahead, since parts of the file are read from start to end.  A hint."""
+        if hasattr(os, "posix_fadvise"):
             with suppress(OSError):
                 os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-        try:
-            yield
-        finally:
-            if self._uncached:
-                with suppress(OSError):  # nothing was written
-                    self._uncached.close()
-                self._uncached = None
 
     def read_start(self, most: int) -> bytes:
         """The first bytes of the file, at most this many."""

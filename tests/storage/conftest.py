@@ -31,8 +31,6 @@ test starts with mpiexec.
     arrays beyond the staging limit      test_checkpoints, test_npy, test_zarr, all spmd
                                          test_vtk, test_staging_memory
       by the peak of memory              test_staging_memory, a program         -
-    large files, read uncached           test_uncached_reads                    spmd
-      refused, failing, cut short        the same                               spmd
     empty arrays, no dimensions          test_checkpoints, test_npy, test_zarr, all spmd
                                          test_hdf5
     owners that live or have ended       test_owners                            what killed jobs left is removed

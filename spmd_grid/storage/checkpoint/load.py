@@ -238,8 +238,7 @@ class _Loading:
             read_block("load", file, stored, block, cells)
 
         box = region if stored.shape else None
-        with file.reading_most(stored.n_bytes):
-            take_blocks(array, blocks, stored.dtype, read, self._team, self._stage_bytes, box)
+        take_blocks(array, blocks, stored.dtype, read, self._team, self._stage_bytes, box)
         if is_plain:
             return local.copy()
         if layout.sharding.halo_sizes is not None:

@@ -53,6 +53,7 @@ def open_array(system: System, op: str, folder: Path, stored: StoredArray) -> Fi
             raise DamagedError(f"{op}: {file.path} has {found} bytes; the manifest makes it {stored.n_bytes}")
         if file.read_start(len(stored.header)) != stored.header:
             raise DamagedError(f"{op}: the header of {file.path} is not the one of {stored.shape} {stored.dtype}")
+        file.will_be_read()
     except BaseException:
         file.close()
         raise
@@ -85,7 +86,7 @@ def verify_blocks(system: System, op: str, folder: Path, manifest: Manifest, ran
         share = range(len(blocks) * rank // size, len(blocks) * (rank + 1) // size)
         buffer = np.empty(blocks.rows * blocks.row_bytes if share else 0, np.uint8)
         try:
-            with open_array(system, op, folder, stored) as file, file.reading_most(stored.n_bytes):
+            with open_array(system, op, folder, stored) as file:
                 for block in share:
                     cells = buffer[: blocks.box(block).size * stored.dtype.itemsize]
                     try:

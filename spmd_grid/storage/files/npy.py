@@ -133,6 +133,7 @@ def _load_npy(
     with team.trying():
         file = File.to_read(team.system, team.op, path)
         header = read_header(team.op, file)
+        file.will_be_read()
     try:
         team.agree(f"{path}, {sharding}, {wanted}, {header}")
         assert file is not None and header is not None, "a refusal raises on every process"
@@ -152,8 +153,7 @@ def _load_npy(
             for offset, piece in in_pieces(cells):  # faster than all at once
                 file.read(piece, start + blocks.offset(block) + offset)
 
-        with file.reading_most(start + header.n_bytes):
-            take_blocks(filled, blocks, stored, read, team, stage_bytes)
+        take_blocks(filled, blocks, stored, read, team, stage_bytes)
     finally:
         if file is not None:
             with suppress(StorageError):
