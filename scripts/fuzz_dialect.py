@@ -22,8 +22,8 @@ from support.dialect.compiler_texts import valid_texts
 from support.dialect.mutants import mutant
 
 from spmd_grid import dialect
-from spmd_grid.dialect.execute.machine import FunctionRunner
 from spmd_grid.dialect.execute.reading import shape_of
+from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.dialect.running.inputs import as_value, whole_arguments
 from spmd_grid.errors import DialectError, SpmdError
 

@@ -2,7 +2,7 @@
 //
 //   python -m spmd_grid run rfc_operations.mlir --main all_reduce --check serial
 //
-// Tensors have their shardings as encodings; the list behind those of the dimensions has the axes of sums that are not
+// Tensors have their shardings as encodings; the list after those of the dimensions has the axes of sums that are not
 // finished.  The RFC's op0, op1 and op2 are mhlo.abs, mhlo.exponential and mhlo.tanh here.
 
 mesh.cluster @mesh0(rank = 2, dim_sizes = [2, 2])

@@ -24,7 +24,7 @@ _np: Any = np
 
 
 def concat(arrays: Sequence[ShardedArray], /, *, axis: int | None = 0) -> ShardedArray:
-    """The arrays one behind the other along a dimension; flattened first where ``axis`` is None.  Collective."""
+    """The arrays one after the other along a dimension; flattened first where ``axis`` is None.  Collective."""
     return _np.concatenate(_several("concat", arrays), axis)
 
 
@@ -73,7 +73,7 @@ def squeeze(x: ShardedArray, /, axis: Axis) -> ShardedArray:
 
 
 def stack(arrays: Sequence[ShardedArray], /, *, axis: int = 0) -> ShardedArray:
-    """The arrays one behind the other along a new dimension.  Collective."""
+    """The arrays one after the other along a new dimension.  Collective."""
     return _np.stack(_several("stack", arrays), axis)
 
 

@@ -97,7 +97,7 @@ def _running(function: Callable[..., Any], name: str, first: int) -> Callable[..
         return found
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"As np.{function.__name__} along a dimension, behind {first} with ``include_initial``.  Collective."
+    call.__doc__ = f"As np.{function.__name__} along a dimension, after {first} with ``include_initial``.  Collective."
     return call
 
 

@@ -21,7 +21,8 @@ from spmd_grid.storage.checkpoint.manifest import Manifest
 from spmd_grid.storage.checkpoint.tree import from_tree
 from spmd_grid.storage.checkpoint.verify import checkpoint_at, is_checkpoint, read_manifest, verify
 from spmd_grid.storage.owners import PARTIAL, fate_of
-from spmd_grid.storage.system import Folders, System
+from spmd_grid.storage.paths import Folders
+from spmd_grid.storage.system import System
 
 __all__ = ["add_parser"]
 

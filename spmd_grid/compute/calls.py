@@ -10,7 +10,7 @@ import numpy as np
 
 from spmd_grid.compute.contractions.course import ContractionCourse, plan_contraction
 from spmd_grid.compute.course.apply import Course, plan_course
-from spmd_grid.compute.course.output import check_out, check_out_dtype, write_out
+from spmd_grid.compute.course.output import check_out_dtype, check_sharded_out, write_out
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, reference_of
 from spmd_grid.errors import DTypeError, OutputError
 from spmd_grid.functions.interface import Application
@@ -116,7 +116,7 @@ def call_composite(name: str, entry: Entry, args: tuple[Any, ...], options: dict
 def _written(name: str, result: Any, out: Any) -> Any:
     """``out`` with the cells of the result of a composite."""
     if is_sharded(result):
-        check_out(name, out, result.layout, result.grid)
+        check_sharded_out(name, out, result.layout, result.grid)
         found = result.stored_core
     else:
         found = np.asarray(result)

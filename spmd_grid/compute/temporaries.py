@@ -60,7 +60,7 @@ class Site:
 
 
 # By the address of a code object and the offset where its frame is, as in ``id(frame.f_code) + (frame.f_lasti <<
-# SHIFT)``; NO_SITE for other instructions.  A frame may also be behind an instruction, at the bytes of its cache.
+# SHIFT)``; NO_SITE for other instructions.  A frame may also be after an instruction, at the bytes of its cache.
 sites: dict[int, Site] = {}
 NO_SITE = Site(0)
 _codes: dict[int, CodeType] = {}  # those that have been read, which are kept, by their addresses

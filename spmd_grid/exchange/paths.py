@@ -1,10 +1,12 @@
 """The paths by which bytes move, and how to force one.
 
-``auto``: *direct* where the members can read one another's arrays, else *inline* (small arrays inside the frames that
-open an operation) and *message* for the rest; *mixed* where some members are on one node: these read one another's
-arrays, while messages go to the others.  ``SPMD_GRID_PATH`` or `forced_path` force one; a forced *direct* falls
-back to *message* where memory is not shared.  Halos have two kinds of *direct*, *read* and *staged*, and two kinds of
-*message*, *packed* and *straight*; other operations treat these as *direct* and *message*.
+*direct*: members read one another's arrays.  *mixed*: members of one node do so, and messages go to the others.
+*inline*: arrays lie in the frames that open an operation.  *message*: all arrays go in messages.
+
+``auto`` takes *direct* where all members share memory and *mixed* elsewhere; small arrays go inline.
+``SPMD_GRID_PATH`` or `forced_path` force a path; a forced *direct* falls back to *message* where memory is not shared.
+Halos have two kinds of *direct*, *read* and *staged*, and two kinds of *message*, *packed* and *straight*; other
+operations treat these as *direct* and *message*.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ AUTO, DIRECT, MIXED, INLINE, MESSAGE = "auto", "direct", "mixed", "inline", "mes
 READ, STAGED = "read", "staged"  # kinds of direct
 PACKED, STRAIGHT = "packed", "straight"  # kinds of message
 _NAMES = (AUTO, DIRECT, MIXED, INLINE, MESSAGE, READ, STAGED, PACKED, STRAIGHT)
+# What operations without kinds of direct and message take each kind for.
 _MEANING = {READ: DIRECT, STAGED: DIRECT, PACKED: MESSAGE, STRAIGHT: MESSAGE}
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from spmd_grid.errors import DTypeError
 from spmd_grid.reduction_kind import is_numeric
 
-__all__ = ["as_scalar", "check_numeric", "norm_dtype", "part_dtype", "sum_dtype", "wide_dtype", "working_dtype"]
+__all__ = ["numpy_scalar", "check_numeric", "norm_dtype", "part_dtype", "sum_dtype", "wide_dtype", "working_dtype"]
 
 
 def check_numeric(op: str, dtype: np.dtype, what: str = "a") -> None:
@@ -59,7 +59,7 @@ def part_dtype(dtype: np.dtype) -> np.dtype:
     return np.empty(0, dtype).real.dtype
 
 
-def as_scalar(value: ArrayLike, dtype: np.dtype) -> np.number:
+def numpy_scalar(value: ArrayLike, dtype: np.dtype) -> np.number:
     """``value``, one number, as a numpy scalar of ``dtype``; overflow raises no warning.  Local."""
     with np.errstate(all="ignore"):
         scalar: np.number = np.asarray(value).astype(dtype)[()]  # type: ignore[assignment]  # of 0 dimensions

@@ -44,7 +44,7 @@ def windowed(
 
     A result has no cells where its neighbours would be outside the array, so along such a dimension ``local`` gives
     low + high fewer cells than it gets.  With ``outside`` it has them: cells outside are 0.  ``new``: the extents of
-    dimensions that come behind the others, which are whole.  Raises ShapeError.
+    dimensions that come after the others, which are whole.  Raises ShapeError.
     """
     sizes = tuple([halos.get(d, (0, 0)) for d in range(len(a.shape))])
     extents = tuple([n if outside else n - sum(size) for n, size in zip(a.shape, sizes)])

@@ -18,4 +18,4 @@ class _Open:
 
 
 OPEN: Final = _Open()
-"""In a dimension's list of grid axes, last: propagation may add axes behind those that are listed."""
+"""In a dimension's list of grid axes, last: propagation may add axes after those that are listed."""

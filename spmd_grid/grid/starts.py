@@ -80,7 +80,7 @@ class Starts(Sequence[int]):
         return self._at
 
     def runs_within(self, low: int, high: int) -> tuple[Run, ...]:
-        """The runs of blocks ``[low, high)``, in part where they begin before or end behind.
+        """The runs of blocks ``[low, high)``, in part where they begin before or end after them.
 
         >>> Starts(0, [(3, 4), (1, 2), (2, 0)]).runs_within(1, 5)
         ((2, 4), (1, 2), (1, 0))
@@ -299,7 +299,7 @@ def _stretches(several: Sequence[Sequence[Run]]) -> list[Stretch]:
 
 
 def _split(left: list[Run], at: int | None) -> None:
-    """Cut the next run, the last of ``left``, behind ``at`` blocks, or into what it repeats first, and the rest.
+    """Cut the next run, the last of ``left``, after ``at`` blocks, or into what it repeats first, and the rest.
 
     Groups that are cut go on from there: all but the last repeat what begins at the cut.
     """

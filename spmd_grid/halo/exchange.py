@@ -10,11 +10,11 @@ from typing import Any
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.geometry.boundary import BoundaryLike, PeriodicLike
-from spmd_grid.halo.loop_entry import LoopEntry
+from spmd_grid.halo.loop_entry import HaloLoopEntry
 from spmd_grid.halo.plan.describe import describe
 from spmd_grid.halo.plan.field_checks import Field
 from spmd_grid.halo.plan.halo_plan import HaloPlan
-from spmd_grid.halo.plan.specification import Specification, group_axes
+from spmd_grid.halo.plan.specification import HaloSpecification, group_axes
 from spmd_grid.halo.plan.watched import make_plan
 from spmd_grid.halo.updates import updates_of
 from spmd_grid.typing import MultiIndex
@@ -74,17 +74,17 @@ class HaloExchange:
         name: str | None = None,
     ) -> None:
         axes = group_axes(grid, sharding)
-        asked = Specification(sharding, global_shape, dtype, periodic, corners, n_fields, boundary, path)
+        asked = HaloSpecification(sharding, global_shape, dtype, periodic, corners, n_fields, boundary, path)
         self._gate, self.name = grid.process.gate, name
         self._gate.run("HaloExchange", self._make, grid, axes, asked)
 
-    def _make(self, grid: ProcessGrid, axes: tuple[int, ...], asked: Specification) -> None:
+    def _make(self, grid: ProcessGrid, axes: tuple[int, ...], asked: HaloSpecification) -> None:
         self._plan = plan = make_plan(grid, axes, asked, self.name)
         self._run_update = updates_of(plan)
         if type(self).update is HaloExchange.update:
             self.__dict__["update"] = self._run_update  # instead of the method, which takes a call more
         self._state = plan.state  # what compiled code gets of this object
-        self._loops = LoopEntry(plan)
+        self._loops = HaloLoopEntry(plan)
         self.pattern, self.layout, self.dtypes, self.trial = plan.pattern, plan.layout, plan.dtypes, plan.trial
 
     def update(self, *fields: Field, only_dirty: bool = False) -> None:

@@ -20,7 +20,7 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.plan.halo_plan import HaloPlan
-from spmd_grid.halo.plan.specification import Specification
+from spmd_grid.halo.plan.specification import HaloSpecification
 from spmd_grid.halo.update_halo import update_halo
 from spmd_grid.halo.updates import updates_of
 from spmd_grid.ops.calls.compare import AgreePlan
@@ -42,7 +42,7 @@ class KeptUpdate:
     def __init__(self, owner: ProcessGrid, axes: tuple[int, ...], layout: Layout, dtype: np.dtype):
         self._identity = owner, axes, f"by a plan for {layout} of dtype {dtype}"
         self._compare = _agree.comparison(*self._identity)
-        self._plan = HaloPlan(owner, axes, Specification(layout.sharding, layout.global_shape, dtype))
+        self._plan = HaloPlan(owner, axes, HaloSpecification(layout.sharding, layout.global_shape, dtype))
         self._path, self._turns = chosen_path(), 0
         self._by_compiled: tuple[Callable[..., object], Callable[..., None]] | None = None
         self.is_kept = True

@@ -8,12 +8,12 @@ from spmd_grid.errors import RequestError, SpmdError
 from spmd_grid.halo.plan.halo_plan import HaloPlan, PlanActivity
 from spmd_grid.kernels.protocol import slots as at
 
-__all__ = ["LoopEntry", "raise_in_loop"]
+__all__ = ["HaloLoopEntry", "raise_in_loop"]
 
 _UPDATE = "HaloExchange.update"
 
 
-class LoopEntry:
+class HaloLoopEntry:
     """Lets compiled code update by ``plan``.
 
     The channel calls back through a weak reference, so a plan that is dropped is retired at once.
@@ -61,7 +61,7 @@ class LoopEntry:
 
 
 # The entries into plans that compiled code may hold, by the address of the plan's state.
-_entries: weakref.WeakValueDictionary[int, LoopEntry] = weakref.WeakValueDictionary()
+_entries: weakref.WeakValueDictionary[int, HaloLoopEntry] = weakref.WeakValueDictionary()
 
 
 def raise_in_loop(state: int, code: int) -> None:

@@ -17,7 +17,7 @@ from spmd_grid.halo.geometry.boundary import BoundaryLike, PeriodicLike
 from spmd_grid.halo.overlap_boxes import Radius, Region, overlap_boxes, tiles
 from spmd_grid.halo.plan.field_checks import LaidOut
 from spmd_grid.halo.plan.halo_plan import HaloPlan
-from spmd_grid.halo.plan.specification import Specification, agree, group_axes, text_of
+from spmd_grid.halo.plan.specification import HaloSpecification, agree, group_axes, plan_text
 from spmd_grid.halo.plan.watched import make_plan
 from spmd_grid.ops.calls.arguments import check_output, hashable
 from spmd_grid.typing import MultiIndex, Shape
@@ -164,7 +164,7 @@ def _plan_of(
     _check_fields(fields)
     grid, layout, dtypes = fields[0].grid, fields[0].layout, [field.dtype for field in fields]
     grid.check_use("map_overlap")
-    asked = Specification(layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary)
+    asked = HaloSpecification(layout.sharding, layout.global_shape, dtypes, periodic, corners, len(fields), boundary)
     kept: _Plans | None = grid.plans
     if kept is None:
         # Plans keep their grid alive: an equal grid of their own, so that the caller's is not kept.
@@ -176,7 +176,7 @@ def _plan_of(
     # At every call: a process with other arrays would make a plan while its neighbours use theirs.
     pattern, found, path = agree(grid, axes, asked)
     functions = [rule for rule in chain(*pattern.boundary) if callable(rule)]
-    key = (text_of(pattern, found, path), *map(id, functions))  # which the plan keeps alive
+    key = (plan_text(pattern, found, path), *map(id, functions))  # which the plan keeps alive
     plan = plans.pop(key, None)
     if plan is None:
         plan = make_plan(kept.owner, group_axes(kept.owner, layout.sharding), asked)

@@ -30,7 +30,7 @@ from spmd_grid.halo.geometry.boundary import PeriodicLike, as_periodic
 from spmd_grid.halo.line_exchange import LineExchange
 from spmd_grid.ops.calls.arguments import check_grid, check_movable, gate_of, hashable
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.shape_rules import same_dtype
 from spmd_grid.typing import SplitAxes
 from spmd_grid.watch.recorder import Recorder
@@ -42,7 +42,7 @@ _NOTHING = Facts(None, None)
 Result = TypeVar("Result")
 
 
-class UpdateHalo(Operation):
+class UpdateHalo(CollectiveOperation):
     """Refreshes the halo of the local array ``x`` in place, corners included, and returns it.
 
     Collective over all axes of ``split_axes``.  ``x``: this device's local array, low halo + core + high halo along

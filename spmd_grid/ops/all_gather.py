@@ -14,7 +14,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_size
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_extents, check_out, concatenated_shape, same_dtype, shape_of
 from spmd_grid.ops.movement.movement import Movement
@@ -23,7 +23,7 @@ from spmd_grid.typing import GridAxes
 __all__ = ["all_gather", "resolve_gather"]
 
 
-class AllGather(Operation):
+class AllGather(CollectiveOperation):
     """Concatenate the group's arrays along ``gather_axis``, in group order, on every device.
 
     Collective over ``grid_axes`` (None: all axes of the grid, in order).  ``x``: shape (..., n_i along gather_axis,

@@ -15,7 +15,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_size
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import all_to_all_shapes, check_extents, check_out, cut_box, same_dtype, shape_of
 from spmd_grid.ops.movement.movement import Movement
@@ -24,7 +24,7 @@ from spmd_grid.typing import GridAxes
 __all__ = ["all_to_all"]
 
 
-class AllToAll(Operation):
+class AllToAll(CollectiveOperation):
     """Cut ``x`` along ``split_axis``, send piece i to device i of the group, and join the pieces received.
 
     Collective over ``grid_axes`` (None: all axes of the grid, in order).  Pieces are cut by the block rule and joined

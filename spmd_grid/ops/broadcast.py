@@ -13,7 +13,7 @@ from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import hashable, root_index
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, dtype_of, shape_of
 from spmd_grid.ops.movement.movement import Movement
@@ -22,7 +22,7 @@ from spmd_grid.typing import GridAxes
 __all__ = ["broadcast"]
 
 
-class Broadcast(Operation):
+class Broadcast(CollectiveOperation):
     """Send the array of ``root`` to every device of its group.
 
     Collective over ``grid_axes`` (None: all axes of the grid, in order).  ``root`` lists the root's coordinates along

@@ -13,7 +13,7 @@ from spmd_grid.grid.groups import group_size
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.all_gather import resolve_gather
 from spmd_grid.ops.calls.arguments import as_extents, as_tensor_axis, hashable, root_index
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.movement.movement import Movement
 from spmd_grid.typing import GridAxes
@@ -21,7 +21,7 @@ from spmd_grid.typing import GridAxes
 __all__ = ["gather"]
 
 
-class Gather(Operation):
+class Gather(CollectiveOperation):
     """Concatenate the group's arrays along ``gather_axis``, in group order, on ``root``; return None elsewhere.
 
     Collective over ``grid_axes`` (None: all axes of the grid, in order).  ``root`` lists the root's coordinates along

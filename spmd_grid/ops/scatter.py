@@ -13,7 +13,7 @@ from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import as_scatter_axis, hashable, root_index
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, cut_boxes, dtype_of, shape_of
 from spmd_grid.ops.movement.movement import Movement
@@ -22,7 +22,7 @@ from spmd_grid.typing import GridAxes
 __all__ = ["scatter"]
 
 
-class Scatter(Operation):
+class Scatter(CollectiveOperation):
     """Cut the array of ``root`` along ``scatter_axis`` and send block i to device i of the group.
 
     Collective over ``grid_axes`` (None: all axes of the grid, in order).  ``root`` lists the root's coordinates along

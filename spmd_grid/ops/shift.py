@@ -14,7 +14,7 @@ from spmd_grid.exchange.requests import Request
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.calls.shape_rules import check_out, dtype_of, shape_of
 from spmd_grid.ops.movement.movement import Movement
@@ -23,7 +23,7 @@ from spmd_grid.typing import Axis, GridAxes, Shape
 __all__ = ["shift"]
 
 
-class Shift(Operation):
+class Shift(CollectiveOperation):
     """Send each device's array from coordinate i to i + ``offset`` along ``shift_axis``, one of ``grid_axes``.
 
     Collective over ``grid_axes`` (None: all axes of the grid, in order).  ``offset`` may be negative.  With ``rotate``

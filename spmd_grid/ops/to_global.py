@@ -11,7 +11,7 @@ from spmd_grid.grid.groups import in_group_device
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.arguments import root_index
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.shape_rules import same_dtype, shape_of
 from spmd_grid.ops.movement.movement import Movement
 from spmd_grid.typing import MultiIndex
@@ -19,7 +19,7 @@ from spmd_grid.typing import MultiIndex
 __all__ = ["assemble"]
 
 
-class Assemble(Operation):
+class Assemble(CollectiveOperation):
     """Assemble the global array from the members' cores, each from the first member that holds a copy of it."""
 
     name = "to_global"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from spmd_grid.halo.geometry.pattern import HaloPattern
 from spmd_grid.links.costs import far_seconds, near_bandwidth
 from spmd_grid.links.model import LinkModel
-from spmd_grid.reshard.planner.crossing import devices_of_nodes
+from spmd_grid.reshard.planner.node_traffic import devices_of_nodes
 
 __all__ = ["HaloBytes", "halo_bytes", "halo_seconds"]
 

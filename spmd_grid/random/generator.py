@@ -83,7 +83,7 @@ class Generator:
     def random(
         self, shape: Sequence[int], sharding: Sharding, grid: ProcessGrid, dtype: DTypeLike = "float64"
     ) -> ShardedArray:
-        """Numbers of [0, 1), all equally likely."""
+        """Numbers in [0, 1), all equally likely."""
         return self._floats("UNIFORM", shape, sharding, grid, dtype)
 
     def uniform(
@@ -95,7 +95,7 @@ class Generator:
         high: float = 1.0,
         dtype: DTypeLike = "float64",
     ) -> ShardedArray:
-        """Numbers of [low, high), all equally likely."""
+        """Numbers in [low, high), all equally likely."""
         return self._floats("UNIFORM", shape, sharding, grid, dtype, low, high - low)
 
     def standard_normal(
@@ -159,7 +159,7 @@ class Generator:
         high: int = 2,
         dtype: DTypeLike = "int64",
     ) -> ShardedArray:
-        """Whole numbers of [low, high), all equally likely.  Raises `DTypeError` where ``dtype`` cannot hold them.
+        """Whole numbers in [low, high), all equally likely.  Raises `DTypeError` where ``dtype`` cannot hold them.
 
         Up to 2**32 different ones take 32 bits of the stream each, more of them 64.
         """
@@ -236,7 +236,7 @@ class Generator:
             cells = target.view(written) if is_direct else np.empty(target.shape, written)
             fill(cells.reshape(len(firsts), -1), firsts, stream, *self._key)
             if not is_direct:
-                target[...] = cells  # integers modulo the size of theirs
+                target[...] = cells  # integers keep their low bits
         return result.with_fresh_halos()
 
 
@@ -264,6 +264,7 @@ def _new_array(
     """A new array whose cells are not initialised, and this process's cells of it.  Local."""
     key = None
     if type(shape) is tuple and type(sharding) is Sharding and type(grid) is ProcessGrid:
+        # With the types of the extents: 2.0 equals 2 but is refused.
         key = "random", shape, *map(type, shape), sharding, dtype
         own = grid.functions.get(key)
         if own is not None:
@@ -282,10 +283,7 @@ def _new_array(
 
 @lru_cache(64)
 def _float_kernel(kind: str, dtype: np.dtype) -> tuple[Callable[..., None], int, int, np.dtype]:
-    """The kernel that draws numbers for arrays of ``dtype``, the number of their ``kind``, the bits of uniform ones.
-
-    And the dtype that the kernel writes.
-    """
+    """(kernel, number of the ``kind``, bits of a uniform number, dtype that it writes) for arrays of ``dtype``."""
     name = "float64" if dtype.itemsize >= 8 else "float32"
     bits = min(np.finfo(dtype).nmant + 1, 53)  # more of them could round a uniform number up to 1
     kernels = _kernels("random_floats")

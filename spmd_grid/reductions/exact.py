@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from spmd_grid.errors import DTypeError
-from spmd_grid.functions.dtypes import as_scalar, part_dtype, working_dtype
+from spmd_grid.functions.dtypes import numpy_scalar, part_dtype, working_dtype
 from spmd_grid.functions.reductions.totals import runs
 from spmd_grid.kernels.array_object import address_of
 from spmd_grid.reductions.rounding import rounded, rounded_root
@@ -81,7 +81,7 @@ def root_of(words: np.ndarray, dtype: np.dtype) -> np.floating:
 
 def _rounded_row(row: np.ndarray, dtype: np.dtype, rounding: Callable[[int, int, np.dtype], np.floating]) -> np.number:
     if dtype.kind == "V":  # an extension float: numpy can only convert to it
-        return as_scalar(_rounded_row(row, np.dtype(np.float64), rounding), dtype)
+        return numpy_scalar(_rounded_row(row, np.dtype(np.float64), rounding), dtype)
     limbs, (above, below, nans) = np.split(row, [_superaccumulator().LIMBS])
     if nans or (above and below):
         return dtype.type(np.nan)

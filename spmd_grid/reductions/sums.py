@@ -12,7 +12,7 @@ from spmd_grid.array import ShardedArray
 from spmd_grid.compute.calls import call_alone
 from spmd_grid.compute.splits import plain_sharding
 from spmd_grid.errors import ShapeError, ShardingError
-from spmd_grid.functions.dtypes import as_scalar, norm_dtype, part_dtype, sum_dtype, wide_dtype, working_dtype
+from spmd_grid.functions.dtypes import norm_dtype, numpy_scalar, part_dtype, sum_dtype, wide_dtype, working_dtype
 from spmd_grid.functions.reductions.totals import runs
 from spmd_grid.functions.table import composite, entry_of
 from spmd_grid.grid.layout import Layout
@@ -101,7 +101,7 @@ def dot(a: ShardedArray, b: ShardedArray, *, reproducible: bool = False) -> np.n
     if reproducible and dtype.kind not in "iu":
         check_exact("dot", dtype)
         return value_of(combined("dot", exact_products(x, y, dtype), a, b, reproducible=True), dtype)
-    return as_scalar(combined("dot", _dot(x, y, working_dtype(dtype)), a, b), dtype)
+    return numpy_scalar(combined("dot", _dot(x, y, working_dtype(dtype)), a, b), dtype)
 
 
 @reduction
@@ -133,7 +133,7 @@ def norm(a: ShardedArray, *, reproducible: bool = False) -> np.floating:
         squares, cells_other_than_0 = combined("norm", _squares(cells, working), a)
         left_the_range = cells_other_than_0 and (squares < _least_squares(working) or np.isinf(squares))
         if not left_the_range or part_dtype(working).itemsize > 8:
-            return cast(np.floating, as_scalar(np.sqrt(squares), dtype))
+            return cast(np.floating, numpy_scalar(np.sqrt(squares), dtype))
     return root_of(combined("norm", exact_squares(cells, dtype), a, reproducible=True), dtype)
 
 

@@ -18,9 +18,9 @@ from spmd_grid.links.model import LinkModel
 from spmd_grid.ops.calls.arguments import gate_of, hashable
 from spmd_grid.reshard.executor.arguments import DTypes, LocalArrays, LocalResult
 from spmd_grid.reshard.executor.prepared_reshard import PreparedReshard, prepare, run_quickly
-from spmd_grid.reshard.executor.specification import Specification
-from spmd_grid.reshard.plan import Plan, check_options, plan_reshard
-from spmd_grid.reshard.plan_value import digest_of
+from spmd_grid.reshard.executor.specification import ReshardSpecification
+from spmd_grid.reshard.plan import Plan, check_plan_options, plan_reshard
+from spmd_grid.reshard.plan_value import values_digest
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
 
@@ -69,7 +69,7 @@ class ReshardRequest:
         """A line that is equal only for equal requests."""
         limit = "" if self.memory_limit is None else f", at most {self.memory_limit} bytes"
         shown = f"{self.source} -> {self.target}, global shape {self.global_shape}, {self.strategy}{limit}"
-        return f"{shown} #{digest_of(self)}"
+        return f"{shown} #{values_digest(self)}"
 
     def plan_for(self, dtypes: DTypes, comm: Communicator) -> Plan:
         """The plan for arrays of ``dtypes`` on the processes of ``comm``.  Local."""
@@ -150,12 +150,12 @@ def _specify(
     strategy: str,
     memory_limit: int | None,
     links: LinkModel | None,
-) -> Specification:
+) -> ReshardSpecification:
     """The arguments of `reshard`, checked.  Raises ShardingError."""
     for name, sharding in (("source", source), ("target", target)):
         if not isinstance(sharding, Sharding):
             raise ShardingError(f"reshard: {name} is {sharding!r}; it must be a Sharding")
     before, after = Layout(source, global_shape), Layout(target, global_shape)
-    check_options("reshard", strategy, memory_limit, links)
+    check_plan_options("reshard", strategy, memory_limit, links)
     request = ReshardRequest(source, target, before.global_shape, strategy, memory_limit, links)
-    return Specification(before, after, request.signature, request.plan_for)
+    return ReshardSpecification(before, after, request.signature, request.plan_for)

@@ -25,7 +25,7 @@ from spmd_grid.reshard.explain import explain
 from spmd_grid.reshard.plan_value import PlanTotals, PlanValue
 from spmd_grid.reshard.planner.choose import STRATEGIES, choose
 
-__all__ = ["Plan", "PlanTotals", "check_options", "plan_reshard"]
+__all__ = ["Plan", "PlanTotals", "check_plan_options", "plan_reshard"]
 
 # The number of plans that are kept, by their arguments.
 _MOST_PLANS = 256
@@ -132,7 +132,7 @@ def plan_reshard(
     for which, sharding in (("source", source), ("target", target)):
         if not isinstance(sharding, Sharding):
             raise ShardingError(f"plan_reshard: {which} is {sharding!r}; it must be a Sharding")
-    check_options("plan_reshard", strategy, memory_limit, links)
+    check_plan_options("plan_reshard", strategy, memory_limit, links)
     several, dtypes = as_dtypes("plan_reshard", dtype)
     if not dtypes:
         raise DTypeError("plan_reshard: dtype is []; it must name at least one")
@@ -145,7 +145,7 @@ def plan_reshard(
     return plan if name is None else replace(plan, name=name)
 
 
-def check_options(op: str, strategy: str, memory_limit: int | None, links: LinkModel | None) -> None:
+def check_plan_options(op: str, strategy: str, memory_limit: int | None, links: LinkModel | None) -> None:
     """Check the options of a plan: a strategy, a number of bytes, a model of links.  Local.  Raises ShardingError."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ShardingError(f"{op}: strategy is {strategy!r}; it must be one of {', '.join(STRATEGIES)}")

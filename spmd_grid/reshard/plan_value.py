@@ -26,7 +26,7 @@ from spmd_grid.reshard.planner.steps import NATIVE, Step
 from spmd_grid.reshard.volume.totals import Totals, most_local
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["PlanTotals", "PlanValue", "digest_of"]
+__all__ = ["PlanTotals", "PlanValue", "values_digest"]
 
 
 class PlanTotals(NamedTuple):
@@ -211,10 +211,10 @@ class PlanValue:
     @cached_property
     def signature(self) -> str:
         """A line that is equal only for plans that do the same: the text, and a digest of everything."""
-        return f"{self.text} #{digest_of(self.source, self.target, self.run_steps, self.chunks, self.links)}"
+        return f"{self.text} #{values_digest(self.source, self.target, self.run_steps, self.chunks, self.links)}"
 
 
-def digest_of(*values: object) -> str:
+def values_digest(*values: object) -> str:
     """Sixteen hexadecimal digits that tell values apart (two in 10^19 agree by chance).  Local."""
     return blake2b(repr(values).encode(), digest_size=8).hexdigest()
 

@@ -9,5 +9,6 @@ new_local   memory for the cells that are loaded
 npy_format  headers of ``.npy`` files
 checksums   checksums of blocks
 owners      the locks of unfinished saves
+paths       files and folders, with errors that name them
 system      every system call of storage
 """

@@ -14,7 +14,7 @@ import numpy as np
 
 from spmd_grid.errors import StorageError
 
-__all__ = ["CHECKSUM", "check_library", "checksum", "in_pieces", "running_checksum", "shown"]
+__all__ = ["CHECKSUM", "check_library", "checksum", "in_pieces", "running_checksum", "checksum_text"]
 
 CHECKSUM = "xxh3_64"
 _PIECE_BYTES = 1 << 18  # which stay in a processor's own cache between a checksum and a system call
@@ -39,7 +39,7 @@ def in_pieces(data: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         yield start, raw[start : start + _PIECE_BYTES]
 
 
-def shown(number: int) -> str:
+def checksum_text(number: int) -> str:
     """The checksum as manifests show it: 16 hexadecimal digits."""
     return f"{number:016x}"
 

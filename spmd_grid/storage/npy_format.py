@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.errors import DamagedError, DTypeError
-from spmd_grid.storage.system import File
+from spmd_grid.storage.paths import File
 from spmd_grid.typing import Shape
 
 __all__ = ["NpyHeader", "header_of", "read_header", "stored_dtype"]
@@ -98,7 +98,7 @@ def read_header(op: str, file: File) -> NpyHeader:
     found = file.size()
     if found != offset + header.n_bytes:
         raise DamagedError(
-            f"{op}: {file.path} has {found} bytes; an array of shape {header.shape} and dtype {header.dtype} behind a"
+            f"{op}: {file.path} has {found} bytes; an array of shape {header.shape} and dtype {header.dtype} after a"
             f" header of {offset} bytes makes it {offset + header.n_bytes}"
         )
     return header
@@ -123,7 +123,7 @@ def _parse(op: str, path: Path, text: str, offset: int) -> NpyHeader:
 
 
 def _padding(width: int, n_bytes: int) -> int:
-    """The spaces behind a description of ``n_bytes`` whose length takes ``width`` bytes; its end is a line's."""
+    """The spaces after a description of ``n_bytes`` whose length takes ``width`` bytes; its end is a line's."""
     return _ALIGNMENT - (len(_MAGIC) + 2 + width + n_bytes + 1) % _ALIGNMENT
 
 

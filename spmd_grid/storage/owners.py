@@ -20,7 +20,8 @@ from functools import cache
 from pathlib import Path
 
 from spmd_grid.errors import StorageError
-from spmd_grid.storage.system import File, Folders, System
+from spmd_grid.storage.paths import File, Folders
+from spmd_grid.storage.system import System
 
 __all__ = ["LOCK", "PARTIAL", "Fate", "Owner", "fate_of", "remove_left"]
 

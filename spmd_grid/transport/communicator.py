@@ -164,7 +164,7 @@ class Frames:
     ``headers``: the members' headers one after the other (hashable bytes).  ``data``: all frames, member after
     member, valid until the next swap on the same communicator.  ``exposed``: the objects that the members exposed,
     None where objects are not shared.  ``locations``: the locations of the members' arrays, where memory is shared.
-    ``bodies``: what came behind the members' frames, valid as ``data`` is; the bodies of some may be older.
+    ``bodies``: what came after the members' frames, valid as ``data`` is; the bodies of some may be older.
     ``lent``: whether any array must not change until its readers have finished; ``lends``: whether this member's own
     is one of them.
     """

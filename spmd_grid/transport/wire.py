@@ -17,7 +17,7 @@ import numpy as np
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.traffic import Activity
 
-__all__ = ["Messages", "Requests", "Straight", "Wire"]
+__all__ = ["Messages", "RequestHandles", "Straight", "Wire"]
 
 _FINE, _GIVE_UP = 0, 2
 
@@ -38,7 +38,7 @@ class Straight(NamedTuple):
     cells: list[tuple[int, tuple[int, ...], tuple[int, ...], int]]  # address, shape, strides, item size
 
 
-class Requests:
+class RequestHandles:
     """The handles of ``count`` requests at ``address``, until they are given back."""
 
     def __init__(self, address: int, count: int, give_back: Callable[[], None]):
@@ -117,7 +117,7 @@ class Wire:
         if error is not None:
             raise error
 
-    def straight_sends(self, messages: Sequence[Straight]) -> Requests | None:
+    def straight_sends(self, messages: Sequence[Straight]) -> RequestHandles | None:
         """Requests that send these messages without packing; None if the transport has none of that kind.  Local."""
         return None
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from spmd_grid.grid.box import Box, multi_index
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.geometry.cuts import Cut, Part, cuts_of
+from spmd_grid.reshard.geometry.cuts import CutDimension, Part, cuts_of
 from spmd_grid.reshard.volume.descent import Descent
 from spmd_grid.typing import MultiIndex, Shape
 
@@ -88,7 +88,7 @@ def shown_parts(layout: Layout, limit: int) -> list[list[Part | None]]:
     return [_shown(cut, limit) for cut in cuts_of(layout)]
 
 
-def _shown(cut: Cut, limit: int) -> list[Part | None]:
+def _shown(cut: CutDimension, limit: int) -> list[Part | None]:
     parts: list[Part | None] = list(islice(cut.meeting(0, cut.extent), limit + 1))
     if len(parts) > limit:
         (last,) = cut.meeting(cut.extent - 1, cut.extent)
@@ -137,7 +137,7 @@ def n_blocks(layout: Layout) -> int:
     return prod(_n_filled(cut) for cut in cuts_of(layout))
 
 
-def _n_filled(cut: Cut) -> int:
+def _n_filled(cut: CutDimension) -> int:
     return sum(n for cells, n in Descent(cut).extents() if cells)
 
 
@@ -159,7 +159,7 @@ def idle_devices(layout: Layout) -> tuple[int, list[Holders]]:
     return grid.size - busy, patterns
 
 
-def _empty_digits(cut: Cut) -> Iterator[MultiIndex]:
+def _empty_digits(cut: CutDimension) -> Iterator[MultiIndex]:
     """The coordinates of the parts without cells, cut to their leading digits if all parts with these are empty."""
     if not cut.extent:
         yield ()

@@ -5,7 +5,13 @@ import pytest
 
 import spmd_grid as sg
 
-xr = pytest.importorskip("xarray")
+
+@pytest.fixture(autouse=True, scope="module")
+def _imported():
+    """Imports xarray, which takes half a second, where tests of it run."""
+    global xr
+    xr = pytest.importorskip("xarray")
+
 
 N = 7, 5
 WHOLE = np.random.default_rng(16).permutation(35).reshape(N) / 4.0

@@ -296,6 +296,7 @@ def test_a_fresh_process_that_fails(capsys, monkeypatch):
     assert "wrong: ZeroDivisionError: division by zero" in refused_late(capsys, "--quick", kind="start")
 
 
+@pytest.mark.full
 @needs_mpiexec
 def test_overlap():
     done = python("-W", "error", "-m", "spmd_grid", "bench", "halo", "--overlap", "--rounds", "1")
@@ -317,6 +318,7 @@ def test_overlap():
         assert float(hidden) == pytest.approx(100 * (1 - visible / exchange), abs=1 + rounding)
 
 
+@pytest.mark.full
 @needs_mpiexec
 def test_soak():
     command, more = launch.launch_command(2)

@@ -9,7 +9,7 @@ from support.compute.moving import bytes_sent
 
 import spmd_grid as sg
 from spmd_grid.compute.fourier import choose, row_plan
-from spmd_grid.functions.linear.transforms import line_of
+from spmd_grid.functions.linear.transforms import transform_of
 
 # A transform of numbers and the same by numpy; ``fft`` is either namespace.
 ROWS = {
@@ -172,14 +172,14 @@ def test_no_process_holds_more_than_its_part():
     """Of 2^20 cells on 8 devices, along dimensions of all kinds."""
     grid = sg.Grid((8,))
     for shape, dim in (((1 << 20,), 0), (((1 << 20) - 3,), 0), ((1 << 19, 2), 0), ((1 << 10, 1 << 10), 0)):
-        line = line_of("fft", shape, None, dim, None)
+        transform = transform_of("fft", shape, None, dim, None)
         source = sg.Sharding(grid, [[0]])
-        way = choose.choose_way((line,), source, shape, np.dtype("c16"), None, sg.LinkModel())
+        plan = choose.choose_transform((transform,), source, shape, np.dtype("c16"), None, sg.LinkModel())
         cells = max(
             max(_most(step.target, step.shape) for step in [step])
-            if isinstance(step, choose.Move)
+            if isinstance(step, choose.Resharding)
             else max(_most(step.by_rows, step.matrix), _most(step.by_columns, step.matrix))
-            for step in way.steps
+            for step in plan.steps
             if not hasattr(step, "norm")
         )
         assert cells <= 2.5 * math.prod(shape) / 8, (shape, cells)

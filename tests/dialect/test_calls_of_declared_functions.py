@@ -72,7 +72,7 @@ WRONG = {
     "func.func @f() {\n  shard.grid @g(shape = 2)\n  return\n}": "2:3: shard.grid: a grid stands in a module",
     f"shard.grid @g(shape = 2x{2**63})": "a size of a grid needs more than 63 bits",
     "func.func @f() attributes {a = 2 : f32} {\n  return\n}": "1:32: a number of type f32 has a point",
-    f"func.func @f(%x: {X}) {{\n  %0 = stablehlo.add %x, %x, : {X}\n  return\n}}": "2:30: expected a value behind",
+    f"func.func @f(%x: {X}) {{\n  %0 = stablehlo.add %x, %x, : {X}\n  return\n}}": "2:30: expected a value after",
     f"func.func @f(%x: {X}) -> {X} {{\n  tensor.yield %x : {X}\n}}": "2:3: tensor.yield: it stands at the end of @f",
     "func.func @f()": "1:1: func.func: @f has no body; it must be private",
     f"func.func @f() {{\n  %0 = arith.constant {2**63} : index\n  return\n}}": "2:8: arith.constant: value",

@@ -23,9 +23,9 @@ from spmd_grid import dialect
 from spmd_grid.dialect import parse
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
 from spmd_grid.dialect.execute.layouts import block_of, function_types, layout_of_type, whole_of
-from spmd_grid.dialect.execute.machine import FunctionRunner, function_of
 from spmd_grid.dialect.execute.reading import attribute
 from spmd_grid.dialect.execute.reference import ReferenceDevice, ReferenceWorld, run_reference
+from spmd_grid.dialect.execute.runner import FunctionRunner, function_of
 from spmd_grid.dialect.partition.annotated import program_of
 
 MOST_RANKS = 12  # of the engine; larger grids are all devices in one process, which run the partitioned text

@@ -12,7 +12,7 @@ from support.dialect.each_tensor_operation import CASES
 from support.dialect.modules import EXAMPLES
 
 from spmd_grid import dialect
-from spmd_grid.dialect.execute.machine import FunctionRunner
+from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.dialect.execute.table import HANDLERS
 from spmd_grid.errors import DialectError
 

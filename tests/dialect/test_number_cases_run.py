@@ -15,8 +15,8 @@ pytest.importorskip("xdsl")
 import spmd_grid as sg
 from spmd_grid.dialect import parse
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
-from spmd_grid.dialect.execute.machine import FunctionRunner
 from spmd_grid.dialect.execute.reference import ReferenceDevice, ReferenceWorld
+from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.dialect.execute.values import Undefined
 from spmd_grid.dialect.partition.upstream import upstream_of
 

@@ -14,7 +14,7 @@ from support.dialect.compiler import NO_COMPILER, installed_compiler
 from support.dialect.upstream import propagated
 
 from spmd_grid.dialect import parse, to_text
-from spmd_grid.dialect.execute.machine import function_of
+from spmd_grid.dialect.execute.runner import function_of
 from spmd_grid.errors import DialectError
 
 X = "tensor<8x16xf32>"

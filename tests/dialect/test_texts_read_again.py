@@ -12,7 +12,7 @@ from support.dialect.random_texts import Writer
 
 import spmd_grid as sg
 from spmd_grid import dialect
-from spmd_grid.dialect.execute.machine import FunctionRunner
+from spmd_grid.dialect.execute.runner import FunctionRunner
 
 PROGRAMS = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "programs").glob("*.mlir"))}
 SEEDS = range(40)

@@ -48,10 +48,19 @@ def broken_links(page: Path, text: str) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize(("page", "ranks"), [(README, 4), (GUIDE, 2)], ids=["README.md", "guide.md"])
-def test_code_runs_on_simulated_ranks(page, ranks, tmp_path):
+@pytest.mark.parametrize(
+    ("page", "ranks", "compiles"),
+    [
+        pytest.param(README, 4, True, id="README.md"),
+        pytest.param(GUIDE, 2, False, id="guide.md"),
+        pytest.param(GUIDE, 2, True, id="guide.md compiled", marks=pytest.mark.full),
+    ],
+)
+def test_code_runs_on_simulated_ranks(page, ranks, compiles, tmp_path):
+    """The guide's compiled loops run as Python by default: they compile for long, and example programs have such."""
     program = tmp_path / "app.py"
-    program.write_text(code_of(page))
+    code = code_of(page)
+    program.write_text(code if compiles else code.replace("@numba.njit(nogil=True)\n", "\n"))
     done = finished([sys.executable, "-m", "spmd_grid", "run", "-n", ranks, program], {})
     assert done.returncode == 0, done.stderr
     if page == README:

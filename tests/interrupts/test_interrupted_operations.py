@@ -105,6 +105,7 @@ def check(by_rank, n):
     assert len({each[-1][0] == "right" for each in found}) == 1, (n, found)
 
 
+@pytest.mark.one_in_by_size(3)
 @pytest.mark.parametrize("kind", [Interrupt, TimeLimit])
 @pytest.mark.parametrize("make", OPERATIONS, ids=lambda make: make.__name__)
 def test_interrupted(spmd, request, make, kind):
@@ -121,6 +122,7 @@ def test_interrupted(spmd, request, make, kind):
         assert check_places(places, trials), "nothing was ever cut off"
 
 
+@pytest.mark.one_in_by_size(3)
 @pytest.mark.parametrize("kind", [Interrupt, TimeLimit])
 @pytest.mark.parametrize("make", OF_PROCESSES, ids=lambda make: make.__name__)
 def test_interrupted_processes(spmd, request, make, kind):

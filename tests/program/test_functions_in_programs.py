@@ -142,7 +142,7 @@ def test_the_table_is_covered(monkeypatch):
 
 
 def _is_part(function):
-    """Whether it is a rule of no function of numpy, which stands behind others."""
+    """Whether it is a rule of no function of numpy, which stands after others."""
     return function.__module__.startswith("spmd_grid")
 
 

@@ -1,4 +1,4 @@
-"""Orders as LLVM is told them and emits them: release stores, acquire loads, and fences behind streaming stores."""
+"""Orders as LLVM is told them and emits them: release stores, acquire loads, and fences after streaming stores."""
 
 import platform
 import re

@@ -12,7 +12,8 @@ from spmd_grid.cli.main import main
 from spmd_grid.storage import owners
 from spmd_grid.storage.checkpoint.folders import claim, remove_unfinished
 from spmd_grid.storage.owners import Fate, fate_of
-from spmd_grid.storage.system import Folders, System, replace_system
+from spmd_grid.storage.paths import Folders
+from spmd_grid.storage.system import System, replace_system
 
 HIDDEN = ".save-000001.partial"
 

@@ -14,7 +14,8 @@ from support.storage.shared import common_folder, same_bytes, values
 
 import spmd_grid as sg
 from spmd_grid.storage.checkpoint.folders import remove_checkpoint
-from spmd_grid.storage.system import Folders, System, replace_system
+from spmd_grid.storage.paths import Folders
+from spmd_grid.storage.system import System, replace_system
 
 WANT = values((50, 3), "f4")
 

@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from spmd_grid.transport.launch import current_world
-
 
 @pytest.fixture
-def tmp_path(request):
-    """A new folder of this process; under MPI it lasts until all processes are done with the test."""
+def tmp_path():
+    """A new folder of this process; under MPI it lasts until all are done with the test (`testing.plugin`)."""
     folder = Path(tempfile.mkdtemp(prefix="spmd_grid_test_"))
     yield folder
-    if request.config.getoption("with_mpi", default=False):
-        current_world().barrier()
     shutil.rmtree(folder, ignore_errors=True)

@@ -21,7 +21,7 @@ __all__ = [
     "RANDOM",
     "ArraysCase",
     "Limit",
-    "Op",
+    "Expression",
     "all_cases",
     "block_of",
     "problem",
@@ -48,7 +48,7 @@ class Limit(NamedTuple):
         return f"at least {self.speed:.2f}x {self.other}"
 
 
-class Op(NamedTuple):
+class Expression(NamedTuple):
     """An expression ``call(xp, a, b)`` of two arrays and a library's namespace.
 
     ``a`` is cut along its first dimension on a line of all ranks, ``b`` as ``b_cut`` says: "as a", "columns" (the shape
@@ -73,19 +73,19 @@ def _stencil(xp: Any, a: Any, b: Any) -> Any:
 
 
 OPS = {
-    "a + b": Op(lambda xp, a, b: a + b),
-    "a += b": Op(_add_to),
-    "np.exp(a)": Op(lambda xp, a, b: xp.exp(a)),
-    "5-point stencil in slices": Op(_stencil, has_halos=True),
-    "a.sum()": Op(lambda xp, a, b: a.sum()),
-    "a.sum(axis=0)": Op(lambda xp, a, b: a.sum(axis=0)),
-    "a @ b": Op(lambda xp, a, b: a @ b, b_cut="square"),
-    "a.T": Op(lambda xp, a, b: a.T, is_view=True),
-    "a[1:-1]": Op(lambda xp, a, b: a[1:-1], is_view=True),
-    "np.cumsum(a, axis=0)": Op(lambda xp, a, b: xp.cumsum(a, axis=0)),
-    "a + b, b cut by columns": Op(lambda xp, a, b: a + b, b_cut="columns"),
-    "np.sort(a), 1-d": Op(lambda xp, a, b: xp.sort(a), ndim=1),
-    RANDOM: Op(lambda xp, a, b: xp.standard_normal(a.shape)),
+    "a + b": Expression(lambda xp, a, b: a + b),
+    "a += b": Expression(_add_to),
+    "np.exp(a)": Expression(lambda xp, a, b: xp.exp(a)),
+    "5-point stencil in slices": Expression(_stencil, has_halos=True),
+    "a.sum()": Expression(lambda xp, a, b: a.sum()),
+    "a.sum(axis=0)": Expression(lambda xp, a, b: a.sum(axis=0)),
+    "a @ b": Expression(lambda xp, a, b: a @ b, b_cut="square"),
+    "a.T": Expression(lambda xp, a, b: a.T, is_view=True),
+    "a[1:-1]": Expression(lambda xp, a, b: a[1:-1], is_view=True),
+    "np.cumsum(a, axis=0)": Expression(lambda xp, a, b: xp.cumsum(a, axis=0)),
+    "a + b, b cut by columns": Expression(lambda xp, a, b: a + b, b_cut="columns"),
+    "np.sort(a), 1-d": Expression(lambda xp, a, b: xp.sort(a), ndim=1),
+    RANDOM: Expression(lambda xp, a, b: xp.standard_normal(a.shape)),
 }
 
 _LIMITS = {

@@ -15,7 +15,7 @@ import numpy as np
 
 from spmd_grid.bench.arrays.cases import CHECKED_SIDE, OPS, RANDOM, ArraysCase, block_of, problem, raised
 from spmd_grid.bench.common.contenders import Contender
-from spmd_grid.bench.libraries.library import DeclinedError, Library
+from spmd_grid.bench.libraries.library import DeclinedError, PeerLibrary
 from spmd_grid.bench.libraries.own_process import LibraryInOwnProcess
 from spmd_grid.bench.reshard.libraries.dtensor import DTensor
 from spmd_grid.bench.reshard.libraries.heat import Heat
@@ -31,7 +31,7 @@ _COPIES_OF_BLOCKS = 8
 Call = Callable[[], Any]
 
 
-class _OnRanks(Library):
+class _OnRanks(PeerLibrary):
     """A library whose arrays lie on the ranks of the MPI job."""
 
     def __init__(self, comm: Intracomm) -> None:
@@ -132,4 +132,4 @@ class _Dask(LibraryInOwnProcess):
         return {"op": case.op, "side": case.side, "ranks": self.comm.size}
 
 
-ARRAY_LIBRARY_TYPES: list[type[Library]] = [_Heat, _DTensor, _Dask]  # in the order of `rows.ARRAY_LIBRARIES`
+ARRAY_LIBRARY_TYPES: list[type[PeerLibrary]] = [_Heat, _DTensor, _Dask]  # in the order of `rows.ARRAY_LIBRARIES`

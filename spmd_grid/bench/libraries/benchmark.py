@@ -10,7 +10,7 @@ from spmd_grid.bench.common.report import Outputs, Subject, write
 from spmd_grid.bench.common.rows import Row
 from spmd_grid.bench.common.session import Session
 from spmd_grid.bench.libraries.installed import Libraries
-from spmd_grid.bench.libraries.library import DeclinedError, Library
+from spmd_grid.bench.libraries.library import DeclinedError, PeerLibrary
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
@@ -20,7 +20,7 @@ __all__ = ["measure_beside_libraries"]
 
 def measure_beside_libraries(
     subject: Subject,
-    types: Sequence[type[Library]],
+    types: Sequence[type[PeerLibrary]],
     requested: Sequence[str],
     cases: Sequence[Any],
     measure_row: Callable[[Any, Intracomm, Libraries], Row[Any]],

@@ -10,7 +10,7 @@ import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
 from spmd_grid.bench.common.rows import Figure
-from spmd_grid.bench.libraries.library import AbsentError, DeclinedError, Library
+from spmd_grid.bench.libraries.library import AbsentError, DeclinedError, PeerLibrary
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
@@ -27,8 +27,8 @@ class Libraries:
     ``present``: the open libraries; ``skipped``: by name, the reasons why the others cannot be used.
     """
 
-    def __init__(self, comm: Intracomm, requested: Sequence[str], types: Sequence[type[Library]]) -> None:
-        self.present: list[Library] = []
+    def __init__(self, comm: Intracomm, requested: Sequence[str], types: Sequence[type[PeerLibrary]]) -> None:
+        self.present: list[PeerLibrary] = []
         self.skipped: dict[str, str] = {}
         for library_type in types:
             if library_type.name in requested:
@@ -55,7 +55,7 @@ class Libraries:
     ) -> dict[str, Contender]:
         """The contenders of a row, valid until ``stack`` is closed; adds libraries that decline it to ``skipped``."""
 
-        def contenders_of(library: Library) -> dict[str, Contender]:
+        def contenders_of(library: PeerLibrary) -> dict[str, Contender]:
             return stack.enter_context(library.contenders(case, source, target))
 
         return self._from_all(case, contenders_of, skipped)
@@ -65,7 +65,7 @@ class Libraries:
         return self._from_all(case, lambda library: library.own_figures(case, rounds, at_most_seconds), skipped)
 
     def _from_all(
-        self, case: Any, ask: Callable[[Library], dict[str, Found]], skipped: dict[str, str]
+        self, case: Any, ask: Callable[[PeerLibrary], dict[str, Found]], skipped: dict[str, str]
     ) -> dict[str, Found]:
         """The results of ``ask`` from all libraries that have not been ``skipped`` in this row, nor decline it now."""
         found: dict[str, Found] = {}

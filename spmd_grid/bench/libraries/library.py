@@ -19,7 +19,7 @@ from spmd_grid.bench.common.rows import Figure
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
 
-__all__ = ["AbsentError", "DeclinedError", "Library"]
+__all__ = ["AbsentError", "DeclinedError", "PeerLibrary"]
 
 
 class AbsentError(Exception):
@@ -30,7 +30,7 @@ class DeclinedError(Exception):
     """The library is skipped in this row; the message says why.  Raised on all ranks, with the same message."""
 
 
-class Library(ABC):
+class PeerLibrary(ABC):
     """A library, opened once for all rows.
 
     Subclasses set ``name``, with which the names of its contenders begin; ``package`` and ``distribution``, its names

@@ -17,12 +17,12 @@ from typing import Any
 from spmd_grid.bench.common.launch import python_path, set_by_launcher
 from spmd_grid.bench.common.mpi import wait_asleep
 from spmd_grid.bench.common.rows import Figure
-from spmd_grid.bench.libraries.library import DeclinedError, Library
+from spmd_grid.bench.libraries.library import DeclinedError, PeerLibrary
 
 __all__ = ["LibraryInOwnProcess", "serve"]
 
 
-class LibraryInOwnProcess(Library):
+class LibraryInOwnProcess(PeerLibrary):
     """Subclasses set ``module``, which the process runs, and say what to ask it about a row."""
 
     module: str

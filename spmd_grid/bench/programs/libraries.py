@@ -16,7 +16,7 @@ import numpy as np
 
 from spmd_grid.bench.arrays.cases import raised
 from spmd_grid.bench.common.contenders import Contender
-from spmd_grid.bench.libraries.library import DeclinedError, Library
+from spmd_grid.bench.libraries.library import DeclinedError, PeerLibrary
 from spmd_grid.bench.programs.cases import ProgramsCase, module_of, problem_of
 from spmd_grid.bench.reshard.libraries.dtensor import DTensor
 from spmd_grid.bench.reshard.libraries.jax import Jax
@@ -95,7 +95,7 @@ class _Jax(Jax):
         return {"program": case.program, "size": case.size, "ranks": self.comm.size}
 
 
-PROGRAM_LIBRARY_TYPES: list[type[Library]] = [_DTensor, _Jax]  # in the order of `rows.PROGRAM_LIBRARIES`
+PROGRAM_LIBRARY_TYPES: list[type[PeerLibrary]] = [_DTensor, _Jax]  # in the order of `rows.PROGRAM_LIBRARIES`
 
 
 # -- functions of torch --------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def measure_row(case: ProgramsCase, comm: Intracomm, rounds: int, libraries: Lib
     skipped: dict[str, str] = {}
     with ExitStack() as stack:
         calls = dict(zip((OURS, BY_HAND), _calls(problem, grid)))
-        nothing = np.empty(0)
+        nothing = np.empty(0)  # in place of source and target: libraries make the arrays of a program themselves
         of_libraries = libraries.contenders(case, nothing, nothing, stack, skipped)
         calls |= {name: contender.call for name, contender in of_libraries.items()}
         times = _times(calls, comm, rounds)

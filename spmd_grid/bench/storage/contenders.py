@@ -23,7 +23,7 @@ from spmd_grid.storage.checkpoint.manifest import StoredArray
 from spmd_grid.storage.checkpoint.save import save
 from spmd_grid.storage.checksums import in_pieces
 from spmd_grid.storage.files.npy import load_npy, save_npy
-from spmd_grid.storage.system import File
+from spmd_grid.storage.paths import File
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm

@@ -15,7 +15,7 @@ from spmd_grid.compute.contractions.choose import choose_scheme
 from spmd_grid.compute.contractions.panels import run_panels
 from spmd_grid.compute.contractions.scheme import Held, Scheme, is_in_place, is_result
 from spmd_grid.compute.course.apply import check_operands, owned
-from spmd_grid.compute.course.output import check_out, check_out_dtype, write_out
+from spmd_grid.compute.course.output import check_out_dtype, check_sharded_out, write_out
 from spmd_grid.compute.splits import ArrayOnGrid, is_sharded, plain_sharding, reference_of
 from spmd_grid.errors import GridError, OutputError, ReductionError, ShardingError
 from spmd_grid.exchange.paths import DIRECT, chosen_path, path_for
@@ -165,7 +165,7 @@ def plan_contraction(
             scheme = choose_scheme(*choose, max(int(share), _SMALL), _sends_messages(name, grid))
     if out is not None:
         (target,) = out
-        check_out(name, target, Layout(scheme.result, interface.result_shape()), grid)
+        check_sharded_out(name, target, Layout(scheme.result, interface.result_shape()), grid)
         check_out_dtype(name, target, dtype)
     return ContractionCourse(application, scheme, held, dtype, reference)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.compute.course.combine import Combination
-from spmd_grid.compute.course.output import check_out, check_out_dtype, write_out
+from spmd_grid.compute.course.output import check_out_dtype, check_sharded_out, write_out
 from spmd_grid.compute.course.shares import own_share
 from spmd_grid.compute.course.windows import Window
 from spmd_grid.compute.splits import (
@@ -247,7 +247,7 @@ def plan_course(
     dtypes = trial_dtypes(application)
     if out is not None:
         for target, layout, dtype in zip(out, layouts, dtypes, strict=True):
-            check_out(name, target, layout, grid)
+            check_sharded_out(name, target, layout, grid)
             check_out_dtype(name, target, dtype)
     return Course(application, splits, layouts, reference)
 

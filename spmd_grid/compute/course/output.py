@@ -13,10 +13,10 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 
-__all__ = ["check_out", "check_out_dtype", "write_out"]
+__all__ = ["check_sharded_out", "check_out_dtype", "write_out"]
 
 
-def check_out(name: str, target: Any, layout: Layout, grid: ProcessGrid) -> None:
+def check_sharded_out(name: str, target: Any, layout: Layout, grid: ProcessGrid) -> None:
     """Refuses an ``out`` that is not an array of the result's layout.  Local.  Raises GridError and OutputError."""
     if not is_sharded(target):
         raise OutputError(f"{name}: out is {type(target).__name__}; it must be a ShardedArray, as the result is")

@@ -45,12 +45,12 @@ class WindowCells:
         if self.target is not None:
             box = Layout(self.target, shape).local_box(coords)
             held = list(zip(box.starts, box.stops))
-        for d, (n, (low, high), (first, behind)) in enumerate(zip(shape, halos, held)):
+        for d, (n, (low, high), (held_start, held_stop)) in enumerate(zip(shape, halos, held)):
             start, stop = own.starts[d] - low, own.stops[d] + high
-            begin = max(start, first, 0)
-            end = max(min(stop, behind, n), begin)
+            begin = max(start, held_start, 0)
+            end = max(min(stop, held_stop, n), begin)
             self._shape += (stop - start,)
-            self._cells.append(slice(begin - first, end - first))
+            self._cells.append(slice(begin - held_start, end - held_start))
             self._inside.append(slice(begin - start, end - start))
 
     def block(self, array: np.ndarray) -> np.ndarray:

@@ -9,12 +9,12 @@ import numpy as np
 
 from spmd_grid.compute.contractions.course import links_of
 from spmd_grid.compute.course.apply import sharded_like
-from spmd_grid.compute.fourier.choose import Way, choose_way
-from spmd_grid.compute.fourier.row_plan import Row
+from spmd_grid.compute.fourier.choose import TransformPlan, choose_transform
+from spmd_grid.compute.fourier.row_plan import CutTransform
 from spmd_grid.compute.fourier.rows import transform_row
 from spmd_grid.compute.splits import ArrayOnGrid, one_layout
 from spmd_grid.errors import GridError, ImplicitGatherError, ShardingError
-from spmd_grid.functions.linear.transforms import Line
+from spmd_grid.functions.linear.transforms import Transform
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
@@ -23,34 +23,38 @@ from spmd_grid.reshard.execute import reshard_local
 __all__ = ["TransformCourse", "plan_transform"]
 
 
-def plan_transform(name: str, a: ArrayOnGrid, lines: tuple[Line, ...], requested: Sharding | None) -> TransformCourse:
+def plan_transform(
+    name: str, a: ArrayOnGrid, transforms: tuple[Transform, ...], requested: Sharding | None
+) -> TransformCourse:
     """The course of a transform of arrays like ``a``, in the requested sharding, or else in the cheapest one.
 
     Local.  Raises `DTypeError`, `GridError`, `ShardingError` and `ImplicitGatherError`, alike on every process.
     """
     shape, dtype = a.shape, a.dtype
-    for line in lines:
-        shape, dtype = line.shape_after(shape), line.dtype_after(dtype)
+    for transform in transforms:
+        shape, dtype = transform.shape_after(shape), transform.dtype_after(dtype)
     if requested is not None:
         _check_requested(name, requested, a, shape, dtype)
-    way = choose_way(lines, replace(a.sharding, halo_sizes=None), a.shape, a.dtype, requested, links_of(a.grid))
-    if way is None:
+    plan = choose_transform(
+        transforms, replace(a.sharding, halo_sizes=None), a.shape, a.dtype, requested, links_of(a.grid)
+    )
+    if plan is None:
         raise ImplicitGatherError(
             f"{name}: no way was found that keeps every process to its part of the array: to_global() gathers all of"
             " it (collective)"
         )
-    return TransformCourse(name, way, a)
+    return TransformCourse(name, plan, a)
 
 
 class TransformCourse:
-    """The way of a transform of arrays of one layout and dtype, on one process."""
+    """The plan of a transform of arrays of one layout and dtype, on one process."""
 
     __slots__ = ("_layout", "_moves", "_name", "_steps")
 
-    def __init__(self, name: str, way: Way, a: ArrayOnGrid):
-        self._name, self._steps = name, way.steps
-        self._layout = one_layout(Layout(way.sharding, way.shape))
-        self._moves = any(type(step) is not Line for step in way.steps)
+    def __init__(self, name: str, plan: TransformPlan, a: ArrayOnGrid):
+        self._name, self._steps = name, plan.steps
+        self._layout = one_layout(Layout(plan.sharding, plan.shape))
+        self._moves = any(type(step) is not Transform for step in plan.steps)
 
     def run(self, a: ArrayOnGrid) -> Any:
         """The transform.  Collective over the grid, if anything moves."""
@@ -59,9 +63,9 @@ class TransformCourse:
     def _run(self, a: ArrayOnGrid) -> Any:
         grid, block = a.grid, a.stored_core
         for number, step in enumerate(self._steps):
-            if isinstance(step, Line):
+            if isinstance(step, Transform):
                 block = _along(block, step, grid, is_own=number > 0)
-            elif isinstance(step, Row):
+            elif isinstance(step, CutTransform):
                 block = transform_row(step, block, grid)
             else:
                 source = (a.stored, a.sharding) if number == 0 else (np.ascontiguousarray(block), step.source)
@@ -85,9 +89,9 @@ def _check_requested(name: str, requested: object, a: ArrayOnGrid, shape: tuple[
     requested.check_dtype(name, dtype)
 
 
-def _along(block: np.ndarray, line: Line, grid: ProcessGrid, is_own: bool) -> np.ndarray:
+def _along(block: np.ndarray, transform: Transform, grid: ProcessGrid, is_own: bool) -> np.ndarray:
     """The transform along a whole dimension, in place where the memory is this function's own."""
-    shape, dtype = line.shape_after(block.shape), line.dtype_after(block.dtype)
-    if is_own and line.is_complex and shape == block.shape and dtype == block.dtype and block.flags.writeable:
-        return line.of(block, out=block)
-    return line.of(block, out=grid.allocate(shape, dtype))
+    shape, dtype = transform.shape_after(block.shape), transform.dtype_after(block.dtype)
+    if is_own and transform.is_complex and shape == block.shape and dtype == block.dtype and block.flags.writeable:
+        return transform.of(block, out=block)
+    return transform.of(block, out=grid.allocate(shape, dtype))

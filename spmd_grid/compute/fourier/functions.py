@@ -16,7 +16,7 @@ from spmd_grid.compute.fourier.course import plan_transform
 from spmd_grid.compute.splits import is_sharded
 from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.functions.axes import Axis, reduced_axes
-from spmd_grid.functions.linear.transforms import Line, Norm, line_of, lines_of, transform_along
+from spmd_grid.functions.linear.transforms import Norm, Transform, transform_along, transform_of, transforms_of
 from spmd_grid.functions.table import Operand, call, composite
 from spmd_grid.grid.sharding import Sharding
 
@@ -32,17 +32,17 @@ def _transformed(
     function: Callable[..., Any],
     a: Operand,
     arguments: tuple[Any, ...],
-    lines_of_call: Callable[..., tuple[Line, ...]],
+    transforms_of_call: Callable[..., tuple[Transform, ...]],
     out_sharding: Sharding | None,
 ) -> Any:
-    """The transform by the course that is kept for such a call; ``arguments`` are those of ``lines_of_call``."""
+    """The transform by the course that is kept for such a call; ``arguments`` are those of ``transforms_of_call``."""
     name = function.__name__
     if is_sharded(a):
         kept = a.grid.functions
         key = key_of(a, function, (a, *arguments, out_sharding), {})
         course = None if key is None else kept.get(key)
         if course is None:
-            course = plan_transform(name, a, lines_of_call(name, a.shape, *arguments), out_sharding)
+            course = plan_transform(name, a, transforms_of_call(name, a.shape, *arguments), out_sharding)
             if key is not None:
                 if len(kept) >= _MOST_KEPT:
                     kept.clear()
@@ -52,13 +52,13 @@ def _transformed(
         raise ImplicitGatherError(
             f"{name}: out_sharding is given in a function that is being traced; sg.constrain says where a value lies"
         )
-    for line in lines_of_call(name, a.shape, *arguments):
-        a = call(transform_along, a, line.name, line.n, line.dim, line.norm)
+    for transform in transforms_of_call(name, a.shape, *arguments):
+        a = call(transform_along, a, transform.name, transform.n, transform.dim, transform.norm)
     return a
 
 
-def _line_of(*arguments: Any) -> tuple[Line, ...]:
-    return (line_of(*arguments),)
+def _transform_of(*arguments: Any) -> tuple[Transform, ...]:
+    return (transform_of(*arguments),)
 
 
 def _along_one(function: Callable[..., Any]) -> None:
@@ -72,7 +72,7 @@ def _along_one(function: Callable[..., Any]) -> None:
         *,
         out_sharding: Sharding | None = None,
     ) -> Operand:
-        return _transformed(function, a, (n, axis, norm), _line_of, out_sharding)
+        return _transformed(function, a, (n, axis, norm), _transform_of, out_sharding)
 
 
 def _along_several(function: Callable[..., Any], default: Axes) -> None:
@@ -86,7 +86,7 @@ def _along_several(function: Callable[..., Any], default: Axes) -> None:
         *,
         out_sharding: Sharding | None = None,
     ) -> Operand:
-        return _transformed(function, a, (s, axes, norm), lines_of, out_sharding)
+        return _transformed(function, a, (s, axes, norm), transforms_of, out_sharding)
 
 
 _ALONG_ONE: tuple[Callable[..., Any], ...] = (

@@ -21,18 +21,18 @@ from typing import NamedTuple
 
 from spmd_grid.compute.fourier.shardings import with_offsets
 from spmd_grid.compute.splits import block_starts
-from spmd_grid.functions.linear.transforms import Line
+from spmd_grid.functions.linear.transforms import Transform
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.typing import Shape
 
-__all__ = ["Row", "plan_row"]
+__all__ = ["CutTransform", "plan_cut_transform"]
 
 # The most cells of a device, as a multiple of an equal share, that are taken for not having to convolve.
 _MOST_UNEQUAL = 1.5
 
 
-class Row(NamedTuple):
-    """The layouts of ``line`` along a dimension that stays cut, on arrays of ``shape``.
+class CutTransform(NamedTuple):
+    """The layouts of ``transform`` along a dimension that stays cut, on arrays of ``shape``.
 
     ``factors``: (n1, n2).  ``convolves``: whether their product is the length of a convolution.  ``held``: what each
     device has of the cells that are read, of ``taken`` shape; ``aligned``: where they are brought, so that each device
@@ -40,7 +40,7 @@ class Row(NamedTuple):
     the result.
     """
 
-    line: Line
+    transform: Transform
     shape: Shape
     factors: tuple[int, int]
     convolves: bool
@@ -58,9 +58,9 @@ class Row(NamedTuple):
         return 5 if self.convolves else 3
 
 
-def plan_row(sharding: Sharding, shape: Shape, line: Line) -> Row:
+def plan_cut_transform(sharding: Sharding, shape: Shape, transform: Transform) -> CutTransform:
     """The layouts for an array of ``shape`` in ``sharding``, which has no halos and no partial axes.  Plans only."""
-    d, n, parts = line.dim, line.n, prod(sharding.sizes_of(line.dim))
+    d, n, parts = transform.dim, transform.n, prod(sharding.sizes_of(transform.dim))
     found = _factors(n, parts)
     n1, n2 = found or _factors_of_convolution(2 * n - 1, parts)
     cuts = [sharding.axes_of(i) for i in range(len(shape))]
@@ -80,11 +80,11 @@ def plan_row(sharding: Sharding, shape: Shape, line: Line) -> Row:
         both = [*cuts[:d], *pair, *cuts[d + 1 :]]
         return with_offsets(sharding.grid, both, [*starts[:d], *bounds, *starts[d + 1 :]])
 
-    taken = min(line.taken, shape[d])
+    taken = min(transform.taken, shape[d])
     own = block_starts(sharding, d, shape[d])
     in_order = [start * n2 for start in rows] if found is None else [start * n1 for start in columns]
-    return Row(
-        line,
+    return CutTransform(
+        transform,
         shape,
         (n1, n2),
         found is None,
@@ -94,7 +94,7 @@ def plan_row(sharding: Sharding, shape: Shape, line: Line) -> Row:
         matrix(True),
         matrix(False),
         (*shape[:d], n1, n2, *shape[d + 1 :]),
-        along((*in_order[:-1], line.given), line.given),
+        along((*in_order[:-1], transform.given), transform.given),
     )
 
 

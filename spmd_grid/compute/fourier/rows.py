@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spmd_grid.compute.fourier.row_plan import Row
+from spmd_grid.compute.fourier.row_plan import CutTransform
 from spmd_grid.compute.splits import block_starts
 from spmd_grid.functions.axes import cut, laid_along
-from spmd_grid.functions.linear.transforms import Line
+from spmd_grid.functions.linear.transforms import Transform
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
@@ -22,36 +22,36 @@ __all__ = ["transform_row"]
 _CELLS_AT_ONCE = 1 << 14
 
 
-def transform_row(row: Row, block: np.ndarray, grid: ProcessGrid) -> np.ndarray:
+def transform_row(row: CutTransform, block: np.ndarray, grid: ProcessGrid) -> np.ndarray:
     """This process's block of the result, from its block of the array.  Collective over the grid; behind the gate."""
-    line, dim = row.line, row.line.dim
-    given = line.dtype_after(block.dtype)
+    transform, dim = row.transform, row.transform.dim
+    given = transform.dtype_after(block.dtype)
     first, cells = _aligned(row, block, np.result_type(given, np.complex64), grid)
-    if line.from_half:  # the real part of the sum over this half, inner cells twice, is the sum over all
+    if transform.from_half:  # the real part of the sum over this half, inner cells twice, is the sum over all
         numbers = np.arange(first, first + cells.shape[dim])
-        cells *= laid_along(np.where((numbers == 0) | (2 * numbers == line.n), 1, 2), dim, cells.ndim)
+        cells *= laid_along(np.where((numbers == 0) | (2 * numbers == transform.n), 1, 2), dim, cells.ndim)
     found = _convolved(row, cells, first, grid) if row.convolves else _in_four_steps(row, cells, grid)
-    box = row.result.core_box(line.shape_after(row.shape), grid.own_coords)
+    box = row.result.core_box(transform.shape_after(row.shape), grid.own_coords)
     found = found[cut(dim, 0, box.shape[dim])]
-    if line.from_half:
+    if transform.from_half:
         found = found.real
-    scale = _scale(line)
+    scale = _scale(transform)
     return found if scale == 1.0 else found * given.type(scale)
 
 
-def _scale(line: Line) -> float:
-    if line.norm == "ortho":
-        return 1 / sqrt(line.n)
-    return 1.0 if (line.norm == "forward") is not line.is_forward else 1 / line.n
+def _scale(transform: Transform) -> float:
+    if transform.norm == "ortho":
+        return 1 / sqrt(transform.n)
+    return 1.0 if (transform.norm == "forward") is not transform.is_forward else 1 / transform.n
 
 
-def _sign(line: Line) -> int:
-    return -1 if line.is_forward else 1
+def _sign(transform: Transform) -> int:
+    return -1 if transform.is_forward else 1
 
 
-def _aligned(row: Row, block: np.ndarray, dtype: np.dtype, grid: ProcessGrid) -> tuple[int, np.ndarray]:
+def _aligned(row: CutTransform, block: np.ndarray, dtype: np.dtype, grid: ProcessGrid) -> tuple[int, np.ndarray]:
     """(the number of the first cell, whole rows of the matrix of this process); cells that are missing are 0."""
-    dim, coords = row.line.dim, grid.own_coords
+    dim, coords = row.transform.dim, grid.own_coords
     held = block[cut(dim, 0, row.held.core_box(row.taken, coords).shape[dim])]
     moved = _moved(held, row.held, row.aligned, row.taken, grid)
     rows, length = row.by_rows.core_box(row.matrix, coords), row.factors[1]
@@ -70,19 +70,19 @@ def _moved(block: np.ndarray, source: Sharding, target: Sharding, shape: Shape, 
     return found
 
 
-def _in_four_steps(row: Row, cells: np.ndarray, grid: ProcessGrid) -> np.ndarray:
+def _in_four_steps(row: CutTransform, cells: np.ndarray, grid: ProcessGrid) -> np.ndarray:
     matrix = _matrix_of(row, grid)
-    spectrum = matrix.forward(matrix.split(cells), _sign(row.line))
+    spectrum = matrix.forward(matrix.split(cells), _sign(row.transform))
     in_order = matrix.transposed(spectrum, to_columns=True).swapaxes(matrix.dim, matrix.dim + 1)
     return matrix.joined(np.ascontiguousarray(in_order))
 
 
-def _convolved(row: Row, cells: np.ndarray, first: int, grid: ProcessGrid) -> np.ndarray:
+def _convolved(row: CutTransform, cells: np.ndarray, first: int, grid: ProcessGrid) -> np.ndarray:
     """The sum over j of x[j] w^(j k) is c[k] times that of x[j] c[j] / c[k - j], where c[k] = w^(k^2 / 2)."""
-    matrix, dim, n = _matrix_of(row, grid), row.line.dim, row.line.n
+    matrix, dim, n = _matrix_of(row, grid), row.transform.dim, row.transform.n
     ndim, dtype = cells.ndim, cells.dtype
     numbers = np.arange(first, first + cells.shape[dim])
-    chirp = laid_along(_chirp(np.minimum(numbers, n - 1), n, _sign(row.line), dtype), dim, ndim)
+    chirp = laid_along(_chirp(np.minimum(numbers, n - 1), n, _sign(row.transform), dtype), dim, ndim)
     cells *= chirp
     spectrum = matrix.forward(matrix.split(cells), -1)
     spectrum *= _kernel(row, dtype, grid)
@@ -91,15 +91,15 @@ def _convolved(row: Row, cells: np.ndarray, first: int, grid: ProcessGrid) -> np
     return found
 
 
-def _kernel(row: Row, dtype: np.dtype, grid: ProcessGrid) -> np.ndarray:
+def _kernel(row: CutTransform, dtype: np.dtype, grid: ProcessGrid) -> np.ndarray:
     """The spectrum of 1 / c around 0, divided by the length of the convolution; of extent 1 along other dimensions."""
-    (n1, n2), n, dim = row.factors, row.line.n, row.line.dim
+    (n1, n2), n, dim = row.factors, row.transform.n, row.transform.dim
     alone = _matrix_of(row, grid, is_alone=True)
     own = row.by_columns.core_box(row.matrix, grid.own_coords)
     columns = np.arange(own.starts[dim + 1], own.stops[dim + 1])
     numbers = np.arange(n1)[:, None] * n2 + columns
     distance = np.minimum(numbers, n1 * n2 - numbers)
-    kernel = np.where(distance < n, _chirp(np.minimum(distance, n - 1), n, -_sign(row.line), dtype), dtype.type(0))
+    kernel = np.where(distance < n, _chirp(np.minimum(distance, n - 1), n, -_sign(row.transform), dtype), dtype.type(0))
     kernel *= dtype.type(1 / (n1 * n2))
     ones = (1,) * (len(row.matrix) - dim - 2)
     return alone.forward(np.ascontiguousarray(kernel).reshape((1,) * dim + kernel.shape + ones), -1)
@@ -120,9 +120,9 @@ def _unit(numerators: np.ndarray, denominator: int, sign: int, dtype: np.dtype) 
     return found
 
 
-def _matrix_of(row: Row, grid: ProcessGrid, is_alone: bool = False) -> _Matrix:
+def _matrix_of(row: CutTransform, grid: ProcessGrid, is_alone: bool = False) -> _Matrix:
     """The matrix of a row; ``is_alone``: of one row only, which all devices along other dimensions have."""
-    dim = row.line.dim
+    dim = row.transform.dim
     if not is_alone:
         return _Matrix(dim, row.by_rows, row.by_columns, row.matrix, grid)
     shape = tuple([n if d in (dim, dim + 1) else 1 for d, n in enumerate(row.matrix)])
@@ -181,11 +181,11 @@ class _Matrix(NamedTuple):
         own = self.by_columns.core_box(self.shape, self.grid.own_coords)
         numbers = np.arange(own.starts[dim + 1], own.stops[dim + 1])
         step = max(1, _CELLS_AT_ONCE // max(1, len(numbers)))
-        behind = (1,) * (columns.ndim - dim - 2)
+        trailing = (1,) * (columns.ndim - dim - 2)
         for low in range(0, n1, step):
             rows = np.arange(low, min(low + step, n1))
             factors = _unit(rows[:, None] * numbers, n1 * n2, sign, columns.dtype)
-            columns[cut(dim, low, low + step)] *= factors.reshape(factors.shape + behind)
+            columns[cut(dim, low, low + step)] *= factors.reshape(factors.shape + trailing)
 
 
 def _along(block: np.ndarray, dim: int, sign: int) -> np.ndarray:

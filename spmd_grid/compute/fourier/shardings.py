@@ -13,7 +13,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.volume.totals import most_local
 from spmd_grid.typing import Shape
 
-__all__ = ["cells_of", "cut_dims", "devices_of", "moved", "regular", "with_offsets"]
+__all__ = ["cut_dims", "devices_of", "most_cells", "moved", "regular", "with_offsets"]
 
 # Up to this many axes, each may move to another dimension.
 _MOST_APART = 3
@@ -29,16 +29,17 @@ def devices_of(sharding: Sharding) -> int:
     return prod(n for d in sharding.sharded_dims for n in sharding.sizes_of(d))
 
 
-def cells_of(sharding: Sharding, shape: Shape) -> int:
+def most_cells(sharding: Sharding, shape: Shape) -> int:
     """The most cells that a device holds.  Local."""
     return most_local(Layout(sharding, shape))
 
 
 def moved(sharding: Sharding, shape: Shape, freed: Sequence[int]) -> Iterator[tuple[Sharding, bool]]:
-    """The shardings in which dimensions of ``freed`` are whole, one or more; and whether axes cut nothing any more.
+    """The shardings in which one or more dimensions of ``freed`` are whole.
 
-    Plans only.  ``sharding``: without halos and partial axes.  The axes that are freed are put behind those that cut
-    another dimension already, which is an all_to_all where it is one axis.
+    Each comes with whether it leaves the axes that cut those dimensions unused, so that they replicate.  Otherwise
+    these axes cut other dimensions, after the axes that cut them already: an all_to_all where there is one axis.
+    Plans only.  ``sharding``: without halos and partial axes.
     """
     ndim = len(shape)
     for count in range(1, len(freed) + 1):
@@ -56,6 +57,7 @@ def moved(sharding: Sharding, shape: Shape, freed: Sequence[int]) -> Iterator[tu
 
 
 def _choices(count: int, targets: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Per way, the dimension that each of ``count`` axes moves to; of many axes, one for all of them."""
     if count > _MOST_APART:
         return iter([(d,) * count for d in targets])
     return product(targets, repeat=count)

@@ -58,16 +58,16 @@ def argwhere(a: Operand) -> Operand:
 @composite(np.flatnonzero)
 def flatnonzero(a: Operand) -> Operand:
     """np.flatnonzero, laid out as by np.nonzero."""
-    behind = [int(np.prod(a.shape[d + 1 :], dtype=np.int64)) for d in range(a.ndim)]
+    strides = [int(np.prod(a.shape[d + 1 :], dtype=np.int64)) for d in range(a.ndim)]
     found = np.nonzero(a) if a.ndim else np.nonzero(np.ravel(a))
-    return sum([index * n for index, n in zip(found, behind)][1:], found[0] * behind[0]) if a.ndim else found[0]
+    return sum([index * n for index, n in zip(found, strides)][1:], found[0] * strides[0]) if a.ndim else found[0]
 
 
 def _as_bools(a: Operand) -> Operand:
     return a if a.dtype == np.dtype(bool) else a != a.dtype.type(0)
 
 
-# -- cells behind a mask -------------------------------------------------------------------------------------------
+# -- cells under a mask --------------------------------------------------------------------------------------------
 
 
 @composite(np.compress)

@@ -58,8 +58,8 @@ def _cast(values: Operand, dtype: np.dtype) -> Operand:
     return values.astype(dtype) if hasattr(values, "astype") else np.asarray(values).astype(dtype)
 
 
-def _numbers(name: str, obj: Any, extent: int, behind: int) -> np.ndarray:
-    """The numbers that ``obj`` names, none negative, all below ``behind``.  Raises IndexError and ShapeError."""
+def _numbers(name: str, obj: Any, extent: int, stop: int) -> np.ndarray:
+    """The numbers that ``obj`` names, none negative, all below ``stop``.  Raises IndexError and ShapeError."""
     if is_array(obj):
         raise NotImplementedError(f"{name} by a list that is spread over processes")
     if isinstance(obj, slice):
@@ -73,7 +73,7 @@ def _numbers(name: str, obj: Any, extent: int, behind: int) -> np.ndarray:
             f" integers, or {extent} bools"
         )
     numbers = np.atleast_1d(found).astype(np.int64)
-    for wrong in numbers[(numbers < -extent) | (numbers >= behind)]:
+    for wrong in numbers[(numbers < -extent) | (numbers >= stop)]:
         raise IndexError(f"{name}: index {wrong} is out of bounds for a dimension of extent {extent}")
     return np.where(numbers < 0, numbers + extent, numbers)
 

@@ -158,8 +158,8 @@ def flat_sharding(rows: Sharding, shape: Shape) -> Sharding:
     """The sharding of the row of all cells that follows from cutting along the first dimension."""
     if not rows.split_axes:
         return Sharding(rows.grid, [])
-    behind = prod(shape[1:])
-    starts = with_extents(block_starts(rows, 0, shape[0]), lambda extent: extent * behind)
+    per_row = prod(shape[1:])
+    starts = with_extents(block_starts(rows, 0, shape[0]), lambda extent: extent * per_row)
     return Sharding(rows.grid, rows.split_axes, sharded_dims_offsets=[starts])
 
 

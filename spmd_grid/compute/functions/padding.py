@@ -66,14 +66,14 @@ def _copy_cells(result: Operand, d: int, start: int, sources: np.ndarray) -> Non
     """Fill cells of a dimension by others of it; those whose ``sources`` follow one another are copied at once."""
     at = 0
     while at < len(sources):
-        behind = at + 1
-        step = int(sources[behind] - sources[at]) if behind < len(sources) else 0
-        while abs(step) <= 1 and behind < len(sources) and sources[behind] - sources[behind - 1] == step:
-            behind += 1
-        low, high = sorted((int(sources[at]), int(sources[behind - 1])))
+        stop = at + 1
+        step = int(sources[stop] - sources[at]) if stop < len(sources) else 0
+        while abs(step) <= 1 and stop < len(sources) and sources[stop] - sources[stop - 1] == step:
+            stop += 1
+        low, high = sorted((int(sources[at]), int(sources[stop - 1])))
         cells = result[cut(d, low, high + 1)]
-        result[cut(d, start + at, start + behind)] = np.flip(cells, d) if step < 0 else cells
-        at = behind
+        result[cut(d, start + at, start + stop)] = np.flip(cells, d) if step < 0 else cells
+        at = stop
 
 
 def _ramp(result: Operand, d: int, low: int, high: int, ends: np.ndarray) -> None:

@@ -7,9 +7,9 @@ fresh        slices whose cells lie in halos that are fresh
 puts         assignments to slices, the short way
 masks        masks of the array's own shape
 picks        lists of numbers along one dimension
-pieces       the exchange behind them
+pieces       the exchange that picks use
 lookups      sharded arrays of numbers for all dimensions
 rows         sharded lists of numbers along one dimension
 cell_puts    writes to the cells that sharded arrays of numbers name
-requests     the exchange behind these
+requests     the exchange that the last three use
 """

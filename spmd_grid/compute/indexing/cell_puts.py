@@ -48,8 +48,8 @@ def _put_cells(a: ArrayOnGrid, numbers: Any, value: Any) -> None:
     axes = tuple([axis for cut in held.split_axes for axis in cut if grid.shape[axis] > 1])
     along = Sharding(held.grid, [axes])
     own = core_in(numbers, along)
-    wanted, behind = np.unique(own[::-1], return_index=True)
-    last = len(own) - 1 - behind
+    wanted, from_end = np.unique(own[::-1], return_index=True)
+    last = len(own) - 1 - from_end
     start = along.core_box(numbers.shape, grid.own_coords).starts[0]
     owners, offsets = holders(wanted, held, a.shape)
     told = [offsets, last + start]

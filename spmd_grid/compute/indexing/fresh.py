@@ -1,11 +1,11 @@
-"""Fresh halos: slices whose cells lie on every device within its core and halos, and take them from there.
+"""Fresh halos: slices of which every device has its cells in core and halos, and takes them from there.
 
 The halos of an array are *fresh* while they equal the cells that they are copies of.  Every process decides alike
 whether they are, by counting writes; so a chain of shifted slices costs one exchange per version of the array.
 
-    a[1:], 7 cells on 3 devices, halos of 1     0 1 2 h | h 3 4 5 h | h 6
-    by the block rule, 6 cells                    1 2     3 4         5 6      device 2 has cell 5 in its halo,
-                                                                               device 1 needs 3 and 4: no message
+    a, 7 cells on 3 devices, halos of 1 (h)     0 1 2 h | h 3 4 5 h | h 6
+    a[1:], 6 cells by the block rule              1 2       3 4         5 6    device 2 has cell 5 in its halo: no
+                                                                               message
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def cells_in_local(
     for dim, extent in enumerate(layout.global_shape):
         starts, (low, high) = block_starts(sharding, dim, extent), sharding.halo_of(dim)
         parts = len(starts) - 1
-        wanted = (0, 1) * parts  # by an integer: its cell on all devices
+        wanted = (0, 1) * parts  # where an integer is the index, all devices need its cell
         if dim in positions:
             at = positions[dim]
             kept = block_starts(result.sharding, at, result.global_shape[at])
             wanted = tuple([bound for pair in zip(kept, kept[1:]) for bound in pair])
         for part in range(parts):
-            first, behind = _range(selection, dim, wanted[2 * part], wanted[2 * part + 1])
-            if first < behind and not starts[part] - low <= first < behind <= starts[part + 1] + high:
+            first, end = _range(selection, dim, wanted[2 * part], wanted[2 * part + 1])
+            if first < end and not starts[part] - low <= first < end <= starts[part + 1] + high:
                 return None
     return _own_cells(layout, result, selection, positions, coords)
 
@@ -57,19 +57,19 @@ def _own_cells(
     cells = []
     for dim, start in enumerate(origin):
         at = positions.get(dim)
-        first, behind = _range(selection, dim, *((0, 1) if at is None else (box.starts[at], box.stops[at])))
-        cells.append(slice(first - start, behind - start, selection.steps[dim]) if first < behind else slice(0, 0))
+        first, end = _range(selection, dim, *((0, 1) if at is None else (box.starts[at], box.stops[at])))
+        cells.append(slice(first - start, end - start, selection.steps[dim]) if first < end else slice(0, 0))
     return tuple(cells)
 
 
-def _range(selection: Selection, dim: int, first: int, behind: int) -> tuple[int, int]:
-    """The cells of the source from the lowest to behind the highest of cells [first, behind) of the result."""
-    if first == behind:
+def _range(selection: Selection, dim: int, first: int, end: int) -> tuple[int, int]:
+    """The cells [start, stop) of the source that hold cells [first, end) of the result."""
+    if first == end:
         return 0, 0
     if dim in selection.flipped:
-        first, behind = selection.counts[dim] - behind, selection.counts[dim] - first
+        first, end = selection.counts[dim] - end, selection.counts[dim] - first
     start, step = selection.starts[dim], selection.steps[dim]
-    return start + first * step, start + (behind - 1) * step + 1
+    return start + first * step, start + (end - 1) * step + 1
 
 
 def is_ready(a: ArrayOnGrid) -> bool:
@@ -99,7 +99,7 @@ def refresh(a: ArrayOnGrid) -> None:
 
 
 def refresh_quickly(a: Any) -> None:
-    """Update the halos of ``a``, which are not fresh; as an operation by itself.  Collective."""
+    """Update the halos of ``a``, which are not fresh, in an operation of its own.  Collective."""
     plan = a._refresh
     if plan is not None and a._grid.process.recorder is None and plan.run_compiled(a._local):
         a._refreshed = a._version

@@ -41,7 +41,7 @@ class Selection:
         return tuple(shape)
 
     def held(self, dim: int, start: int, stop: int) -> tuple[int, int]:
-        """The numbers (first, behind the last) of the selected cells within cells ``[start, stop)`` of a dimension."""
+        """The numbers [first, end) of the selected cells that are within cells ``[start, stop)`` of a dimension."""
         low, step, count = self.starts[dim], self.steps[dim], self.counts[dim]
         return min(max(-((low - start) // step), 0), count), min(max(-((low - stop) // step), 0), count)
 
@@ -59,10 +59,9 @@ class Selection:
         """The selected cells in the core of a device."""
         box, slices = layout.core_box(coords), []
         for dim, (start, stop) in enumerate(zip(box.starts, box.stops)):
-            first, behind = self.held(dim, start, stop)
-            begin = self.starts[dim] + first * self.steps[dim] - start
-            end = begin + (behind - first - 1) * self.steps[dim] + 1 if behind > first else begin
-            slices.append(slice(begin, end, self.steps[dim]))
+            first, end = self.held(dim, start, stop)
+            low, step = self.starts[dim] + first * self.steps[dim] - start, self.steps[dim]
+            slices.append(slice(low, low + (end - first - 1) * step + 1 if end > first else low, step))
         return tuple(slices)
 
     def slices_in_local(self, layout: Layout, coords: MultiIndex) -> tuple[slice, ...]:
@@ -180,10 +179,10 @@ def list_in(key: Any, shape: Shape) -> Listed | None:
             f"an index has {len(lists)} lists and {n_given} entries for {len(shape)} dimensions; sharded arrays take"
             " one list of integers, along one dimension: to_global() gathers the array (collective)"
         )
-    behind = sum(each is not None and each is not Ellipsis for each in entries[at:])
+    after = sum(each is not None and each is not Ellipsis for each in entries[at:])
     before = sum(each is not None and each is not Ellipsis for each in entries[:at])
     follows = any(each is Ellipsis for each in entries[:at])
-    dim = len(shape) - behind if follows else before
+    dim = len(shape) - after if follows else before
     numbers = (
         spread_numbers(entries[at], dim, shape[dim])
         if is_sharded(entries[at])

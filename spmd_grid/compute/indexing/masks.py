@@ -57,7 +57,7 @@ def put_masked(a: ArrayOnGrid, mask: ArrayOnGrid, value: Any) -> None:
     """Write the cells of ``value``, a number or a row, where ``mask`` is true.  Collective over a's grid."""
     row: Any = value if is_sharded(value) else np.asarray(value)
     if row.ndim > 1:
-        raise ShapeError(f"setitem: value has shape {row.shape}; behind a mask it must be a number or a row of them")
+        raise ShapeError(f"setitem: value has shape {row.shape}; under a mask it must be a number or a row of them")
     if row.shape == (1,):
         row = row[0]
     if not row.ndim or _is_in_order(plain_sharding(a.sharding), a.shape):
@@ -113,7 +113,7 @@ def _spread_dims(sharding: Sharding) -> list[int]:
 
 
 def _is_in_order(sharding: Sharding, shape: Shape) -> bool:
-    """Whether blocks follow one another in row-major order: at most one dimension is cut, behind others of extent 1."""
+    """Whether blocks follow one another in row-major order: at most one dimension is cut, after others of extent 1."""
     spread = _spread_dims(sharding)
     return not spread or (len(spread) == 1 and prod(shape[: spread[0]]) <= 1)
 

@@ -42,7 +42,7 @@ def pick(a: ArrayOnGrid, numbers: np.ndarray, dim: int) -> Any:
 def _pick(a: ArrayOnGrid, numbers: np.ndarray, dim: int) -> Any:
     layout, grid = layout_of_picks(a, dim, len(numbers)), a.grid
     kept = block_starts(layout.sharding, dim, len(numbers))
-    wanted = [np.unique(numbers[first:behind]) for first, behind in zip(kept, kept[1:])]
+    wanted = [np.unique(numbers[start:stop]) for start, stop in zip(kept, kept[1:])]
     starts = block_starts(plain_sharding(a.sharding), dim, a.shape[dim])
     cells = fetch(a.stored_core, grid, a.sharding.axes_of(dim), dim, starts, wanted)
     box = layout.core_box(grid.own_coords)
@@ -72,7 +72,7 @@ def _put_picks(a: ArrayOnGrid, numbers: np.ndarray, dim: int, value: Any) -> Non
         own = np.sort(own)
         if _is_cut(a, dim):
             edges = np.searchsorted(numbers[last], starts)
-            wanted = [np.sort(last[first:behind]) for first, behind in zip(edges, edges[1:])]
+            wanted = [np.sort(last[start:stop]) for start, stop in zip(edges, edges[1:])]
             kept = block_starts(value.sharding, dim, len(numbers))
             piece = fetch(value.stored_core, a.grid, a.sharding.axes_of(dim), dim, kept, wanted)
         else:

@@ -15,7 +15,7 @@ from spmd_grid.grid.box import Box
 from spmd_grid.grid.groups import group_index
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.starts import BlockStarts
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.shape_rules import same_dtype, shape_of
 from spmd_grid.ops.movement.movement import Movement
 from spmd_grid.typing import Shape
@@ -41,20 +41,23 @@ def fetch(
 
 @dataclass(frozen=True)
 class _Counts:
-    """The cells that each of ``size`` devices sends to each device."""
+    """The number of cells that each of ``size`` devices sends to each device; a value that can be compared.
+
+    ``words``: the bytes of the `matrix`.
+    """
 
     words: bytes
     size: int
 
     def matrix(self) -> np.ndarray:
-        """By sender and receiver."""
+        """The numbers by sender and receiver."""
         return np.frombuffer(self.words, np.int64).reshape(self.size, self.size)
 
     def __str__(self) -> str:
         return f"#{blake2b(self.words, digest_size=6).hexdigest()}"
 
 
-class _Pieces(Operation):
+class _Pieces(CollectiveOperation):
     """Sends piece i of each device's array along ``dim`` to device i; the pieces received are joined in group order."""
 
     name = "getitem"
@@ -84,7 +87,7 @@ class _Pieces(Operation):
             receives=tuple(receive for receive in receives if not receive.box.is_empty),
             volume=int(counts.sum()) * prod([n for d, n in enumerate(own) if d != dim]),
         )
-        return Movement(call, facts, transfer, target, dtype, prod(own[:dim]) == 1)
+        return Movement(call, facts, transfer, target, dtype)
 
 
 def _part(shape: Shape, dim: int, start: int, extent: int) -> Box:

@@ -86,8 +86,8 @@ def _put_rows(a: ArrayOnGrid, numbers: ArrayOnGrid, dim: int, value: Any) -> Non
     held = plain_sharding(a.sharding)
     along = Sharding(held.grid, [held.axes_of(dim)])
     own = core_in(numbers, along)
-    wanted, behind = np.unique(own[::-1], return_index=True)
-    last = len(own) - 1 - behind
+    wanted, from_end = np.unique(own[::-1], return_index=True)
+    last = len(own) - 1 - from_end
     requests, offsets = _requests(a, held, wanted, dim, most_at_once(a, numbers))
     positions = last + along.core_box(numbers.shape, a.grid.own_coords).starts[0]
     told = [offsets, positions]

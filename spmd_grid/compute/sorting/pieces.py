@@ -12,7 +12,7 @@ from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.exchange.transfer.transfer import Receive, Send, Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.shape_rules import same_dtype
 from spmd_grid.ops.movement.movement import Movement
 
@@ -44,7 +44,7 @@ class Pieces:
         return self._text
 
 
-class SwapPieces(Operation):
+class SwapPieces(CollectiveOperation):
     """Send piece j of a row of cells to member j, and join the pieces received, in the order of the members.
 
     Collective over the group.  Each cell moves once.

@@ -37,8 +37,8 @@ class _Runs:
         self.n = int(self.firsts.sum())
         positions = cells.start + np.flatnonzero(self.firsts)
         self._counts = self._rows(np.array([self.n, positions[0] if self.n else 0]))
-        behind = [int(position) for n, position in self._counts[cells.number + 1 :] if n]
-        self.lengths = np.diff(positions, append=[*behind, cells.starts[-1]][0])
+        later = [int(position) for n, position in self._counts[cells.number + 1 :] if n]
+        self.lengths = np.diff(positions, append=[*later, cells.starts[-1]][0])
         self._before = int(self._counts[: cells.number, 0].sum())
 
     def numbers(self) -> np.ndarray:

@@ -70,8 +70,8 @@ class SortedCells:
         """
         found = np.zeros(len(positions), self.run.dtype)
         has = np.zeros(len(positions), bool)
-        before, behind = np.split(self.cuts([*positions, *[position + 1 for position in positions]])[:, self.number], 2)
-        has[:] = before < behind
+        before, up_to = np.split(self.cuts([*positions, *[position + 1 for position in positions]])[:, self.number], 2)
+        has[:] = before < up_to
         found[has] = self.run[before[has]]
         rows, owners = (member_rows(each, self.grid, self.axes) for each in (found, has))
         return rows[np.argmax(owners, axis=0), np.arange(len(positions))]

@@ -58,7 +58,7 @@ def _samples(run: np.ndarray, low: np.ndarray, high: np.ndarray, n: int) -> np.n
 
 
 def _pivots(cells: np.ndarray, left: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Per cut, cells about where it is: a bit before, there, a bit behind, and in the middle of what is left.
+    """Per cut, cells about where it is: a bit before, there, a bit after, and in the middle of what is left.
 
     ``cells``: by cut, run and number; each stands for an equal part of what is ``left`` of its run.  ``wanted``: the
     number of cells left before the cut.
@@ -66,11 +66,11 @@ def _pivots(cells: np.ndarray, left: np.ndarray, wanted: np.ndarray) -> np.ndarr
     n = cells.shape[2]
     cells, weights = cells.reshape(len(cells), -1), np.repeat(left, n, axis=1)
     order = np.argsort(cells, axis=1, kind="stable")
-    behind = np.cumsum(np.take_along_axis(weights, order, 1), 1)  # in units of 1 / n cells
+    up_to = np.cumsum(np.take_along_axis(weights, order, 1), 1)  # in units of 1 / n cells
     all_left = left.sum(axis=1)  # what no samples tell of is at most a part of each run between two of them
     positions = np.stack([n * wanted - all_left, n * wanted, n * wanted + all_left, n * all_left // 2], axis=1)
     positions = np.clip(positions, 0, np.maximum(n * all_left - 1, 0)[:, None])
-    at = np.argmax(behind[:, None, :] > positions[:, :, None], axis=2)
+    at = np.argmax(up_to[:, None, :] > positions[:, :, None], axis=2)
     return np.take_along_axis(cells, np.take_along_axis(order, at, 1), 1)
 
 

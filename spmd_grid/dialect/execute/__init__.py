@@ -5,7 +5,7 @@ values       undefined results; splats; types of values
 table        what computes each operation, by its name
 operations   the entries of the table, dialect by dialect
 lines        calls that Python's frames show at lines of the text
-machine      runs functions
+runner       runs functions
 communication  the devices around a process, as operations use them
 devices      the engine's grids and collectives
 reference    the same communication by numpy alone: all devices in one process

@@ -8,12 +8,12 @@ from typing import Any
 from spmd_grid.errors import GridError
 from spmd_grid.grid.layout import Layout
 
-__all__ = ["Communication", "Function"]
+__all__ = ["Devices", "Function"]
 
 Function = Callable[..., Any]
 
 
-class Communication:
+class Devices:
     """The devices around a process.  Those that cannot do something refuse it, by GridError.
 
     ``size``: how many processes there are; ``rank``: the number of this one.

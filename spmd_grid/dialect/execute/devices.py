@@ -9,11 +9,11 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.communication import Communication, Function
+from spmd_grid.dialect.execute.communication import Devices, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.layouts import encoded_grids
-from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.dialect.execute.reading import DYNAMIC, integers, name_of, symbol
+from spmd_grid.dialect.execute.runner import function_of
 from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.errors import SpmdError
 from spmd_grid.grid.device_grid import Grid
@@ -111,7 +111,7 @@ def _grid_op(module: ModuleOp, grid: str) -> Operation:
     return next(op for op in module.ops if name_of(op) == "shard.grid" and symbol(op, "sym_name") == grid)
 
 
-class EngineDevices(Communication):
+class EngineDevices(Devices):
     """The devices of functions with local types, on the processes of the running program.  Collective when made."""
 
     def __init__(self, grids: dict[str, Grid]):

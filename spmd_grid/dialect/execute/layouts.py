@@ -24,7 +24,7 @@ from spmd_grid.reduction_kind import KINDS, identity
 __all__ = [
     "Layouts",
     "block_of",
-    "coords_of",
+    "process_coords",
     "encoded_grids",
     "function_types",
     "grid_symbol",
@@ -128,7 +128,7 @@ def layout_of_type(kind: Attribute, grid: Grid, named: Callable[[str], Grid] | N
     return Layout(Sharding(grid, lists[: len(whole)], **options), whole)
 
 
-def coords_of(grid: Grid, process: int) -> tuple[int, ...]:
+def process_coords(grid: Grid, process: int) -> tuple[int, ...]:
     """The coordinates of a process on a grid."""
     device = process if grid.ranks is None else grid.ranks.index(process)
     return grid.multi_index(device)
@@ -139,7 +139,7 @@ def block_of(whole: np.ndarray, layout: Layout, process: int) -> np.ndarray:
 
     Where it is one part of several, the first device has the values, and others what changes none.
     """
-    coords = coords_of(layout.sharding.grid, process)
+    coords = process_coords(layout.sharding.grid, process)
     sharding = layout.sharding
     if any(coords[axis] for axis in sharding.partial_axes):
         return np.full(layout.local_shape(coords), identity(KINDS[sharding.partial_kind], whole.dtype), whole.dtype)

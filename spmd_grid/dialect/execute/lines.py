@@ -17,7 +17,7 @@ from spmd_grid.dialect.syntax.positions import known_position
 __all__ = ["calling_at", "lines_of"]
 
 
-def _call(handler: Any, machine: Any, op: Any, operands: Any) -> Any: return handler(machine, op, operands)  # fmt: skip
+def _call(handler: Any, runner: Any, op: Any, operands: Any) -> Any: return handler(runner, op, operands)  # fmt: skip
 
 
 def _without_columns(code: CodeType) -> CodeType:

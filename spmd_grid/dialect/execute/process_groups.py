@@ -15,7 +15,7 @@ from spmd_grid.dialect.execute.reading import attribute, cells_of, has, integer,
 from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloCollectiveOp
 from spmd_grid.dialect.syntax.positions import known_position
 
-__all__ = ["Processes", "groups_of", "pairs_of", "processes_of", "wanted_processes"]
+__all__ = ["Processes", "groups_of", "pairs_of", "all_processes", "wanted_processes"]
 
 Group = tuple[int, ...]
 
@@ -52,7 +52,7 @@ def wanted_processes(module: Operation) -> int | None:
     return max(numbers) + 1 if numbers else None
 
 
-def processes_of(op: Operation, size: int) -> Processes:
+def all_processes(op: Operation, size: int) -> Processes:
     """The grid of all ``size`` processes, for the module that an operation stands in.  Raises ExecutionError."""
     module = op
     while (around := module.parent_op()) is not None:

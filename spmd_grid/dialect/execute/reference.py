@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from spmd_grid.dialect.execute.communication import Communication, Function
+from spmd_grid.dialect.execute.communication import Devices, Function
 from spmd_grid.dialect.execute.faults import ExecutionError
-from spmd_grid.dialect.execute.layouts import block_of, coords_of, whole_of
-from spmd_grid.dialect.execute.machine import FunctionRunner
+from spmd_grid.dialect.execute.layouts import block_of, process_coords, whole_of
+from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 
@@ -182,7 +182,7 @@ class ReferenceWorld:
             raise ExecutionError(f"{what}: other devices of the group do not take part")
 
 
-class ReferenceDevice(Communication):
+class ReferenceDevice(Devices):
     """One device of the reference; ``size``: how many there are."""
 
     def __init__(self, world: ReferenceWorld, grids: dict[str, Grid], rank: int, size: int = 0):
@@ -193,7 +193,7 @@ class ReferenceDevice(Communication):
 
     def coords(self, name: str) -> tuple[int, ...]:
         """The coordinates of this device."""
-        return coords_of(self.grid(name), self.rank)
+        return process_coords(self.grid(name), self.rank)
 
     def run(self, name: str, grid: str, axes: tuple[int, ...], x: Any, options: dict[str, Any]) -> Any:
         """The result of a collective; the last member of the group that comes computes those of all."""

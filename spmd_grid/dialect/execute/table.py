@@ -7,20 +7,20 @@ from typing import Any, Protocol, TypeAlias
 
 from xdsl.ir import Block, Operation
 
-from spmd_grid.dialect.execute.communication import Communication
+from spmd_grid.dialect.execute.communication import Devices
 from spmd_grid.errors import ShapeError
 
-__all__ = ["HANDLERS", "Handler", "Machine", "cell_by_cell", "handles", "needs_devices"]
+__all__ = ["HANDLERS", "Handler", "Runner", "cell_by_cell", "handles", "needs_devices"]
 
 
-class Machine(Protocol):
-    """The part of a machine that handlers need.
+class Runner(Protocol):
+    """The part of a `FunctionRunner` that handlers need.
 
     ``devices``: None where whole arrays are computed by one process.  ``is_tracing``: whether values may be arrays of a
     function that is being traced, which have no cells.
     """
 
-    devices: Communication | None
+    devices: Devices | None
     is_tracing: bool
     loops: list[tuple[tuple[int, ...], Mapping[int, int]]]  # of the structured operations that are under way
 
@@ -40,9 +40,9 @@ class Machine(Protocol):
         """The operands, where arrays that repeat one number are that number if another operand tells the shape."""
 
 
-# A handler is called with the machine, the operation and the values of the operands.  It gives the value of the only
+# A handler is called with the runner, the operation and the values of the operands.  It gives the value of the only
 # result, or a list of the values of all results.
-Handler: TypeAlias = Callable[[Machine, Operation, Sequence[Any]], Any]
+Handler: TypeAlias = Callable[[Runner, Operation, Sequence[Any]], Any]
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -63,14 +63,14 @@ def cell_by_cell(functions: Mapping[str, Callable[..., Any]]) -> None:
 
 
 def _calling(function: Callable[..., Any]) -> Handler:
-    def handler(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-        return function(*machine.thin(operands))
+    def handler(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+        return function(*runner.thin(operands))
 
     return handler
 
 
-def needs_devices(machine: Machine, name: str) -> Communication:
-    """The devices of a machine.  Raises ShapeError where there are none."""
-    if machine.devices is None:
+def needs_devices(runner: Runner, name: str) -> Devices:
+    """The devices of a runner.  Raises ShapeError where there are none."""
+    if runner.devices is None:
         raise ShapeError(f"{name}: there are no devices; the operation has no meaning on whole arrays")
-    return machine.devices
+    return runner.devices

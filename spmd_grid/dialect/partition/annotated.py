@@ -8,10 +8,9 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.communication import Communication
+from spmd_grid.dialect.execute.communication import Devices
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.layouts import function_types
-from spmd_grid.dialect.execute.machine import FunctionRunner, function_of
 from spmd_grid.dialect.execute.reading import (
     attribute,
     dtype_of,
@@ -20,6 +19,7 @@ from spmd_grid.dialect.execute.reading import (
     symbol,
     value_name,
 )
+from spmd_grid.dialect.execute.runner import FunctionRunner, function_of
 from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import COLLECTIVES
 from spmd_grid.dialect.syntax.positions import known_position
 from spmd_grid.grid.device_grid import Grid
@@ -80,7 +80,7 @@ def grid_of(function: Operation, grids: dict[str, Grid]) -> str:
     return names[0]
 
 
-class _Annotating(Communication):
+class _Annotating(Devices):
     """The devices of a function that is being traced: its grids have no processes yet."""
 
     def annotate(self, x: Any, sharding: Any, options: dict[str, Any]) -> Any:

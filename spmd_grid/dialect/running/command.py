@@ -27,7 +27,7 @@ _READING = Lock()
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options behind the name of the file.  Ends the program as argparse does where they are wrong."""
+    """The options after the name of the file.  Ends the program as argparse does where they are wrong."""
     parser = argparse.ArgumentParser(
         prog="spmd_grid run [-n N] program.mlir",
         description="Runs a function of a module in MLIR's shard dialect: one with local types as it stands, on every"

@@ -1,4 +1,4 @@
-"""The program that simulated ranks execute for a module; its arguments are the file and the options behind it."""
+"""The program that simulated ranks execute for a module; its arguments are the file and the options after it."""
 
 import sys
 

@@ -16,14 +16,14 @@ from spmd_grid.array.constructors import from_global
 from spmd_grid.array.sharded_array import ShardedArray
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
 from spmd_grid.dialect.execute.faults import CheckError, ExecutionError
-from spmd_grid.dialect.execute.layouts import block_of, coords_of, function_types, layout_of_type, whole_of
-from spmd_grid.dialect.execute.machine import FunctionRunner, check_arguments, function_of
+from spmd_grid.dialect.execute.layouts import block_of, function_types, layout_of_type, process_coords, whole_of
 from spmd_grid.dialect.execute.reading import (
     is_shaped,
     symbol,
     value_name,
 )
 from spmd_grid.dialect.execute.reference import run_reference
+from spmd_grid.dialect.execute.runner import FunctionRunner, check_arguments, function_of
 from spmd_grid.dialect.execute.values import Undefined
 from spmd_grid.dialect.partition.annotated import grid_of, is_annotated, program_of
 from spmd_grid.dialect.partition.upstream import upstream_of
@@ -96,12 +96,12 @@ def _run_local(module: ModuleOp, function: Operation, job: Job) -> list[Any]:
     types = [x.type for x in function.regions[0].block.args]
     if wholes is None:
         every = whole_arguments(job.inputs, types, grid.shape)
-        coordinates = [coords_of(grid, process) for process in range(grid.size)]
+        coordinates = [process_coords(grid, process) for process in range(grid.size)]
         by_device = [[as_value(np.array(x[at]), kind) for x, kind in zip(every, types)] for at in coordinates]
     else:
         every = whole_arguments(job.inputs, wholes.types, None)
         by_device = [wholes.blocks(every, process) for process in range(grid.size)]
-    shown = _shown_values(f" on {coords_of(grid, world.rank)}", function) if job.shows_values else None
+    shown = _shown_values(f" on {process_coords(grid, world.rank)}", function) if job.shows_values else None
     runner = FunctionRunner(module, EngineDevices(grids), observe=shown)
     results = runner.call(title, [np.array(x) if isinstance(x, np.ndarray) else x for x in by_device[world.rank]])
     if job.is_checked or job.outputs or job.shows_results:

@@ -24,7 +24,7 @@ _WORDS = ("halo_sizes", "sharded_dims_offsets", "blocks", "ranks", "partial_axes
 class EncodingAttr(ParametrizedAttribute):
     """The sharding of a tensor of global extents, as the RFC writes it: ``#shard.shard<[[0], [], [1]], max>``.
 
-    Lists of grid axes per dimension, and of partial sums behind them; then, where they are not the usual ones, the
+    Lists of grid axes per dimension, and of partial sums after them; then, where they are not the usual ones, the
     reduction, and halos, offsets and policy of blocks by name.  Read, too: ``<@mesh0, [[0]], partial = max[1]>``.
     """
 

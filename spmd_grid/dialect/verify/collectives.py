@@ -17,8 +17,8 @@ from spmd_grid.dialect.syntax.encodings import is_encoded
 from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.syntax.shard import collectives as ops
 from spmd_grid.dialect.verify.extents import shape_text
-from spmd_grid.dialect.verify.grids import Grids, Sizes, check_axes, check_markers, group_size
-from spmd_grid.dialect.verify.shardings import check_halos, check_split_axes, shape_of
+from spmd_grid.dialect.verify.grids import Grids, Sizes, check_axes, check_markers, known_group_size
+from spmd_grid.dialect.verify.shardings import check_halos, check_split_axes, open_shape
 
 __all__ = ["check_collective", "check_update_halo"]
 
@@ -34,13 +34,13 @@ def check_collective(operation: ops.CollectiveOp, grids: Grids) -> None:
     if isinstance(operation, ops.RootedOp):
         _check_device(operation, sizes)
     _check_elements(operation)
-    source, result = shape_of(operation.operands[0].type), shape_of(operation.results[0].type)
+    source, result = open_shape(operation.operands[0].type), open_shape(operation.results[0].type)
     if not source and not isinstance(operation, _MAY_BE_0D):
         raise verify_error(operation, "the input must have at least 1 dimension, found 0")
     if is_encoded(operation.operands[0].type) or is_encoded(operation.results[0].type):
         _same(operation, source, result, None)  # of the whole tensor, whose encoding says what devices hold
         return
-    _RULES[type(operation)](operation, source, result, group_size(operation.axes, sizes))
+    _RULES[type(operation)](operation, source, result, known_group_size(operation.axes, sizes))
 
 
 def _check_device(operation: ops.RootedOp, sizes: Sizes) -> None:
@@ -178,7 +178,7 @@ def check_update_halo(operation: ops.UpdateHaloOp, grids: Grids) -> None:
     dims = ops.axes_lists(operation.split_axes)
     check_split_axes(operation, dims, sizes)
     check_markers(operation, "halo_sizes", numbers(operation.static_halo_sizes), operation.halo_sizes)
-    shape = shape_of(operation.destination.type)
+    shape = open_shape(operation.destination.type)
     if not shape:
         raise verify_error(operation, "the destination must have at least 1 dimension, found 0")
     cut = [dim for dim, axes in enumerate(dims) if axes]

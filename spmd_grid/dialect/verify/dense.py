@@ -15,14 +15,14 @@ from spmd_grid.dialect.verify.extents import (
     Shape,
     axis_of,
     broadcast,
+    check_same_cells,
     expect,
     joined,
     list_of,
     permuted,
-    same_cells,
     shape_text,
 )
-from spmd_grid.dialect.verify.shardings import shape_of
+from spmd_grid.dialect.verify.shardings import open_shape
 
 __all__ = ["check_dense"]
 
@@ -31,12 +31,12 @@ def check_dense(operation: Operation) -> None:
     """Check the extents of the result of an operation of tosa or stablehlo."""
     rule = _RULES.get(operation.name)
     if rule is not None:
-        rule(operation, [shape_of(x.type) for x in operation.operands], shape_of(operation.results[0].type))
+        rule(operation, [open_shape(x.type) for x in operation.operands], open_shape(operation.results[0].type))
 
 
 def _spread(count: int) -> Callable[[Operation, list[Shape], Shape], None]:
     def check(operation: Operation, shapes: list[Shape], result: Shape) -> None:
-        """Operands of one rank, in which extents of 1 grow.  Behind them may stand zero points and shifts."""
+        """Operands of one rank, in which extents of 1 grow.  Zero points and shifts may follow them."""
         expect(operation, broadcast(operation, shapes[:count]), result)
 
     return check
@@ -106,7 +106,7 @@ def _permute(word: str) -> Callable[[Operation, list[Shape], Shape], None]:
 
 def _join(word: str) -> Callable[[Operation, list[Shape], Shape], None]:
     def check(operation: Operation, shapes: list[Shape], result: Shape) -> None:
-        """Operands one behind the other."""
+        """Operands one after the other."""
         if not shapes:
             raise verify_error(operation, "expected at least 1 operand, found 0")
         expect(operation, joined(operation, shapes, axis_of(operation, word, len(shapes[0]))), result)
@@ -116,7 +116,7 @@ def _join(word: str) -> Callable[[Operation, list[Shape], Shape], None]:
 
 def _reshape(operation: Operation, shapes: list[Shape], result: Shape) -> None:
     """As many cells before as after; of tosa, in the shape that the operand is."""
-    same_cells(operation, shapes[0], result)
+    check_same_cells(operation, shapes[0], result)
     made = operation.operands[1].owner if len(operation.operands) > 1 else None
     if isinstance(made, Operation) and made.name == "tosa.const_shape":
         sizes = list_of(made, "values") or ()

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from spmd_grid.dialect.syntax.positions import verify_error
 
-__all__ = ["Shape", "axis_of", "broadcast", "expect", "joined", "list_of", "permuted", "shape_text", "same_cells"]
+__all__ = ["Shape", "axis_of", "broadcast", "expect", "joined", "list_of", "permuted", "shape_text", "check_same_cells"]
 
 Shape = tuple[int | None, ...]
 
@@ -76,7 +76,7 @@ def permuted(operation: Operation, shape: Shape, order: Sequence[int]) -> Shape:
 
 
 def joined(operation: Operation, shapes: Sequence[Shape], axis: int) -> Shape:
-    """The shape of operands one behind the other."""
+    """The shape of operands one after the other."""
     first = shapes[0]
     for shape in shapes[1:]:
         expect(operation, (*first[:axis], None, *first[axis + 1 :]), shape, "every operand")
@@ -85,7 +85,7 @@ def joined(operation: Operation, shapes: Sequence[Shape], axis: int) -> Shape:
     return (*first[:axis], total, *first[axis + 1 :])
 
 
-def same_cells(operation: Operation, before: Shape, after: Shape) -> None:
+def check_same_cells(operation: Operation, before: Shape, after: Shape) -> None:
     """Refuse shapes that differ in the number of their cells."""
     if None in before or None in after:
         return

@@ -17,7 +17,7 @@ from spmd_grid.dialect.syntax.shard.shardings import (
     ProcessMultiIndexOp,
 )
 
-__all__ = ["Grids", "Sizes", "check_axes", "check_grid", "check_grid_user", "check_markers", "group_size"]
+__all__ = ["Grids", "Sizes", "check_axes", "check_grid_op", "check_grid_user", "check_markers", "known_group_size"]
 
 Sizes = tuple[int | None, ...]  # devices per axis; None where the program leaves it open
 
@@ -37,7 +37,7 @@ class Grids:
         return found
 
 
-def check_grid(operation: GridOp) -> None:
+def check_grid_op(operation: GridOp) -> None:
     """A grid stands in a module, and has an axis, and at least one device on each."""
     if not isinstance(operation.parent_op(), ModuleOp):
         raise verify_error(operation, "a grid stands in a module, and not inside of a function")
@@ -60,10 +60,10 @@ def check_axes(operation: Operation, axes: Sequence[int], sizes: Sizes) -> None:
             raise verify_error(operation, f"grid axis {axis} is out of bounds [0, {len(sizes)}) of the grid's rank")
 
 
-def group_size(axes: Sequence[int], sizes: Sizes) -> int | None:
+def known_group_size(axes: Sequence[int], sizes: Sizes) -> int | None:
     """Devices of a group; None if an axis is left open.
 
-    >>> group_size([0, 2], (2, 3, 4)), group_size([], (2,)), group_size([1], (2, None))
+    >>> known_group_size([0, 2], (2, 3, 4)), known_group_size([], (2,)), known_group_size([1], (2, None))
     (8, 1, None)
     """
     known = [sizes[axis] for axis in axes]

@@ -14,10 +14,10 @@ from spmd_grid.dialect.syntax.shard.collectives import CollectiveOp, UpdateHaloO
 from spmd_grid.dialect.syntax.shard.shardings import GridOp, ShardingOp, ShardOp, ShardShapeOp
 from spmd_grid.dialect.verify.collectives import check_collective, check_update_halo
 from spmd_grid.dialect.verify.dense import check_dense
-from spmd_grid.dialect.verify.grids import Grids, check_grid, check_grid_user
+from spmd_grid.dialect.verify.grids import Grids, check_grid_op, check_grid_user
 from spmd_grid.dialect.verify.order import check_names, check_order
 from spmd_grid.dialect.verify.process_groups import check_among, check_number
-from spmd_grid.dialect.verify.shardings import check_shard, check_shard_shape, check_sharding
+from spmd_grid.dialect.verify.shardings import check_shard, check_shard_shape, check_sharding_op
 from spmd_grid.dialect.verify.tensors import check_tensor
 from spmd_grid.errors import DialectVerifyError
 
@@ -82,9 +82,9 @@ def _check_function(operation: FuncOp) -> None:
 def _check_shard(operation: Operation, grids: Grids) -> None:
     """Check an operation of the shard dialect."""
     if isinstance(operation, GridOp):
-        check_grid(operation)
+        check_grid_op(operation)
     elif isinstance(operation, ShardingOp):
-        check_sharding(operation, grids)
+        check_sharding_op(operation, grids)
     elif isinstance(operation, ShardOp):
         check_shard(operation, grids)
     elif isinstance(operation, ShardShapeOp):

@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloCollectiveOp, HloReducingOp
 from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.verify.extents import Shape, axis_of, expect
-from spmd_grid.dialect.verify.shardings import shape_of
+from spmd_grid.dialect.verify.shardings import open_shape
 
 __all__ = ["check_among", "check_number"]
 
@@ -31,14 +31,14 @@ def check_among(operation: HloCollectiveOp) -> None:
     spans = operation.channel > 0 and operation.use_global_device_ids is None  # then partitions are in groups, too
     size = len(groups[0]) if groups and not (spans and operation.name != "stablehlo.all_to_all") else None
     for x, result in zip(operation.operands, operation.results):
-        expect(operation, _after(operation, shape_of(x.type), size), shape_of(result.type))
+        expect(operation, _after(operation, open_shape(x.type), size), open_shape(result.type))
     _check_types(operation)
 
 
 def check_number(operation: Operation) -> None:
     """Check an operation that gives a number of the process."""
     kind = operation.results[0].type
-    if shape_of(kind) != () or str(kind) != "tensor<ui32>":
+    if open_shape(kind) != () or str(kind) != "tensor<ui32>":
         raise verify_error(operation, f"the result must be tensor<ui32>, found {kind}")
 
 
@@ -56,7 +56,7 @@ def _groups(operation: HloCollectiveOp, word: str) -> list[list[int]]:
     lists = [[int(n) for n in numbers[row * columns : (row + 1) * columns]] for row in range(rows)]
     kept = [[n for n in row if n != -1] for row in lists]
     if any(n < 0 for row in kept for n in row) or any(row[: len(short)] != short for row, short in zip(lists, kept)):
-        raise verify_error(operation, f"{word} must have numbers from 0, and -1 behind those of shorter groups alone")
+        raise verify_error(operation, f"{word} must have numbers from 0, and -1 after those of shorter groups alone")
     return kept
 
 
@@ -110,7 +110,7 @@ def _check_types(operation: HloCollectiveOp) -> None:
     if isinstance(operation, HloReducingOp):
         argument = operation.body.block.args[0].type
         for result in operation.results:
-            if shape_of(argument) != () or result.type.get_element_type() != argument.get_element_type():  # type: ignore[attr-defined]  # tensors, by its definition
+            if open_shape(argument) != () or result.type.get_element_type() != argument.get_element_type():  # type: ignore[attr-defined]  # tensors, by its definition
                 raise verify_error(operation, f"the body combines {argument}; the result is {result.type}")
         return
     for x, result in zip(operation.operands, operation.results):

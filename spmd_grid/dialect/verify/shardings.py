@@ -15,20 +15,20 @@ from xdsl.ir import Operation, SSAValue
 from spmd_grid.dialect.syntax.directives import numbers
 from spmd_grid.dialect.syntax.positions import verify_error
 from spmd_grid.dialect.syntax.shard.shardings import ShardingOp, ShardOp, ShardShapeOp
-from spmd_grid.dialect.verify.grids import Grids, Sizes, check_axes, check_markers, group_size
+from spmd_grid.dialect.verify.grids import Grids, Sizes, check_axes, check_markers, known_group_size
 
 __all__ = [
     "check_halos",
     "check_shard",
     "check_shard_shape",
-    "check_sharding",
+    "check_sharding_op",
     "check_split_axes",
     "offsets_by_dim",
-    "shape_of",
+    "open_shape",
 ]
 
 
-def shape_of(kind: object) -> tuple[int | None, ...]:
+def open_shape(kind: object) -> tuple[int | None, ...]:
     """The extents of a tensor or memref; None where they are left open."""
     if not isinstance(kind, ContainerType) or not hasattr(kind, "get_shape"):
         return ()
@@ -53,7 +53,7 @@ def check_halos(operation: Operation, dims: Sequence[Sequence[int]], halos: Sequ
             raise verify_error(operation, f"halo size {halo} is negative")
 
 
-def check_sharding(operation: ShardingOp, grids: Grids) -> None:
+def check_sharding_op(operation: ShardingOp, grids: Grids) -> None:
     """A sharding by itself."""
     sizes = grids.sizes(operation, operation.grid_name)
     axes, kind = operation.partial
@@ -74,7 +74,7 @@ def check_sharding(operation: ShardingOp, grids: Grids) -> None:
 
 def _check_offsets(operation: ShardingOp, sizes: Sizes) -> None:
     """The offsets: a start per block and an end, from 0, never decreasing, for each dimension that is cut."""
-    counts = [group_size(axes, sizes) for axes in operation.dims if axes]
+    counts = [known_group_size(axes, sizes) for axes in operation.dims if axes]
     if None in counts:
         raise verify_error(operation, "offsets of blocks need a grid whose axes have known sizes, found '?'")
     wanted = sum([n + 1 for n in counts if n is not None])
@@ -104,7 +104,7 @@ def offsets_by_dim(operation: ShardingOp, sizes: Sizes) -> Iterator[tuple[int, t
     """The offsets of each dimension that is cut, as the flat list holds them."""
     at = 0
     for dim, axes in enumerate(operation.dims):
-        count = group_size(axes, sizes) if axes else None
+        count = known_group_size(axes, sizes) if axes else None
         if count is not None:
             yield dim, operation.offsets[at : at + count + 1]
             at += count + 1
@@ -119,7 +119,7 @@ def check_shard(operation: ShardOp, grids: Grids) -> None:
     sharding = _sharding_of(operation.sharding)
     if sharding is None or not isinstance(operation.src.type, TensorType):
         return
-    shape = shape_of(operation.src.type)
+    shape = open_shape(operation.src.type)
     for dim, axes in enumerate(sharding.dims):
         if axes and dim >= len(shape):
             raise verify_error(operation, f"the sharding cuts dimension {dim}, the tensor has {len(shape)} dimensions")

@@ -13,8 +13,8 @@ from xdsl.ir import Operation, SSAValue
 from spmd_grid.dialect.syntax.directives import mixed, numbers
 from spmd_grid.dialect.syntax.other_dialects.arith import CONVERSIONS
 from spmd_grid.dialect.syntax.positions import verify_error
-from spmd_grid.dialect.verify.extents import Shape, expect, same_cells, shape_text
-from spmd_grid.dialect.verify.shardings import shape_of
+from spmd_grid.dialect.verify.extents import Shape, check_same_cells, expect, shape_text
+from spmd_grid.dialect.verify.shardings import open_shape
 
 __all__ = ["check_tensor"]
 
@@ -24,19 +24,19 @@ def check_tensor(operation: Operation) -> None:
     if isinstance(operation, tensor.ExtractSliceOp | tensor.InsertSliceOp):
         _slice(operation)
     elif isinstance(operation, tensor.CollapseShapeOp):
-        _groups(operation, shape_of(operation.src.type), shape_of(operation.result.type))
+        _groups(operation, open_shape(operation.src.type), open_shape(operation.result.type))
     elif isinstance(operation, tensor.ExpandShapeOp):
-        _groups(operation, shape_of(operation.result.type), shape_of(operation.src.type))
+        _groups(operation, open_shape(operation.result.type), open_shape(operation.src.type))
     elif isinstance(operation, tensor.EmptyOp):
         _count(
-            operation, "values of open extents", len(operation.operands), shape_of(operation.tensor.type).count(None)
+            operation, "values of open extents", len(operation.operands), open_shape(operation.tensor.type).count(None)
         )
     elif isinstance(operation, tensor.FromElementsOp):
-        _count(operation, "elements", len(operation.operands), _cells(shape_of(operation.result.type)))
+        _count(operation, "elements", len(operation.operands), _cells(open_shape(operation.result.type)))
     elif isinstance(operation, tensor.ExtractOp):
-        _count(operation, "indices", len(operation.indices), len(shape_of(operation.tensor.type)))
+        _count(operation, "indices", len(operation.indices), len(open_shape(operation.tensor.type)))
     elif isinstance(operation, tensor.InsertOp):
-        _count(operation, "indices", len(operation.indices), len(shape_of(operation.dest.type)))
+        _count(operation, "indices", len(operation.indices), len(open_shape(operation.dest.type)))
     elif isinstance(operation, tensor.PadOp):
         _pad(operation)
     elif isinstance(operation, LinalgStructuredOperation):
@@ -49,7 +49,7 @@ def check_tensor(operation: Operation) -> None:
 
 def _pad(operation: tensor.PadOp) -> None:
     """Borders for every dimension; the result has them beside the cells."""
-    shape, sides = shape_of(operation.source.type), []
+    shape, sides = open_shape(operation.source.type), []
     for what, given, values in (
         ("low borders", operation.static_low, operation.low),
         ("high borders", operation.static_high, operation.high),
@@ -60,7 +60,7 @@ def _pad(operation: tensor.PadOp) -> None:
         n + low + high if isinstance(low, int) and isinstance(high, int) and n is not None else None
         for n, low, high in zip(shape, *sides)
     ]
-    expect(operation, tuple(wanted), shape_of(operation.result.type))
+    expect(operation, tuple(wanted), open_shape(operation.result.type))
 
 
 def _outputs(operation: LinalgStructuredOperation) -> None:
@@ -86,7 +86,7 @@ def _slice(operation: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> None:
     """Cells that lie inside the larger tensor, in the shape of the smaller one, which may leave out extents of 1."""
     larger = operation.source if isinstance(operation, tensor.ExtractSliceOp) else operation.dest
     smaller = operation.result if isinstance(operation, tensor.ExtractSliceOp) else operation.source
-    shape, part = shape_of(larger.type), shape_of(smaller.type)
+    shape, part = open_shape(larger.type), open_shape(smaller.type)
     starts = mixed(numbers(operation.static_offsets), iter(operation.offsets))
     sizes = mixed(numbers(operation.static_sizes), iter(operation.sizes))
     steps = mixed(numbers(operation.static_strides), iter(operation.strides))
@@ -140,7 +140,7 @@ def _groups(operation: tensor.CollapseShapeOp | tensor.ExpandShapeOp, larger: Sh
     for group, size in zip(groups, smaller):
         sizes = [larger[dim] for dim in group]
         whole = None if None in sizes else prod([n for n in sizes if n is not None])
-        same_cells(operation, (whole,), (size,))
+        check_same_cells(operation, (whole,), (size,))
 
 
 def _branches(operation: scf.IfOp) -> None:
@@ -163,7 +163,7 @@ def _convert(operation: Operation) -> None:
     before, after = operation.operands[0].type, operation.results[0].type
     if isinstance(before, ContainerType) != isinstance(after, ContainerType):
         raise verify_error(operation, f"from {before} to {after}: both must be tensors, or neither")
-    expect(operation, shape_of(before), shape_of(after))
+    expect(operation, open_shape(before), open_shape(after))
     bits = [_bits(kind.get_element_type() if isinstance(kind, ContainerType) else kind) for kind in (before, after)]
     if bits[0] is None or bits[1] is None:
         return

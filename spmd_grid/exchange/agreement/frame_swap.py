@@ -6,7 +6,7 @@ from spmd_grid.transport.communicator import FRAME_BYTES, Communicator
 
 __all__ = ["swap_in_frame"]
 
-_START = 8  # behind the kind and length of a header, which stay as they are
+_START = 8  # after the kind and length of a header, which stay as they are
 
 
 def swap_in_frame(comm: Communicator, mine: bytes) -> list[bytes]:

@@ -139,7 +139,7 @@ class RelayProgram:
         self.address = kernels.address_of(words)
 
     def run(self, x: np.ndarray | None, result: np.ndarray | None) -> bool:
-        """Run the relay behind a meeting; False if a wait was given up.  Collective over its members."""
+        """Run the relay after a meeting; False if a wait was given up.  Collective over its members."""
         x_at = 0 if x is None else kernels.address_of(x)
         return kernels.relay(self.address, x_at, 0 if result is None else kernels.address_of(result)) == at.FINE
 

@@ -11,7 +11,7 @@ from spmd_grid import kernels
 from spmd_grid.exchange.channel.copy_table import ChannelParts, ExchangeCells, c_strides, table_rows
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import LARGEST_MESSAGE
-from spmd_grid.transport.wire import Requests, Straight
+from spmd_grid.transport.wire import RequestHandles, Straight
 from spmd_grid.typing import Shape
 
 __all__ = ["ChannelCall", "bare_call", "call_for"]
@@ -27,7 +27,7 @@ class ChannelCall(NamedTuple):
     table: np.ndarray
     table_bytes: int
     shapes: list[np.ndarray]
-    requests: Requests | None
+    requests: RequestHandles | None
 
 
 def bare_call(channel: ChannelParts) -> ChannelCall:
@@ -86,7 +86,7 @@ def _table(channel: ChannelParts, given: tuple, taking: tuple, in_rounds: bool) 
     return found
 
 
-def _straight(channel: ChannelParts, fields: Sequence[np.ndarray | None]) -> Requests | None:
+def _straight(channel: ChannelParts, fields: Sequence[np.ndarray | None]) -> RequestHandles | None:
     """Requests that send straight from ``fields``; None where a field is unknown or a message too large."""
     arrays = [x for x in fields if x is not None]
     if len(arrays) < len(fields) or any(len(each) > LARGEST_MESSAGE for each in channel.outgoing.values()):

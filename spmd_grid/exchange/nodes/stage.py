@@ -42,7 +42,7 @@ class Stage:
     """The stages of one node's members of a group, each of ``n_bytes``.
 
     ``addresses``: those of the near members' stages, as this process sees them.  ``together``: waits until all members
-    of the node have come, behind all that they have read and written.
+    of the node have come, after all that they have read and written.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Fourier transforms: the lines that a call transforms, and the rule of a line along a whole dimension."""
+"""Fourier transforms: those along single dimensions that make up a call, and the rule of one along a whole one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spmd_grid.functions.table import Operand, rule
 from spmd_grid.functions.whole import along_whole
 from spmd_grid.typing import Shape
 
-__all__ = ["Line", "Norm", "line_of", "lines_of", "transform_along"]
+__all__ = ["Transform", "Norm", "transform_of", "transforms_of", "transform_along"]
 
 Norm = str | None
 Lengths = Sequence[int | None] | None
@@ -26,7 +26,7 @@ _FROM_HALF = ("irfft", "hfft")  # their input is half of a symmetric row
 _TO_HALF = ("rfft", "ihfft")
 
 
-class Line(NamedTuple):
+class Transform(NamedTuple):
     """A transform of length ``n`` along dimension ``dim``; ``name`` is that of numpy's function."""
 
     name: str
@@ -86,8 +86,8 @@ def _dtype_after(name: str, dtype: np.dtype) -> np.dtype:
         raise DTypeError(f"{name}: an array of {dtype} has no such transform: {error}") from None
 
 
-def line_of(name: str, shape: Shape, n: int | None, axis: int, norm: Norm) -> Line:
-    """The line of a call of ``np.fft.<name>`` along one dimension.  Raises AxisError and ShapeError."""
+def transform_of(name: str, shape: Shape, n: int | None, axis: int, norm: Norm) -> Transform:
+    """The transform that a call of ``np.fft.<name>`` makes along one dimension.  Raises AxisError and ShapeError."""
     if norm not in _NORMS:
         raise ValueError(f"{name}: norm is {norm!r}; it must be 'backward', 'ortho' or 'forward'")
     d = one_axis(name, axis, len(shape))
@@ -95,11 +95,11 @@ def line_of(name: str, shape: Shape, n: int | None, axis: int, norm: Norm) -> Li
         n = 2 * (shape[d] - 1) if name in _FROM_HALF else shape[d]
     if index(n) < 1:
         raise ShapeError(f"{name}: its length is {n}; it must be at least 1")
-    return Line(name, d, index(n), norm)
+    return Transform(name, d, index(n), norm)
 
 
-def lines_of(name: str, shape: Shape, s: Lengths, axes: Sequence[int] | None, norm: Norm) -> tuple[Line, ...]:
-    """The lines of a call of ``np.fft.<name>`` along several dimensions, in numpy's order.
+def transforms_of(name: str, shape: Shape, s: Lengths, axes: Sequence[int] | None, norm: Norm) -> tuple[Transform, ...]:
+    """The transforms that a call of ``np.fft.<name>`` makes along several dimensions, in numpy's order.
 
     Raises AxisError and ShapeError.
     """
@@ -116,16 +116,16 @@ def lines_of(name: str, shape: Shape, s: Lengths, axes: Sequence[int] | None, no
             raise ShapeError(f"{name}: axes is empty; it must name at least one dimension")
         return ()
     is_real, inverse = name.startswith(("rfft", "irfft")), name.startswith("i")
-    each = [line_of("ifft" if inverse else "fft", shape, n, d, norm) for n, d in zip(lengths, dims)]
+    each = [transform_of("ifft" if inverse else "fft", shape, n, d, norm) for n, d in zip(lengths, dims)]
     if not is_real:
         return tuple(each[::-1])
-    real = line_of("irfft" if inverse else "rfft", shape, lengths[-1], dims[-1], norm)
+    real = transform_of("irfft" if inverse else "rfft", shape, lengths[-1], dims[-1], norm)
     return (*each[:-1], real) if inverse else (real, *each[-2::-1])
 
 
 @rule()
 def transform_along(a: Operand, name: str, n: int, axis: int, norm: Norm = None) -> Application:
     """``np.fft.<name>`` along a dimension that must be whole."""
-    line = Line(name, axis, n, norm)
-    local: Callable[[Any], Any] = line.of
-    return along_whole(name, a, axis, local, None if line.given == a.shape[axis] else line.given)
+    transform = Transform(name, axis, n, norm)
+    local: Callable[[Any], Any] = transform.of
+    return along_whole(name, a, axis, local, None if transform.given == a.shape[axis] else transform.given)

@@ -64,7 +64,7 @@ def mean(
 
 
 def _of_squares(function: Callable[..., Any], finish: Callable[[Any], Any]) -> None:
-    """Register ``function``: what ``finish`` makes of the mean of squared distances from the mean."""
+    """Register ``function``, np.var or np.std: ``finish`` makes it of the mean of squared distances from the mean."""
 
     @composite(function)
     def of_squares(
@@ -114,7 +114,7 @@ def average(
         total = found.dtype.type(_count("average", a, axis, keepdims, True))
     else:
         weights = _weights_of(a, axis, weights)
-        extra = ("f8",) if a.dtype.kind in "biu" else ()
+        extra = ("f8",) if a.dtype.kind in "biu" else ()  # as numpy: averages of integers are doubles
         dtype = np.result_type(a.dtype, weights.dtype, *extra)
         total = np.sum(np.broadcast_to(weights, a.shape) * np.ones_like(a, dtype=dtype), axis, dtype, keepdims=keepdims)
         if certainly(np.any(total == 0)):

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import Axis, reduced_axes
-from spmd_grid.functions.dtypes import as_scalar, check_numeric, sum_dtype, wide_dtype, working_dtype
+from spmd_grid.functions.dtypes import check_numeric, numpy_scalar, sum_dtype, wide_dtype, working_dtype
 from spmd_grid.functions.interface import (
     PARALLEL,
     Application,
@@ -67,7 +67,7 @@ def cast_to(dtype: np.dtype) -> Callable[[Any], Any]:
     """A cast to ``dtype`` of a number, or of an array."""
 
     def cast(found: Any) -> Any:
-        return found if found.dtype == dtype else as_scalar(found, dtype) if not found.ndim else found.astype(dtype)
+        return found if found.dtype == dtype else numpy_scalar(found, dtype) if not found.ndim else found.astype(dtype)
 
     return cast
 

@@ -21,7 +21,7 @@ from spmd_grid.halo.plan.channels import PlanChannels
 from spmd_grid.halo.plan.field_checks import Field, FieldChecks
 from spmd_grid.halo.plan.follow_ups import BoundaryFunctions, FollowUp, FreshnessNotes, fills_all
 from spmd_grid.halo.plan.kept_calls import KeptCalls, key_of
-from spmd_grid.halo.plan.specification import Specification, agree
+from spmd_grid.halo.plan.specification import HaloSpecification, agree
 from spmd_grid.halo.plan.trial import try_ways
 from spmd_grid.halo.plan.under_way import UnderWay
 from spmd_grid.kernels.protocol import slots as at
@@ -45,7 +45,7 @@ class HaloPlan:
     Collective over ``axes``, where the specification is compared.  Errors as of `HaloExchange`.
     """
 
-    def __init__(self, grid: ProcessGrid, axes: tuple[int, ...], asked: Specification, name: str | None = None):
+    def __init__(self, grid: ProcessGrid, axes: tuple[int, ...], asked: HaloSpecification, name: str | None = None):
         self.grid, self.axes, self.name, self.gate = grid, axes, name, grid.process.gate
         self.pattern, self.dtypes, path = agree(grid, axes, asked)
         self.layout = self.pattern.layout

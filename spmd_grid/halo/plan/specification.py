@@ -19,13 +19,13 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.arguments import as_dtypes, as_scalar, check_grid, hashable
 from spmd_grid.ops.calls.compare import AgreePlan
 
-__all__ = ["Specification", "agree", "group_axes", "text_of"]
+__all__ = ["HaloSpecification", "agree", "group_axes", "plan_text"]
 
 
 _make_plan = AgreePlan("HaloExchange")
 
 
-class Specification(NamedTuple):
+class HaloSpecification(NamedTuple):
     """The arguments that a plan is made from, unchecked, as `HaloExchange` takes them."""
 
     sharding: Sharding
@@ -49,7 +49,7 @@ def group_axes(grid: ProcessGrid, sharding: Sharding) -> tuple[int, ...]:
 
 
 def agree(
-    grid: ProcessGrid, axes: tuple[int, ...], asked: Specification
+    grid: ProcessGrid, axes: tuple[int, ...], asked: HaloSpecification
 ) -> tuple[HaloPattern, tuple[np.dtype, ...], str]:
     """The pattern, the dtype of each field and the path of a plan, once all processes specify the same.
 
@@ -67,7 +67,7 @@ def agree(
             for each in dtypes if is_constant(rule) else ():
                 as_scalar("HaloExchange", "boundary", rule, each)
         path = chosen_path() if asked.path is None else checked_path(asked.path, "path")
-        plan = text_of(pattern, dtypes, path)
+        plan = plan_text(pattern, dtypes, path)
     except SpmdError as problem:
         error = type(problem)(f"HaloExchange: {str(problem).removeprefix('HaloExchange: ')}")
         plan = f"refused: {error}"
@@ -88,7 +88,7 @@ def _dtypes_of(dtype: Any, n_fields: int) -> tuple[np.dtype, ...]:
     return found
 
 
-def text_of(pattern: HaloPattern, dtypes: Sequence[np.dtype], path: str) -> str:
+def plan_text(pattern: HaloPattern, dtypes: Sequence[np.dtype], path: str) -> str:
     """A description of the plan, equal for equal plans; functions are named, since they differ between processes.
 
     Local.

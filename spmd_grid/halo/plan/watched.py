@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.halo.plan.halo_plan import HaloPlan, PlanActivity
-from spmd_grid.halo.plan.specification import Specification
+from spmd_grid.halo.plan.specification import HaloSpecification
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.watch.recorder import Recorder
 
@@ -22,7 +22,7 @@ __all__ = ["make_plan"]
 R = TypeVar("R")
 
 
-def make_plan(grid: ProcessGrid, axes: tuple[int, ...], asked: Specification, name: str | None = None) -> HaloPlan:
+def make_plan(grid: ProcessGrid, axes: tuple[int, ...], asked: HaloSpecification, name: str | None = None) -> HaloPlan:
     """A plan, watched where operations are recorded.  As `HaloPlan`."""
     return (HaloPlan if grid.recorder is None else _WatchedPlan)(grid, axes, asked, name)
 

@@ -59,7 +59,7 @@ def streaming(count: int) -> Callable[..., None]:
 
 @intrinsic
 def drain(typingctx: Any) -> Intrinsic:
-    """Order later stores behind all streaming stores so far; no instruction if a release store does so anyway."""
+    """Order later stores after all streaming stores so far; no instruction if a release store does so anyway."""
 
     def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
         if platform.machine() in ("x86_64", "AMD64"):

@@ -101,7 +101,7 @@ def _begin(state: int, call_: int) -> int:
             _write_text(load(state, at.TEXT), line + load(state, at.LINE_TEXT))
         for f in range(n_fields):
             store(line, at.POSTED_OFFSETS + f, field_of(call_, f, at.F_OFFSET))
-        store_release(line, epoch)  # behind the stores of line and staging, and the loads of the exchange before
+        store_release(line, epoch)  # after the stores of line and staging, and the loads of the exchange before
         if not announce(state):
             return at.ENDED
     store(state, at.LENDS, lends)
@@ -213,7 +213,7 @@ def _leave(state: int) -> int:
     epoch = load(state, at.EPOCH)
     for i in range(load(state, at.N_SOURCES)):
         source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
-        store_release(load(source, at.S_DONE), epoch)  # behind the loads of what was posted, staged and lent
+        store_release(load(source, at.S_DONE), epoch)  # after the loads of what was posted, staged and lent
     store(state, at.PHASE, at.LEFT)
     return at.FINE if not load(state, at.N_SOURCES) or announce(state) else at.ENDED
 

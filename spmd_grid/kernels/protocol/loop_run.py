@@ -9,7 +9,7 @@ A run is given up before it begins, for Python (BY_PYTHON), where an operation o
 another member has posted anything but the header that is known, Python goes on from the meeting (OTHERS); so it does
 where a run that is not ``patient``, since it has the interpreter's lock, would wait for long.
 
-Larger arrays are relayed behind the meeting, in which nothing but headers is posted then.  In the long waits of a relay
+Larger arrays are relayed after the meeting, in which nothing but headers is posted then.  In the long waits of a relay
 Python's other threads run, which find the token of the gate taken.
 """
 
@@ -49,7 +49,7 @@ def _post(run: int, state: int, x: int, epoch: int) -> None:
     store(line, at.LINE_KEY, key)
     if n_bytes:
         move(x, line + at.LINE_ARRAY, n_bytes)
-    store_release(line, epoch)  # behind the stores of the line, and the loads of the meeting before this one
+    store_release(line, epoch)  # after the stores of the line, and the loads of the meeting before this one
 
 
 @inner

@@ -92,7 +92,7 @@ def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
     _copy_words(load(state, at.FRAME), line + at.LINE_FRAME, at.FRAME_WORDS)
     store(line, at.LINE_KEY, 0)
     store(state, at.HOLDS + (epoch & 1), 0)
-    store_release(line, epoch)  # behind the stores of the line, and behind the loads of the meeting before this one
+    store_release(line, epoch)  # after the stores of the line, and after the loads of the meeting before this one
     if not announce(state):
         return -1
 
@@ -113,7 +113,7 @@ def depart(state: int, lends: int) -> int:
     """
     epoch, size, rank = load(state, at.EPOCH), load(state, at.MEMBERS), load(state, at.MEMBER)
     done = 2 * load(state, at.LINE_BYTES)
-    store_release(load(state, at.BLOCKS + rank) + done, epoch)  # behind the loads, and stores, of what was lent
+    store_release(load(state, at.BLOCKS + rank) + done, epoch)  # after the loads, and stores, of what was lent
     if not announce(state):
         return at.ENDED
     if lends:
@@ -139,7 +139,7 @@ def call_roll(state: int, rounds: int, value: int) -> int:
     for number in range(calls + 1, last + 1):
         if number == last:
             store(own, 1 + (last & 1), value)
-        store_release(own, number)  # behind the store of the number, and the loads of the call before this one
+        store_release(own, number)  # after the store of the number, and the loads of the call before this one
         for i in range(size):
             if i != rank and wait_for(state, load(state, at.BLOCKS + i) + words, number, i) != at.FINE:
                 return -1

@@ -69,7 +69,7 @@ def _run(program: int, x: int, result: int) -> int:
         if step < steps:
             streams = load(state, at.STREAMS)
             _copy(program, load(program, at.RELAY_PACKS), step, x, result, part, streams)
-            # Behind the stores of what was packed, and the loads of the steps before.
+            # After the stores of what was packed, and the loads of the steps before.
             store_release(load(state, at.BLOCKS + rank) + word, posted + step + 1)
             if not announce(state):
                 return at.ENDED

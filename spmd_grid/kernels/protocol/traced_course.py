@@ -55,6 +55,6 @@ def traced_course(what: int, state: int, call_: int) -> int:
     _fill_in(form, at.FORM_TURN, load(state, at.EPOCH) if code == at.FINE else 0)
     length = load(form, at.FORM_BYTES)
     if _write(load(file, at.FILE_DESCRIPTOR), load(form, at.FORM_TEXT), length) != length:
-        store(file, at.FILE_DESCRIPTOR, -1)  # nothing can be read behind half a line
+        store(file, at.FILE_DESCRIPTOR, -1)  # nothing can be read after half a line
         store(file, at.FILE_LOST, load(file, at.FILE_LOST) + 1)
     return code

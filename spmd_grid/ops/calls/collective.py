@@ -1,11 +1,11 @@
 """The stages common to all collective operations; each operation adds only its own rule.
 
-1. `Operation.prepare` checks the arguments that are equal on all processes and finds the group.  The result is a
-   `CollectiveCall`, which the grid keeps for the next time.
+1. `CollectiveOperation.prepare` checks the arguments that are equal on all processes and finds the group.  The result
+   is a `CollectiveCall`, which the grid keeps for the next time.
 2. Each member sends a header that describes its own arrays, or the error that keeps it from taking part
    (`CollectiveCall.agree`).
-3. With the facts of all members, `Operation.resolve` computes the result shapes and the boxes to move, or raises the
-   same error on all members.  Its result is kept under the headers of the whole group.
+3. With the facts of all members, `CollectiveOperation.resolve` computes the result shapes and the boxes to move, or
+   raises the same error on all members.  Its result is kept under the headers of the whole group.
 4. The boxes move: the ``run`` of that result (`Movement`, `Reduction`), or its ``steps`` in a started operation.
 """
 
@@ -39,7 +39,7 @@ from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 from spmd_grid.typing import GridAxes
 from spmd_grid.watch.call_site import call_site
 
-__all__ = ["CollectiveCall", "Operation"]
+__all__ = ["CollectiveCall", "CollectiveOperation"]
 
 _TURNS = 8  # operations on arrays of one kind that Python makes, before compiled ones
 
@@ -71,7 +71,7 @@ class CollectiveCall:
 
     def __init__(
         self,
-        op: Operation,
+        op: CollectiveOperation,
         grid: ProcessGrid,
         axes: tuple[int, ...],
         args: dict[str, Any],
@@ -149,7 +149,7 @@ class CollectiveCall:
         return Opening(ERROR, self._fingerprint, encode_error(error), None)
 
     def agree(self, opening: Opening, x: np.ndarray | None) -> tuple[Any, Frames]:
-        """Exchange headers; return what `Operation.resolve` made of them, and the frames.  Collective."""
+        """Exchange headers; return what `CollectiveOperation.resolve` made of them, and the frames.  Collective."""
         comm, meeting = self.comm, self.meeting
         if meeting is None:
             meeting = self.meeting = meeting_of(comm)
@@ -178,7 +178,7 @@ class CollectiveCall:
         return call, f" on {self.grid.grid!r}", f" by the path {self.path!r}", f" at {call_site()}"
 
     def resolve(self, opening: Opening, frames: Frames) -> Any:
-        """Return what `Operation.resolve` makes of the frames of a meeting, and keep it.  Collective."""
+        """Return what `CollectiveOperation.resolve` makes of the frames of a meeting, and keep it.  Collective."""
         try:
             facts = learn_facts(self.comm, frames, opening.body, self._mismatch_row)
             agreed = self.op.resolve(self, facts)
@@ -191,7 +191,7 @@ class CollectiveCall:
         return agreed
 
 
-class Operation(ABC):
+class CollectiveOperation(ABC):
     """A collective operation; an instance is called like a function.
 
     Subclasses define ``name``, ``prepare`` (checks of arguments) and ``resolve``, and override what differs.

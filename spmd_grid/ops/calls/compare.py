@@ -13,7 +13,7 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.shape_rules import equal_shapes, same_dtype
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.ops.loops.work import LoopWork
@@ -31,7 +31,7 @@ class _Compared:
         return x
 
 
-class CompareArray(Operation):
+class CompareArray(CollectiveOperation):
     """Check that all processes pass arrays of one shape and dtype."""
 
     name = "from_global"
@@ -45,7 +45,7 @@ class CompareArray(Operation):
         return _Compared()
 
 
-class AgreeDtype(Operation):
+class AgreeDtype(CollectiveOperation):
     """Check that all processes pass arrays of one dtype; each has checked its shape against the layout."""
 
     def __init__(self, name: str):
@@ -74,7 +74,7 @@ class _Agreed:
         return LoopWork()
 
 
-class AgreePlan(Operation):
+class AgreePlan(CollectiveOperation):
     """Check that all processes make the same plan, given by a line of text, or raise the error of one that cannot."""
 
     def __init__(self, name: str):

@@ -31,8 +31,8 @@ class LoopWork(NamedTuple):
     """The work of a member on the members' arrays, once it knows where they lie.
 
     ``copies``: rows of a copy table by member, then those that copy from ``constant``; they copy to the result, or to
-    ``scratch``, whose rows are then folded.  Otherwise the members' arrays are folded, ``shift`` bytes behind their
-    first.  ``relay``: makes it all behind the meeting, for arrays of any size.
+    ``scratch``, whose rows are then folded.  Otherwise the members' arrays are folded, ``shift`` bytes after their
+    first.  ``relay``: makes it all after the meeting, for arrays of any size.
     """
 
     copies: Sequence[Sequence[kernels.BoxRow]] = ()
@@ -61,7 +61,7 @@ def is_short(facts: Sequence[Facts]) -> bool:
 def copies_of(
     source_shape: Shape, source_box: Box, target_shape: Shape, box: Box, dtype: np.dtype, target_offset: int = 0
 ) -> list[kernels.BoxRow]:
-    """The row that copies a box between two contiguous arrays, the second ``target_offset`` bytes behind its base."""
+    """The row that copies a box between two contiguous arrays, the second ``target_offset`` bytes after its base."""
     source, target = np.empty(source_shape, dtype), np.empty(target_shape, dtype)
     given, taken = view_of(source, source_box), view_of(target, box)
     row = kernels.box_row(

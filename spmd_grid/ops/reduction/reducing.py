@@ -9,14 +9,14 @@ import numpy as np
 from spmd_grid.errors import DTypeError, ReductionError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.ops.calls.arguments import as_dtype
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.ops.calls.shape_rules import equal_shapes, same_dtype
 from spmd_grid.reduction_kind import as_reduction, result_dtype
 
 __all__ = ["Reducing"]
 
 
-class Reducing(Operation):
+class Reducing(CollectiveOperation):
     """Base of the reducing operations: checks the reduction, converts to the result's dtype, compares shapes.
 
     The values are combined by the `Reduction` that ``resolve`` of each makes.

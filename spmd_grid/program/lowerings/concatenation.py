@@ -1,4 +1,4 @@
-"""Arrays put one behind the other along a dimension: every block of the result is made of pieces of them."""
+"""Arrays put one after the other along a dimension: every block of the result is made of pieces of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Concatenate"]
 
 @dataclass(frozen=True)
 class Concatenate:
-    """The operands, one behind the other along dimension ``axis``."""
+    """The operands, one after the other along dimension ``axis``."""
 
     axis: int
 

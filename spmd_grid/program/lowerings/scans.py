@@ -1,4 +1,4 @@
-"""Running sums and their like: blocks are scanned, and what they end with is carried into the blocks behind them."""
+"""Running sums and their like: blocks are scanned, and what they end with is carried into the blocks after them."""
 
 from __future__ import annotations
 

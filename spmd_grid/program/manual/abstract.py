@@ -23,7 +23,7 @@ from spmd_grid.program.ir import Constant, Value
 from spmd_grid.program.manual.terms import Terms
 from spmd_grid.program.partition.steps import Exchange
 from spmd_grid.program.trace.traced_array import TracedArray
-from spmd_grid.program.trace.tracer import Tracer, call_site
+from spmd_grid.program.trace.tracer import Tracer, traced_site
 from spmd_grid.reduction_kind import as_reduction, result_dtype
 from spmd_grid.typing import MultiIndex, Shape
 
@@ -71,7 +71,7 @@ class BodyTracer(Tracer):
         x = x if isinstance(x, TracedArray) else np.asarray(x)
         if name not in _FROM_ROOT and self.is_of_root(x):
             raise ShardingError(
-                f"{name}: its array is on the root of a gather or a reduce alone (at {call_site()}); broadcast or"
+                f"{name}: its array is on the root of a gather or a reduce alone (at {traced_site()}); broadcast or"
                 " scatter it first"
             )
         size = self.grid.grid_shape(axes) if axes else ()
@@ -103,7 +103,7 @@ class BodyTracer(Tracer):
             raise _not_followed("update_halo writes into an array that has nothing to do with the blocks")
         if not any(x.value in operation.results for operation in self.operations):
             raise OutputError(
-                f"update_halo: x is a block that the body is given, which must not be written to (at {call_site()});"
+                f"update_halo: x is a block that the body is given, which must not be written to (at {traced_site()});"
                 " copy it first"
             )
         received = sum(
@@ -118,7 +118,7 @@ class BodyTracer(Tracer):
         if free:
             raise AxisError(
                 f"{what} is {list(axes)}, and the body is local along {list(self.manual_axes)} alone; it is"
-                f" global along {free} (at {call_site()})"
+                f" global along {free} (at {traced_site()})"
             )
 
 
@@ -167,7 +167,7 @@ class AbstractGrid:
 
 def _not_followed(reason: str) -> ImplicitGatherError:
     return ImplicitGatherError(
-        f"manual: the body cannot be followed without cells: {reason} (at {call_site()}); give out_specs="
+        f"manual: the body cannot be followed without cells: {reason} (at {traced_site()}); give out_specs="
     )
 
 
@@ -227,11 +227,11 @@ def _bytes(shape: Shape, dtype: np.dtype) -> int:
 def _scaled(shape: Shape, axis: int, up: int, down: int, name: str, what: str) -> Shape:
     """``shape`` with the extent of a dimension multiplied and divided."""
     if axis >= len(shape):
-        raise AxisError(f"{name}: {what}={axis}; the array has {len(shape)} dimensions (at {call_site()})")
+        raise AxisError(f"{name}: {what}={axis}; the array has {len(shape)} dimensions (at {traced_site()})")
     if shape[axis] % down:
         raise ShapeError(
             f"{name}: {what}={axis} has extent {shape[axis]}, which {down} devices do not divide evenly: in a manual"
-            f" computation blocks are even (at {call_site()})"
+            f" computation blocks are even (at {traced_site()})"
         )
     return tuple([n * up // down if d == axis else n for d, n in enumerate(shape)])
 

@@ -26,7 +26,7 @@ from spmd_grid.program.partition.steps import Exchange
 from spmd_grid.program.trace.lines import name_line
 from spmd_grid.program.trace.public import constrain
 from spmd_grid.program.trace.traced_array import TracedArray
-from spmd_grid.program.trace.tracer import Tracer, call_site, current_tracer
+from spmd_grid.program.trace.tracer import Tracer, current_tracer, traced_site
 from spmd_grid.typing import GridAxes
 
 __all__ = ["manual"]
@@ -53,7 +53,7 @@ def manual(
     ``in_shardings``, ``out_shardings``: how the arrays around it are sharded; where there is one result,
     ``out_shardings`` may be a Sharding alone. Each manual axis cuts a dimension evenly, is partial, or is explicitly
     replicated: because the sharding is closed and leaves it out, or by a pair (sharding, axes). Free axes stand
-    behind manual ones. ``manual_axes``: in the order of the grid.
+    after manual ones. ``manual_axes``: in the order of the grid.
 
     Inside a traced function the result is an operation of the program, and the shardings are requirements.  Plans
     only: the body is called once with blocks that have no cells, by which the shapes of its results are found, and its
@@ -147,7 +147,7 @@ def _traced(terms: Terms, xs: Sequence[Any], tracer: Tracer, specs: list[ArraySp
     results = found if isinstance(found, tuple) else (found,)
     for x, side in zip(results, terms.outs):
         annotation = Annotation(
-            x.value, side.sharding, True, 0, side.replicated_axes, call_site(), f"{side.name} of manual"
+            x.value, side.sharding, True, 0, side.replicated_axes, traced_site(), f"{side.name} of manual"
         )
         tracer.annotations.append(annotation)
     return _one_or_all(terms, results)

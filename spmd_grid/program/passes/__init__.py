@@ -4,9 +4,9 @@ PASSES lists them in order: name, function from schedule to schedule, and whethe
 
 compose       moves from the sharding that costs the least
 duplicates    common subexpressions
-reassociate   contributions combined behind the operations that may be applied to them
+reassociate   contributions combined after the operations that may be applied to them
 linear        which operations those are
-gathers       cells gathered behind the operations that may work on blocks
+gathers       cells gathered after the operations that may work on blocks
 halos         borders for several slices in one exchange
 fuse          small collectives that run as one
 start_early   moves begun as soon as their operand is ready, and waited for before their result is read

@@ -1,6 +1,6 @@
 """Small collectives that do not need each other run as one.
 
-all_reduces over the same axes travel in one message, cells behind cells; halos of several fields of one layout in one
+all_reduces over the same axes travel in one message, cells after cells; halos of several fields of one layout in one
 exchange.  What the later ones need is computed earlier, as long as no more memory is needed.
 """
 
@@ -54,18 +54,18 @@ def _companions(steps: Sequence[Step], at: int, key: Hashable) -> list[int]:
     """The numbers of later moves with the same key that need no result of each other."""
     first = steps[at]
     assert isinstance(first, Move)  # it has a key
-    behind = {id(first.target)}
+    dependent = {id(first.target)}
     total, found = _size(first), []
     if total > _MOST_BYTES:
         return []
     for number in range(at + 1, len(steps)):
         step = steps[number]
-        if any(id(x) in behind for x in step.inputs):
-            behind |= {id(x) for x in step.results}
+        if any(id(x) in dependent for x in step.inputs):
+            dependent |= {id(x) for x in step.results}
         elif isinstance(step, Move) and _key(step) == key and total + _size(step) <= _MOST_BYTES:
             total += _size(step)
             found.append(number)
-            behind.add(id(step.target))
+            dependent.add(id(step.target))
         elif isinstance(step, Compute) and step.exchanges is not None:
             break  # a communication that finds its partners as it runs keeps its place
     return found
@@ -78,7 +78,7 @@ def _size(move: Move) -> int:
 
 
 def _gathered(schedule: Schedule, at: int, together: list[int], number: int) -> tuple[Schedule, int]:
-    """The schedule with the moves side by side, behind what they need, and the place of the first."""
+    """The schedule with the moves side by side, after what they need, and the place of the first."""
     steps = schedule.steps
     needed = {id(steps[each].inputs[0]) for each in together}
     before: list[Step] = []
@@ -89,8 +89,8 @@ def _gathered(schedule: Schedule, at: int, together: list[int], number: int) -> 
             needed |= {id(x) for x in step.inputs}
     moved = {id(each) for each in before} | {id(steps[each]) for each in (at, *together)}
     side_by_side = [_marked(steps[each], number) for each in (at, *together)]
-    behind = [each for each in steps[at:] if id(each) not in moved]
-    new = [*steps[:at], *reversed(before), *side_by_side, *behind]
+    after = [each for each in steps[at:] if id(each) not in moved]
+    new = [*steps[:at], *reversed(before), *side_by_side, *after]
     return replace(schedule, steps=tuple(new)), at + len(before)
 
 

@@ -22,7 +22,7 @@ __all__ = ["gathered_late"]
 
 
 def gathered_late(schedule: Schedule) -> Schedule:
-    """The schedule with all_gathers behind the operations that may work on blocks."""
+    """The schedule with all_gathers after the operations that may work on blocks."""
     tried: set[tuple[int, tuple[Cut, ...]]] = set()
     while True:
         found = _improved(schedule, tried)

@@ -80,7 +80,7 @@ class _Slice(NamedTuple):
         """The slice where it belongs."""
         return self.step.results[0] if self.move is None else self.move.target
 
-    def behind(self, other: _Slice) -> _Slice:
+    def after(self, other: _Slice) -> _Slice:
         """The same slice of another one's cells, which has all of its own or the same along each dimension."""
         whole = [n == extent for n, extent in zip(other.selection.counts, self.source.shape)]
         own = self.selection
@@ -135,7 +135,7 @@ def _shared(schedule: Schedule, slices: list[_Slice]) -> Schedule:
     for each in slices:
         assert each.move is not None  # those that are moved are chosen
         moves.pop(id(each.move.target), None)  # slices may share one move
-        by_step[id(each.step)] = _cut_out(each if narrow is None else each.behind(narrow), held)
+        by_step[id(each.step)] = _cut_out(each if narrow is None else each.after(narrow), held)
     steps = [by_step.get(id(step), step) for step in computes]
     return in_order(schedule, steps, moves.values())
 
@@ -173,11 +173,11 @@ def _reach(slices: list[_Slice], dim: int) -> Halo:
     for each in slices:
         wanted = block_starts(each.result.sharding, dim, each.selection.counts[dim])
         for block in linear_parts(starts, wanted):
-            own, behind, first, stop = starts[block], starts[block + 1], wanted[block], wanted[block + 1]
+            own_start, own_stop, first, stop = starts[block], starts[block + 1], wanted[block], wanted[block + 1]
             if first < stop:
                 begin = each.selection.starts[dim] + first * each.selection.steps[dim]
                 end = each.selection.starts[dim] + (stop - 1) * each.selection.steps[dim] + 1
-                low, high = max(low, own - begin), max(high, end - behind)
+                low, high = max(low, own_start - begin), max(high, end - own_stop)
     return low, high
 
 

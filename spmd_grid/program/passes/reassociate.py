@@ -25,11 +25,11 @@ from spmd_grid.program.propagate.cuts import WHOLE_CUT, Cut, cut_of, splits_of_c
 
 __all__ = ["reassociated"]
 
-_DEEPEST = 8  # operations between a reduction and the one that it moves behind
+_DEEPEST = 8  # operations between a reduction and the one that it moves after
 
 
 def reassociated(schedule: Schedule) -> Schedule:
-    """The schedule in which contributions are combined behind the operations that may be applied to them."""
+    """The schedule in which contributions are combined after the operations that may be applied to them."""
     done: set[int] = set()
     while True:
         found = _improved(schedule, done)

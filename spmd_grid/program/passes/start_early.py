@@ -1,6 +1,6 @@
 """Communication started early and waited for late, so that computation hides it.
 
-    b = all_gather(a)                start b = all_gather(a)        right behind a
+    b = all_gather(a)                start b = all_gather(a)        right after a
     c = f(x)                becomes  c = f(x)
     d = b @ c                        wait for b                     right before its first use
                                      d = b @ c
@@ -59,7 +59,7 @@ def _started(schedule: Schedule, move: Move) -> Iterator[tuple[Schedule, Move]]:
 
 
 def _ready(steps: Sequence[Step], move: Move, use: int) -> int:
-    """The position before the first computation behind the step that makes the source.
+    """The position before the first computation after the step that makes the source.
 
     What else is sent before that computation goes first, since nothing hides it.
     """
@@ -84,8 +84,8 @@ def _first_use(steps: Sequence[Step], move: Move) -> int:
 
 
 def _are_together(steps: Sequence[Step], position: int) -> bool:
-    """Whether the steps before and behind a position are moves that run as one."""
+    """Whether the steps before and after a position are moves that run as one."""
     if not 0 < position < len(steps):
         return False
-    before, behind = steps[position - 1], steps[position]
-    return isinstance(before, Move) and isinstance(behind, Move) and 0 < before.together == behind.together
+    before, after = steps[position - 1], steps[position]
+    return isinstance(before, Move) and isinstance(after, Move) and 0 < before.together == after.together

@@ -33,7 +33,7 @@ class Cut(NamedTuple):
         return WHOLE_CUT if self.offsets else Cut(self.axes[:n], self.blocks)
 
     def extends(self, other: Cut) -> bool:
-        """Whether it is ``other`` with more axes behind."""
+        """Whether it is ``other`` with more axes after its own."""
         return (
             len(self.axes) > len(other.axes)
             and self.axes[: len(other.axes)] == other.axes

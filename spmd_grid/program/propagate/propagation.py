@@ -5,8 +5,8 @@ The order in which conflicts are resolved, as in the RFC's ``getShardingOption``
 1. the cut that a mutation or a required annotation gives it stays;
 2. then the dimensions of results count, then those of operands, in order; the first that is cut decides;
 3. an axis that already cuts another iterator of the operation, or another dimension of the value, is left out, and with
-   it the axes behind it (the longest prefix stays: as Shardy's basic strategy);
-4. a dimension that is open takes more axes behind those that it has; a closed one never changes;
+   it the axes after it (the longest prefix stays: as Shardy's basic strategy);
+4. a dimension that is open takes more axes after those that it has; a closed one never changes;
 5. annotations of a lower priority number propagate to a fixed point before others are laid on.
 
 Where an operand is held in another cut than its operation takes, it is moved; so no conflict is left without an answer.

@@ -57,7 +57,7 @@ def attributes_text(attributes: Sequence[str], prefix: str = PREFIX) -> str:
 
 
 class Calls:
-    """Names the functions of one text: those of one operation with other types have a number behind the name."""
+    """Names the functions of one text: those of one operation with other types have a number after the name."""
 
     def __init__(self) -> None:
         self._symbols: dict[tuple[str, tuple[str, ...], tuple[str, ...]], str] = {}

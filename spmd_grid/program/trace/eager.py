@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from spmd_grid.errors import ImplicitGatherError, ShapeError
 from spmd_grid.functions.axes import one_axis
 from spmd_grid.functions.interface import PARALLEL, WHOLE, IndexingMap, Interface, Iterator, shape_of
-from spmd_grid.functions.linear.transforms import line_of
+from spmd_grid.functions.linear.transforms import transform_of
 from spmd_grid.functions.table import is_array
 from spmd_grid.program.lowerings.eager import Eager
 from spmd_grid.program.trace.keys import static_key
@@ -264,8 +264,10 @@ def _transform_of_row(function: Callable[..., Any], bound: BoundArguments) -> An
     if a.ndim != 1 or bound.arguments.get("out_sharding") is not None:
         return NOT_EAGER
     options = bound.arguments
-    line = line_of(function.__name__, a.shape, options.get("n"), options.get("axis", -1), options.get("norm"))
-    return _called(function, bound, "a", [EagerResult(line.shape_after(a.shape), line.dtype_after(a.dtype), (0,))])
+    transform = transform_of(function.__name__, a.shape, options.get("n"), options.get("axis", -1), options.get("norm"))
+    return _called(
+        function, bound, "a", [EagerResult(transform.shape_after(a.shape), transform.dtype_after(a.dtype), (0,))]
+    )
 
 
 EAGER: dict[Callable[..., Any], Callable[[Callable[..., Any], BoundArguments], Any]] = {

@@ -9,7 +9,7 @@ from traceback import walk_tb
 from typing import Any
 
 from spmd_grid.program.ir import CallSite, Value
-from spmd_grid.program.trace.tracer import call_site, is_users
+from spmd_grid.program.trace.tracer import is_users, traced_site
 
 __all__ = ["at_line", "name_line"]
 
@@ -55,7 +55,7 @@ def named_lines() -> Iterator[None]:
 
 def name_line(error: Exception, arguments: Any) -> None:
     """Add the line of the user's function to an error, and the values among the ``arguments`` of the call."""
-    _add(error, list(dict.fromkeys(repr(value) for value in _values(arguments))), call_site())
+    _add(error, list(dict.fromkeys(repr(value) for value in _values(arguments))), traced_site())
 
 
 def _add(error: Exception, values: Sequence[str], site: CallSite | None) -> None:

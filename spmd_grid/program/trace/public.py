@@ -15,7 +15,7 @@ from spmd_grid.program.ir import Annotation, ArraySpec, Operand, Operation, Prog
 from spmd_grid.program.trace.lines import named_lines
 from spmd_grid.program.trace.naming import name_by_variables
 from spmd_grid.program.trace.traced_array import TracedArray
-from spmd_grid.program.trace.tracer import Tracer, call_site, current_tracer, tracing
+from spmd_grid.program.trace.tracer import Tracer, current_tracer, traced_site, tracing
 
 __all__ = ["constrain", "sharding_group", "trace"]
 
@@ -146,10 +146,10 @@ def constrain(
         interface = Interface(tuple(map(Iterator, x.shape)), (dims,), (dims,))
         result = x.tracer.new_value(x.shape, x.dtype)
         x.tracer.operations.append(
-            Operation("constrain", (x.value,), (result,), interface, _same, call_site(), key="constrain")
+            Operation("constrain", (x.value,), (result,), interface, _same, traced_site(), key="constrain")
         )
         x = TracedArray(x.tracer, result)
-    x.tracer.annotations.append(Annotation(x.value, sharding, bool(required), int(priority), barred, call_site()))
+    x.tracer.annotations.append(Annotation(x.value, sharding, bool(required), int(priority), barred, traced_site()))
     return x
 
 
@@ -157,7 +157,7 @@ def _of_program(op: str, x: Any) -> Any:
     """``x``; a plain array in a traced function becomes a value of the program, so that it can be annotated."""
     tracer = tracing()
     if tracer is not None and not tracer.takes_annotations:
-        raise ShardingError(f"{op}: x is a block of a manual computation, which has no sharding (at {call_site()})")
+        raise ShardingError(f"{op}: x is a block of a manual computation, which has no sharding (at {traced_site()})")
     is_plain = isinstance(x, np.ndarray) and x.ndim > 0
     return tracer.constant(x) if tracer is not None and is_plain else x
 
@@ -171,20 +171,20 @@ def _check(x: TracedArray, sharding: Sharding, barred: tuple[int, ...]) -> None:
     last = max(len(sharding.split_axes), *[dim + 1 for dim in sharding.open_dims], 0)
     if last > x.ndim:
         raise ShardingError(
-            f"constrain: sharding {sharding} has {last} dimensions, %{x.value.name} has {x.ndim} (at {call_site()})"
+            f"constrain: sharding {sharding} has {last} dimensions, %{x.value.name} has {x.ndim} (at {traced_site()})"
         )
     for dim in range(x.ndim):
         offsets = sharding.offsets_of(dim)
         if offsets is not None and offsets[-1] != x.shape[dim]:
             raise ShardingError(
                 f"constrain: sharded_dims_offsets of dimension {dim} end at {offsets[-1]}; %{x.value.name} has extent"
-                f" {x.shape[dim]} (at {call_site()})"
+                f" {x.shape[dim]} (at {traced_site()})"
             )
     used = {axis for axes in sharding.split_axes for axis in axes} | set(sharding.partial_axes)
     if used & set(barred):
         raise ShardingError(
             f"constrain: replicated_axes of %{x.value.name} is {list(barred)}, and sharding {sharding} uses"
-            f" {sorted(used & set(barred))} (at {call_site()})"
+            f" {sorted(used & set(barred))} (at {traced_site()})"
         )
 
 
@@ -204,7 +204,7 @@ def sharding_group(x: Any, id: int | str) -> Any:
         members = current_tracer("sharding_group").groups.setdefault(id, [])
         if members and members[0].shape != x.shape:
             raise ShapeError(
-                f"sharding_group: %{x.value.name} has shape {x.shape} (at {call_site()}), and %{members[0].name} of"
+                f"sharding_group: %{x.value.name} has shape {x.shape} (at {traced_site()}), and %{members[0].name} of"
                 f" group {id!r} has {members[0].shape} (of {members[0].site or 'the arguments'})"
             )
         if x.value not in members:

@@ -22,7 +22,7 @@ from spmd_grid.program.trace import structure
 from spmd_grid.program.trace.eager import EAGER, NOT_EAGER, refuse_data_dependent
 from spmd_grid.program.trace.keys import static_key
 from spmd_grid.program.trace.lines import at_line
-from spmd_grid.program.trace.tracer import Tracer, call_site
+from spmd_grid.program.trace.tracer import Tracer, traced_site
 from spmd_grid.typing import Shape
 
 __all__ = ["TracedArray"]
@@ -144,7 +144,7 @@ class TracedArray(ArrayMethods, NDArrayOperatorsMixin):
     def _unknown(self, reason: str) -> ImplicitGatherError:
         return ImplicitGatherError(
             f"trace: {self.value!r} of {self.value.site or 'the arguments'} has no cells while the function is traced,"
-            f" and {reason} at {call_site()}: use np.where for a choice by cells, plain numbers for loops and shapes"
+            f" and {reason} at {traced_site()}: use np.where for a choice by cells, plain numbers for loops and shapes"
         )
 
     # -- selections and methods ------------------------------------------------------------------------------------

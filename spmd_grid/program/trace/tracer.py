@@ -18,7 +18,7 @@ from spmd_grid.functions.interface import Application, Interface, Iterator
 from spmd_grid.functions.trials import trial_dtypes
 from spmd_grid.program.ir import Annotation, CallSite, Constant, Lowering, Operand, Operation, Value
 
-__all__ = ["Tracer", "call_site", "current_tracer", "is_users", "tracing"]
+__all__ = ["Tracer", "traced_site", "current_tracer", "is_users", "tracing"]
 
 _ROOTS = tuple([f"{Path(path).parent}{os.sep}" for path in (sys.modules["spmd_grid"].__file__, np.__file__) if path])
 _GENERATED = ("<__array_function__", "<frozen", "<string>", "<program ")
@@ -30,7 +30,7 @@ def is_users(frame: FrameType) -> bool:
     return not frame.f_code.co_filename.startswith(_ROOTS + _GENERATED)
 
 
-def call_site() -> CallSite | None:
+def traced_site() -> CallSite | None:
     """The innermost line that is neither numpy's nor the engine's."""
     frame = sys._getframe(1)
     while frame is not None:
@@ -83,7 +83,7 @@ class Tracer:
                 number += 1
             name = f"{base}{number}"
         self._names.add(name)
-        return Value(name, tuple(shape), np.dtype(dtype), call_site())
+        return Value(name, tuple(shape), np.dtype(dtype), traced_site())
 
     def wrapped(self, shape: Sequence[int], dtype: np.dtype) -> Any:
         """An array that stands for a new value."""
@@ -141,7 +141,7 @@ class Tracer:
                 tuple(results),
                 interface,
                 application.local,
-                call_site(),
+                traced_site(),
                 application.kind,
                 application.located,
                 key,
@@ -158,7 +158,7 @@ class Tracer:
         interface = Interface(tuple(map(Iterator, x.shape)), (dims,), (dims,))
         result = self.new_value(x.shape, dtype)
         key = None if key is None else ("finish", key)
-        self.operations.append(Operation(f"{name}_finish", (x,), (result,), interface, finish, call_site(), key=key))
+        self.operations.append(Operation(f"{name}_finish", (x,), (result,), interface, finish, traced_site(), key=key))
         return result
 
     def structural(
@@ -178,7 +178,7 @@ class Tracer:
                 results,
                 interface,
                 None,
-                call_site(),
+                traced_site(),
                 key=(name, lowering),
                 lowering=lowering,
             )

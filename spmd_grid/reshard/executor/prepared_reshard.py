@@ -30,7 +30,7 @@ from spmd_grid.reshard.executor.arguments import ArrayTypes, LocalArrays, LocalR
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.kept_plans import KeptPlans
 from spmd_grid.reshard.executor.members import coords_of
-from spmd_grid.reshard.executor.specification import ReshardOperation, Specification
+from spmd_grid.reshard.executor.specification import ReshardOperation, ReshardSpecification
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.verify.steps import check_plan_steps
 from spmd_grid.transport.communicator import Frames
@@ -65,12 +65,12 @@ def prepared_plan(plan: PlanValue, key: tuple[Hashable, ...], grid: ProcessGrid)
     prepared: PreparedReshard | None = grid.calls.get(key)
     if prepared is None:
         types = ArrayTypes(plan.several, plan.dtypes)
-        specified = Specification(plan.source, plan.target, plan.signature, lambda dtypes, comm: plan, types)
+        specified = ReshardSpecification(plan.source, plan.target, plan.signature, lambda dtypes, comm: plan, types)
         prepared = prepare("run_plan", key, grid, specified)
     return prepared
 
 
-def prepare(op: str, key: tuple[Hashable, ...], grid: ProcessGrid, specified: Specification) -> PreparedReshard:
+def prepare(op: str, key: tuple[Hashable, ...], grid: ProcessGrid, specified: ReshardSpecification) -> PreparedReshard:
     """A new prepared resharding, kept on ``grid`` under ``key``.  Local.  Raises GridError."""
     source, target = specified.source.grid, specified.target.grid
     if not (grid.grid.is_like(source) or grid.grid.is_like(target)):
@@ -93,7 +93,7 @@ class _Named(NamedTuple):
 class PreparedReshard:
     """A resharding on the processes of both layouts' grids: everything that does not depend on the arrays."""
 
-    def __init__(self, op: str, specified: Specification, grid: ProcessGrid):
+    def __init__(self, op: str, specified: ReshardSpecification, grid: ProcessGrid):
         source, target = specified.source, specified.target
         self._specified, self._grid = specified, grid
         self._has_plan = specified.types is not None
@@ -256,7 +256,7 @@ class PreparedReshard:
         return None if ran is None or ran.work is None else ran
 
     def finish(self, types: ArrayTypes, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> LocalResult:
-        """The part of a run behind its meeting.  Collective."""
+        """The part of a run after its meeting.  Collective."""
         given = None if self._source_shape is None or x is None else [x]
         results = self._bound_plan(types).run(given, None if self._target_shape is None or out is None else [out])
         return None if results is None else results[0]

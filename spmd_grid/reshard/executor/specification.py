@@ -9,16 +9,16 @@ from spmd_grid.errors import DTypeError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
-from spmd_grid.ops.calls.collective import CollectiveCall, Operation
+from spmd_grid.ops.calls.collective import CollectiveCall, CollectiveOperation
 from spmd_grid.reshard.executor.arguments import ArrayTypes, DTypes
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.transport.communicator import Communicator
 
-__all__ = ["ReshardOperation", "Specification"]
+__all__ = ["ReshardOperation", "ReshardSpecification"]
 
 
 @dataclass(frozen=True)
-class Specification:
+class ReshardSpecification:
     """A resharding before the arrays are known.
 
     ``signature``: a line that is equal only for equal specifications.  ``plan_for``: gives the plan, once the dtypes
@@ -32,12 +32,12 @@ class Specification:
     types: ArrayTypes | None = field(default=None, compare=False)
 
 
-class ReshardOperation(Operation):
+class ReshardOperation(CollectiveOperation):
     """The agreement with which a resharding opens: the same request, or plan, and arrays of the same types."""
 
     name = "reshard"
 
-    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], specified: Specification) -> dict[str, str]:
+    def prepare(self, grid: ProcessGrid, axes: tuple[int, ...], specified: ReshardSpecification) -> dict[str, str]:
         return {"plan": specified.signature}
 
     def resolve(self, call: CollectiveCall, facts: Sequence[Facts]) -> ArrayTypes:

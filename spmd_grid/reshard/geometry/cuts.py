@@ -15,7 +15,7 @@ from spmd_grid.grid.blocks import block_interval, overlapping_parts, part_interv
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.starts import BlockStarts
 
-__all__ = ["Cut", "Part", "cuts_of"]
+__all__ = ["CutDimension", "Part", "cuts_of"]
 
 
 class Part(NamedTuple):
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     stop: int
 
 
-class Cut:
+class CutDimension:
     """``extent`` cells cut by ``axes`` of ``sizes``, each part with a halo of ``low`` and ``high`` cells."""
 
     __slots__ = ("axes", "blocks", "extent", "high", "low", "offsets", "rests", "sizes")
@@ -109,7 +109,7 @@ class Cut:
 
 def cuts_of(
     layout: Layout, hidden: int | None = None, hidden_axes: Sequence[int] = (), halos: bool = False
-) -> tuple[Cut, ...]:
+) -> tuple[CutDimension, ...]:
     """A layout's dimensions as cuts.
 
     Local.  ``hidden``: the extent of a leading dimension that ``hidden_axes`` cut, or None for none; ``halos``: whether
@@ -118,7 +118,7 @@ def cuts_of(
     sharding = layout.sharding
     grid = sharding.grid
     cuts = [
-        Cut(
+        CutDimension(
             extent,
             sharding.axes_of(dim),
             sharding.sizes_of(dim),
@@ -129,5 +129,5 @@ def cuts_of(
         for dim, extent in enumerate(layout.global_shape)
     ]
     if hidden is not None:
-        cuts.insert(0, Cut(hidden, hidden_axes, [grid.shape[axis] for axis in hidden_axes]))
+        cuts.insert(0, CutDimension(hidden, hidden_axes, [grid.shape[axis] for axis in hidden_axes]))
     return tuple(cuts)

@@ -16,7 +16,7 @@ from math import prod
 from spmd_grid.errors import ReductionError, ShapeError
 from spmd_grid.grid.box import Box
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.geometry.cuts import Cut, cuts_of
+from spmd_grid.reshard.geometry.cuts import CutDimension, cuts_of
 from spmd_grid.reshard.geometry.pieces import Piece, box_of
 from spmd_grid.reshard.geometry.receives import received_pieces
 from spmd_grid.reshard.geometry.replicas import Replicas
@@ -107,12 +107,12 @@ class Redistribution:
         return self.source.grid.is_like(self.target.grid)
 
     @cached_property
-    def source_cuts(self) -> tuple[Cut, ...]:
+    def source_cuts(self) -> tuple[CutDimension, ...]:
         """The dimensions as the source's cores cut them, the hidden one in front."""
         return cuts_of(self.source, self.hidden, self.hidden_axes[0])
 
     @cached_property
-    def target_cuts(self) -> tuple[Cut, ...]:
+    def target_cuts(self) -> tuple[CutDimension, ...]:
         """The dimensions as the target's local arrays cut them, halos included."""
         return cuts_of(self.target, self.hidden, self.hidden_axes[1], halos=True)
 
@@ -123,7 +123,7 @@ class Redistribution:
         return Replicas(*grids, self.source_cuts, self.target_cuts, has_hidden, self.itemsize, self.node_size)
 
     @property
-    def served_cuts(self) -> tuple[Cut, ...]:
+    def served_cuts(self) -> tuple[CutDimension, ...]:
         """The source's cuts, with blocks divided into the shares that replicas serve."""
         return self.replicas.served_cuts
 

@@ -10,7 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from spmd_grid.grid.box import Box
-from spmd_grid.reshard.geometry.cuts import Cut, Part
+from spmd_grid.reshard.geometry.cuts import CutDimension, Part
 from spmd_grid.reshard.geometry.pieces import Piece
 from spmd_grid.reshard.geometry.replicas import Replicas
 from spmd_grid.typing import MultiIndex
@@ -55,7 +55,7 @@ def received_pieces(replicas: Replicas, needed: Box, coords: MultiIndex, own: Mu
         yield Piece(device if ranks is None else ranks[device], box)
 
 
-def _hit(replicas: Replicas, cut: Cut, part: Part, own: MultiIndex | None) -> _Hit:
+def _hit(replicas: Replicas, cut: CutDimension, part: Part, own: MultiIndex | None) -> _Hit:
     digits, strides, loose = tuple(zip(cut.axes, part.digits)), replicas.source.strides, replicas.loose
     return _Hit(
         part.start,

@@ -26,7 +26,7 @@ from math import prod
 from typing import NamedTuple
 
 from spmd_grid.grid.device_grid import Grid
-from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.geometry.cuts import CutDimension
 
 __all__ = ["ReplicaRule", "Replicas"]
 
@@ -61,8 +61,8 @@ class Replicas:
 
     source: Grid
     target: Grid
-    source_cuts: tuple[Cut, ...]
-    target_cuts: tuple[Cut, ...]
+    source_cuts: tuple[CutDimension, ...]
+    target_cuts: tuple[CutDimension, ...]
     has_hidden: bool
     itemsize: int
     node_size: int
@@ -124,13 +124,13 @@ class Replicas:
         return None if best is None else best[1]
 
     @cached_property
-    def served_cuts(self) -> tuple[Cut, ...]:
+    def served_cuts(self) -> tuple[CutDimension, ...]:
         """The source's cuts, with blocks divided into shares."""
         cuts, dim = list(self.source_cuts), self._share_dim
         if self.share_axes and dim is not None:
             cut = cuts[dim]
             axes = (*cut.axes, *self.share_axes)
-            cuts[dim] = Cut(cut.extent, axes, [self.source.shape[a] for a in axes], cut.blocks)
+            cuts[dim] = CutDimension(cut.extent, axes, [self.source.shape[a] for a in axes], cut.blocks)
         return tuple(cuts)
 
     # -- rules -----------------------------------------------------------------------------------------------------

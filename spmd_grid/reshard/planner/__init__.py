@@ -7,7 +7,7 @@ direct         strategy "direct"
 basis          strategy "basis"
 shortest_path  the cheapest chain that a search finds
 cost           the seconds, bytes and memory of a step
-crossing       the bytes that cross between nodes
+node_traffic   the bytes that cross between nodes
 chunking       the chunks of a step where memory is short
 choose         the choice among all of these
 """

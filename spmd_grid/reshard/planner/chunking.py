@@ -22,7 +22,7 @@ from spmd_grid.typing import MultiIndex
 
 __all__ = [
     "Contributions",
-    "cells_of",
+    "without_hidden",
     "contributions",
     "held_at_once",
     "most_held",
@@ -85,7 +85,7 @@ def chunk_pieces(box: Box, chunk: int, chunks: int) -> Iterator[Box]:
             yield cut
 
 
-def cells_of(move: Redistribution, box: Box) -> Box:
+def without_hidden(move: Redistribution, box: Box) -> Box:
     """``box`` of an exchange without the hidden dimension.  Local."""
     return box if move.hidden is None else Box(box.starts[1:], box.stops[1:])
 
@@ -99,11 +99,13 @@ def contributions(move: Redistribution, target: MultiIndex) -> tuple[int, Contri
     rows = 1 if move.hidden is None else wanted.stops[0] - wanted.starts[0]
     found: Contributions = {}
     for process, box in move.receives(target):
-        found.setdefault(cells_of(move, box), []).append((process, box.starts[0] - wanted.starts[0] if rows > 1 else 0))
+        found.setdefault(without_hidden(move, box), []).append(
+            (process, box.starts[0] - wanted.starts[0] if rows > 1 else 0)
+        )
     if rows > 1 and kept is not None:
         own = grid.process(grid.linear_index(target)), kept.starts[0] - wanted.starts[0]
         for cells, given in found.items():
-            if cells_of(move, kept).contains(cells):
+            if without_hidden(move, kept).contains(cells):
                 given.append(own)
     return rows, found
 

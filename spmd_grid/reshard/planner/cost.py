@@ -30,8 +30,8 @@ from typing import NamedTuple
 from spmd_grid.links.costs import Crowd, crowd_of, near_bandwidth
 from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
-from spmd_grid.reshard.planner.crossing import Crossing, crosses_once, crossing_of, is_listed, probes
 from spmd_grid.reshard.planner.direct import run_steps_of
+from spmd_grid.reshard.planner.node_traffic import NodeTraffic, crosses_once, is_listed, node_traffic, probes
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
@@ -84,23 +84,23 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     messages = max(1, *_messages(move)) if received else 0
     stacked = _contributions(move) * target
     buffers = source + received if step.kind in NATIVE else 2 * sent + received
-    crossing = None if link.in_node or not messages else crossing_of(move, links, received, sent, messages)
-    packed = crossing.far if crossing is not None and is_listed(move, links) else sent
+    traffic = None if link.in_node or not messages else node_traffic(move, links, received, sent, messages)
+    packed = traffic.far if traffic is not None and is_listed(move, links) else sent
     passes = max(target, stacked) + stacked + (-received if link.in_node else packed)
     seconds = passes / links.memory_bandwidth
     if link.in_node and messages:
         crowd = crowd_of(move.target.grid, tuple(range(move.target.grid.ndim)), links)
         seconds += link.latency + max(received, sent) / near_bandwidth(links, crowd.on_node)
-    elif crossing is not None:
-        seconds += _exchange_seconds(crossing, link, links)
+    elif traffic is not None:
+        seconds += _exchange_seconds(traffic, link, links)
     return Cost(seconds, received, messages, source + target + buffers + stacked)
 
 
-def _exchange_seconds(crossing: Crossing, link: Link, links: LinkModel) -> float:
+def _exchange_seconds(traffic: NodeTraffic, link: Link, links: LinkModel) -> float:
     """The seconds of an exchange between nodes, but for passes over a process's own memory."""
-    far = max(crossing.far / link.bandwidth, 0 if links.axes else crossing.far_of_node / links.cable)
-    near = crossing.near / links.node_bandwidth + (links.node_latency if crossing.near else 0)
-    return link.latency + crossing.messages * links.message_seconds + far + near
+    far = max(traffic.far / link.bandwidth, 0 if links.axes else traffic.far_of_node / links.cable)
+    near = traffic.near / links.node_bandwidth + (links.node_latency if traffic.near else 0)
+    return link.latency + traffic.messages * links.message_seconds + far + near
 
 
 def _native(step: Step, link: Link, received: int, links: LinkModel, once: bool) -> tuple[int, float]:
@@ -115,9 +115,9 @@ def _native(step: Step, link: Link, received: int, links: LinkModel, once: bool)
         crowd = Crowd(crowd.members, crowd.members, 1, 1)
     far = (crowd.nodes - 1) / max(1, crowd.nodes)
 
-    def seconds(rounds: int, crossing: float) -> float:
-        by_process = crossing / crowd.on_node / link.bandwidth
-        by_node = 0 if links.axes else crossing * crowd.groups / links.cable
+    def seconds(rounds: int, traffic: float) -> float:
+        by_process = traffic / crowd.on_node / link.bandwidth
+        by_node = 0 if links.axes else traffic * crowd.groups / links.cable
         return rounds * (link.latency + links.message_seconds) + max(by_process, by_node)
 
     near = 0.0

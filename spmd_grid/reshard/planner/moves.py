@@ -32,7 +32,7 @@ def slices_home(way: Waypoint) -> Iterator[Step]:
 
 
 def slices_along(way: Waypoint) -> Iterator[Step]:
-    """Append free and owed axes behind others that move next: they move along, and fewer bytes have to move."""
+    """Append free and owed axes after others that move next: they move along, and fewer bytes have to move."""
     for split, concat, n in _ready(way):
         yield from way.append(concat, way.next(split)[n:])
 

@@ -78,7 +78,7 @@ class Waypoint:
 
     @cached_property
     def rest(self) -> tuple[Axes, ...]:
-        """By dimension, the axes behind these: they have to leave, or are in the wrong order."""
+        """By dimension, the axes after these: they have to leave, or are in the wrong order."""
         return tuple([have[len(placed) :] for have, placed in zip(self.have, self.placed)])
 
     @cached_property
@@ -173,7 +173,7 @@ class Waypoint:
     def swap(self, lists: Mapping[int, Axes]) -> Step:
         """Replace the lists of dimensions by others of the same lengths, of axes that change places or are free.
 
-        Boxes within the groups of all axes behind a common prefix: on uneven extents, all of these take part.
+        Boxes within the groups of all axes after a common prefix: on uneven extents, all of these take part.
         """
         dims = tuple([dim for dim in sorted(lists) if lists[dim] != self.have[dim]])
         axes: set[int] = set()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from spmd_grid.grid import starts
 from spmd_grid.grid.starts import stretches
-from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.geometry.cuts import CutDimension
 from spmd_grid.reshard.volume.descent import Descent, starts_of, windows_of
 from spmd_grid.reshard.volume.digits import SOURCE, TARGET, Digits
 from spmd_grid.reshard.volume.sliding_boxes import Overlap
@@ -34,7 +34,9 @@ def are_aligned(source: Descent, target: Descent, digits: Digits) -> bool:
     return prod(after.sizes) > starts.MOST_LISTED and not by_rule
 
 
-def sum_aligned(source: Cut, target: Cut, weigh: Callable[[int], int]) -> tuple[int, tuple[dict[int, int], ...]]:
+def sum_aligned(
+    source: CutDimension, target: CutDimension, weigh: Callable[[int], int]
+) -> tuple[int, tuple[dict[int, int], ...]]:
     """The sum of the overlaps of the i-th parts, and per side the least overlap by size, of sizes that no other beats.
 
     Local.  ``weigh``: the weight of a source's part of a given extent.

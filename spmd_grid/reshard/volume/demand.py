@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import gcd, prod
 from typing import NamedTuple
 
-from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.geometry.cuts import CutDimension
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.volume.descent import Descent, common_axes, longest_and_total, same_rule
 
@@ -74,7 +74,7 @@ def most_partners(r: Redistribution) -> tuple[int, int]:
     return gets, sends
 
 
-def longest(cut: Cut) -> int:
+def longest(cut: CutDimension) -> int:
     """The number of cells of the longest part, halos included.  Local."""
     return longest_and_total(cut)[0]
 
@@ -110,7 +110,7 @@ def _bounds_on_askers(r: Redistribution) -> list[_Askers]:
     return bounds
 
 
-def _most_met(cut: Cut, other: Cut) -> int:
+def _most_met(cut: CutDimension, other: CutDimension) -> int:
     """Upper bound on the parts of ``cut`` that meet one part of ``other``, halos included."""
     parts, extent, has_halos = _cores(cut), longest(other) + cut.low + cut.high, cut.low or cut.high
     # All parts but the outermost lie within.
@@ -122,12 +122,12 @@ def _most_met(cut: Cut, other: Cut) -> int:
     return met + (sum(n for cells, n in parts if not cells) if has_halos else 0)  # halos of empty parts
 
 
-def _cores(cut: Cut) -> list[tuple[int, int]]:
+def _cores(cut: CutDimension) -> list[tuple[int, int]]:
     """(cells, number of parts with that many), halos not counted."""
-    return Descent(Cut(cut.extent, cut.axes, cut.sizes, cut.blocks, cut.offsets)).extents()
+    return Descent(CutDimension(cut.extent, cut.axes, cut.sizes, cut.blocks, cut.offsets)).extents()
 
 
-def _cover(served: Cut, cut: Cut) -> Callable[[int], int]:
+def _cover(served: CutDimension, cut: CutDimension) -> Callable[[int], int]:
     """Upper bound on the cells requested from one part, counted with multiplicity, as a function of its extent."""
     if not (cut.low or cut.high):
         return _identity
@@ -151,7 +151,7 @@ def _identity(extent: int) -> int:
     return extent
 
 
-def _at_most(weigh: Callable[[int], int], cut: Cut, parts: int) -> Callable[[int], int]:
+def _at_most(weigh: Callable[[int], int], cut: CutDimension, parts: int) -> Callable[[int], int]:
     """``weigh``, where at most ``parts`` of the target's parts ask."""
     if weigh is _identity and parts == prod(cut.sizes):
         return weigh  # all parts together have at least the extent

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from spmd_grid.grid.blocks import block_starts, part_interval
 from spmd_grid.grid.derived_starts import changes, changes_of_groups, mapped
 from spmd_grid.grid.starts import BlockStarts, Starts, stretches
-from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.geometry.cuts import CutDimension
 
 __all__ = ["Descent", "Digit", "Prefix", "common_axes", "same_rule", "longest_and_total", "starts_of", "windows_of"]
 
@@ -54,10 +54,10 @@ class Descent:
 
     __slots__ = ("core", "cut", "digits", "root")
 
-    def __init__(self, cut: Cut, digits_of_axis: Mapping[int, Sequence[tuple[int, int]]] | None = None):
+    def __init__(self, cut: CutDimension, digits_of_axis: Mapping[int, Sequence[tuple[int, int]]] | None = None):
         """``digits_of_axis``: (name, size) of the digits of each axis, major to minor; None where each axis is one."""
         self.cut = cut
-        self.core = Cut(cut.extent, cut.axes, cut.sizes, cut.blocks, cut.offsets)
+        self.core = CutDimension(cut.extent, cut.axes, cut.sizes, cut.blocks, cut.offsets)
         digits = []
         for level, axis in enumerate(cut.axes):
             width = cut.sizes[level]
@@ -90,7 +90,7 @@ class Descent:
         """The choices of the next digit below which a part, halos included, may meet ``[low, high)``.  Local."""
         return self._choices(prefix, self.cut, low, high)
 
-    def _choices(self, prefix: Prefix, cut: Cut, low: int, high: int) -> range:
+    def _choices(self, prefix: Prefix, cut: CutDimension, low: int, high: int) -> range:
         digit = self.digits[prefix.depth]
         parts = cut.children(digit.level, prefix.first, prefix.low, prefix.high, low, high)
         if not parts:
@@ -200,8 +200,8 @@ class Descent:
         return total
 
 
-def windows_of(cut: Cut) -> tuple[BlockStarts, BlockStarts]:
-    """The starts of the parts, halos in the domain included; and their stops, each one behind its start.  Local."""
+def windows_of(cut: CutDimension) -> tuple[BlockStarts, BlockStarts]:
+    """The starts of the parts, halos in the domain included; and their stops, one after each start.  Local."""
     return _windows(starts_of(cut), cut.extent, cut.low, cut.high)
 
 
@@ -212,7 +212,7 @@ def _windows(starts: BlockStarts, extent: int, low: int, high: int) -> tuple[Blo
     return below, above
 
 
-def longest_and_total(cut: Cut) -> tuple[int, int]:
+def longest_and_total(cut: CutDimension) -> tuple[int, int]:
     """The cells of the longest part and of all parts together, halos in the domain included.  Local."""
     return _longest_and_total(cut.extent, cut.sizes, cut.blocks, cut.offsets, cut.low, cut.high)
 
@@ -221,7 +221,7 @@ def longest_and_total(cut: Cut) -> tuple[int, int]:
 def _longest_and_total(
     extent: int, sizes: tuple[int, ...], blocks: str, offsets: BlockStarts | None, low: int, high: int
 ) -> tuple[int, int]:
-    cut = Cut(extent, range(len(sizes)), sizes, blocks, offsets, (low, high))
+    cut = CutDimension(extent, range(len(sizes)), sizes, blocks, offsets, (low, high))
     below, above = windows_of(cut)
     if not isinstance(below, Starts) or not (low or high):
         found = Descent(cut).extents()
@@ -235,7 +235,7 @@ def _longest_and_total(
     return longest, total
 
 
-def starts_of(cut: Cut) -> BlockStarts:
+def starts_of(cut: CutDimension) -> BlockStarts:
     """The starts of the parts, and the end.  Local."""
     return _starts_by_rule(cut.extent, cut.sizes, cut.blocks) if cut.offsets is None else cut.offsets
 
@@ -243,7 +243,7 @@ def starts_of(cut: Cut) -> BlockStarts:
 _starts_by_rule = lru_cache(256)(block_starts)
 
 
-def common_axes(source: Cut, target: Cut) -> int:
+def common_axes(source: CutDimension, target: CutDimension) -> int:
     """The number of leading axes that cut both sides alike, so that parts which differ there do not meet.  Local.
 
     For cuts on one grid.
@@ -253,7 +253,7 @@ def common_axes(source: Cut, target: Cut) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(source.axes, target.axes)))
 
 
-def same_rule(a: Cut, b: Cut) -> bool:
+def same_rule(a: CutDimension, b: CutDimension) -> bool:
     """Whether equal axes cut equal intervals alike.  Local."""
     return a.blocks == b.blocks and a.offsets is None and b.offsets is None
 

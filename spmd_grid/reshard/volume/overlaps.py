@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.geometry.cuts import CutDimension
 from spmd_grid.reshard.volume.aligned_overlaps import are_aligned, sum_aligned
 from spmd_grid.reshard.volume.component_search import ComponentSearch
 from spmd_grid.reshard.volume.descent import Descent
@@ -33,7 +33,10 @@ class Found(NamedTuple):
 
 
 def search(
-    source_cuts: Sequence[Cut], target_cuts: Sequence[Cut], digits: Digits, weigh: Sequence[Callable[[int], int]]
+    source_cuts: Sequence[CutDimension],
+    target_cuts: Sequence[CutDimension],
+    digits: Digits,
+    weigh: Sequence[Callable[[int], int]],
 ) -> Found:
     """Sum and maximise the overlaps of the source's and the target's boxes over the devices that ``digits`` number.
 

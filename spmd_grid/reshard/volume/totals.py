@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
-from spmd_grid.reshard.geometry.cuts import Cut, cuts_of
+from spmd_grid.reshard.geometry.cuts import CutDimension, cuts_of
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.volume.demand import demand_of, longest
 from spmd_grid.reshard.volume.descent import longest_and_total
@@ -89,7 +89,7 @@ def most_local(layout: Layout) -> int:
     return prod(longest(cut) + sum(layout.sharding.halo_of(dim)) for dim, cut in enumerate(cuts))
 
 
-def _total(grid: Grid, cuts: Sequence[Cut]) -> int:
+def _total(grid: Grid, cuts: Sequence[CutDimension]) -> int:
     """The number of cells of all devices' boxes together."""
     copies = grid.size // prod(prod(cut.sizes) for cut in cuts)
     return copies * prod(longest_and_total(cut)[1] for cut in cuts)

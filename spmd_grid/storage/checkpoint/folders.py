@@ -19,7 +19,7 @@ from pathlib import Path
 from spmd_grid.errors import DamagedError, StorageError
 from spmd_grid.storage.checkpoint.manifest import MANIFEST
 from spmd_grid.storage.owners import PARTIAL, Owner, remove_left
-from spmd_grid.storage.system import File, Folders
+from spmd_grid.storage.paths import File, Folders
 
 __all__ = ["Claim", "claim", "partial_numbers", "published", "remove_checkpoint", "remove_unfinished"]
 

@@ -25,8 +25,8 @@ from spmd_grid.storage.checkpoint.tree import from_tree
 from spmd_grid.storage.checkpoint.verify import checkpoint_at, open_array, read_block
 from spmd_grid.storage.checksums import check_library
 from spmd_grid.storage.new_local import new_local
+from spmd_grid.storage.paths import File
 from spmd_grid.storage.ranges.move import STAGE_BYTES, take_blocks
-from spmd_grid.storage.system import File
 from spmd_grid.storage.team import Team
 
 __all__ = ["load"]

@@ -19,11 +19,11 @@ from spmd_grid.storage.checkpoint.folders import Claim, claim, published, remove
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray
 from spmd_grid.storage.checkpoint.tree import Arrays
 from spmd_grid.storage.checkpoint.verify import read_manifest, verify_blocks
-from spmd_grid.storage.checkpoint.writing import ArrayWriter, Stage
+from spmd_grid.storage.checkpoint.writing import ArrayWriter, BackgroundWriter
 from spmd_grid.storage.checksums import checksum
 from spmd_grid.storage.npy_format import stored_dtype
+from spmd_grid.storage.paths import File, Folders
 from spmd_grid.storage.ranges.move import give_blocks
-from spmd_grid.storage.system import File, Folders
 from spmd_grid.storage.team import Team
 
 __all__ = ["Making"]
@@ -77,32 +77,32 @@ class Making:
                     file.write(each.header, 0)  # which `finish` brings to the disk with the cells
         team.agree()
 
-    def fill(self, team: Team, stage: Stage | None) -> None:
+    def fill(self, team: Team, background: BackgroundWriter | None) -> None:
         """Write the blocks of all arrays, or stage them."""
         assert self.claimed is not None, "begin has claimed a folder"
         for stored, array in zip(self.stored, self.arrays.values(), strict=True):
             writer = None
             with team.trying():
                 file = File.to_write(team.system, team.op, self.claimed.folder / stored.file)
-                writer = ArrayWriter(file, stored.blocks, len(stored.header), stage)
+                writer = ArrayWriter(file, stored.blocks, len(stored.header), background)
                 self.writers.append(writer)
             team.agree()
             assert writer is not None, "a refusal raises on every process"
             sharded = array if isinstance(array, ShardedArray) else _replicated(array, team.grid)
-            dealt = give_blocks(sharded, stored.blocks, writer.put, team, self.stage_bytes // (2 if stage else 1))
+            dealt = give_blocks(sharded, stored.blocks, writer.put, team, self.stage_bytes // (2 if background else 1))
             self.orders.append(dealt.handled(team.rank))
 
-    def finish(self, team: Team, stage: Stage | None) -> Path:
+    def finish(self, team: Team, background: BackgroundWriter | None) -> Path:
         """Bring everything to the disk, agree, and publish; on errors remove what was written."""
         assert self.claimed is not None, "begin has claimed a folder"
         folders = Folders(team.system, team.op)
         try:
             with team.trying():
-                if stage is None:
+                if background is None:
                     for each in self.writers:
                         each.finish()
                 else:
-                    stage.join()
+                    background.join()
             team.agree()
             data = self._gather_manifest(team).to_bytes()
             with team.trying():

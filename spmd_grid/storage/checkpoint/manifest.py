@@ -20,7 +20,7 @@ import numpy as np
 from spmd_grid.errors import DamagedError
 from spmd_grid.storage.checkpoint.dtypes import dtype_from_json, dtype_to_json
 from spmd_grid.storage.checkpoint.tree import array_names, file_name
-from spmd_grid.storage.checksums import CHECKSUM, checksum, shown
+from spmd_grid.storage.checksums import CHECKSUM, checksum, checksum_text
 from spmd_grid.storage.npy_format import header_of, stored_dtype
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.typing import Shape
@@ -72,9 +72,9 @@ class StoredArray:
             "bytes": self.n_bytes,
             "shape": list(self.shape),
             "dtype": dtype_to_json("checkpoint", self.dtype),
-            "header_checksum": shown(checksum(self.header)),
+            "header_checksum": checksum_text(checksum(self.header)),
             "block_bytes": self.block_bytes,
-            "block_checksums": [shown(each) for each in self.checksums],
+            "block_checksums": [checksum_text(each) for each in self.checksums],
         }
 
 
@@ -145,7 +145,7 @@ def _stored_array(op: str, name: str, entry: dict[str, Any]) -> StoredArray:
     found = StoredArray(name, tuple(shape), dtype, block_bytes, tuple([int(text, 16) for text in texts]))
     if len(texts) != len(found.blocks):
         raise ValueError(f"array {name!r} has {len(texts)} checksums; its shape makes it {len(found.blocks)}")
-    if entry["bytes"] != found.n_bytes or entry["header_checksum"] != shown(checksum(found.header)):
+    if entry["bytes"] != found.n_bytes or entry["header_checksum"] != checksum_text(checksum(found.header)):
         raise ValueError(f"the file of array {name!r} has {entry['bytes']!r} bytes, or a header that does not fit it")
     return found
 

@@ -18,7 +18,7 @@ from spmd_grid.storage.checkpoint.making import Making
 from spmd_grid.storage.checkpoint.manifest import Manifest
 from spmd_grid.storage.checkpoint.options import BLOCK_BYTES, as_json, check_options
 from spmd_grid.storage.checkpoint.tree import Arrays, to_tree
-from spmd_grid.storage.checkpoint.writing import Stage
+from spmd_grid.storage.checkpoint.writing import BackgroundWriter
 from spmd_grid.storage.checksums import check_library
 from spmd_grid.storage.ranges.move import STAGE_BYTES
 from spmd_grid.storage.team import Team
@@ -128,15 +128,15 @@ class Saving:
     ``staged_bytes``: the memory of this process that holds copies until they are written.
     """
 
-    def __init__(self, making: Making, team: Team, stage: Stage) -> None:
-        self._making, self._team, self._stage = making, team, stage
+    def __init__(self, making: Making, team: Team, background: BackgroundWriter) -> None:
+        self._making, self._team, self._background = making, team, background
         self._result: Path | SpmdError | None = None
-        self.staged_bytes = stage.taken
+        self.staged_bytes = background.taken
 
     @property
     def is_written(self) -> bool:
         """Whether this process has written its part, or failed.  Local; the checkpoint is published by `wait`."""
-        return self._stage.is_done
+        return self._background.is_done
 
     def wait(self) -> Path:
         """Wait until all processes have written their parts, publish the checkpoint, and return its path.
@@ -153,7 +153,7 @@ class Saving:
         if self._result is None:
             self._leave()
             try:
-                self._result = self._making.finish(self._team, self._stage)
+                self._result = self._making.finish(self._team, self._background)
             except SpmdError as error:
                 self._result = error
         if isinstance(self._result, SpmdError):
@@ -163,7 +163,7 @@ class Saving:
     def abandon(self) -> None:
         """Give up the save, as the program ends before it was waited for, and say so.  Local; waits for nothing."""
         self._leave()
-        self._stage.stop()
+        self._background.stop()
         text = self._making.abandon(self._team)
         self._result = StorageError(text)
         if self._team.is_first:
@@ -192,17 +192,17 @@ def _save(making: Making, grids: list[ProcessGrid], wait: bool) -> Path | Saving
     with team.trying():
         text = f"{making.text()}, wait={wait}"
     team.agree(text)
-    stage = None if wait else Stage(making.stage_bytes // 2)
+    background = None if wait else BackgroundWriter(making.stage_bytes // 2)
     try:
         making.begin(team)
-        making.fill(team, stage)
+        making.fill(team, background)
     except SpmdError:
         making.withdraw(team)
         raise
-    if stage is None:
+    if background is None:
         return making.finish(team, None)
     making.arrays = {}
-    stage.start(making.writers)
-    result = Saving(making, team, stage)
+    background.start(making.writers)
+    result = Saving(making, team, background)
     result.keep()
     return result

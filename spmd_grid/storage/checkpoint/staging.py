@@ -13,7 +13,7 @@ from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.storage.checkpoint.options import BLOCK_BYTES, check_options
 from spmd_grid.storage.checkpoint.tree import Arrays, to_tree
-from spmd_grid.storage.checkpoint.writing import Stage
+from spmd_grid.storage.checkpoint.writing import BackgroundWriter
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.storage.ranges.move import STAGE_BYTES, given_deal
 from spmd_grid.storage.team import processes_of
@@ -49,12 +49,12 @@ def staged_bytes(
     grids = [each.grid for each in arrays.values() if isinstance(each, ShardedArray)]
     first = grid or (grids[0] if grids else init_grid((-1,)))
     processes = processes_of(first.grid)
-    rank, stage = processes.index(first.rank), Stage(stage_bytes // 2)
+    rank, background = processes.index(first.rank), BackgroundWriter(stage_bytes // 2)
     everywhere = Sharding(Grid((len(processes),), ranks=processes), [])
     for each in arrays.values():
         blocks = Blocks(each.shape, each.dtype.itemsize, block_bytes)
         sharding = each.sharding if isinstance(each, ShardedArray) else everywhere
-        dealt = given_deal(Layout(sharding, blocks.extents), blocks, processes, rank, stage.most_bytes)
+        dealt = given_deal(Layout(sharding, blocks.extents), blocks, processes, rank, background.most_bytes)
         for block in dealt.handled(rank):
-            stage.reserve(blocks.box(block).size * each.dtype.itemsize)
-    return stage.taken
+            background.reserve(blocks.box(block).size * each.dtype.itemsize)
+    return background.taken

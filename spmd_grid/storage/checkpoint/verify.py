@@ -14,8 +14,9 @@ from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.folders import published
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray, parse_manifest
-from spmd_grid.storage.checksums import check_library, in_pieces, running_checksum, shown
-from spmd_grid.storage.system import File, Folders, System
+from spmd_grid.storage.checksums import check_library, checksum_text, in_pieces, running_checksum
+from spmd_grid.storage.paths import File, Folders
+from spmd_grid.storage.system import System
 from spmd_grid.storage.team import Team
 
 __all__ = [
@@ -69,7 +70,8 @@ def read_block(op: str, file: File, stored: StoredArray, block: int, cells: np.n
     if found != stored.checksums[block]:
         raise DamagedError(
             f"{op}: {file.path} is damaged between bytes {start} and {start + cells.nbytes} (block {block} of array"
-            f" {stored.name!r}): its checksum is {shown(found)}, and {shown(stored.checksums[block])} was saved"
+            f" {stored.name!r}): its checksum is {checksum_text(found)}, and"
+            f" {checksum_text(stored.checksums[block])} was saved"
         )
 
 

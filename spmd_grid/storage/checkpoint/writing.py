@@ -9,14 +9,14 @@ import numpy as np
 
 from spmd_grid.errors import SpmdError, StorageError
 from spmd_grid.storage.checksums import checksum
+from spmd_grid.storage.paths import File
 from spmd_grid.storage.ranges.blocks import Blocks
-from spmd_grid.storage.system import File
 
-__all__ = ["ArrayWriter", "Stage"]
+__all__ = ["ArrayWriter", "BackgroundWriter"]
 
 
-class Stage:
-    """Copies of blocks that a thread is to write: at most ``most_bytes`` of them.  Local.
+class BackgroundWriter:
+    """A thread that writes copies of blocks, of at most ``most_bytes``, while the program goes on.  Local.
 
     ``taken``: the bytes that have been copied.
     """
@@ -91,12 +91,12 @@ class ArrayWriter:
     file: File
     blocks: Blocks
     start: int
-    stage: Stage | None = None
+    background: BackgroundWriter | None = None
     checksums: dict[int, int] = field(default_factory=dict)
 
     def put(self, block: int, cells: np.ndarray) -> None:
         """Write a block, or stage it where there is space."""
-        if self.stage is None or not self.stage.take(self, block, cells):
+        if self.background is None or not self.background.take(self, block, cells):
             self.write(block, cells)
 
     def write(self, block: int, cells: np.ndarray) -> None:

@@ -21,9 +21,9 @@ from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.files.hdf5_loading import h5py_for
 from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described, named_arrays
 from spmd_grid.storage.files.publishing import published
+from spmd_grid.storage.paths import File
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.storage.ranges.move import give_blocks
-from spmd_grid.storage.system import File
 from spmd_grid.storage.team import Team
 
 __all__ = ["save_hdf5"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from spmd_grid.errors import SpmdError, StorageError
 from spmd_grid.storage.owners import PARTIAL, Owner, remove_left
-from spmd_grid.storage.system import File, Folders
+from spmd_grid.storage.paths import File, Folders
 from spmd_grid.storage.team import Team
 
 __all__ = ["published", "refuse_existing", "remove_tree", "write_file"]

@@ -21,8 +21,8 @@ from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described,
 from spmd_grid.storage.files.publishing import published, refuse_existing, remove_tree, write_file
 from spmd_grid.storage.files.steps import in_steps
 from spmd_grid.storage.files.vtk_format import PIECE_END, Image, piece_text, vtk_dtype, whole_text
+from spmd_grid.storage.paths import File, Folders
 from spmd_grid.storage.ranges.move import STAGE_BYTES
-from spmd_grid.storage.system import File, Folders
 from spmd_grid.storage.team import Team
 from spmd_grid.typing import MultiIndex
 

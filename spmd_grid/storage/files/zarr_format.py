@@ -2,7 +2,7 @@
 
 https://zarr-specs.readthedocs.io/en/latest/v3/core/v3.0.html: a folder per array with ``zarr.json`` and a file per
 chunk, ``c/0/2``; chunks at the upper edges are as large as all others.  Chunks are raw cells, little-endian and in C
-order, with a CRC-32C behind them, which readers check.
+order, with a CRC-32C after them, which readers check.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from spmd_grid.errors import DTypeError, StorageError
 
-__all__ = ["METADATA", "array_metadata", "chunk_key", "group_metadata", "text_of", "zarr_dtype"]
+__all__ = ["METADATA", "array_metadata", "chunk_key", "group_metadata", "metadata_bytes", "zarr_dtype"]
 
 METADATA = "zarr.json"
 _NAMES = {np.dtype(name).name: name for name in ("bool", "float16", "float32", "float64", "complex64", "complex128")}
@@ -64,7 +64,7 @@ def group_metadata(arrays: Mapping[str, Mapping[str, Any]], attributes: Mapping[
     }
 
 
-def text_of(op: str, metadata: Mapping[str, Any]) -> bytes:
+def metadata_bytes(op: str, metadata: Mapping[str, Any]) -> bytes:
     """The bytes of a metadata file.  Local.  Raises StorageError for attributes that JSON does not have."""
     try:
         return json.dumps(metadata, indent=2, allow_nan=False).encode()

@@ -26,11 +26,11 @@ from spmd_grid.storage.files.zarr_format import (
     array_metadata,
     chunk_key,
     group_metadata,
-    text_of,
+    metadata_bytes,
     zarr_dtype,
 )
+from spmd_grid.storage.paths import Folders
 from spmd_grid.storage.ranges.move import STAGE_BYTES
-from spmd_grid.storage.system import Folders
 from spmd_grid.storage.team import Team
 
 __all__ = ["save_zarr"]
@@ -131,10 +131,10 @@ def _member(name: str, a: ShardedArray, options: _Options) -> _Member:
 
 def _metadata_files(members: Sequence[_Member], options: _Options, is_group: bool) -> dict[str, bytes]:
     """The metadata files by path, the one at the top last."""
-    files = {f"{member.folder}/{METADATA}".lstrip("/"): text_of(_OP, member.metadata) for member in members}
+    files = {f"{member.folder}/{METADATA}".lstrip("/"): metadata_bytes(_OP, member.metadata) for member in members}
     if is_group:
         group = group_metadata({member.folder: member.metadata for member in members}, options.attributes)
-        files[METADATA] = text_of(_OP, group)
+        files[METADATA] = metadata_bytes(_OP, group)
     return files
 
 

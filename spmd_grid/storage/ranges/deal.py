@@ -23,7 +23,7 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["Deal", "Round", "cut_by_devices", "cut_by_processes", "cuts_of", "deal", "take_lead", "take_rows"]
+__all__ = ["Deal", "Round", "cut_by_devices", "cut_by_processes", "block_bounds", "deal", "take_lead", "take_rows"]
 
 Interval = tuple[int, int]
 Cuts = tuple[int, ...]
@@ -56,7 +56,7 @@ class Round:
         """The array's ``layout``, without halos, cut down to the stretch."""
         sharding, offsets = layout.sharding, []
         for dim in sharding.sharded_dims:
-            cuts = cuts_of(layout, dim)
+            cuts = block_bounds(layout, dim)
             if dim < self.dim:
                 cuts = tuple([min(max(cut - self.lead[dim], 0), 1) for cut in cuts])
             elif dim == self.dim:
@@ -69,7 +69,7 @@ class Round:
         sharding, shape = self.stretch_sharding(layout), self.shape(layout.global_shape)
         lengths = list(shape)
         for dim in sharding.sharded_dims:
-            cuts = cuts_of(Layout(sharding, shape), dim)
+            cuts = block_bounds(Layout(sharding, shape), dim)
             lengths[dim] = max([stop - start for start, stop in zip(cuts, cuts[1:])])
         return prod(lengths)
 
@@ -239,7 +239,7 @@ def _holder(layout: Layout, piece: Box) -> list[int] | None:
 
 
 @lru_cache(16)
-def cuts_of(layout: Layout, dim: int) -> Cuts:
+def block_bounds(layout: Layout, dim: int) -> Cuts:
     """The first cell of every block of a dimension, and the end.  Plans only."""
     sharding, extent = layout.sharding, layout.global_shape[dim]
     sizes = sharding.sizes_of(dim)

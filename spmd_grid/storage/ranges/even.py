@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.storage.ranges.deal import Round, cut_by_devices, cut_by_processes, cuts_of
+from spmd_grid.storage.ranges.deal import Round, block_bounds, cut_by_devices, cut_by_processes
 from spmd_grid.typing import Shape
 
 __all__ = ["EvenParts", "even_parts"]
@@ -53,7 +53,7 @@ class EvenParts:
             return stretch
         offsets = list(stretch.sharded_dims_offsets or ())
         if split[dim]:
-            offsets[stretch.sharded_dims.index(dim)] = tuple([self.before(cut) for cut in cuts_of(layout, dim)])
+            offsets[stretch.sharded_dims.index(dim)] = tuple([self.before(cut) for cut in block_bounds(layout, dim)])
         return cut_by_devices(stretch, (*split[: dim + 1], (), *split[dim + 1 :]), tuple(offsets))
 
     def sharding_of_processes(self, grid: Grid) -> Sharding:
@@ -93,6 +93,6 @@ def even_parts(each: Round, layout: Layout) -> EvenParts | None:
     for i, (start, stop) in enumerate(parts[:count]):
         if start != first + i * found.distance or stop - start != found.rows:
             return None
-        if any(start < cut < stop for cut in cuts_of(layout, each.dim)):
+        if any(start < cut < stop for cut in block_bounds(layout, each.dim)):
             return None
     return found

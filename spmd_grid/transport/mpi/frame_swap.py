@@ -27,7 +27,7 @@ def largest_body(size: int) -> int:
 
 
 class BodySwap:
-    """Messages from every member to every other: its ``frame`` and, behind it, its body of at most ``most`` bytes."""
+    """Messages from every member to every other: its ``frame`` and, after it, its body of at most ``most`` bytes."""
 
     def __init__(self, comm: MPI.Intracomm, frame: bytearray, frames: bytearray, most: int):
         self._comm, self._frame, self._rank = comm, frame, comm.rank

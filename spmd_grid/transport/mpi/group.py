@@ -7,7 +7,7 @@ from hashlib import blake2b
 from spmd_grid.transport.mpi.library import MPI
 from spmd_grid.transport.mpi.liveness.departure import Departed, absent_member
 
-__all__ = ["GROUP_NAME_BYTES", "Group", "group_name"]
+__all__ = ["GROUP_NAME_BYTES", "Group", "group_digest"]
 
 GROUP_NAME_BYTES = 16
 
@@ -24,7 +24,7 @@ class Group:
         self.rank = processes.index(process)
         self.size = len(processes)
         self.processes = processes
-        self.name = group_name(processes)
+        self.name = group_digest(processes)
         self.comm: MPI.Intracomm = None  # type: ignore[assignment]  # until the members first meet
         self.is_open = False
         self.entered = 0
@@ -39,6 +39,6 @@ class Group:
         """Frees the requests that were made for the group.  Local."""
 
 
-def group_name(processes: tuple[int, ...]) -> bytes:
+def group_digest(processes: tuple[int, ...]) -> bytes:
     """Bytes that differ between any two groups of a program."""
     return blake2b(repr(processes).encode(), digest_size=GROUP_NAME_BYTES).digest()

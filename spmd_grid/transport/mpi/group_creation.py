@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from spmd_grid.errors import MismatchError, SpmdError, TransportError
 from spmd_grid.transport.communicator import tag_of
 from spmd_grid.transport.mismatch import DIFFERENT_GROUPS, OVERLAPPING_GROUPS, mismatch
-from spmd_grid.transport.mpi.group import Group, group_name
+from spmd_grid.transport.mpi.group import Group, group_digest
 from spmd_grid.transport.mpi.library import MPI
 
 __all__ = ["Gathering", "open_group"]
@@ -38,7 +38,7 @@ class Gathering:
     def __init__(self, comm: MPI.Intracomm, processes: Sequence[int], text: str, poll: Poll):
         self._comm, self._text, self.poll = comm, text, poll
         self._members = sorted(processes)
-        self._name = group_name(tuple(self._members))
+        self._name = group_digest(tuple(self._members))
         # Requests of what was sent, and what was received, by the first key that is exchanged.
         self._rounds: dict[Any, tuple[list[MPI.Request], list[tuple[bytes, str, dict[Any, Any]]]]] = {}
 

@@ -22,13 +22,13 @@ except (ImportError, RuntimeError) as error:
         f" 'python -m spmd_grid run -n 4 app.py' ({error})"
     ) from error
 
-__all__ = ["MPI", "Library", "abort", "library"]
+__all__ = ["MPI", "MpiLibrary", "abort", "library"]
 
 # Launchers may lose what a process prints just before it ends the job.
 _PRINTING_SECONDS = 0.2
 
 
-class Library(NamedTuple):
+class MpiLibrary(NamedTuple):
     """The properties of the MPI library in use that compiled code needs."""
 
     functions: tuple[int, int]  # addresses of MPI_Startall and MPI_Testall
@@ -43,13 +43,13 @@ class Library(NamedTuple):
 
 
 @cache
-def library() -> Library:
+def library() -> MpiLibrary:
     """The MPI library in use."""
     symbols = ctypes.CDLL(MPI.__file__)
     start, test = (
         ctypes.cast(getattr(symbols, name), ctypes.c_void_p).value or 0 for name in ("MPI_Startall", "MPI_Testall")
     )
-    return Library((start, test), MPI._sizeof(MPI.Status))
+    return MpiLibrary((start, test), MPI._sizeof(MPI.Status))
 
 
 def abort(code: int = 1) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.transport.communicator import Communicator
-from spmd_grid.transport.mpi.library import MPI, Library
+from spmd_grid.transport.mpi.library import MPI, MpiLibrary
 from spmd_grid.transport.mpi.liveness.departure import Departed
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
 from spmd_grid.transport.mpi.liveness.signals import raise_postponed_interrupt
-from spmd_grid.transport.wire import Messages, Requests, Straight, Wire
+from spmd_grid.transport.wire import Messages, RequestHandles, Straight, Wire
 from spmd_grid.watch.traffic import Activity
 
 __all__ = ["MpiWire"]
@@ -45,7 +45,7 @@ class MpiWire(Wire):
         self,
         comm: Communicator,
         requests: Sequence[Sequence[MPI.Request]],
-        library: Library,
+        library: MpiLibrary,
         nap: Callable[[float], None] | None,
         lifeline: Lifeline | None,
         send_straight: Callable[[Straight], MPI.Request],
@@ -82,13 +82,13 @@ class MpiWire(Wire):
         self._sources, self._readers, self.activity = sources, readers, activity
         self._peers = [member for member, _ in messages.receives], [member for member, _ in messages.sends]
 
-    def straight_sends(self, messages: Sequence[Straight]) -> Requests:
+    def straight_sends(self, messages: Sequence[Straight]) -> RequestHandles:
         self._free_discarded()
         made = [self._send_straight(message) for message in messages]
         handles = self._library.handles(made)
         self._persistent += made
         # They may be released by the garbage collector, in the middle of anything: they are freed later.
-        return Requests(handles.ctypes.data, len(made), lambda: self._discarded.append((made, handles)))
+        return RequestHandles(handles.ctypes.data, len(made), lambda: self._discarded.append((made, handles)))
 
     def _free_discarded(self) -> None:
         while self._discarded:

@@ -81,8 +81,8 @@ class World:
     def watch(self, settings: Settings) -> None:
         """Records operations and watches waits as ``settings`` say.  Collective, with equal settings."""
         self.watched = settings
-        if settings.records and self._recorder is None:
-            self._recorder = self._make_recorder()
+        if settings.records:
+            self.prepare_to_record()
         recorder = self.process.recorder = self._recorder if settings.records else None
         self.process.watched[0] = recorder is not None
         if recorder is not None:
@@ -117,12 +117,15 @@ class World:
             word = np.ctypeslib.as_array((ctypes.c_int64 * 1).from_address(base + offsets[node[0]]))
         return {process: numbers[process] for process in node if process != self.comm.rank}, word
 
-    def _make_recorder(self) -> Recorder:
+    def prepare_to_record(self) -> None:
+        """Makes the recorder, so that some processes can record alone.  Collective over the world that time."""
+        if self._recorder is not None:
+            return
         arena = self.process.arena
         memory = arena.allocate(RECORDER_BYTES)
         offset = -1 if memory is None else arena.offset_of(memory.ctypes.data, memory.nbytes)
         self._recorders = self.comm.allgather(offset)
-        return Recorder(memory)
+        self._recorder = Recorder(memory)
 
     def _memory_of(self, process: int) -> np.ndarray | None:
         """The memory of the recorder of a process, if this one can read it.  Local."""

@@ -1,7 +1,7 @@
 """The communicator over simulated ranks, threads of one process.
 
-A meeting (`Meeting`) serves every collective, a mailbox every message.  Collectives that move bytes share the buffers
-by reference, copy, and meet again, so that no buffer is accessed after its owner has gone on.
+A `Rendezvous` serves every collective, an inbox every message.  Collectives that move bytes share the buffers by
+reference, copy, and meet again, so that no buffer is accessed after its owner has gone on.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 
 from spmd_grid.errors import TransportError
 from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, Process, tag_of
-from spmd_grid.transport.simulated.messages import Mailbox, Message, PendingSend, Receive, Request, copy_bytes
-from spmd_grid.transport.simulated.scheduler import Wait
+from spmd_grid.transport.simulated.messages import Inbox, Pending, PendingReceive, PendingSend, SentMessage, copy_bytes
+from spmd_grid.transport.simulated.scheduler import RankWait
 from spmd_grid.transport.simulated.wire import ThreadWire
-from spmd_grid.transport.simulated.world import Group, Meeting, ThreadWorld
+from spmd_grid.transport.simulated.world import Rendezvous, SharedGroup, ThreadWorld
 from spmd_grid.transport.wire import Messages
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.recorder import Recorder
@@ -42,7 +42,7 @@ class ThreadCommunicator:
     def __init__(
         self,
         world: ThreadWorld,
-        group: Group,
+        group: SharedGroup,
         rank: int,
         process: Process,
         known: dict[tuple[int, ...], ThreadCommunicator],
@@ -94,7 +94,7 @@ class ThreadCommunicator:
     def share(self, value: Any) -> list[Any]:
         return self._meet(value).values
 
-    def arrive(self) -> Meeting:
+    def arrive(self) -> Rendezvous:
         self._scheduler.switch(self.process.rank)
         with self._scheduler.lock:
             return self._join(None, None)
@@ -102,7 +102,7 @@ class ThreadCommunicator:
     def barrier(self) -> None:
         self._meet(None)
 
-    def _meet(self, value: Any, combine: Callable[[list[Any]], Any] | None = None) -> Meeting:
+    def _meet(self, value: Any, combine: Callable[[list[Any]], Any] | None = None) -> Rendezvous:
         self._scheduler.switch(self.process.rank)
         with self._scheduler.lock:
             meeting = self._join(value, combine)
@@ -110,13 +110,13 @@ class ThreadCommunicator:
             self._wait([meeting])
         return meeting
 
-    def _join(self, value: Any, combine: Callable[[list[Any]], Any] | None) -> Meeting:
+    def _join(self, value: Any, combine: Callable[[list[Any]], Any] | None) -> Rendezvous:
         """Enters the next meeting.  Called with the lock held."""
         number = self._met
         self._met += 1
         meeting = self._group.meetings.get(number)
         if meeting is None:
-            meeting = self._group.meetings[number] = Meeting(self.processes)
+            meeting = self._group.meetings[number] = Rendezvous(self.processes)
         meeting.values[self.rank] = value
         meeting.missing.discard(self.rank)
         if not meeting.missing:
@@ -145,7 +145,7 @@ class ThreadCommunicator:
                 pending = None
                 if tag == _FRAME_TAG and destination != self.rank and self._scheduler.keeps_waiting():
                     pending = PendingSend(self._scheduler, self.processes, destination)
-                message = Message(box.clock, data.copy(), copies, pending)
+                message = SentMessage(box.clock, data.copy(), copies, pending)
                 box.arrived.setdefault((self.rank, tag), deque()).append(message)
                 if pending is not None:
                     return [pending]
@@ -158,25 +158,25 @@ class ThreadCommunicator:
     def isend_message(self, frame: bytearray, bodies: Sequence[np.ndarray], destination: int) -> list[PendingSend]:
         return self._send(frame, destination, _FRAME_TAG, bodies)
 
-    def irecv(self, buffer: np.ndarray, source: int, tag: int) -> list[Receive]:
+    def irecv(self, buffer: np.ndarray, source: int, tag: int) -> list[PendingReceive]:
         return [self._post(np.frombuffer(buffer, np.uint8), source, tag)]
 
-    def irecv_frame(self, frame: bytearray, source: int | None) -> Receive:
+    def irecv_frame(self, frame: bytearray, source: int | None) -> PendingReceive:
         return self._post(np.frombuffer(frame, np.uint8), source, _FRAME_TAG)
 
-    def source_of(self, request: Receive) -> int:
+    def source_of(self, request: PendingReceive) -> int:
         return request.sender
 
-    def irecv_body(self, request: Receive, buffer: np.ndarray) -> list[Receive]:
+    def irecv_body(self, request: PendingReceive, buffer: np.ndarray) -> list[PendingReceive]:
         copy_bytes(request.bodies.popleft(), buffer)
         return []
 
-    def _post(self, target: np.ndarray, source: int | None, tag: int, at_most: bool = False) -> Receive:
+    def _post(self, target: np.ndarray, source: int | None, tag: int, at_most: bool = False) -> PendingReceive:
         self._scheduler.switch(self.process.rank)
         with self._scheduler.lock:
             box = self._group.boxes[self.rank]
             box.clock += 1
-            receive = Receive(self.processes, target, source, box.clock, at_most)
+            receive = PendingReceive(self.processes, target, source, box.clock, at_most)
             sender = self._sender_of(box, source, tag)
             if sender is None:
                 box.posted.setdefault((source, tag), deque()).append(receive)
@@ -190,7 +190,7 @@ class ThreadCommunicator:
                         self._scheduler.wake(pending.waiter)
             return receive
 
-    def _sender_of(self, box: Mailbox, source: int | None, tag: int) -> int | None:
+    def _sender_of(self, box: Inbox, source: int | None, tag: int) -> int | None:
         """The sender of the message that a receive takes; from any source, of the earliest, or as the seed decides."""
         if source is not None:
             return source if (source, tag) in box.arrived else None
@@ -208,7 +208,7 @@ class ThreadCommunicator:
     ) -> ThreadWire:
         tag = tag_of("channels", number)
 
-        def receive(buffer: np.ndarray, member: int) -> Receive:
+        def receive(buffer: np.ndarray, member: int) -> PendingReceive:
             return self._post(buffer, member, tag, at_most=True)
 
         def send(buffer: np.ndarray, member: int) -> None:
@@ -225,19 +225,19 @@ class ThreadCommunicator:
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
-    def wait_all(self, requests: Sequence[Meeting | Request]) -> None:
+    def wait_all(self, requests: Sequence[Rendezvous | Pending]) -> None:
         self._scheduler.switch(self.process.rank)
         if not self.test_all(requests):
             self._wait(requests)
 
-    def test_all(self, requests: Sequence[Meeting | Request]) -> bool:
+    def test_all(self, requests: Sequence[Rendezvous | Pending]) -> bool:
         return all([request.done for request in requests])
 
     def give_way(self) -> None:
         self._scheduler.look(self.process.rank)
         time.sleep(0)  # without a seed the others need the interpreter
 
-    def _wait(self, requests: Sequence[Meeting | Request]) -> None:
+    def _wait(self, requests: Sequence[Rendezvous | Pending]) -> None:
         """Waits for all requests while started operations go on."""
         gate = self.process.gate
         while True:
@@ -248,7 +248,7 @@ class ThreadCommunicator:
             if self.test_all(requests):
                 return
 
-    def _wait_for_any(self, groups: Sequence[Sequence[Meeting | Request]]) -> bool:
+    def _wait_for_any(self, groups: Sequence[Sequence[Rendezvous | Pending]]) -> bool:
         """Waits until all requests of one group are complete; reports describe the first group.
 
         Returns False, at once, while another thread of this rank waits.
@@ -257,18 +257,18 @@ class ThreadCommunicator:
 
         def register() -> None:
             for request in (request for group in groups for request in group):
-                if isinstance(request, Meeting):
+                if isinstance(request, Rendezvous):
                     request.waiting.append(me)
                 else:
                     request.waiter = me
 
         return self._scheduler.wait(
             me,
-            Wait(
+            RankWait(
                 ready=lambda: any(map(self.test_all, groups)),
                 describe=lambda: self._describe(site),
                 awaited=lambda: self._awaited(groups[0]),
-                needs_all=not any(isinstance(r, Receive) and r.source is None for r in groups[0]),
+                needs_all=not any(isinstance(r, PendingReceive) and r.source is None for r in groups[0]),
             ),
             register,
         )
@@ -277,13 +277,13 @@ class ThreadCommunicator:
         activity = self.process.activity
         return ("a collective" if activity is None else activity.describe()) + f" at {site}"
 
-    def _awaited(self, requests: Sequence[Meeting | Request]) -> list[int]:
+    def _awaited(self, requests: Sequence[Rendezvous | Pending]) -> list[int]:
         """The processes that could complete ``requests``, which may be of several groups."""
         awaited: dict[int, None] = {}
         for request in requests:
             if request.done:
                 continue
-            if isinstance(request, Meeting):
+            if isinstance(request, Rendezvous):
                 members = sorted(request.missing)
             elif request.source is None:
                 members = [member for member in range(self.size) if member != self.rank]

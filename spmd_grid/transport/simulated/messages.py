@@ -10,10 +10,10 @@ import numpy as np
 from spmd_grid.errors import TransportError
 from spmd_grid.transport.simulated.scheduler import Scheduler
 
-__all__ = ["Mailbox", "Message", "PendingSend", "Receive", "Request", "copy_bytes"]
+__all__ = ["Inbox", "SentMessage", "PendingSend", "PendingReceive", "Pending", "copy_bytes"]
 
 
-class Request:
+class Pending:
     """Something that the member ``source`` of a group completes, or any member if that is None.
 
     ``waiter``: the rank to wake then.
@@ -31,7 +31,7 @@ class Request:
         raise NotImplementedError
 
 
-class Receive(Request):
+class PendingReceive(Pending):
     """A receive into ``target``; with ``at_most``, of a message that may be shorter.
 
     ``stamp``: its turn among the receives of its mailbox.
@@ -59,7 +59,7 @@ class Receive(Request):
         self.done = True
 
 
-class PendingSend(Request):
+class PendingSend(Pending):
     """A message that keeps its sender waiting until ``receiver`` receives it, or has ended."""
 
     __slots__ = ("_receiver", "_scheduler", "is_received")
@@ -75,7 +75,7 @@ class PendingSend(Request):
         return self.is_received or self._scheduler.has_ended(self._receiver)
 
 
-class Message(NamedTuple):
+class SentMessage(NamedTuple):
     """A message that has been sent and not yet received; ``pending``: the request of a sender that waits."""
 
     stamp: int
@@ -84,17 +84,17 @@ class Message(NamedTuple):
     pending: PendingSend | None
 
 
-class Mailbox:
+class Inbox:
     """The messages to one member: ``arrived`` before a receive, or ``posted`` receives without a message."""
 
     __slots__ = ("arrived", "clock", "posted")
 
     def __init__(self) -> None:
-        self.arrived: dict[tuple[int, int], deque[Message]] = {}
-        self.posted: dict[tuple[int | None, int], deque[Receive]] = {}
+        self.arrived: dict[tuple[int, int], deque[SentMessage]] = {}
+        self.posted: dict[tuple[int | None, int], deque[PendingReceive]] = {}
         self.clock = 0
 
-    def take_receive(self, source: int, tag: int) -> Receive | None:
+    def take_receive(self, source: int, tag: int) -> PendingReceive | None:
         """Takes the earliest posted receive that a message from ``source`` completes."""
         keys: list[tuple[int | None, int]] = [key for key in ((source, tag), (None, tag)) if self.posted.get(key)]
         if not keys:
@@ -105,7 +105,7 @@ class Mailbox:
             del self.posted[key]
         return receive
 
-    def take_message(self, sender: int, tag: int) -> Message:
+    def take_message(self, sender: int, tag: int) -> SentMessage:
         """Takes the earliest message of ``sender``."""
         queue = self.arrived[sender, tag]
         message = queue.popleft()

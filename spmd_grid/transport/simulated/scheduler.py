@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from spmd_grid.errors import DeadlockError, RankEndedError
 
-__all__ = ["RankStopped", "Scheduler", "Wait"]
+__all__ = ["RankStopped", "Scheduler", "RankWait"]
 
 RUNNING, READY, WAITING, ENDED = "running", "ready", "waiting", "ended"
 
@@ -33,7 +33,7 @@ class RankStopped(BaseException):
 
 
 @dataclass(slots=True)
-class Wait:
+class RankWait:
     """The wait of a rank: its condition, its description, and the ranks that can end it.
 
     ``needs_all``: whether all ranks of ``awaited()`` are needed, rather than any one of them.
@@ -64,7 +64,7 @@ class Scheduler:
         self._pending_part = 0.0
         self._tests: list[int] = []  # the ranks that have tested requests, since anything else happened
         self._state = [RUNNING if seed is None else READY] * size
-        self._waits: dict[int, Wait] = {}  # by rank
+        self._waits: dict[int, RankWait] = {}  # by rank
         self._active = size
         self._ended: dict[int, SystemExit | None] = {}
         # A rank that may not run waits at its gate, a lock that is released to let it run.
@@ -126,7 +126,7 @@ class Scheduler:
         self._await_turn(rank)
         self._check()
 
-    def wait(self, rank: int, wait: Wait, prepare: Callable[[], None]) -> bool:
+    def wait(self, rank: int, wait: RankWait, prepare: Callable[[], None]) -> bool:
         """Waits until ``wait.ready()``, or an operation was cut off.
 
         Returns False, at once, while another thread of the rank waits.
@@ -142,7 +142,7 @@ class Scheduler:
             self._waits.pop(rank, None)
         return True
 
-    def _wait(self, rank: int, wait: Wait, prepare: Callable[[], None]) -> None:
+    def _wait(self, rank: int, wait: RankWait, prepare: Callable[[], None]) -> None:
         while True:
             with self.lock:
                 self._check()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from spmd_grid.transport.communicator import Communicator
-from spmd_grid.transport.simulated.messages import Receive, Request
+from spmd_grid.transport.simulated.messages import Pending, PendingReceive
 from spmd_grid.transport.wire import Messages, Wire
 from spmd_grid.watch.traffic import Activity
 
@@ -23,7 +23,7 @@ _INCOMING, _OUTGOING, _SHORT = 1, 2, 3  # in place of addresses of request handl
 _word_at = ctypes.c_int64.from_address
 
 
-class PostedWord(Request):
+class PostedWord(Pending):
     """A request that is complete when the word at ``address``, which ``source`` writes, is at least ``value``."""
 
     __slots__ = ("_address", "_value")
@@ -50,7 +50,7 @@ class ThreadWire(Wire):
         self,
         comm: Communicator,
         messages: Messages,
-        receive: Callable[[np.ndarray, int], Receive],
+        receive: Callable[[np.ndarray, int], PendingReceive],
         send: Callable[[np.ndarray, int], None],
         wake: Callable[[Iterable[int]], None],
         sources: Sequence[int],
@@ -61,7 +61,7 @@ class ThreadWire(Wire):
         self._comm, self._messages, self.activity = comm, messages, activity
         self._receive, self._send, self._wake = receive, send, wake
         self._sources, self._readers = sources, readers
-        self._receiving: list[Receive] = []
+        self._receiving: list[PendingReceive] = []
         word, number = ctypes.c_int64, ctypes.c_int
         self.start = self.callback(self._start, number, number, word)
         self.test = self.callback(self._test, number, number, word, word, word)
@@ -84,7 +84,7 @@ class ThreadWire(Wire):
     def _wait(self, address: int, value: int, member: int) -> None:
         process, wait_all = self._comm.process, self._comm.wait_all
         process.activity, recorder = self.activity, process.recorder
-        requests: Sequence[Request] = [self._posted(address, value, member)] if address else self._receiving
+        requests: Sequence[Pending] = [self._posted(address, value, member)] if address else self._receiving
         if recorder is not None and recorder.is_idle:
             recorder.run(self, None, wait_all, requests)
         else:
@@ -97,5 +97,5 @@ class ThreadWire(Wire):
         source = self._sources[member] if member >= 0 else self._readers[-2 - member]
         return PostedWord(self._comm.processes, address, value, source)
 
-    def waits(self, words: Sequence[tuple[int, int, int]] = ()) -> list[Request]:
+    def waits(self, words: Sequence[tuple[int, int, int]] = ()) -> list[Pending]:
         return [*[self._posted(*word) for word in words], *self._receiving]

@@ -9,19 +9,19 @@ from typing import Any
 from spmd_grid.transport.arena import OneProcessArena
 from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.segment_sizes import ranks_per_node
-from spmd_grid.transport.simulated.messages import Mailbox
+from spmd_grid.transport.simulated.messages import Inbox
 from spmd_grid.transport.simulated.scheduler import Scheduler
 from spmd_grid.watch.recorder import Recorder
 from spmd_grid.watch.settings import Settings
 from spmd_grid.watch.trace.runs import RunTrace
 
-__all__ = ["Group", "Meeting", "ThreadWorld"]
+__all__ = ["SharedGroup", "Rendezvous", "ThreadWorld"]
 
 # How long a rank that was cut off waits until the others are out of their operations.
 _QUIET_SECONDS = 2.0
 
 
-class Meeting:
+class Rendezvous:
     """One meeting of a group: the values that its members bring, and the members that are still missing."""
 
     __slots__ = ("missing", "processes", "result", "values", "waiting")
@@ -38,15 +38,15 @@ class Meeting:
         return not self.missing
 
 
-class Group:
+class SharedGroup:
     """The state that the members of one ordered group share."""
 
     __slots__ = ("boxes", "meetings", "processes")
 
     def __init__(self, processes: tuple[int, ...]):
         self.processes = processes
-        self.meetings: dict[int, Meeting] = {}
-        self.boxes = [Mailbox() for _ in processes]
+        self.meetings: dict[int, Rendezvous] = {}
+        self.boxes = [Inbox() for _ in processes]
 
 
 class ThreadWorld:
@@ -65,7 +65,7 @@ class ThreadWorld:
             process.nodes = tuple([rank - rank % node_size for rank in range(size)])
             process.recorder = Recorder(check=watched.check) if watched.records else None
         self._trace = None if watched.trace is None else RunTrace(watched.trace, self.processes)
-        self._groups: dict[tuple[int, ...], Group] = {}
+        self._groups: dict[tuple[int, ...], SharedGroup] = {}
         self._n_cut_off = 0
 
     def _cut_off(self, text: str) -> None:
@@ -91,9 +91,9 @@ class ThreadWorld:
         if self._trace is not None:
             self._trace.close()
 
-    def group(self, processes: tuple[int, ...]) -> Group:
+    def group(self, processes: tuple[int, ...]) -> SharedGroup:
         """The shared state of a group."""
         with self.scheduler.lock:
             if processes not in self._groups:
-                self._groups[processes] = Group(processes)
+                self._groups[processes] = SharedGroup(processes)
             return self._groups[processes]

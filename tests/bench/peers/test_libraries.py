@@ -47,7 +47,7 @@ def test_names():
     assert tuple(kind.name for kind in RESHARD_LIBRARY_TYPES) == RESHARD_LIBRARIES
 
 
-class Fake(library.Library):
+class Fake(library.PeerLibrary):
     name, package, distribution = "heat", "numpy", "numpy"
 
     def load(self):

@@ -20,7 +20,7 @@ LAYOUTS = [
 ]
 KEYS = {
     "two arrays": (lambda x, i, j: x[i, j]),
-    "an integer behind": (lambda x, i, j: x[i, -3]),
+    "an integer after": (lambda x, i, j: x[i, -3]),
     "an integer before": (lambda x, i, j: x[np.int64(4), j]),
     "unsigned": (lambda x, i, j: x[np.abs(i).astype("u1") % 11, j.astype("i2")]),
     "with a plain array": (lambda x, i, j: x[np.arange(5)[:, None], j]),

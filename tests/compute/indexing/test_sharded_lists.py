@@ -24,7 +24,7 @@ OF_LISTS = [[[0]], [[1, 0]], []]
 KEYS = {
     "rows": lambda i, j, m: i,
     "columns of some rows": lambda i, j, m: np.s_[1:4, j],
-    "behind an ellipsis, an integer apart": lambda i, j, m: np.s_[..., j, 2],
+    "after an ellipsis, an integer apart": lambda i, j, m: np.s_[..., j, 2],
     "an integer apart before": lambda i, j, m: np.s_[3, :, j % 4],
     "a new dimension": lambda i, j, m: np.s_[None, ::-1, j],
     "bools": lambda i, j, m: np.s_[m, 1:],

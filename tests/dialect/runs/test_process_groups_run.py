@@ -10,9 +10,9 @@ from support.dialect.modules import EXAMPLES
 from spmd_grid.dialect import parse, to_text
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
 from spmd_grid.dialect.execute.faults import ExecutionError
-from spmd_grid.dialect.execute.machine import FunctionRunner
-from spmd_grid.dialect.execute.process_groups import Processes, groups_of, pairs_of, processes_of
+from spmd_grid.dialect.execute.process_groups import Processes, all_processes, groups_of, pairs_of
 from spmd_grid.dialect.execute.reference import run_reference
+from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.errors import DialectError
 
 SUM = """({
@@ -151,11 +151,11 @@ def test_the_ways_in_which_processes_are_numbered():
 
 
 def test_the_grid_of_processes_is_said_or_follows():
-    assert processes_of(operation("all_reduce", BOTH, (2, 3)), 6) == Processes(2, 3)
-    assert processes_of(operation("all_reduce", BOTH), 6) == Processes(2, 3)
-    assert processes_of(operation("all_reduce", BOTH + channel_text(1, True)), 2) == Processes(2, 1)
+    assert all_processes(operation("all_reduce", BOTH, (2, 3)), 6) == Processes(2, 3)
+    assert all_processes(operation("all_reduce", BOTH), 6) == Processes(2, 3)
+    assert all_processes(operation("all_reduce", BOTH + channel_text(1, True)), 2) == Processes(2, 1)
     with pytest.raises(ExecutionError, match=r"hlo.mlir:1:1: the module has 2 replicas and 3 partitions; there are 4"):
-        processes_of(operation("all_reduce", BOTH, (2, 3)), 4)
+        all_processes(operation("all_reduce", BOTH, (2, 3)), 4)
     with pytest.raises(ExecutionError, match=r"hlo.mlir:3:8: .*replica_groups has \[\[0, 1\]\]; there are 3 replicas"):
         groups_of(operation("all_reduce", BOTH), Processes(3, 1))
 
@@ -186,7 +186,7 @@ def test_each_device_cuts_its_own_block(spmd):
 REFUSED = {
     "a process twice": (groups_text([[0, 1], [1, 2]]), r"replica_groups must have every process once, found 1 again"),
     "one dimension": ("replica_groups = dense<[0, 1]> : tensor<2xi64>", r"replica_groups must have 2 dimensions"),
-    "a hole": ("replica_groups = dense<[[-1, 0]]> : tensor<1x2xi64>", r"-1 behind those of shorter groups alone"),
+    "a hole": ("replica_groups = dense<[[-1, 0]]> : tensor<1x2xi64>", r"-1 after those of shorter groups alone"),
     "no channel": (BOTH + channel_text(0, True), r"use_global_device_ids needs a channel above 0, found 0"),
     "fractions": ("replica_groups = dense<[[0.5, 1.5]]> : tensor<1x2xf32>", r"must have whole numbers"),
 }

@@ -7,7 +7,7 @@ from support.dialect.random_modules import AnnotatedModule, LocalModule
 import spmd_grid as sg
 from spmd_grid.dialect import parse, to_text
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
-from spmd_grid.dialect.execute.machine import FunctionRunner
+from spmd_grid.dialect.execute.runner import FunctionRunner
 from spmd_grid.dialect.partition.annotated import program_of
 
 GRIDS = [(2,), (3,), (2, 2), (2, 3)]

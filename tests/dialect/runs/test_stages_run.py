@@ -1,5 +1,7 @@
 """Texts of all stages of programs are read again and run, and equal numpy."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ from spmd_grid.program.text.stages import STAGES
 GRIDS = [(2,), (3,), (2, 2), (2, 3)]
 
 
+@cache
 def accepted_case(seed):
     """A random program whose annotations do not contradict each other, and its partition."""
     for n in range(100):

@@ -1,4 +1,4 @@
-"""Tries every way in when the library has closed: behind MPI.Finalize, or from a destructor when Python ends.
+"""Tries every way in when the library has closed: after MPI.Finalize, or from a destructor when Python ends.
 
 The argument says when.  Prints what each way said, as a line of JSON.
 """

@@ -1,4 +1,4 @@
-"""Behind MPI.Finalize, and when Python ends, every operation is refused; none crashes."""
+"""After MPI.Finalize, and when Python ends, every operation is refused; none crashes."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_every_way_in_is_refused(when):
         assert told[name].startswith(text), told[name]
 
 
-# What else there is to say: behind Finalize no communicator has a world.
+# What else there is to say: after Finalize no communicator has a world.
 _NAMED = {
     "finalized": {"init_grid": "TransportError: MPI has been finalized"},
     "destructor": {},

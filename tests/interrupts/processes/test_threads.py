@@ -54,7 +54,8 @@ def test_no_thread_gets_what_is_anothers(names):
 
 
 @needs_mpiexec
-@pytest.mark.parametrize("what", ["refusals", "crowds"])
-def test_threads_of_processes(what):
-    job = run_job("mpiexec", 2, Path(__file__).with_name("threads_job.py"), what)
+@pytest.mark.parametrize(("every", "rounds"), [(3, 10), pytest.param(1, 30, marks=pytest.mark.full)])
+def test_threads_of_processes(every, rounds):
+    """On simulated ranks, above, all pairs run."""
+    job = run_job("mpiexec", 2, Path(__file__).with_name("threads_job.py"), str(every), str(rounds))
     assert (job.code, job.out, job.err) == (0, "all told\n", ""), job

@@ -1,4 +1,7 @@
-"""All cases of threads that call operations at the same time, each on a communicator of its own."""
+"""Cases of threads that call operations at the same time, each on a communicator of its own.
+
+``threads_job.py EVERY ROUNDS``: every so many pairs of operations, and so many calls of each thread of a crowd.
+"""
 
 import sys
 
@@ -31,15 +34,14 @@ def run(case, *args):
     return told
 
 
+every, rounds = int(sys.argv[1]), int(sys.argv[2])
 run(take_turns)
-if sys.argv[1] == "refusals":
-    for first, second in pairs(WaysIn(sg.init_grid((-1,))).ways):
-        check_refusals(run(meet_in_the_gate, first, second), first, second)
-    check_loops(run(loops_of_one_plan))
-else:
-    for names in CROWDS:
-        check_crowd(run(crowd, names), names)
-    for name in ("all_reduce", "plan.run of 30,000", "run_plan", "reshard"):
-        check_order(run(in_another_order, name), name)
+for first, second in pairs(WaysIn(sg.init_grid((-1,))).ways)[::every]:
+    check_refusals(run(meet_in_the_gate, first, second), first, second)
+check_loops(run(loops_of_one_plan))
+for names in CROWDS:
+    check_crowd(run(crowd, names, rounds), names)
+for name in ("all_reduce", "plan.run of 30,000", "run_plan", "reshard"):
+    check_order(run(in_another_order, name), name)
 if MPI.COMM_WORLD.rank == 0:
     print("all told")

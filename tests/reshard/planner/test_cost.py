@@ -18,7 +18,7 @@ from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner import cost as cost_module
 from spmd_grid.reshard.planner.cost import step_cost
-from spmd_grid.reshard.planner.crossing import probes
+from spmd_grid.reshard.planner.node_traffic import probes
 from spmd_grid.reshard.planner.steps import (
     ALL_GATHER,
     ALL_REDUCE,

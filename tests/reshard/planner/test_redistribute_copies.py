@@ -13,7 +13,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.geometry import replicas
-from spmd_grid.reshard.geometry.cuts import Cut
+from spmd_grid.reshard.geometry.cuts import CutDimension
 from spmd_grid.reshard.geometry.messages import Redistribution
 
 
@@ -132,7 +132,7 @@ def counted(monkeypatch):
         return wrapper
 
     for name in ("children", "child", "interval", "window"):
-        monkeypatch.setattr(Cut, name, counting(getattr(Cut, name)))
+        monkeypatch.setattr(CutDimension, name, counting(getattr(CutDimension, name)))
     return count
 
 

@@ -14,7 +14,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.geometry import replicas
-from spmd_grid.reshard.geometry.cuts import Cut, cuts_of
+from spmd_grid.reshard.geometry.cuts import CutDimension, cuts_of
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.volume import descent, digits, sliding_boxes, totals
 from spmd_grid.reshard.volume.descent import Descent
@@ -274,7 +274,7 @@ def test_descents_sum_up_all_parts():
             halo = rng.randrange(4), rng.randrange(4)
         if sizes and rng.random() < 0.3:
             offsets = (0, *sorted(rng.randrange(extent + 1) for _ in range(count - 1)), extent)
-        cut = Cut(extent, range(len(sizes)), sizes, rng.choice(["ceil", "balanced"]), offsets, halo)
+        cut = CutDimension(extent, range(len(sizes)), sizes, rng.choice(["ceil", "balanced"]), offsets, halo)
         parts = run_steps_of(cut)
         names = iter(range(20))
         split = {

@@ -10,7 +10,7 @@ from support.reshard.reshard_run_oracle import check_case, random_case
 
 grids = [sg.init_grid((2, 3)), sg.init_grid((3, 2)), sg.init_grid((6,))]
 rng = random.Random(4)
-for n in range(40):
+for n in range({count}):
     grid = grids[n % 3]
     for strategy in ("auto", "basis", "direct"):
         check_case(random_case(rng, grid.shape), grid, strategy)
@@ -22,9 +22,9 @@ print("fine")
 
 
 @pytest.mark.parametrize("per_node", ["4", *(pytest.param(each, marks=pytest.mark.full) for each in "12")])
-def test_several_nodes(tmp_path, per_node):
+def test_several_nodes(tmp_path, request, per_node):
     """Steps that some groups run by MPI's collective, and others through memory, must not get in each other's way."""
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(PROGRAM.replace("{count}", "40" if request.config.getoption("full") else "15"))
     job = run_job("mpiexec", 6, program, environment={"SPMD_GRID_RANKS_PER_NODE": per_node})
     assert (job.code, job.out.count("fine"), job.err) == (0, 6, ""), job

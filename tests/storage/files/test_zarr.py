@@ -9,8 +9,13 @@ from support.storage.layouts import CUTS, cells, cut, refusal_in_folder, shared_
 
 import spmd_grid as sg
 
-zarr = pytest.importorskip("zarr")
-zarr.create_array({}, shape=(1,), dtype="u1")  # starts zarr's thread, which ranks at once might start twice
+
+@pytest.fixture(autouse=True, scope="module")
+def _imported():
+    """Imports zarr, which takes a second, where tests of it run."""
+    global zarr
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array({}, shape=(1,), dtype="u1")  # starts zarr's thread, which ranks at once might start twice
 
 
 @pytest.mark.parametrize("dtype", ["float64", ">i2", "bool", "complex64"])

@@ -6,8 +6,8 @@ from pathlib import Path
 import spmd_grid as sg
 from spmd_grid.dialect import parse, to_text
 from spmd_grid.dialect.execute.devices import grid_shapes, pure_grids, used_grids
-from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.dialect.execute.reading import name_of, shape_of, symbol
+from spmd_grid.dialect.execute.runner import function_of
 from spmd_grid.dialect.partition.annotated import is_annotated, program_of
 from spmd_grid.program.text.stages import STAGES
 from support.dialect import programs

@@ -22,11 +22,11 @@ from support.dialect.each_operation import (
 __all__ = ["CASES"]
 
 
-def _outs(name, arguments, wanted, before="", behind=""):
+def _outs(name, arguments, wanted, before="", after=""):
     """A structured operation into an array of zeros."""
     shown, kinds = ", ".join(f"%{each}" for each in arguments), ", ".join(f"{{{each}}}" for each in arguments)
     return Case(
-        f"%o = arith.constant dense<0.0> : {{r}}\n%r = {name}{before} ins({shown} : {kinds}) outs(%o : {{r}}){behind}",
+        f"%o = arith.constant dense<0.0> : {{r}}\n%r = {name}{before} ins({shown} : {kinds}) outs(%o : {{r}}){after}",
         wanted.astype("f4"),
     )
 
@@ -39,11 +39,11 @@ _BINARY |= {"min": np.minimum, "powf": np.power}
 _BODY = "{{\n  ^bb0(%a: f32, %c: f32):\n    %e = arith.addf %a, %c : f32\n    linalg.yield %e : f32\n  }} -> {r}"
 _MAPS = "[affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>]"
 
-CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "y", f(Y), behind=" -> {r}") for name, f in _UNARY.items()}
-CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "x", f(X), behind=" -> {r}") for name, f in _POSITIVE.items()}
-CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "xy", f(X, Y), behind=" -> {r}") for name, f in _BINARY.items()}
+CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "y", f(Y), after=" -> {r}") for name, f in _UNARY.items()}
+CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "x", f(X), after=" -> {r}") for name, f in _POSITIVE.items()}
+CASES |= {f"linalg.{name}": _outs(f"linalg.{name}", "xy", f(X, Y), after=" -> {r}") for name, f in _BINARY.items()}
 CASES |= {
-    "linalg.select": _outs("linalg.select", "pxy", np.where(P, X, Y), behind=" -> {r}"),
+    "linalg.select": _outs("linalg.select", "pxy", np.where(P, X, Y), after=" -> {r}"),
     "linalg.fill": Case(
         "%o = tensor.empty() : tensor<2x3xf32>\n%r = linalg.fill ins(%f : f32) outs(%o : tensor<2x3xf32>) -> {r}",
         np.full((2, 3), 2.5, "f4"),
@@ -70,9 +70,9 @@ CASES |= {
         "%r = linalg.batch_vecmat ins(%z, %b : tensor<2x3xf32>, {b}) outs(%o : {r}) -> {r}",
         2 * BATCH.sum(1),
     ),
-    "linalg.matvec": _outs("linalg.matvec", "xv", X @ V, behind=" -> {r}"),
-    "linalg.vecmat": _outs("linalg.vecmat", "wx", W @ X, behind=" -> {r}"),
-    "linalg.dot": _outs("linalg.dot", "vv", np.asarray(V @ V), behind=" -> {r}"),
+    "linalg.matvec": _outs("linalg.matvec", "xv", X @ V, after=" -> {r}"),
+    "linalg.vecmat": _outs("linalg.vecmat", "wx", W @ X, after=" -> {r}"),
+    "linalg.dot": _outs("linalg.dot", "vv", np.asarray(V @ V), after=" -> {r}"),
     "linalg.transpose": Case(
         "%o = tensor.empty() : {r}\n%r = linalg.transpose ins(%x : {x}) outs(%o : {r}) permutation = [1, 0]", X.T.copy()
     ),
@@ -84,10 +84,10 @@ CASES |= {
         "linalg.reduce",
         "x",
         X.sum(1),
-        behind=" dimensions = [1]\n  (%a: f32, %c: f32) {{\n    %e = arith.addf %a, %c : f32\n"
+        after=" dimensions = [1]\n  (%a: f32, %c: f32) {{\n    %e = arith.addf %a, %c : f32\n"
         "    linalg.yield %e : f32\n  }}",
     ),
-    "linalg.reduce in short": _outs("linalg.reduce {{ arith.maximumf }}", "x", X.max(0), behind=" dimensions = [0]"),
+    "linalg.reduce in short": _outs("linalg.reduce {{ arith.maximumf }}", "x", X.max(0), after=" dimensions = [0]"),
     "linalg.generic": _outs(
         "linalg.generic",
         "x",

@@ -9,7 +9,7 @@ import spmd_grid as sg
 from spmd_grid.dialect import parse, to_text
 from spmd_grid.dialect.execute.devices import EngineDevices, pure_grids
 from spmd_grid.dialect.execute.layouts import block_of, function_types, layout_of_type, whole_of
-from spmd_grid.dialect.execute.machine import FunctionRunner, function_of
+from spmd_grid.dialect.execute.runner import FunctionRunner, function_of
 from spmd_grid.dialect.partition.annotated import is_annotated, program_of
 from spmd_grid.transport.launch import current_world
 

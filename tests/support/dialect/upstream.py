@@ -10,8 +10,8 @@ import numpy as np
 import spmd_grid as sg
 from spmd_grid.dialect import parse
 from spmd_grid.dialect.execute.layouts import block_of, whole_of
-from spmd_grid.dialect.execute.machine import function_of
 from spmd_grid.dialect.execute.reference import run_reference
+from spmd_grid.dialect.execute.runner import function_of
 from spmd_grid.dialect.partition.upstream import upstream_of
 from spmd_grid.dialect.syntax.shard.shardings import ShardOp
 from spmd_grid.grid.layout import Layout

@@ -225,8 +225,8 @@ def check_legal_step(step, about=()):
         assert changed == list(step.dims) and partial == then_partial, about
         assert list(map(len, have)) == list(map(len, want)), about
         for dim in changed:
-            behind = next(place for place, (a, b) in enumerate(zip(have[dim], want[dim])) if a != b)
-            assert {*have[dim][behind:], *want[dim][behind:]} <= set(axes), about
+            first = next(place for place, (a, b) in enumerate(zip(have[dim], want[dim])) if a != b)
+            assert {*have[dim][first:], *want[dim][first:]} <= set(axes), about
     elif step.kind == ALL_REDUCE:
         assert step.dims == () and partial == then_partial | set(axes), about
         assert then_partial.isdisjoint(axes), about

@@ -26,7 +26,15 @@ print("fine")
 
 
 @needs_mpich("its setting sends all messages as if between hosts")
-@pytest.mark.parametrize(("size", "rounds"), [(8, 1500), (3000, 500)], ids=["in the frame", "with bodies"])
+@pytest.mark.parametrize(
+    ("size", "rounds"),
+    [
+        pytest.param(8, 700, id="in the frame"),
+        pytest.param(3000, 250, id="with bodies"),
+        pytest.param(8, 3000, id="in the frame, long", marks=pytest.mark.full),
+        pytest.param(3000, 1000, id="with bodies, long", marks=pytest.mark.full),
+    ],
+)
 def test_none_of_many_messages_is_lost(tmp_path, size, rounds):
     """The library loses some that a receive from anybody waits for, where two threads call it: no such receive must
     ever be posted."""

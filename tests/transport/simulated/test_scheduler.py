@@ -6,7 +6,7 @@ import time
 from simulated_runs import MODES
 
 from spmd_grid.errors import DeadlockError
-from spmd_grid.transport.simulated.scheduler import RankStopped, Scheduler, Wait
+from spmd_grid.transport.simulated.scheduler import RankStopped, RankWait, Scheduler
 
 
 @MODES
@@ -21,7 +21,7 @@ def test_the_last_rank_that_ran_ends(seed):
     def waits(rank):
         try:
             scheduler.begin(rank)
-            scheduler.wait(rank, Wait(lambda: ready(rank), lambda: "recv", lambda: [1 - rank]), lambda: None)
+            scheduler.wait(rank, RankWait(lambda: ready(rank), lambda: "recv", lambda: [1 - rank]), lambda: None)
         except RankStopped:
             pass
 

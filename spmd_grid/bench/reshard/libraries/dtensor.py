@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
-from spmd_grid.bench.libraries.library import DeclinedError, Library
+from spmd_grid.bench.libraries.library import DeclinedError, PeerLibrary
 from spmd_grid.bench.reshard.cases import ReshardCase
 from spmd_grid.bench.reshard.libraries.heat import share_cores
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["DTensor"]
 
 
-class DTensor(Library):
+class DTensor(PeerLibrary):
     """Its tensor wraps the memory of the source; every call makes a new tensor."""
 
     name = "DTensor"

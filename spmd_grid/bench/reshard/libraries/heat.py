@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
-from spmd_grid.bench.libraries.library import DeclinedError, Library
+from spmd_grid.bench.libraries.library import DeclinedError, PeerLibrary
 from spmd_grid.bench.reshard.cases import ReshardCase
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def share_cores(comm: Intracomm) -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // comm.size))
 
 
-class Heat(Library):
+class Heat(PeerLibrary):
     """Its array wraps the memory of the source; every call makes a new array."""
 
     name = distribution = package = "heat"

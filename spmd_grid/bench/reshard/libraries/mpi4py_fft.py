@@ -8,13 +8,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
-from spmd_grid.bench.libraries.library import DeclinedError, Library
+from spmd_grid.bench.libraries.library import DeclinedError, PeerLibrary
 from spmd_grid.bench.reshard.cases import ReshardCase
 
 __all__ = ["Mpi4pyFft"]
 
 
-class Mpi4pyFft(Library):
+class Mpi4pyFft(PeerLibrary):
     """Pencils cut along one dimension, from and to the arrays of the hand-written contenders."""
 
     name = "mpi4py-fft"

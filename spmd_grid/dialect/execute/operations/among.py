@@ -9,9 +9,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.operations.linalg.bodies import looping
-from spmd_grid.dialect.execute.process_groups import groups_of, pairs_of, processes_of
+from spmd_grid.dialect.execute.process_groups import all_processes, groups_of, pairs_of
 from spmd_grid.dialect.execute.reading import dtype_of, integer, name_of
-from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
+from spmd_grid.dialect.execute.table import Runner, handles, needs_devices
 from spmd_grid.dialect.syntax.other_dialects.stablehlo.collectives import HloReducingOp
 
 _KINDS = {
@@ -34,29 +34,29 @@ _OPTIONS: dict[str, dict[str, str]] = {
 
 
 @handles(*[f"stablehlo.{name}" for name in _OPTIONS])
-def _collective(machine: Machine, op: Any, operands: Sequence[Any]) -> Any:
-    devices = needs_devices(machine, name_of(op))
+def _collective(runner: Runner, op: Any, operands: Sequence[Any]) -> Any:
+    devices = needs_devices(runner, name_of(op))
     name = name_of(op).removeprefix("stablehlo.")
     options: dict[str, Any] = {given: integer(op, word) for given, word in _OPTIONS[name].items()}
     if name == "collective_permute":
-        return _permuted(machine, op, operands)
-    groups = machine.kept((op, "groups"), lambda: groups_of(op, processes_of(op, devices.size)))
+        return _permuted(runner, op, operands)
+    groups = runner.kept((op, "groups"), lambda: groups_of(op, all_processes(op, devices.size)))
     group = next((each for each in groups if devices.rank in each), None)
     if name == "collective_broadcast":
         name, options = "broadcast", {"root": (0,)}
     results = []
     for x, result in zip(operands, op.results):
         if isinstance(op, HloReducingOp):
-            options |= {"reduction": _reduction(machine, op), "dtype": dtype_of(result.type)}
+            options |= {"reduction": _reduction(runner, op), "dtype": dtype_of(result.type)}
         found = np.zeros_like(x) if group is None else devices.among(group, name, x, options)
         results.append(found)
     return results
 
 
-def _permuted(machine: Machine, op: Any, operands: Sequence[Any]) -> list[Any]:
+def _permuted(runner: Runner, op: Any, operands: Sequence[Any]) -> list[Any]:
     """The arrays that pairs lead here; zeros where none does."""
-    devices = needs_devices(machine, name_of(op))
-    pairs = machine.kept((op, "groups"), lambda: pairs_of(op, processes_of(op, devices.size)))
+    devices = needs_devices(runner, name_of(op))
+    pairs = runner.kept((op, "groups"), lambda: pairs_of(op, all_processes(op, devices.size)))
     group = tuple(sorted({n for pair in pairs for n in pair}))
     members = [(group.index(source), group.index(target)) for source, target in pairs]
     results = []
@@ -66,22 +66,22 @@ def _permuted(machine: Machine, op: Any, operands: Sequence[Any]) -> list[Any]:
     return results
 
 
-def _reduction(machine: Machine, op: HloReducingOp) -> str | Callable[..., Any]:
+def _reduction(runner: Runner, op: HloReducingOp) -> str | Callable[..., Any]:
     """The reduction that a body is: one of the engine's, or a function that runs the body on arrays."""
     kind = _KINDS.get(op.combiner or "")
     if kind is not None:
         return kind
 
     def combine(a: Any, b: Any) -> Any:
-        with looping(machine, ()):
-            (found,) = machine.run_block(op.body.block, [a, b])
+        with looping(runner, ()):
+            (found,) = runner.run_block(op.body.block, [a, b])
         return np.broadcast_to(found, np.shape(a)) if np.shape(found) != np.shape(a) else found
 
     return combine
 
 
 @handles("stablehlo.replica_id", "stablehlo.partition_id")
-def _number(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    devices = needs_devices(machine, name_of(op))
-    replica, partition = divmod(devices.rank, processes_of(op, devices.size).partitions)
+def _number(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    devices = needs_devices(runner, name_of(op))
+    replica, partition = divmod(devices.rank, all_processes(op, devices.size).partitions)
     return np.asarray(replica if name_of(op) == "stablehlo.replica_id" else partition, np.uint32)

@@ -20,7 +20,7 @@ from spmd_grid.program.text.calls import CONSTANT
 __all__ = [
     "as_called",
     "index_of",
-    "is_constant",
+    "is_constant_value",
     "named_function",
     "plain_arguments",
     "selection_of",
@@ -87,7 +87,7 @@ def as_called(function: Callable[..., Any], arrays: Sequence[Any], options: dict
     return function(*arrays, **options)
 
 
-def is_constant(x: SSAValue) -> bool:
+def is_constant_value(x: SSAValue) -> bool:
     """Whether a value is a constant of the text."""
     return isinstance(x, OpResult) and name_of(x.op) in _CONSTANTS
 
@@ -97,14 +97,14 @@ def with_weak_numbers(op: Operation, operands: Sequence[Any]) -> list[Any]:
 
     The text gives a number that the function wrote down a type of its own, such as i64; to numpy it had none.
     """
-    dtypes = {x.dtype for x, value in zip(operands, op.operands) if not is_constant(value)}
+    dtypes = {x.dtype for x, value in zip(operands, op.operands) if not is_constant_value(value)}
     due = {dtype_of(x.type) for x in op.results}
     if len(dtypes) != 1 or not due <= {*dtypes, np.dtype(bool)}:
         return list(operands)
     kinds = "biufc"
     rank = kinds.index(next(iter(dtypes)).kind) if next(iter(dtypes)).kind in kinds else -1
     return [
-        x.item() if is_constant(value) and not np.ndim(x) and 0 <= kinds.find(x.dtype.kind) <= rank else x
+        x.item() if is_constant_value(value) and not np.ndim(x) and 0 <= kinds.find(x.dtype.kind) <= rank else x
         for x, value in zip(operands, op.operands)
     ]
 

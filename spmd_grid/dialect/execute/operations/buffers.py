@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from spmd_grid.dialect.execute.operations.tensors import box_of, extents
+from spmd_grid.dialect.execute.operations.tensors import extents, sliced_box
 from spmd_grid.dialect.execute.reading import dtype_of
-from spmd_grid.dialect.execute.table import Machine, handles
+from spmd_grid.dialect.execute.table import Runner, handles
 from spmd_grid.errors import ShapeError
 
 
 @handles("memref.alloc", "memref.alloca")
-def _alloc(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _alloc(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.zeros(extents(op, operands), dtype_of(op.results[0].type))
 
 
 @handles("memref.dealloc")
-def _dealloc(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _dealloc(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return None
 
 
@@ -32,19 +32,19 @@ def _index(x: Any, numbers: Sequence[Any]) -> tuple[int, ...]:
 
 
 @handles("memref.load")
-def _load(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _load(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, *numbers = operands
     return x[_index(x, numbers)]
 
 
 @handles("memref.store")
-def _store(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _store(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     number, x, *numbers = operands
     x[_index(x, numbers)] = number
 
 
 @handles("memref.copy")
-def _copy(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _copy(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     source, target = operands
     if source.shape != target.shape:
         raise ShapeError(f"the source has shape {source.shape}; the target has {target.shape}")
@@ -52,29 +52,29 @@ def _copy(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("memref.cast")
-def _cast(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _cast(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0]
 
 
 @handles("memref.subview")
-def _subview(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _subview(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, *dynamic = operands
-    slices, _ = box_of(op, x.shape, dynamic)
+    slices, _ = sliced_box(op, x.shape, dynamic)
     return x[slices]
 
 
 @handles("bufferization.to_tensor")
-def _to_tensor(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _to_tensor(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.copy(operands[0])
 
 
 @handles("bufferization.to_buffer")
-def _to_buffer(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _to_buffer(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.array(operands[0])
 
 
 @handles("bufferization.materialize_in_destination")
-def _materialize(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _materialize(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     if not op.results:
         operands[1][...] = operands[0]
         return None

@@ -1,6 +1,6 @@
 """shard: the collectives, shift, send, recv and update_halo.
 
-Which devices take part, and what they pass, is read here; the communication itself is that of the machine's devices:
+Which devices take part, and what they pass, is read here; the communication itself is that of the runner's devices:
 the engine's, or numpy's on all arrays at once.
 """
 
@@ -27,7 +27,7 @@ from spmd_grid.dialect.execute.reading import (
     symbol,
     text_of,
 )
-from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
+from spmd_grid.dialect.execute.table import Runner, handles, needs_devices
 from spmd_grid.dialect.execute.values import Undefined
 
 _AXES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -51,12 +51,12 @@ _BY_LAYOUT = "all_gather", "all_reduce", "all_slice", "all_to_all", "reduce_scat
 
 
 @handles(*[f"shard.{name}" for name in _AXES])
-def _collective(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _collective(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     name = name_of(op).partition(".")[2]
-    devices = needs_devices(machine, name_of(op))
+    devices = needs_devices(runner, name_of(op))
     x, *dynamic = operands
     if name in _BY_LAYOUT and has_layouts(op):  # blocks of several extents, or of texts of global types
-        layouts, _ = own_layouts(machine, op)
+        layouts, _ = own_layouts(runner, op)
         (source,), (target,) = layouts.sources, layouts.targets
         return devices.reshard(layouts.grid, x, source, target)
     options: dict[str, Any] = {given: integer(op, *names) for given, names in _AXES[name].items()}
@@ -82,8 +82,8 @@ def _reason(name: str, options: dict[str, Any]) -> str:
 
 
 @handles("shard.update_halo")
-def _update_halo(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    devices = needs_devices(machine, name_of(op))
+def _update_halo(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    devices = needs_devices(runner, name_of(op))
     x, *dynamic = operands
     halos = mixed(integers(op, "static_halo_sizes", "halo_sizes"), iter(dynamic))
     options = {"split_axes": axis_lists(op), "halo_sizes": halos}

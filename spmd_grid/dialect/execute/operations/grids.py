@@ -19,7 +19,7 @@ from spmd_grid.dialect.execute.reading import (
     symbol,
     text_of,
 )
-from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
+from spmd_grid.dialect.execute.table import Runner, handles, needs_devices
 from spmd_grid.errors import ShapeError, ShardingError
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.trace.public import sharding_group
@@ -40,15 +40,15 @@ def _axes(found: Any) -> tuple[int, ...]:
     return tuple([int(each.value.data) for each in found])
 
 
-def _sharding_grid(machine: Machine, op: Operation) -> Any:
-    return needs_devices(machine, name_of(op)).grid(symbol(op, "grid"))
+def _sharding_grid(runner: Runner, op: Operation) -> Any:
+    return needs_devices(runner, name_of(op)).grid(symbol(op, "grid"))
 
 
 @handles("shard.sharding")
-def _sharding(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    if machine.devices is None:
+def _sharding(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    if runner.devices is None:
         return None if not op.results else [NO_SHARDING]
-    grid = _sharding_grid(machine, op)
+    grid = _sharding_grid(runner, op)
     dynamic: Iterator[Any] = iter(operands)
     offsets = mixed(integers(op, "static_sharded_dims_offsets") or integers(op, "block_starts"), dynamic)
     halos = mixed(integers(op, "static_halo_sizes"), dynamic)
@@ -67,9 +67,9 @@ NO_SHARDING = object()  # where whole arrays are computed
 
 
 @handles("shard.shard")
-def _shard(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _shard(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, sharding = operands
-    if machine.devices is None:
+    if runner.devices is None:
         return x
     options: dict[str, Any] = {"for_users": has(op, "annotate_for_users")}
     if attribute(op, "required") is not None:
@@ -78,54 +78,54 @@ def _shard(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
         options["priority"] = integer(op, "priority")
     if integers(op, "replicated_axes"):
         options["replicated_axes"] = integers(op, "replicated_axes")
-    return machine.devices.annotate(x, sharding, options)
+    return runner.devices.annotate(x, sharding, options)
 
 
 @handles("spmd_grid.sharding_group")
-def _sharding_group(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _sharding_group(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     found = attribute(op, "id")
-    if machine.is_tracing:
+    if runner.is_tracing:
         sharding_group(operands[0], integer(op, "id") if isinstance(found, IntegerAttr) else text_of(found))
     return []
 
 
 @handles("shard.get_sharding")
-def _get_sharding(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _get_sharding(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     owner = op.operands[0].owner
     if not isinstance(owner, Operation) or name_of(owner) != "shard.shard":
         raise ShardingError("the operand of shard.get_sharding is not the result of a shard.shard")
-    return [machine.value(owner.operands[1])]
+    return [runner.value(owner.operands[1])]
 
 
 @handles("shard.grid_shape")
-def _grid_shape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    shape = _sharding_grid(machine, op).shape
+def _grid_shape(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    shape = _sharding_grid(runner, op).shape
     return [np.int64(shape[axis]) for axis in integers(op, "axes") or range(len(shape))]
 
 
 @handles("shard.process_multi_index")
-def _multi_index(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    coords = needs_devices(machine, name_of(op)).coords(symbol(op, "grid"))
+def _multi_index(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    coords = needs_devices(runner, name_of(op)).coords(symbol(op, "grid"))
     return [np.int64(coords[axis]) for axis in integers(op, "axes") or range(len(coords))]
 
 
 @handles("shard.process_linear_index")
-def _linear_index(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    devices, grid = needs_devices(machine, name_of(op)), symbol(op, "grid")
+def _linear_index(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    devices, grid = needs_devices(runner, name_of(op)), symbol(op, "grid")
     return np.int64(np.ravel_multi_index(devices.coords(grid), devices.grid(grid).shape))
 
 
 @handles("shard.neighbors_linear_indices")
-def _neighbors(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    grid = _sharding_grid(machine, op)
+def _neighbors(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    grid = _sharding_grid(runner, op)
     coords = tuple([int(n) for n in operands])
     found = grid.neighbors_linear_indices(coords, integers(op, "split_axes"))
     return [np.int64(n) for n in found]
 
 
 @handles("shard.shard_shape")
-def _shard_shape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    needs_devices(machine, name_of(op))
+def _shard_shape(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    needs_devices(runner, name_of(op))
     at = next(i for i, x in enumerate(operands) if isinstance(x, Sharding))
     dims = mixed(integers(op, "dims"), iter(operands[:at]))
     device = mixed(integers(op, "device"), iter(operands[at + 1 :]))
@@ -138,6 +138,6 @@ def _shard_shape(machine: Machine, op: Operation, operands: Sequence[Any]) -> An
 
 
 @handles("shard.grid")
-def _grid(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _grid(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     integer(op, "rank", default=0)
     raise ShapeError(f"{name_of(op)} stands inside a function; it must stand in the module")

@@ -14,7 +14,7 @@ from spmd_grid.dialect.execute.layouts import has_layouts
 from spmd_grid.dialect.execute.operations.arguments import (
     as_called,
     index_of,
-    is_constant,
+    is_constant_value,
     named_function,
     plain_arguments,
     selection_of,
@@ -23,18 +23,18 @@ from spmd_grid.dialect.execute.operations.arguments import (
 from spmd_grid.dialect.execute.operations.own_steps import own_concatenate, own_layouts, own_reshape
 from spmd_grid.dialect.execute.operations.rebuilt import blocks_by_rule
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
-from spmd_grid.dialect.execute.table import HANDLERS, Machine, handles, needs_devices
+from spmd_grid.dialect.execute.table import HANDLERS, Runner, handles, needs_devices
 
 __all__ = ["numpy_call"]
 
 
-def numpy_call(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def numpy_call(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     """The results of ``numpy.NAME``: the function of numpy, with the attributes as its arguments."""
     name = name_of(op)
-    operands = with_weak_numbers(op, machine.thin(operands))
-    if has_layouts(op) and machine.devices is not None:
-        found = _collectively(machine, op, operands) if attribute(op, "collective") else None
-        found = blocks_by_rule(machine, op, operands) if found is None else found
+    operands = with_weak_numbers(op, runner.thin(operands))
+    if has_layouts(op) and runner.devices is not None:
+        found = _collectively(runner, op, operands) if attribute(op, "collective") else None
+        found = blocks_by_rule(runner, op, operands) if found is None else found
     else:
         if attribute(op, "of") is not None:
             name = text_of(attribute(op, "of"))
@@ -53,7 +53,7 @@ def _as_due(found: Any, dtype: np.dtype) -> Any:
     return found if found.dtype == dtype else found.astype(dtype)
 
 
-def _collectively(machine: Machine, op: Operation, operands: Sequence[Any]) -> list[Any]:
+def _collectively(runner: Runner, op: Operation, operands: Sequence[Any]) -> list[Any]:
     """A function that arrays compute by communication of their own."""
     function, found = named_function(name_of(op)), attribute(op, "operands")
     names = [text_of(each) for each in found] if isinstance(found, ArrayAttr) else []
@@ -62,35 +62,35 @@ def _collectively(machine: Machine, op: Operation, operands: Sequence[Any]) -> l
     def call(*arrays: Any) -> Any:
         return function(**dict(zip(names, arrays)), **options) if names else as_called(function, arrays, options)
 
-    return _on_wholes(machine, op, operands, call)
+    return _on_wholes(runner, op, operands, call)
 
 
-def _on_wholes(machine: Machine, op: Operation, operands: Sequence[Any], function: Callable[..., Any]) -> list[Any]:
+def _on_wholes(runner: Runner, op: Operation, operands: Sequence[Any], function: Callable[..., Any]) -> list[Any]:
     """The results of a function of whole arrays; of blocks, those of the results."""
-    if not has_layouts(op) or machine.devices is None:
+    if not has_layouts(op) or runner.devices is None:
         return [function(*operands)]
-    layouts, _ = own_layouts(machine, op)
-    sources = [None if is_constant(x) else layout for x, layout in zip(op.operands, layouts.sources)]
-    return needs_devices(machine, name_of(op)).collectively(layouts.grid, function, operands, sources, layouts.targets)
+    layouts, _ = own_layouts(runner, op)
+    sources = [None if is_constant_value(x) else layout for x, layout in zip(op.operands, layouts.sources)]
+    return needs_devices(runner, name_of(op)).collectively(layouts.grid, function, operands, sources, layouts.targets)
 
 
 @handles("spmd_grid.pick")
-def _pick(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    return _on_wholes(machine, op, operands, lambda a, *arrays: a[index_of(op, arrays)])
+def _pick(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    return _on_wholes(runner, op, operands, lambda a, *arrays: a[index_of(op, arrays)])
 
 
 @handles("spmd_grid.write")
-def _write(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _write(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     def written(a: Any, value: Any) -> Any:
         a = np.copy(a)
         a[index_of(op)] = value
         return a
 
-    return _on_wholes(machine, op, operands, written)
+    return _on_wholes(runner, op, operands, written)
 
 
 @handles("spmd_grid.put_along_axis")
-def _put_along(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _put_along(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     axis = integer(op, "axis") if attribute(op, "axis") is not None else None
 
     def written(a: Any, at: Any, value: Any) -> Any:
@@ -98,7 +98,7 @@ def _put_along(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
         np.put_along_axis(a, at, value, axis)
         return a
 
-    return _on_wholes(machine, op, operands, written)
+    return _on_wholes(runner, op, operands, written)
 
 
 HANDLERS["numpy.*"] = numpy_call
@@ -106,17 +106,17 @@ HANDLERS["spmd_grid.*"] = numpy_call
 
 
 @handles("numpy.astype")
-def _astype(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _astype(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0].astype(dtype_of(op.results[0].type))
 
 
 @handles("numpy.constant", "spmd_grid.constrain", "spmd_grid.same_cells")
-def _same(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _same(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0]
 
 
 @handles("numpy.getitem")
-def _getitem(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _getitem(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     cells = selection_of(op)
     found = operands[0][_cells(cells)]
     key = cells.view_key()
@@ -124,7 +124,7 @@ def _getitem(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("numpy.setitem")
-def _setitem(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _setitem(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     found = np.copy(operands[0])
     found[_cells(selection_of(op))] = operands[1]
     return found
@@ -141,14 +141,14 @@ def _cells(cells: Selection) -> tuple[slice, ...]:
 
 
 @handles("numpy.reshape")
-def _reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    if has_layouts(op) and machine.devices is not None:
-        return own_reshape(machine, op, operands)
+def _reshape(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    if has_layouts(op) and runner.devices is not None:
+        return own_reshape(runner, op, operands)
     return np.reshape(operands[0], shape_of(op.results[0].type))
 
 
 @handles("numpy.concatenate")
-def _concatenate(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    if has_layouts(op) and machine.devices is not None:
-        return own_concatenate(machine, op, operands)
+def _concatenate(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    if has_layouts(op) and runner.devices is not None:
+        return own_concatenate(runner, op, operands)
     return np.concatenate(list(operands), **plain_arguments(op)).astype(dtype_of(op.results[0].type))

@@ -16,7 +16,7 @@ from spmd_grid.dialect.execute.layouts import Layouts, has_layouts, layouts_of
 from spmd_grid.dialect.execute.operations.arguments import named_function, selection_of
 from spmd_grid.dialect.execute.operations.tensors import extents
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, text_of
-from spmd_grid.dialect.execute.table import Machine, handles, needs_devices
+from spmd_grid.dialect.execute.table import Runner, handles, needs_devices
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.axes import cut
 from spmd_grid.grid.blocks import block_interval
@@ -29,10 +29,10 @@ __all__ = ["own_concatenate", "own_layouts", "own_reshape"]
 Coords = tuple[int, ...]
 
 
-def own_layouts(machine: Machine, op: Operation) -> tuple[Layouts, Coords]:
+def own_layouts(runner: Runner, op: Operation) -> tuple[Layouts, Coords]:
     """The layouts of a step, and the coordinates of this device.  Raises ShapeError."""
-    devices = needs_devices(machine, name_of(op))
-    found: Layouts = machine.kept((op, "layouts"), lambda: layouts_of(op, devices))
+    devices = needs_devices(runner, name_of(op))
+    found: Layouts = runner.kept((op, "layouts"), lambda: layouts_of(op, devices))
     return found, devices.coords(found.grid)
 
 
@@ -40,8 +40,8 @@ def own_layouts(machine: Machine, op: Operation) -> tuple[Layouts, Coords]:
 
 
 @handles("spmd_grid.select")
-def _select(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    layouts, coords = own_layouts(machine, op)
+def _select(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    layouts, coords = own_layouts(runner, op)
     (source,), (target,), cells = layouts.sources, layouts.targets, selection_of(op)
     box, key = target.core_box(coords), []
     for at, first, stop, begin, step in zip(
@@ -53,22 +53,22 @@ def _select(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("spmd_grid.view")
-def _view(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _view(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     key = selection_of(op).view_key()
     return operands[0] if key is None else operands[0][key]
 
 
 @handles("spmd_grid.put")
-def _put(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    layouts, coords = own_layouts(machine, op)
+def _put(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    layouts, coords = own_layouts(runner, op)
     (target,), cells, (block, piece) = layouts.targets, selection_of(op), operands
     box, key, own = target.core_box(coords), [], []
     starts = target.core_in_local(coords).starts
     for dim, (start, stop, at) in enumerate(zip(box.starts, box.stops, starts)):
-        first, behind = cells.held(dim, start, stop)
+        first, end = cells.held(dim, start, stop)
         low, step = cells.starts[dim] + first * cells.steps[dim] - start + at, cells.steps[dim]
-        key.append(slice(low, low + (behind - first - 1) * step + 1, step) if behind > first else slice(0, 0))
-        own.append(slice(first, behind))
+        key.append(slice(low, low + (end - first - 1) * step + 1, step) if end > first else slice(0, 0))
+        own.append(slice(first, end))
     copy = np.array(block, order="C")
     is_whole = np.ndim(piece) and not layouts.sources[1].sharding.sharded_dims
     copy[tuple(key)] = piece[tuple(own)] if is_whole else piece
@@ -79,27 +79,27 @@ def _put(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("spmd_grid.new")
-def _new(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    is_block = has_layouts(op) and machine.devices is not None
-    shape = _own_shape(machine, op) if is_block else extents(op, ())
+def _new(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    is_block = has_layouts(op) and runner.devices is not None
+    shape = _own_shape(runner, op) if is_block else extents(op, ())
     zeros = np.zeros(shape, dtype_of(op.results[0].type))
-    return current_tracer("spmd_grid.new").constant(zeros) if machine.is_tracing else zeros
+    return current_tracer("spmd_grid.new").constant(zeros) if runner.is_tracing else zeros
 
 
 @handles("spmd_grid.reshape")
-def own_reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def own_reshape(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     """The cells of the own block in their new shape."""
-    return np.ascontiguousarray(operands[0]).reshape(_own_shape(machine, op))
+    return np.ascontiguousarray(operands[0]).reshape(_own_shape(runner, op))
 
 
-def _own_shape(machine: Machine, op: Operation) -> tuple[int, ...]:
-    layouts, coords = own_layouts(machine, op)
+def _own_shape(runner: Runner, op: Operation) -> tuple[int, ...]:
+    layouts, coords = own_layouts(runner, op)
     return layouts.targets[0].local_shape(coords)
 
 
-def own_concatenate(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def own_concatenate(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     """Blocks are joined; of plain arrays, which are whole, the cells that belong to the block of the result."""
-    layouts, coords = own_layouts(machine, op)
+    layouts, coords = own_layouts(runner, op)
     (target,), axis, start, parts = layouts.targets, integer(op, "axis"), 0, []
     box = target.core_box(coords)
     for source, x in zip(layouts.sources, operands):
@@ -119,13 +119,13 @@ def own_concatenate(machine: Machine, op: Operation, operands: Sequence[Any]) ->
 
 
 @handles("spmd_grid.scan")
-def _scan(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _scan(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     function = named_function(text_of(attribute(op, "of")))
     return function(operands[0], axis=integer(op, "axis"), dtype=dtype_of(op.results[0].type))
 
 
 @handles("spmd_grid.ends_of_blocks")
-def _ends(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _ends(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.ascontiguousarray(operands[0][cut(integer(op, "axis"), -1, None)])
 
 
@@ -133,8 +133,8 @@ _COMBINES = {"numpy.cumsum": np.add, "numpy.cumprod": np.multiply}
 
 
 @handles("spmd_grid.carry")
-def _carry(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    layouts, coords = own_layouts(machine, op)
+def _carry(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    layouts, coords = own_layouts(runner, op)
     (block, ends), axis, name = operands, integer(op, "axis"), text_of(attribute(op, "of"))
     combine = _COMBINES.get(name) or named_function(name.removesuffix(".accumulate"))
     if not isinstance(combine, np.ufunc):
@@ -160,15 +160,15 @@ def _blocks_before(layout: Layout, axis: int, coords: Coords) -> int:
 
 
 @handles(*[f"spmd_grid.{kind}" for kind in KINDS])
-def _move(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    layouts, _ = own_layouts(machine, op)
+def _move(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    layouts, _ = own_layouts(runner, op)
     (source,), (target,) = layouts.sources, layouts.targets
-    return needs_devices(machine, name_of(op)).reshard(layouts.grid, operands[0], source, target)
+    return needs_devices(runner, name_of(op)).reshard(layouts.grid, operands[0], source, target)
 
 
 @handles("spmd_grid.make_room")
-def _make_room(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    layouts, coords = own_layouts(machine, op)
+def _make_room(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    layouts, coords = own_layouts(runner, op)
     (target,) = layouts.targets
     room = np.zeros(target.local_shape(coords), operands[0].dtype)
     room[target.core_in_local(coords).slices()] = operands[0]
@@ -176,12 +176,12 @@ def _make_room(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("spmd_grid.wait")
-def _wait(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _wait(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return []
 
 
 @handles("spmd_grid.block")
-def _block(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _block(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     """The start and the size of the block of a dimension, by offsets or by a policy, at coordinates of the grid."""
     sizes, extent, number = integers(op, "sizes"), integer(op, "extent"), [int(n) for n in operands]
     offsets = integers(op, "offsets")

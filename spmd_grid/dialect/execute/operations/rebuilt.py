@@ -14,10 +14,10 @@ from xdsl.ir import Operation
 
 from spmd_grid.compute.splits import Splits, plain_sharding, splits_of
 from spmd_grid.dialect.execute.layouts import Layouts
-from spmd_grid.dialect.execute.operations.arguments import as_called, is_constant, named_function, plain_arguments
+from spmd_grid.dialect.execute.operations.arguments import as_called, is_constant_value, named_function, plain_arguments
 from spmd_grid.dialect.execute.operations.own_steps import own_layouts
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, name_of, numbers_of, shape_of, text_of
-from spmd_grid.dialect.execute.table import Machine
+from spmd_grid.dialect.execute.table import Runner
 from spmd_grid.errors import ImplicitGatherError
 from spmd_grid.functions.interface import IndexingMap
 from spmd_grid.grid.sharding import Sharding
@@ -32,15 +32,15 @@ __all__ = ["blocks_by_rule"]
 _FINISH = "_finish"
 
 
-def blocks_by_rule(machine: Machine, op: Operation, operands: Sequence[Any]) -> list[Any]:
+def blocks_by_rule(runner: Runner, op: Operation, operands: Sequence[Any]) -> list[Any]:
     """The blocks of the results of a call, by the rule of its function."""
-    call = machine.kept((op, "call"), lambda: _bound(machine, op, operands))
+    call = runner.kept((op, "call"), lambda: _bound(runner, op, operands))
     found = call(*operands)
     return list(found) if isinstance(found, tuple) else [found]
 
 
-def _bound(machine: Machine, op: Operation, operands: Sequence[Any]) -> Callable[..., Any]:
-    layouts, coords = own_layouts(machine, op)
+def _bound(runner: Runner, op: Operation, operands: Sequence[Any]) -> Callable[..., Any]:
+    layouts, coords = own_layouts(runner, op)
     traced = _traced_again(op, layouts, operands)
     return bind_local(traced, _splits(op, traced, layouts))(coords)
 
@@ -55,7 +55,7 @@ def _traced_again(op: Operation, layouts: Layouts, operands: Sequence[Any]) -> T
             arrays = [tracer.argument(tuple(map(_extent, shape_of(each))), dtype_of(each), "x") for each in kinds]
         else:
             arrays = [
-                x if is_constant(value) else tracer.argument(layout.global_shape, dtype_of(value.type), "x")
+                x if is_constant_value(value) else tracer.argument(layout.global_shape, dtype_of(value.type), "x")
                 for x, value, layout in zip(operands, op.operands, layouts.sources)
             ][: integer(op, "operands", default=len(operands))]
         function = named_function(called)

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from spmd_grid.dialect.execute.reading import attribute, cells_of, dtype_of, is_shaped, name_of, scalar_of, shape_of
-from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
+from spmd_grid.dialect.execute.table import Runner, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application
@@ -188,14 +188,14 @@ def _predicate(op: Operation, most: int) -> int:
 
 
 @handles("arith.cmpi")
-def _compare_integers(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    return _INTEGER[_predicate(op, 9)](*machine.thin(operands))
+def _compare_integers(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    return _INTEGER[_predicate(op, 9)](*runner.thin(operands))
 
 
 @handles("arith.cmpf")
-def _compare_floats(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _compare_floats(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     number = _predicate(op, 15)
-    a, b = machine.thin(operands)
+    a, b = runner.thin(operands)
     unknown = np.isnan(a) | np.isnan(b)
     if number in (0, 15):
         return unknown | ~unknown if number else unknown & ~unknown
@@ -209,7 +209,7 @@ def _compare_floats(machine: Machine, op: Operation, operands: Sequence[Any]) ->
 
 
 @handles("arith.constant", "tosa.const", "stablehlo.constant", "complex.constant", CONSTANT)
-def _constant(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _constant(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     found = attribute(op, "value", "values")
     if found is None:
         raise ShapeError(f"{name_of(op)}: attribute value is missing")
@@ -242,7 +242,7 @@ def _to(x: Any, op: Operation) -> Any:
     *("arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi", "arith.fptoui", "arith.trunci"),
     "arith.index_cast",
 )
-def _convert(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _convert(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, dtype = operands[0], dtype_of(op.results[0].type)
     if dtype.kind == "b" and name_of(op) == "arith.trunci":
         return (x & x.dtype.type(1)) != 0
@@ -254,18 +254,18 @@ def _convert(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("arith.extsi")
-def _extend_signed(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _extend_signed(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x = operands[0]
     return _to(-x.astype(np.int8) if x.dtype.kind == "b" else x, op)
 
 
 @handles("arith.extui", "arith.uitofp", "arith.index_castui")
-def _extend_unsigned(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _extend_unsigned(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return _to(_unsigned(operands[0]), op)
 
 
 @handles("arith.bitcast")
-def _bit_cast(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _bit_cast(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, dtype = operands[0], dtype_of(op.results[0].type)
     if x.dtype == dtype:
         return x

@@ -13,7 +13,7 @@ from spmd_grid.dialect.execute.operations.linalg.named import combined_with
 from spmd_grid.dialect.execute.operations.scalars import cast, quotient
 from spmd_grid.dialect.execute.operations.tosa import sigmoid
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, shape_of, text_of
-from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
+from spmd_grid.dialect.execute.table import Runner, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
 from spmd_grid.program.trace.tracer import current_tracer
 
@@ -54,7 +54,7 @@ cell_by_cell({f"stablehlo.{name}": function for name, function in _CELL_BY_CELL.
 
 
 @handles("stablehlo.clamp")
-def _clamp(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _clamp(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     low, x, high = operands
     return np.minimum(np.maximum(x, low), high)
 
@@ -70,11 +70,11 @@ _COMPARISONS = {
 
 
 @handles("stablehlo.compare")
-def _compare(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _compare(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     found = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", _text(attribute(op, "comparison_direction")))
     if found is None:
         raise ShapeError("attribute comparison_direction is missing; it must be one of EQ, NE, LT, LE, GT, GE")
-    return _COMPARISONS[found[1]](*machine.thin(operands))
+    return _COMPARISONS[found[1]](*runner.thin(operands))
 
 
 def _text(found: Attribute | None) -> str:
@@ -82,12 +82,12 @@ def _text(found: Attribute | None) -> str:
 
 
 @handles("stablehlo.convert")
-def _convert(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _convert(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return cast(operands[0], dtype_of(op.results[0].type))
 
 
 @handles("stablehlo.reshape")
-def _reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _reshape(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.reshape(operands[0], _static(op))
 
 
@@ -99,12 +99,12 @@ def _static(op: Operation) -> tuple[int, ...]:
 
 
 @handles("stablehlo.transpose")
-def _transpose(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _transpose(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.transpose(operands[0], integers(op, "permutation"))
 
 
 @handles("stablehlo.broadcast_in_dim")
-def _broadcast_in_dim(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _broadcast_in_dim(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, shape = operands[0], _static(op)
     dims = integers(op, "broadcast_dimensions", "dims")
     if len(dims) != len(x.shape):
@@ -116,31 +116,31 @@ def _broadcast_in_dim(machine: Machine, op: Operation, operands: Sequence[Any]) 
 
 
 @handles("stablehlo.iota")
-def _iota(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _iota(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     shape, d = _static(op), integer(op, "iota_dimension")
     counted = np.arange(shape[d]).reshape(tuple([n if i == d else 1 for i, n in enumerate(shape)]))
     return np.broadcast_to(counted.astype(dtype_of(op.results[0].type)), shape)
 
 
 @handles("stablehlo.concatenate")
-def _concatenate(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _concatenate(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.concatenate(list(operands), integer(op, "dimension"))
 
 
 @handles("stablehlo.slice")
-def _slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _slice(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     parts = [integers(op, name) for name in ("start_indices", "limit_indices", "strides")]
     return operands[0][tuple([slice(*each) for each in zip(*parts, strict=True)])]
 
 
 @handles("stablehlo.dynamic_slice")
-def _dynamic_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _dynamic_slice(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, *starts = operands
     return x[_box(op, x, starts, integers(op, "slice_sizes"))]
 
 
 @handles("stablehlo.dynamic_update_slice")
-def _dynamic_update(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _dynamic_update(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, part, *starts = operands
     found = np.copy(x)
     found[_box(op, x, starts, part.shape)] = part
@@ -156,10 +156,10 @@ def _box(op: Operation, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> 
 
 
 @handles("stablehlo.pad")
-def _pad(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _pad(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, number = operands
     filled = np.broadcast_to(number, _static(op)).copy()
-    found = current_tracer("stablehlo.pad").constant(filled) if machine.is_tracing else filled
+    found = current_tracer("stablehlo.pad").constant(filled) if runner.is_tracing else filled
     into, out = [], []
     for n, size, low, between in zip(
         x.shape, filled.shape, integers(op, "edge_padding_low"), integers(op, "interior_padding")
@@ -174,12 +174,12 @@ def _pad(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("stablehlo.reverse")
-def _reverse(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _reverse(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.flip(operands[0], integers(op, "dimensions"))
 
 
 @handles("stablehlo.dot_general")
-def _dot_general(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _dot_general(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     a, b = operands
     batch_a, batch_b, sums_a, sums_b = _dot_dimensions(op)
     letters = iter("abcdefghijklmnopqrstuvwxyz")
@@ -218,7 +218,7 @@ def _dot_dimensions(op: Operation) -> list[tuple[int, ...]]:
 
 
 @handles("stablehlo.reduce")
-def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _reduce(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     if len(operands) != 2:
         raise ShapeError(f"there are {len(operands) // 2} arrays; one is reduced at a time")
     x, init = operands

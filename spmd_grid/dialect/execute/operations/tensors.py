@@ -17,11 +17,11 @@ from spmd_grid.dialect.execute.reading import (
     name_of,
     shape_of,
 )
-from spmd_grid.dialect.execute.table import Machine, handles
+from spmd_grid.dialect.execute.table import Runner, handles
 from spmd_grid.dialect.execute.values import repeated
 from spmd_grid.errors import ShapeError
 
-__all__ = ["box_of", "extents"]
+__all__ = ["sliced_box", "extents"]
 
 
 def extents(op: Operation, dynamic: Sequence[Any], number: int = 0) -> tuple[int, ...]:
@@ -33,7 +33,9 @@ def extents(op: Operation, dynamic: Sequence[Any], number: int = 0) -> tuple[int
     return found
 
 
-def box_of(op: Operation, shape: Sequence[int], dynamic: Sequence[Any]) -> tuple[tuple[slice, ...], tuple[int, ...]]:
+def sliced_box(
+    op: Operation, shape: Sequence[int], dynamic: Sequence[Any]
+) -> tuple[tuple[slice, ...], tuple[int, ...]]:
     """The slices that offsets, sizes and strides name, and the sizes.  Raises ShapeError where they leave the array."""
     given = iter(dynamic)
     offsets, sizes, strides = (mixed(integers(op, f"static_{name}"), given) for name in ("offsets", "sizes", "strides"))
@@ -69,12 +71,12 @@ def _without_ones(sizes: Sequence[int], due: Sequence[int | None]) -> tuple[int,
 
 
 @handles("tensor.empty")
-def _empty(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _empty(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return repeated(0, extents(op, operands), dtype_of(op.results[0].type))
 
 
 @handles("tensor.splat")
-def _splat(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _splat(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     number, *sizes = operands
     shape = extents(op, sizes)
     if isinstance(number, np.ndarray | np.generic):
@@ -83,7 +85,7 @@ def _splat(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("tensor.from_elements")
-def _from_elements(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _from_elements(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     kind = op.results[0].type
     return np.array(operands, dtype_of(kind)).reshape(extents(op, ()))
 
@@ -96,13 +98,13 @@ def _index(op: Operation, shape: Sequence[int], numbers: Sequence[Any]) -> tuple
 
 
 @handles("tensor.extract")
-def _extract(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _extract(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, *numbers = operands
     return x[_index(op, x.shape, numbers)]
 
 
 @handles("tensor.insert")
-def _insert(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _insert(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     number, x, *numbers = operands
     found = x.copy() if isinstance(x, np.ndarray) else np.copy(x)
     found[_index(op, x.shape, numbers)] = number
@@ -110,7 +112,7 @@ def _insert(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("tensor.dim", "memref.dim")
-def _dim(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _dim(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, number = operands
     if not 0 <= int(number) < len(x.shape):
         raise ShapeError(f"the dimension is {int(number)}; the array has {len(x.shape)}")
@@ -118,26 +120,26 @@ def _dim(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("tensor.cast")
-def _cast(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _cast(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return operands[0]
 
 
 @handles("tensor.extract_slice")
-def _extract_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _extract_slice(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, *dynamic = operands
-    slices, sizes = box_of(op, x.shape, dynamic)
+    slices, sizes = sliced_box(op, x.shape, dynamic)
     found = x[slices]
     kept = _without_ones(sizes, shape_of(op.results[0].type))
     return found if kept == sizes else np.reshape(found, kept)
 
 
 @handles("tensor.insert_slice")
-def _insert_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _insert_slice(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     piece, x, *dynamic = operands
-    slices, sizes = box_of(op, x.shape, dynamic)
+    slices, sizes = sliced_box(op, x.shape, dynamic)
     if prod(piece.shape) != prod(sizes):
         raise ShapeError(f"the source has shape {piece.shape}; the sizes are {sizes}")
-    if machine.is_tracing and not isinstance(piece, np.ndarray) and isinstance(x, np.ndarray):
+    if runner.is_tracing and not isinstance(piece, np.ndarray) and isinstance(x, np.ndarray):
         x = piece.tracer.constant(np.array(x))
     found = np.copy(x)
     found[slices] = piece if piece.shape == sizes else np.reshape(piece, sizes)
@@ -145,13 +147,13 @@ def _insert_slice(machine: Machine, op: Operation, operands: Sequence[Any]) -> A
 
 
 @handles("tensor.reshape")
-def _reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _reshape(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, shape = operands
     return np.reshape(x, tuple([int(n) for n in shape]))
 
 
 @handles("tensor.collapse_shape", "memref.collapse_shape", "tensor.expand_shape", "memref.expand_shape")
-def _regroup(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _regroup(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, *sizes = operands
     groups = _groups(op)
     due = shape_of(op.results[0].type)
@@ -177,17 +179,17 @@ def _groups(op: Operation) -> list[tuple[int, ...]]:
 
 
 @handles("tensor.concat")
-def _concat(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _concat(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.concatenate(list(operands), integer(op, "dim"))
 
 
 @handles("tensor.pad")
-def _pad(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _pad(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, *dynamic = operands
     given = iter(dynamic)
     low, high = (mixed(integers(op, f"static_{side}"), given) for side in ("low", "high"))
     block = op.regions[0].block
-    number = machine.run_block(block, [np.int64(0)] * len(block.args))[0]
+    number = runner.run_block(block, [np.int64(0)] * len(block.args))[0]
     shape = tuple([n + before + after for n, before, after in zip(x.shape, low, high, strict=True)])
     filled = np.full(shape, number, x.dtype)
     found = filled if isinstance(x, np.ndarray) else x.tracer.constant(filled)

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from spmd_grid.dialect.execute.operations.scalars import cast, erf, quotient
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, name_of, scalar_of
-from spmd_grid.dialect.execute.table import Machine, cell_by_cell, handles
+from spmd_grid.dialect.execute.table import Runner, cell_by_cell, handles
 from spmd_grid.errors import ShapeError
 from spmd_grid.functions.table import call
 
@@ -66,19 +66,19 @@ def _zero_points(points: Sequence[Any]) -> None:
 
 
 @handles("tosa.negate")
-def _negate(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _negate(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     _zero_points(operands[1:])
     return np.negative(operands[0])
 
 
 @handles("tosa.mul")
-def _mul(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _mul(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     _zero_points(operands[2:])  # a shift of the product
-    return np.multiply(*machine.thin(operands[:2]))
+    return np.multiply(*runner.thin(operands[:2]))
 
 
 @handles("tosa.clamp")
-def _clamp(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _clamp(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x = operands[0]
     low, high = attribute(op, "min_val", "min_fp"), attribute(op, "max_val", "max_fp")
     if low is None or high is None:
@@ -87,14 +87,14 @@ def _clamp(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("tosa.cast")
-def _cast(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _cast(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     dtype = dtype_of(op.results[0].type)
     x = operands[0]
     return cast(np.rint(x) if x.dtype.kind == "f" and dtype.kind in "iu" else x, dtype)
 
 
 @handles("tosa.matmul")
-def _matmul(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _matmul(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     a, b, *points = operands
     _zero_points(points)
     dtype = dtype_of(op.results[0].type)
@@ -112,39 +112,39 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
 
 
 @handles(*[f"tosa.reduce_{name}" for name in _REDUCTIONS])
-def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _reduce(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     function = _REDUCTIONS[name_of(op).rpartition("_")[2]]
     x = operands[0]
     return cast(function(x, axis=integer(op, "axis"), keepdims=True), x.dtype)
 
 
 @handles("tosa.transpose")
-def _transpose(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _transpose(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     axes = integers(op, "perms") or tuple([int(n) for n in operands[1]])
     return np.transpose(operands[0], axes)
 
 
 @handles("tosa.reshape")
-def _reshape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _reshape(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     shape = integers(op, "new_shape") or tuple([int(n) for n in operands[1]])
     return np.reshape(operands[0], shape)
 
 
 @handles("tosa.const_shape")
-def _const_shape(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _const_shape(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.array(integers(op, "values", "value"), np.int64)
 
 
 @handles("tosa.concat")
-def _concat(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _concat(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.concatenate(list(operands), integer(op, "axis"))
 
 
 @handles("tosa.reverse")
-def _reverse(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _reverse(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return np.flip(operands[0], integer(op, "axis"))
 
 
 @handles("tosa.identity")
-def _identity(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _identity(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     return list(operands)

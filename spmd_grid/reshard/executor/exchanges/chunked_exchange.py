@@ -22,11 +22,11 @@ from spmd_grid.reshard.executor.members import coords_of, member_of
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.chunking import (
     UNDER_WAY,
-    cells_of,
     chunk_bytes,
     chunk_pieces,
     contributions,
     held_at_once,
+    without_hidden,
 )
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
@@ -53,7 +53,7 @@ class ChunkedExchange:
         self._kept: Box | None = None
         if source is not None:
             self._given_shape, self._source_at = move.source.local_shape(source), move.source.local_box(source).starts
-            self._sends = [(member_of(process, comm), cells_of(move, box)) for process, box in move.sends(source)]
+            self._sends = [(member_of(process, comm), without_hidden(move, box)) for process, box in move.sends(source)]
         if target is not None:
             self.target_shape, self._target_at = move.target.local_shape(target), move.target.local_box(target).starts
             self._inside = move.target.in_domain_local(target)
@@ -62,7 +62,7 @@ class ChunkedExchange:
                 (cells, [(member_of(process, comm), row) for process, row in given]) for cells, given in found.items()
             ]
             if self._rows == 1 and (kept := move.kept_box(target)) is not None:
-                self._kept = cells_of(move, kept)
+                self._kept = without_hidden(move, kept)
         side = move.source if move.source.sharding.partial_axes else move.target
         self._kind = as_reduction(side.sharding.partial_kind)
 

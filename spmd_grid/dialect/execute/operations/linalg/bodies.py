@@ -26,7 +26,7 @@ from spmd_grid.dialect.execute.operations.linalg.named import (
 )
 from spmd_grid.dialect.execute.operations.scalars import cast
 from spmd_grid.dialect.execute.reading import attribute, dtype_of, integer, integers, is_shaped, name_of, text_of
-from spmd_grid.dialect.execute.table import Machine, handles
+from spmd_grid.dialect.execute.table import Runner, handles
 from spmd_grid.dialect.execute.values import one_number, repeated
 from spmd_grid.errors import ShapeError
 
@@ -34,18 +34,18 @@ __all__ = ["looping"]
 
 
 @handles("linalg.reduce")
-def _reduce(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _reduce(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     n = len(operands) // 2
     inputs, inits = operands[:n], operands[n:]
     dims = integers(op, "dimensions")
     loops = inputs[0].ndim
     kept = [d for d in range(loops) if d not in dims]
     maps = [tuple(range(loops))] * n + [tuple(kept)] * n
-    return _generic_of(machine, op, inputs, inits, maps, set(dims), inputs[0].shape)
+    return _generic_of(runner, op, inputs, inits, maps, set(dims), inputs[0].shape)
 
 
 @handles("linalg.generic")
-def _generic(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _generic(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     maps = loops_of(op)
     n_outputs = len(op.results) or sum(is_shaped(x.type) for x in op.operands[_n_inputs(op) :])
     inputs, outputs = parts_of(op, operands, n_outputs)
@@ -60,7 +60,7 @@ def _generic(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
         raise ShapeError(f"of {len(loops)} loops {len(sizes)} occur in indexing maps; each must")
     reduced = {d for d, kind in enumerate(loops) if kind != "parallel"}
     shape = tuple([sizes[d] for d in range(len(loops))])
-    return _generic_of(machine, op, inputs, outputs, maps, reduced, shape)
+    return _generic_of(runner, op, inputs, outputs, maps, reduced, shape)
 
 
 def _n_inputs(op: Operation) -> int:
@@ -69,7 +69,7 @@ def _n_inputs(op: Operation) -> int:
 
 
 def _generic_of(
-    machine: Machine,
+    runner: Runner,
     op: Operation,
     inputs: Sequence[Any],
     outputs: Sequence[Any],
@@ -82,13 +82,13 @@ def _generic_of(
     laid = [_along(x, dims, len(shape)) for x, dims in zip(inputs, maps)]
     if not reduced:
         old = [_along(x, dims, len(shape)) for x, dims in zip(outputs, maps[len(inputs) :])]
-        with looping(machine, shape):
-            found = machine.run_block(block, machine.thin([*laid, *old])[: len(block.args)])
+        with looping(runner, shape):
+            found = runner.run_block(block, runner.thin([*laid, *old])[: len(block.args)])
         results = [_gathered(each, dims, shape, x.dtype) for each, dims, x in zip(found, maps[len(inputs) :], outputs)]
         return given(op, outputs, results)
     combiners = [_combiner(block, len(inputs) + number, number) for number in range(len(outputs))]
     if None in combiners:
-        return given(op, outputs, _in_order(machine, block, laid, outputs, maps[len(inputs) :], reduced, shape))
+        return given(op, outputs, _in_order(runner, block, laid, outputs, maps[len(inputs) :], reduced, shape))
     results = []
     for number, (combiner, x) in enumerate(zip(combiners, outputs)):
         assert combiner is not None  # of a list without None
@@ -100,8 +100,8 @@ def _generic_of(
                 combined_with(name_of(combiner), cast(multiplied(subscripts, first, second), x.dtype), (), x)
             )
             continue
-        with looping(machine, shape):
-            term = _term(machine, block, combiner, laid)
+        with looping(runner, shape):
+            term = _term(runner, block, combiner, laid)
         whole = np.broadcast_to(term, shape) if term.shape != shape else term
         kept = sorted(d for d in dims if d is not None)
         part = combined_with(name_of(combiner), whole, sorted(reduced), _sorted_dims(x, dims))
@@ -178,13 +178,13 @@ def _contraction(
     return subscripts_of([maps[0], maps[1], maps[len(inputs) + number]])
 
 
-def _term(machine: Machine, block: Block, combiner: Operation, laid: Sequence[Any]) -> Any:
+def _term(runner: Runner, block: Block, combiner: Operation, laid: Sequence[Any]) -> Any:
     """The term that an operation combines with the old value."""
     inputs = len(laid)
     old = next(x for x in combiner.operands if isinstance(x, BlockArgument) and x.index >= inputs)
-    machine.run_block(block, [*laid, *[_stand_in(x) for x in block.args[inputs:]]], combiner)
+    runner.run_block(block, [*laid, *[_stand_in(x) for x in block.args[inputs:]]], combiner)
     other = combiner.operands[1] if combiner.operands[0] is old else combiner.operands[0]
-    return machine.value(other)
+    return runner.value(other)
 
 
 def _stand_in(x: BlockArgument) -> Any:
@@ -192,20 +192,20 @@ def _stand_in(x: BlockArgument) -> Any:
 
 
 @contextmanager
-def looping(machine: Machine, shape: tuple[int, ...], at: Mapping[int, int] | None = None) -> Iterator[None]:
+def looping(runner: Runner, shape: tuple[int, ...], at: Mapping[int, int] | None = None) -> Iterator[None]:
     """Let ``linalg.index`` know the loops; ``at``: the steps of those that go on one after the other."""
-    machine.loops.append((shape, at or {}))
+    runner.loops.append((shape, at or {}))
     try:
         yield
     finally:
-        machine.loops.pop()
+        runner.loops.pop()
 
 
 @handles("linalg.index")
-def _index(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
-    if not machine.loops:
+def _index(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
+    if not runner.loops:
         raise ShapeError("linalg.index stands outside of a structured operation")
-    shape, at = machine.loops[-1]
+    shape, at = runner.loops[-1]
     d = integer(op, "dim")
     if d in at:
         return np.int64(at[d])
@@ -213,7 +213,7 @@ def _index(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 def _in_order(
-    machine: Machine,
+    runner: Runner,
     block: Block,
     laid: Sequence[Any],
     outputs: Sequence[Any],
@@ -222,7 +222,7 @@ def _in_order(
     shape: tuple[int, ...],
 ) -> list[Any]:
     """The results of a body that combines in its own way: the steps of the reduction in order."""
-    if machine.is_tracing:
+    if runner.is_tracing:
         raise ShapeError("the body of a reduction that is partitioned must combine by add, mul, max or min")
     kept = [d for d in range(len(shape)) if d not in reduced]
     old = [
@@ -232,8 +232,8 @@ def _in_order(
         at = dict(zip(sorted(reduced), step))
         cells = tuple([slice(at[d], at[d] + 1) if d in at else slice(None) for d in range(len(shape))])
         blocks = [_step_of(x, cells) for x in laid]
-        with looping(machine, shape, at):
-            found = machine.run_block(block, [*blocks, *old])
+        with looping(runner, shape, at):
+            found = runner.run_block(block, [*blocks, *old])
         old = [np.broadcast_to(each, _shape_of_step(shape, reduced)) for each in found]
     return [_transposed(np.reshape(each, tuple([shape[d] for d in kept])), kept, dims) for each, dims in zip(old, maps)]
 

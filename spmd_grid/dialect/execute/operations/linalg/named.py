@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from spmd_grid.dialect.execute.operations.scalars import cast, erf, quotient
 from spmd_grid.dialect.execute.reading import attribute, integers, name_of
-from spmd_grid.dialect.execute.table import Machine, handles
+from spmd_grid.dialect.execute.table import Runner, handles
 from spmd_grid.dialect.execute.values import one_number, repeated
 from spmd_grid.dialect.syntax.other_dialects.linalg import PRODUCTS
 from spmd_grid.errors import ShapeError
@@ -104,17 +104,17 @@ _NAMED: dict[str, Callable[..., Any]] = {
 
 
 @handles(*[f"linalg.{name}" for name in _NAMED])
-def _named(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _named(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     inputs, outputs = parts_of(op, operands)
     name = name_of(op).partition(".")[2]
-    found = _NAMED[name](*machine.thin(inputs))
+    found = _NAMED[name](*runner.thin(inputs))
     if found.shape != outputs[0].shape:
         raise ShapeError(f"the inputs have shape {found.shape}; the output has {outputs[0].shape}")
     return given(op, outputs, [cast(found, outputs[0].dtype)])
 
 
 @handles("linalg.fill")
-def _fill(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _fill(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     number, output = operands
     if isinstance(number, np.generic) or (isinstance(number, np.ndarray) and not number.ndim):
         return given(op, [output], [repeated(number, output.shape, output.dtype)])
@@ -122,13 +122,13 @@ def _fill(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
 
 
 @handles("linalg.transpose")
-def _transpose(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _transpose(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, output = operands
     return given(op, [output], [np.transpose(x, integers(op, "permutation"))])
 
 
 @handles("linalg.broadcast")
-def _broadcast(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _broadcast(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     x, output = operands
     return given(op, [output], [np.broadcast_to(np.expand_dims(x, integers(op, "dimensions")), output.shape)])
 
@@ -137,7 +137,7 @@ _PRODUCTS = {"matmul": "mk,kn->mn", **PRODUCTS}
 
 
 @handles(*[f"linalg.{name}" for name in _PRODUCTS])
-def _product(machine: Machine, op: Operation, operands: Sequence[Any]) -> Any:
+def _product(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     (a, b), (output,) = parts_of(op, operands)
     name = name_of(op).partition(".")[2]
     maps = loops_of(op)

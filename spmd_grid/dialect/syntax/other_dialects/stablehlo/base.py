@@ -33,14 +33,14 @@ class HloOp(IRDLOperation, ABC):
 
     @classmethod
     def read_parts(cls, parser: Parser) -> dict[str, Attribute]:
-        """The parts behind the operands."""
+        """The parts after the operands."""
         return {}
 
     def print_head(self, printer: Printer) -> None:
-        """Write the parts before the operands, with a space behind."""
+        """Write the parts before the operands, and a space."""
 
     def print_parts(self, printer: Printer) -> None:
-        """Write the parts behind the operands, each with a comma before."""
+        """Write the parts after the operands, each with a comma before."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -79,7 +79,7 @@ def read_operands(parser: Parser) -> list[UnresolvedOperand]:
         if parser.parse_optional_punctuation(",") is None:
             return names
     if names and parser.lexer.input.at(parser.pos) in (":", "{"):
-        parser.raise_error("expected a value behind the comma")
+        parser.raise_error("expected a value after the comma")
     return names
 
 

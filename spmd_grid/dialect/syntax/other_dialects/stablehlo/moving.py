@@ -24,7 +24,7 @@ __all__ = ["MOVING", "DynamicSliceOp", "DynamicUpdateSliceOp"]
 
 
 class _ListsOp(HloOp, ABC):
-    """An operation with lists of numbers behind its operands, such as ``dims = [1, 0]``."""
+    """An operation with lists of numbers after its operands, such as ``dims = [1, 0]``."""
 
     PARTS: ClassVar[dict[str, str]] = {}  # the word of the pretty form by the attribute
 

@@ -113,7 +113,7 @@ class TransposeOp(_DimsOp):
 
 @irdl_op_definition
 class ConcatenateOp(HloOp):
-    """Operands one behind the other."""
+    """Operands one after the other."""
 
     name = "stablehlo.concatenate"
     dimension = prop_def(IntegerAttr[I64])

@@ -21,14 +21,14 @@ from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.reshard.geometry.node_pieces import pieces_to_node
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["Crossing", "crosses_once", "crossing_of", "devices_of_nodes", "is_listed", "probes"]
+__all__ = ["NodeTraffic", "crosses_once", "node_traffic", "devices_of_nodes", "is_listed", "probes"]
 
 _ALL_DEVICES = 64  # of grids up to this size, all messages are listed
 _FEW_PROCESSES, _FEW_NODES = 256, 8  # of exchanges in which pieces cross once: see exchanges/node_sharing.py
 _MOST_DEVICES, _MOST_PIECES = 16, 1 << 14  # of a node, and of all that are listed together
 
 
-class Crossing(NamedTuple):
+class NodeTraffic(NamedTuple):
     """Bytes to or from one process, the larger: from its own node, and from others; and the latter of a whole node.
 
     ``messages``: those of one process to or from other nodes.
@@ -49,21 +49,21 @@ def probes(grid: Grid) -> Iterator[MultiIndex]:
     yield tuple([size - 1 for size in grid.shape])
 
 
-def crossing_of(move: Redistribution, links: LinkModel, received: int, sent: int, messages: int) -> Crossing:
+def node_traffic(move: Redistribution, links: LinkModel, received: int, sent: int, messages: int) -> NodeTraffic:
     """The bytes of ``move`` by where they go.
 
     Plans only.  ``received``, ``sent``: the most bytes of any process; ``messages``: the most of a few.
     """
     most = max(received, sent)
     if not links.shares_nodes or links.axes:  # single axes have a pace of their own, which nothing shares
-        return Crossing(0, most, most, messages)
+        return NodeTraffic(0, most, most, messages)
     if is_listed(move, links):
-        return _listed_crossing(move, links)
+        return _listed_traffic(move, links)
     found = [
         _of_side(move.target.grid, move.receives, move.itemsize, links, received, messages),
         _of_side(move.source.grid, move.sends, move.itemsize, links, sent, messages),
     ]
-    return Crossing(*[max(values) for values in zip(*found, strict=True)])
+    return NodeTraffic(*[max(values) for values in zip(*found, strict=True)])
 
 
 def crosses_once(move: Redistribution, links: LinkModel) -> bool:
@@ -84,7 +84,7 @@ def _processes(move: Redistribution) -> set[int]:
     return {process for each in (move.source.grid, move.target.grid) for process in each.ranks or range(each.size)}
 
 
-def _listed_crossing(move: Redistribution, links: LinkModel) -> Crossing:
+def _listed_traffic(move: Redistribution, links: LinkModel) -> NodeTraffic:
     """The bytes of a move between few nodes: what crosses, and what is copied on the nodes before and after that."""
     source, target = move.source.grid, move.target.grid
     received, sent, near, messages = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
@@ -114,7 +114,7 @@ def _listed_crossing(move: Redistribution, links: LinkModel) -> Crossing:
             into[node] += sum(piece.box.size for piece in crossing)
     by_process, by_cable = (max([*a.values(), *b.values()], default=0) for a, b in ((received, sent), (into, out_of)))
     most_near, most_messages = (max(each.values(), default=0) for each in (near, messages))
-    return Crossing(most_near * move.itemsize, by_process * move.itemsize, by_cable * move.itemsize, most_messages)
+    return NodeTraffic(most_near * move.itemsize, by_process * move.itemsize, by_cable * move.itemsize, most_messages)
 
 
 def _of_side(
@@ -124,7 +124,7 @@ def _of_side(
     links: LinkModel,
     most: int,
     messages: int,
-) -> Crossing:
+) -> NodeTraffic:
     """The bytes that processes of one grid receive, or send; ``most`` of any process."""
     listed = [
         (len(devices), _some(devices, max(1, _MOST_PIECES // max(1, messages))))
@@ -133,7 +133,7 @@ def _of_side(
     if messages > _MOST_PIECES:
         on_node = max(n for n, _ in listed)
         far = most * (grid.size - on_node) // max(1, grid.size - 1)
-        return Crossing(most - far, far, far * on_node, messages)
+        return NodeTraffic(most - far, far, far * on_node, messages)
     near = far = far_of_node = far_messages = 0
     for on_node, devices in listed:
         together, shown = 0, 0
@@ -150,7 +150,7 @@ def _of_side(
             together += beyond
             shown += 1
         far_of_node = max(far_of_node, together * on_node // shown)
-    return Crossing(near * itemsize, far * itemsize, far_of_node * itemsize, far_messages)
+    return NodeTraffic(near * itemsize, far * itemsize, far_of_node * itemsize, far_messages)
 
 
 def devices_of_nodes(grid: Grid, links: LinkModel) -> Iterator[Sequence[int]]:

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from spmd_grid.dialect.execute.communication import Communication
+from spmd_grid.dialect.execute.communication import Devices
 from spmd_grid.dialect.execute.faults import ExecutionError
 from spmd_grid.dialect.execute.lines import calling_at
 from spmd_grid.dialect.execute.operations import (  # noqa: F401 - their imports fill the table of handlers
@@ -86,7 +86,7 @@ class FunctionRunner:
     def __init__(
         self,
         module: ModuleOp,
-        devices: Communication | None = None,
+        devices: Devices | None = None,
         *,
         is_tracing: bool = False,
         observe: Observer | None = None,
