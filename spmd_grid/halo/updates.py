@@ -22,7 +22,7 @@ def updates_of(plan: HaloPlan) -> Callable[..., None]:
     (``kernels/protocol/quick_update.py``).
     """
     updates = Updates(plan)
-    if type(plan) is not HaloPlan or plan.channel.comm.shares_objects or not kernels.ARRAY_FIELDS:
+    if type(plan) is not HaloPlan or plan.channel.comm.shares_objects or not kernels.FIELDS_OFFSET:
         return updates.update
     return updates.compiled()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.kernels.array_object import ARRAY_FIELDS, address_of
+from spmd_grid.kernels.array_object import FIELDS_OFFSET, address_of
 from spmd_grid.kernels.builtin_functions import bound_builtins
 from spmd_grid.kernels.copy.tables import BoxRow, box_row, build_table, table_bytes
 from spmd_grid.kernels.loading import address_at, function_at
@@ -21,7 +21,7 @@ from spmd_grid.kernels.reduce.folds import fold, fold_addresses
 from spmd_grid.kernels.reduce.variants import fold_address, short_fold, supports
 
 __all__ = [
-    "ARRAY_FIELDS",
+    "FIELDS_OFFSET",
     "BoxRow",
     "Flat",
     "address_of",

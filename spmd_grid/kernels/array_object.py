@@ -3,7 +3,7 @@
 A numpy array object begins with CPython's object header, which the struct ``PyArrayObject_fields`` of numpy's stable
 ABI follows: data, number of dimensions (32 bits), shape, strides, base, dtype, flags (32 bits), one word each.  To read
 the address there takes 0.1 us; ``x.ctypes.data`` takes 0.8.  Both ways in are checked when this module is imported, on
-arrays whose fields are known; where they are not as expected, ``address_of`` asks numpy, and ``ARRAY_FIELDS`` is 0.
+arrays whose fields are known; where they are not as expected, ``address_of`` asks numpy, and ``FIELDS_OFFSET`` is 0.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ctypes
 
 import numpy as np
 
-__all__ = ["ARRAY_FIELDS", "DATA", "DTYPE", "FLAGS", "NDIM", "PLAIN", "SHAPE", "STRIDES", "WRITEABLE", "address_of"]
+__all__ = ["FIELDS_OFFSET", "DATA", "DTYPE", "FLAGS", "NDIM", "PLAIN", "SHAPE", "STRIDES", "WRITEABLE", "address_of"]
 
 # Words of the struct, the flag of arrays that may be written to (numpy's NPY_ARRAY_WRITEABLE), and the flags of arrays
 # that are C-contiguous and aligned.
@@ -58,4 +58,4 @@ def _fields_offset() -> int:
 
 
 # Where the struct begins in an array object, for compiled code that reads it; 0: it must not.
-ARRAY_FIELDS = _fields_offset()
+FIELDS_OFFSET = _fields_offset()

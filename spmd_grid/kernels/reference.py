@@ -14,7 +14,7 @@ from spmd_grid.reduction_kind import KINDS
 
 __all__ = ["copy_boxes", "copy_boxes_between", "fold", "fold_addresses"]
 
-BLOCK = 1 << 18  # bytes of the result at a time, so that they stay in the L2 cache
+RESULT_BLOCK_BYTES = 1 << 18  # bytes of the result at a time, so that they stay in the L2 cache
 
 
 def copy_boxes(table: np.ndarray, source_base: int, target_base: int) -> None:
@@ -58,9 +58,9 @@ def _fold_rows(kind: str, rows: list[np.ndarray], out: np.ndarray) -> None:
         np.copyto(out, rows[0])
         return
     with np.errstate(all="ignore") if out.dtype.kind not in "biu" else nullcontext():
-        if len(rows) == 2 or out.nbytes <= BLOCK:
+        if len(rows) == 2 or out.nbytes <= RESULT_BLOCK_BYTES:
             return _fold_block(combine, rows, out)
-        step = BLOCK // out.itemsize
+        step = RESULT_BLOCK_BYTES // out.itemsize
         for at in range(0, out.size, step):
             _fold_block(combine, [row[at : at + step] for row in rows], out[at : at + step])
 

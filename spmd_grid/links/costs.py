@@ -48,9 +48,17 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.nodes import node_array
 
-__all__ = ["OPERATIONS", "Crowd", "agreement_seconds", "crowd_of", "far_seconds", "near_bandwidth", "operation_seconds"]
+__all__ = [
+    "PRICED_OPERATIONS",
+    "Crowd",
+    "agreement_seconds",
+    "crowd_of",
+    "far_seconds",
+    "near_bandwidth",
+    "operation_seconds",
+]
 
-OPERATIONS = (
+PRICED_OPERATIONS = (
     "all_gather",
     "all_to_all",
     "broadcast",
@@ -150,8 +158,8 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     >>> [f"{1e3 * operation_seconds('all_reduce', 10**8, Grid((2, 4)), axes, links):.0f} ms" for axes in ((0, 1), (1,))]
     ['65 ms', '55 ms']
     """
-    if name not in OPERATIONS:
-        raise ShardingError(f"links: operation is {name!r}; it must be one of {', '.join(OPERATIONS)}")
+    if name not in PRICED_OPERATIONS:
+        raise ShardingError(f"links: operation is {name!r}; it must be one of {', '.join(PRICED_OPERATIONS)}")
     crowd = crowd_of(grid, axes, links)
     if name == "scatter":
         n_bytes = -(-n_bytes // crowd.members)

@@ -31,7 +31,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.halo.geometry.pattern import HaloPattern
-from spmd_grid.links.costs import OPERATIONS
+from spmd_grid.links.costs import PRICED_OPERATIONS
 from spmd_grid.links.model import LinkModel
 from spmd_grid.numerals import byte_count
 from spmd_grid.reshard.plan import Plan, plan_reshard
@@ -110,7 +110,7 @@ def read_steps(path: str | PathLike[str], grid: Grid, links: LinkModel) -> list[
 
 
 def _step(entry: object, grid: Grid, links: LinkModel) -> Step:
-    kinds = ["halo", *OPERATIONS, "reshard"]
+    kinds = ["halo", *PRICED_OPERATIONS, "reshard"]
     kind = entry.get("step") if isinstance(entry, Mapping) else None
     if not isinstance(entry, Mapping) or kind not in kinds:
         raise ShardingError(f'"step" is {kind!r}; it must be one of {", ".join(kinds)}')

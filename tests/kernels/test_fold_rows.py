@@ -84,9 +84,9 @@ def test_every_pair_of_special_values(kind, dtype):
 @pytest.mark.parametrize(("kind", "dtype"), FEW_PAIRS, ids=lambda x: str(x))
 @pytest.mark.parametrize("rows", range(1, 11))
 def test_every_number_of_rows_across_blocks(kind, dtype, rows):
-    from spmd_grid.kernels.reduce.rows import BLOCK
+    from spmd_grid.kernels.reduce.rows import FOLD_BLOCK_BYTES
 
-    size = BLOCK // dtype.itemsize + 13
+    size = FOLD_BLOCK_BYTES // dtype.itemsize + 13
     stack = np.random.default_rng(rows).choice(specials(dtype), (rows, size))
     expected = expected_of(kind, stack)
     same_bits(compiled(kind, stack), expected)

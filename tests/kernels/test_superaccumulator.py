@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spmd_grid.kernels.array_object import address_of
-from spmd_grid.kernels.reduce.superaccumulator import BLOCK, LIMBS, LOWEST, WORDS, adders_of
+from spmd_grid.kernels.reduce.superaccumulator import BLOCK_NUMBERS, LIMBS, LOWEST, WORDS, adders_of
 
 ANY = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -88,7 +88,7 @@ def test_splitting_and_order_change_nothing(values, data):
     assert exact_value(added(one, one) + added(other, other)) == exact_value(added(x, x))
 
 
-@pytest.mark.parametrize("n", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+@pytest.mark.parametrize("n", [BLOCK_NUMBERS - 1, BLOCK_NUMBERS, BLOCK_NUMBERS + 1, 3 * BLOCK_NUMBERS + 7])
 @pytest.mark.parametrize("spread", [0, 40, 120, 500, 1000])
 def test_blocks(n, spread):
     """Across blocks, with exponents so far apart that a block takes one round or many; float32 as far as it goes."""
@@ -106,7 +106,7 @@ def test_blocks(n, spread):
 def test_equal_numbers_fill_a_block(value, dtype):
     """Blocks in which sums of extracted integers and of limbs are largest."""
     with np.errstate(over="ignore", under="ignore"):
-        x = np.full(2 * BLOCK, value, dtype)
+        x = np.full(2 * BLOCK_NUMBERS, value, dtype)
     total, specials = oracle(x[:1])
     words = added(x)
     assert exact_value(words) == total * len(x) and words[LIMBS:].tolist() == [each * len(x) for each in specials]

@@ -11,7 +11,7 @@ from spmd_grid import kernels
 from spmd_grid.errors import TransportError
 from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.agreement.meeting import Meeting
-from spmd_grid.exchange.agreement.memory_meeting import BLOCK_BYTES, COPIED_BYTES, MemoryMeeting
+from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_BLOCK_BYTES, MemoryMeeting
 from spmd_grid.exchange.agreement.mixed_meeting import MixedMeeting
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.nodes.stage import Stage, stage_memory
@@ -37,7 +37,7 @@ def _make(comm: Communicator) -> Meeting:
         return Meeting(comm)
     arena = comm.process.arena
     members = sorted([comm.rank, *comm.near])
-    block = arena.allocate(BLOCK_BYTES, zeroed=True) if comm.near else None
+    block = arena.allocate(MEETING_BLOCK_BYTES, zeroed=True) if comm.near else None
     offset = -1 if block is None else arena.offset_of(kernels.address_of(block), block.nbytes)
     memory = None if comm.shares_memory else stage_memory(comm.process, bool(comm.near))
     staged = -1 if memory is None else arena.offset_of(kernels.address_of(memory), memory.nbytes)
@@ -48,7 +48,7 @@ def _make(comm: Communicator) -> Meeting:
     if comm.shares_memory and min(offsets) < 0:  # no space in the arena: on all members alike
         return Meeting(comm)
     if block is None or (not comm.shares_memory and any(offsets[member] < 0 for member in members)):
-        members, block = [comm.rank], np.zeros(BLOCK_BYTES, np.uint8)
+        members, block = [comm.rank], np.zeros(MEETING_BLOCK_BYTES, np.uint8)
         comm.near = []
     addresses = [kernels.address_of(block)] * len(members)
     for i, member in enumerate(members):

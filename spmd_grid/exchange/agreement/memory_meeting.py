@@ -25,7 +25,7 @@ from spmd_grid.transport.wire import Messages
 from spmd_grid.watch.traffic import Activity
 
 __all__ = [
-    "BLOCK_BYTES",
+    "MEETING_BLOCK_BYTES",
     "COPIED_BYTES",
     "FAR_SECONDS",
     "LOCATION_BYTES",
@@ -54,7 +54,7 @@ _RARE = at.RENEWED | at.ASK
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
 MEETING_LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
-BLOCK_BYTES = 2 * MEETING_LINE_BYTES + 256
+MEETING_BLOCK_BYTES = 2 * MEETING_LINE_BYTES + 256
 LOCATION_BYTES = at.LOCATION_WORDS * 8  # a frame carries as many beside its header
 _MOST_STRIDES = at.LOCATION_WORDS - at.LOCATION_STRIDES
 

@@ -20,7 +20,7 @@ from spmd_grid.kernels.reduce.folds import STREAMED_FROM
 from spmd_grid.kernels.reduce.variants import BUFFER_BYTES
 
 __all__ = [
-    "LINES",
+    "AREA_ALIGNMENT",
     "RELAYED_FROM",
     "RING_BYTES",
     "SLOT_BYTES",
@@ -37,7 +37,7 @@ __all__ = [
 # A relay's ring has slots, of which each step packs one.
 RING_BYTES, SLOT_BYTES = 1 << 20, 1 << 18
 _SLOTS = RING_BYTES // SLOT_BYTES
-LINES = 128  # bytes that no two writers share
+AREA_ALIGNMENT = 128  # bytes that no two writers share
 
 # Arrays of up to this many bytes are read where they lie, or from a copy: a relay costs one more round of words.
 RELAYED_FROM = 1 << 14
@@ -62,7 +62,7 @@ def area_of(owner: int, reader: int) -> int:
 
 def has_areas(members: int, itemsize: int) -> bool:
     """Whether a slot has areas for this number of members, each with space for a cell of ``itemsize`` bytes.  Local."""
-    return members * max(itemsize, 8 * LINES) <= SLOT_BYTES
+    return members * max(itemsize, 8 * AREA_ALIGNMENT) <= SLOT_BYTES
 
 
 class Rings(NamedTuple):
@@ -80,7 +80,7 @@ class Slots(NamedTuple):
     @classmethod
     def of(cls, most: int) -> Slots:
         """Slots for steps that pack at most ``most`` bytes, which is at most `SLOT_BYTES`."""
-        return cls(max(-(-most // LINES) * LINES, LINES))
+        return cls(max(-(-most // AREA_ALIGNMENT) * AREA_ALIGNMENT, AREA_ALIGNMENT))
 
     def start(self, step: int) -> int:
         """The first byte of what a step packs."""

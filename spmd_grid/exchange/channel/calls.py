@@ -64,7 +64,7 @@ def call_for(
         call[word + at.F_INTO] = address if same else kernels.address_of(y)
         readable = lent[f] and x.flags.c_contiguous
         call[word + at.F_OFFSET] = arena.offset_of(address, x.nbytes) if readable else -1
-        if same and kernels.ARRAY_FIELDS:
+        if same and kernels.FIELDS_OFFSET:
             shapes.append(np.array([*x.shape, *x.strides, 0], np.int64))
             call[word + at.F_OBJECT], call[word + at.F_DTYPE] = id(x), id(x.dtype)
             call[word + at.F_SHAPE] = kernels.address_of(shapes[-1])

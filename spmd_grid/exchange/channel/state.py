@@ -101,7 +101,7 @@ class ChannelState:
         state[at.LINES], state[at.LINE_BYTES] = block.address, block.line_bytes
         state[at.STAGING], state[at.STAGING_BYTES] = block.staging, block.staging_bytes
         state[at.COURSE], state[at.COPY] = kernels.course_address, kernels.copy_address
-        state[at.ARRAY_FIELDS] = kernels.ARRAY_FIELDS
+        state[at.ARRAY_FIELDS] = kernels.FIELDS_OFFSET
         state[at.GATE] = kernels.address_of(channel.comm.process.gate.barred)
         state[at.TEXT], state[at.LINE_TEXT] = kernels.address_of(self._text), block.line_text
 

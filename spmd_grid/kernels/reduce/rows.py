@@ -23,7 +23,7 @@ from spmd_grid.kernels.copy.vectors import LINE, drain, move
 from spmd_grid.kernels.python_calls import on_integers
 from spmd_grid.kernels.reduce.variants import BUFFER_BYTES
 
-BLOCK = 1 << 16  # bytes of ``out`` at a time; measured 8 KiB to 256 KiB, flat from 64 KiB
+FOLD_BLOCK_BYTES = 1 << 16  # bytes of ``out`` at a time; measured 8 KiB to 256 KiB, flat from 64 KiB
 
 
 def combine(operation: str, a: Any, b: Any) -> Any:
@@ -98,7 +98,7 @@ _OPERATIONS = {
 def make(operation: str, dtype: str) -> Compiled:
     """The kernel that folds elements by an operation; see `fold_address` in variants.py."""
     itemsize = np.dtype(dtype).itemsize
-    block, buffer_block = BLOCK // itemsize, BUFFER_BYTES // itemsize
+    block, buffer_block = FOLD_BLOCK_BYTES // itemsize, BUFFER_BYTES // itemsize
 
     @by_address("int64(int64, int64, int64, int64, int64)", f"{operation}_{dtype}")
     def fold(rows: int, count: int, size: int, out: int, buffer: int) -> int:

@@ -42,7 +42,7 @@ LIMBS = 136
 LOWEST = -2176  # the weight of the first limb is 2**LOWEST
 WORDS = LIMBS + 3
 
-BLOCK = 2048  # numbers: a block stays in the L1 cache, and the sum of its extracted integers stays below 2**62
+BLOCK_NUMBERS = 2048  # a block stays in the L1 cache, and the sum of its extracted integers stays below 2**62
 
 _LIMB_MASK = (1 << 32) - 1
 _MAGNITUDE_MASK = (1 << 63) - 1  # all bits but the sign; magnitudes compare as their bits do
@@ -164,7 +164,7 @@ def _extract(words: np.ndarray, x: np.ndarray, largest: int) -> int:
 
 @inner
 def _add_block(words: np.ndarray, x: np.ndarray) -> None:
-    """Add the doubles of ``x``, at most BLOCK of them.  Overwrites x."""
+    """Add the doubles of ``x``, at most BLOCK_NUMBERS of them.  Overwrites x."""
     largest = 0
     for i in range(x.size):
         largest = max(largest, bits_of(x[i]) & _MAGNITUDE_MASK)
@@ -206,9 +206,9 @@ def _make_add_numbers(element: str) -> Callable[[np.ndarray, int, int], None]:
     @kernel("void(int64[::1], int64, int64)", element)
     def add_numbers(words: np.ndarray, address: int, n: int) -> None:
         numbers = carray(pointer(address, element), n)
-        memory = np.empty(BLOCK)
-        for start in range(0, n, BLOCK):
-            source = numbers[start : min(start + BLOCK, n)]
+        memory = np.empty(BLOCK_NUMBERS)
+        for start in range(0, n, BLOCK_NUMBERS):
+            source = numbers[start : min(start + BLOCK_NUMBERS, n)]
             block = memory[: source.size]
             for i in range(source.size):
                 block[i] = source[i]
@@ -225,9 +225,9 @@ def _make_add_products(element: str) -> Callable[[np.ndarray, int, int, int], No
     @kernel("void(int64[::1], int64, int64, int64)", element)
     def add_products(words: np.ndarray, x_address: int, y_address: int, n: int) -> None:
         all_x, all_y = carray(pointer(x_address, element), n), carray(pointer(y_address, element), n)
-        product_memory, error_memory = np.empty(BLOCK), np.empty(BLOCK)
-        for start in range(0, n, BLOCK):
-            x, y = all_x[start : min(start + BLOCK, n)], all_y[start : min(start + BLOCK, n)]
+        product_memory, error_memory = np.empty(BLOCK_NUMBERS), np.empty(BLOCK_NUMBERS)
+        for start in range(0, n, BLOCK_NUMBERS):
+            x, y = all_x[start : min(start + BLOCK_NUMBERS, n)], all_y[start : min(start + BLOCK_NUMBERS, n)]
             products, errors = product_memory[: x.size], error_memory[: x.size]
             if products_are_exact:
                 for i in range(x.size):

@@ -45,13 +45,13 @@ class QuickCall:
         self._objects = slow, call.comm.process.watched
         head[at.QUICK_SLOW], head[at.QUICK_WATCHED] = id(slow), kernels.address_of(call.comm.process.watched)
         head[at.QUICK_NONE], head[at.QUICK_OUT], head[at.QUICK_ARRAY] = id(_NONE), id(_OUT), id(np.ndarray)
-        head[at.QUICK_TYPE], head[at.QUICK_FIELDS] = object.__basicsize__ - 8, kernels.ARRAY_FIELDS
+        head[at.QUICK_TYPE], head[at.QUICK_FIELDS] = object.__basicsize__ - 8, kernels.FIELDS_OFFSET
         self.run: Callable[..., Any] = kernels.new_quick_call(kernels.address_of(head), self)
 
     @staticmethod
     def is_possible(call: PlannedRun) -> bool:
         """Whether there can be compiled runs of a call, once its members have met.  Local."""
-        return bool(kernels.ARRAY_FIELDS) and not call.comm.shares_objects and can_be_compiled(call)
+        return bool(kernels.FIELDS_OFFSET) and not call.comm.shares_objects and can_be_compiled(call)
 
     def learn(
         self, opening: Opening, agreed: Any, headers: bytes, x: np.ndarray | None, out: np.ndarray | None, result: Any

@@ -11,7 +11,7 @@ from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.relay import (
-    LINES,
+    AREA_ALIGNMENT,
     SLOT_BYTES,
     RelayProgram,
     RelayStep,
@@ -120,8 +120,8 @@ class RelayedCopies:
         areas = transfer.size - 1
         itemsize = max(self._itemsize(member) for member in range(transfer.size))
         largest = max(prod(shape) for shape in transfer.parts)
-        most = max(min(SLOT_BYTES // LINES // areas * LINES // max(itemsize, 1), largest), 1)
-        area = -(-most * itemsize // LINES) * LINES
+        most = max(min(SLOT_BYTES // AREA_ALIGNMENT // areas * AREA_ALIGNMENT // max(itemsize, 1), largest), 1)
+        area = -(-most * itemsize // AREA_ALIGNMENT) * AREA_ALIGNMENT
         slots = Slots.of(area * areas)
         count = max(len(_pieces(Box.from_shape(shape), most)) for shape in transfer.parts)
         packs: list[list[BoxRow | None]] = [[] for _ in range(count)]

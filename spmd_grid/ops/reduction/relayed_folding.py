@@ -10,7 +10,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.relay import (
-    LINES,
+    AREA_ALIGNMENT,
     SLOT_BYTES,
     RelayProgram,
     RelayStep,
@@ -165,8 +165,8 @@ class RelayedFolding:
     def _cut(self, boxes: Sequence[Box], areas: int) -> tuple[list[list[Box]], int, Slots]:
         """The pieces of each box, the bytes of an area for one of them, and slots of these areas."""
         itemsize, largest = self._dtype.itemsize, max(box.size for box in boxes)
-        most = max(min(SLOT_BYTES // LINES // areas * LINES // itemsize, largest), 1)
-        area = -(-most * itemsize // LINES) * LINES
+        most = max(min(SLOT_BYTES // AREA_ALIGNMENT // areas * AREA_ALIGNMENT // itemsize, largest), 1)
+        area = -(-most * itemsize // AREA_ALIGNMENT) * AREA_ALIGNMENT
         return [list(pieces_of(box, most)) for box in boxes], area, Slots.of(area * areas)
 
     def _pack(self, piece: Box, start: int) -> BoxRow | None:

@@ -14,7 +14,7 @@ from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall
-from spmd_grid.reshard.executor.exchanges.box_exchange import STAGING_BYTES, BoxExchange
+from spmd_grid.reshard.executor.exchanges.box_exchange import MOST_STAGED_BYTES, BoxExchange
 from spmd_grid.reshard.executor.exchanges.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.executor.exchanges.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.executor.members import coords_of
@@ -54,7 +54,7 @@ class BoundPlan:
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
         steps = len(self.plan.run_steps)
         # A relay follows a meeting, and there is one in a run.
-        return BoxExchange(move, self.plan.dtypes, comm, activity, STAGING_BYTES // steps, relays=steps == 1)
+        return BoxExchange(move, self.plan.dtypes, comm, activity, MOST_STAGED_BYTES // steps, relays=steps == 1)
 
     def run(self, arrays: Arrays, outs: Arrays) -> Arrays:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.
@@ -105,7 +105,7 @@ class BoundPlan:
     def staging_bytes(self) -> int:
         """The most bytes that this process holds to move boxes, besides its arrays and those between steps.  Local.
 
-        On one node no more than `STAGING_BYTES`, unless the plan runs in chunks, which have a limit of their own.
+        On one node no more than `MOST_STAGED_BYTES`, unless the plan runs in chunks, which have a limit of their own.
         Messages count in chunks only.
         """
         relays = any(isinstance(exchange, BoxExchange) and exchange.relays for exchange in self._exchanges)

@@ -13,7 +13,7 @@ __all__ = [
     "ALL_TO_ALL",
     "BROADCAST",
     "EXCHANGE",
-    "KINDS",
+    "STEP_KINDS",
     "MARK_PARTIAL",
     "NATIVE",
     "REDUCE_SCATTER",
@@ -31,7 +31,7 @@ NATIVE = ALL_GATHER, BROADCAST  # carried by MPI's own collectives where memory 
 # Boxes from process to process.
 ALL_TO_ALL, SWAP, EXCHANGE = "all_to_all", "swap", "exchange"
 
-KINDS = SLICE, MARK_PARTIAL, ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL, SWAP, EXCHANGE
+STEP_KINDS = SLICE, MARK_PARTIAL, ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL, SWAP, EXCHANGE
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Step:
     dims: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ShardingError(f"a step of kind {self.kind!r}; it must be one of {', '.join(KINDS)}")
+        if self.kind not in STEP_KINDS:
+            raise ShardingError(f"a step of kind {self.kind!r}; it must be one of {', '.join(STEP_KINDS)}")
 
     def __str__(self) -> str:
         """``all_to_all over [1], split 0, concat 1: [[0],[]] -> [[],[0]]``."""

@@ -9,9 +9,8 @@ from typing import Any
 from spmd_grid.errors import DTypeError, StorageError
 from spmd_grid.grid.box import as_ints
 
-__all__ = ["BLOCK_BYTES", "as_json", "check_options"]
+__all__ = ["as_json", "check_options"]
 
-BLOCK_BYTES = 4 << 20
 _LEAST_BLOCKS = 4  # that fit into staging
 _COMMITS = ("rename", "file")
 

@@ -16,10 +16,11 @@ from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.storage.arguments import as_path
 from spmd_grid.storage.checkpoint.making import Making
 from spmd_grid.storage.checkpoint.manifest import Manifest
-from spmd_grid.storage.checkpoint.options import BLOCK_BYTES, as_json, check_options
+from spmd_grid.storage.checkpoint.options import as_json, check_options
 from spmd_grid.storage.checkpoint.tree import Arrays, to_tree
 from spmd_grid.storage.checkpoint.writing import BackgroundWriter
 from spmd_grid.storage.checksums import check_library
+from spmd_grid.storage.ranges.blocks import BLOCK_BYTES
 from spmd_grid.storage.ranges.move import STAGE_BYTES
 from spmd_grid.storage.team import Team
 

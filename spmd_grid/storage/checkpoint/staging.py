@@ -11,10 +11,10 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.storage.checkpoint.options import BLOCK_BYTES, check_options
+from spmd_grid.storage.checkpoint.options import check_options
 from spmd_grid.storage.checkpoint.tree import Arrays, to_tree
 from spmd_grid.storage.checkpoint.writing import BackgroundWriter
-from spmd_grid.storage.ranges.blocks import Blocks
+from spmd_grid.storage.ranges.blocks import BLOCK_BYTES, Blocks
 from spmd_grid.storage.ranges.move import STAGE_BYTES, given_deal
 from spmd_grid.storage.team import processes_of
 

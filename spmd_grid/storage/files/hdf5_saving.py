@@ -22,14 +22,13 @@ from spmd_grid.storage.files.hdf5_loading import h5py_for
 from spmd_grid.storage.files.named_arrays import Arrays, common_grid, described, named_arrays
 from spmd_grid.storage.files.publishing import published
 from spmd_grid.storage.paths import File
-from spmd_grid.storage.ranges.blocks import Blocks
+from spmd_grid.storage.ranges.blocks import BLOCK_BYTES, Blocks
 from spmd_grid.storage.ranges.move import give_blocks
 from spmd_grid.storage.team import Team
 
 __all__ = ["save_hdf5"]
 
 _OP = "save_hdf5"
-_BLOCK_BYTES = 1 << 22
 # The text with which netCDF-4 marks a dimension that has no coordinates.
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable.%10d"
 
@@ -145,7 +144,7 @@ def _make_dataset(h5py: Any, file: Any, name: str, a: ShardedArray) -> Any:
 
 def _write(team: Team, path: Path, a: ShardedArray, offset: int) -> None:
     """Write the cells of ``a`` from ``offset`` on, and bring the file to the disk.  Collective over the team."""
-    blocks = Blocks(a.shape, a.dtype.itemsize, _BLOCK_BYTES)
+    blocks = Blocks(a.shape, a.dtype.itemsize, BLOCK_BYTES)
     file: File | None = None
     with team.trying():
         file = File.to_write(team.system, _OP, path)

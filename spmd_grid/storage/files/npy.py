@@ -22,13 +22,11 @@ from spmd_grid.storage.files.publishing import published
 from spmd_grid.storage.new_local import new_local
 from spmd_grid.storage.npy_format import header_of, read_header, stored_dtype
 from spmd_grid.storage.paths import File
-from spmd_grid.storage.ranges.blocks import Blocks
+from spmd_grid.storage.ranges.blocks import BLOCK_BYTES, Blocks
 from spmd_grid.storage.ranges.move import STAGE_BYTES, give_blocks, take_blocks
 from spmd_grid.storage.team import Team
 
-__all__ = ["BLOCK_BYTES", "load_npy", "save_npy"]
-
-BLOCK_BYTES = 4 << 20
+__all__ = ["load_npy", "save_npy"]
 
 
 def save_npy(

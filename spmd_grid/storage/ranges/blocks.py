@@ -22,7 +22,9 @@ from math import prod
 from spmd_grid.grid.box import Box, multi_index
 from spmd_grid.typing import Shape
 
-__all__ = ["Blocks"]
+__all__ = ["BLOCK_BYTES", "Blocks"]
+
+BLOCK_BYTES = 4 << 20  # of a block, unless told otherwise
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from spmd_grid.reshard.planner.steps import (
     ALL_TO_ALL,
     BROADCAST,
     EXCHANGE,
-    KINDS,
     MARK_PARTIAL,
     REDUCE_SCATTER,
     SLICE,
+    STEP_KINDS,
     SWAP,
     Step,
 )
@@ -232,7 +232,7 @@ def test_broadcasts():
         assert not is_right(wrong), wrong
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in (EXCHANGE, BROADCAST)])
+@pytest.mark.parametrize("kind", [kind for kind in STEP_KINDS if kind not in (EXCHANGE, BROADCAST)])
 def test_steps_within_groups_stay_on_one_grid(kind):
     dims = {ALL_TO_ALL: (1, 0), ALL_REDUCE: (), MARK_PARTIAL: ()}.get(kind, (0,))
     one, other = (layout(Grid((2,), ranks=ranks), [[0]], (4, 4)) for ranks in (None, (1, 0)))

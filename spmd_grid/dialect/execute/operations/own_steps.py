@@ -22,7 +22,7 @@ from spmd_grid.functions.axes import cut
 from spmd_grid.grid.blocks import block_interval
 from spmd_grid.grid.layout import Layout
 from spmd_grid.program.trace.tracer import current_tracer
-from spmd_grid.reshard.planner.steps import KINDS
+from spmd_grid.reshard.planner.steps import STEP_KINDS
 
 __all__ = ["own_concatenate", "own_layouts", "own_reshape"]
 
@@ -159,7 +159,7 @@ def _blocks_before(layout: Layout, axis: int, coords: Coords) -> int:
 # -- moves ---------------------------------------------------------------------------------------------------------
 
 
-@handles(*[f"spmd_grid.{kind}" for kind in KINDS])
+@handles(*[f"spmd_grid.{kind}" for kind in STEP_KINDS])
 def _move(runner: Runner, op: Operation, operands: Sequence[Any]) -> Any:
     layouts, _ = own_layouts(runner, op)
     (source,), (target,) = layouts.sources, layouts.targets

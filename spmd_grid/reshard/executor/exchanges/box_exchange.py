@@ -38,12 +38,12 @@ from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 from spmd_grid.transport.communicator import Communicator
 
-__all__ = ["STAGING_BYTES", "BoxExchange"]
+__all__ = ["MOST_STAGED_BYTES", "BoxExchange"]
 
 # On one node, no process holds more than this besides its arrays: staging, twice, and stacks of contributions.  With
 # less, more rounds would be needed, in which processes that share a processor wait for one another.
-STAGING_BYTES = 2 << 20
-_BESIDE_RING = STAGING_BYTES - RING_BYTES
+MOST_STAGED_BYTES = 2 << 20
+_BESIDE_RING = MOST_STAGED_BYTES - RING_BYTES
 
 # Boxes of at least this size are read out of the sender's array.  Smaller ones pass through staging: one more pass over
 # memory, but lines that a neighbour has read are expensive to write to until they have left the caches.
@@ -68,7 +68,7 @@ class BoxExchange:
         dtypes: Sequence[np.dtype],
         comm: Communicator,
         activity: CollectiveCall | None = None,
-        capacity: int = STAGING_BYTES,
+        capacity: int = MOST_STAGED_BYTES,
         relays: bool = False,
     ):
         self._move, self._dtypes, self._comm = move, tuple(dtypes), comm
@@ -106,7 +106,7 @@ class BoxExchange:
         self._shared = None
         if self._sharing is not None:
             shared = self._sharing.copies(boxes.result_of)
-            self._shared = SharedCopies(comm, into, dtypes, *shared, STAGING_BYTES, activity)
+            self._shared = SharedCopies(comm, into, dtypes, *shared, MOST_STAGED_BYTES, activity)
         ends = comm.rank, comm.size, given, into
         beside = Transfer("pairwise", *ends, tuple(boxes.sends), tuple(boxes.receives), 0)
         self._beside = beside if boxes.sends or boxes.receives else None

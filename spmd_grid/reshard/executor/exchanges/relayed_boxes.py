@@ -10,7 +10,15 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import LINES, SLOT_BYTES, RelayProgram, RelayStep, Slots, area_of, has_areas
+from spmd_grid.exchange.agreement.relay import (
+    AREA_ALIGNMENT,
+    SLOT_BYTES,
+    RelayProgram,
+    RelayStep,
+    Slots,
+    area_of,
+    has_areas,
+)
 from spmd_grid.exchange.channel.copy_table import Taken, c_strides
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.grid.cells import Cells
@@ -47,8 +55,8 @@ class RelayedBoxes:
         self._fits = itemsize > 0 and has_areas(comm.size, itemsize)
         largest = meeting.most(max([prod(cells.shape) for _, cells in self._gives], default=0))
         self._largest_bytes = largest * itemsize
-        self._most = max(min(SLOT_BYTES // LINES // areas * LINES // max(itemsize, 1), largest), 1)
-        self._area = -(-self._most * itemsize // LINES) * LINES
+        self._most = max(min(SLOT_BYTES // AREA_ALIGNMENT // areas * AREA_ALIGNMENT // max(itemsize, 1), largest), 1)
+        self._area = -(-self._most * itemsize // AREA_ALIGNMENT) * AREA_ALIGNMENT
         self._slots = Slots.of(self._area * areas)
         lengths: dict[int, int] = {}
         for member, cells in self._gives:
