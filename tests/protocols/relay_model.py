@@ -170,7 +170,8 @@ class RelayMember(Member):
         from spmd_grid.exchange.agreement import relay
 
         slot_bytes = areas * WORD
-        sizes = {"SLOT_BYTES": slot_bytes, "RING_BYTES": self._slots * slot_bytes, "_SLOTS": self._slots, "LINES": WORD}
+        ring_bytes = self._slots * slot_bytes
+        sizes = {"SLOT_BYTES": slot_bytes, "RING_BYTES": ring_bytes, "_SLOTS": self._slots, "AREA_ALIGNMENT": WORD}
         slots = _small(relay.Slots, relay, sizes)
         seen = SimpleNamespace(address_of=self._into_memory, build_table=kernels.build_table, copy_address=1)
         program = _small(relay.RelayProgram, relay, sizes | {"kernels": seen})
