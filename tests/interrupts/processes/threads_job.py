@@ -1,6 +1,6 @@
 """Cases of threads that call operations at the same time, each on a communicator of its own.
 
-``threads_job.py EVERY ROUNDS``: every so many pairs of operations, and so many calls of each thread of a crowd.
+``threads_job.py EVERY ROUNDS``: one in EVERY pairs of operations runs, and each thread of a crowd makes ROUNDS calls.
 """
 
 import sys
