@@ -9,4 +9,5 @@ mixed_meeting   over several nodes
 frame_swap      a few bytes from every member, between operations
 staging_ring    copies that others read
 relay           arrays that pass through staging memory in steps
+quicker_way     the quicker of two ways to do something, found by trying both
 """

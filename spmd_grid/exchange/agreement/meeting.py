@@ -5,7 +5,7 @@ Here the transport does both; `MemoryMeeting` and `MixedMeeting` use the memory 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -47,9 +47,15 @@ class Meeting:
         """Whether the others read ``x``, which is contiguous, where it lies (and could write to it).  Local."""
         return self.comm.shares_objects
 
-    def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int) -> bool:
-        """Whether arrays are better relayed (see ``relay.py``) than read or sent; the same on all members."""
+    def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int, key: Hashable) -> bool:
+        """Whether arrays are better relayed (see ``relay.py``) than read or sent; the same on all members.
+
+        `note_end` follows the run.
+        """
         return False
+
+    def note_end(self) -> None:
+        """Note that a run has ended for which `better_relayed` chose the way.  Local."""
 
     def describe(self) -> str:
         """Text for users: the way of arrays to the other members.  Local."""

@@ -6,7 +6,8 @@ outside the arena and is not large is copied into it first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from itertools import count
 from time import perf_counter
 from typing import NoReturn, cast
 
@@ -16,7 +17,8 @@ from spmd_grid import kernels
 from spmd_grid.errors import TransportError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import Meeting
-from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, RelayProgram, Rings, suits
+from spmd_grid.exchange.agreement.quicker_way import QuickerWays
+from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, RelayProgram, Rings
 from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, RING_HELD_BYTES, StagingRing
 from spmd_grid.exchange.transfer.machine_model import MachineModel
 from spmd_grid.kernels.protocol import slots as at
@@ -50,6 +52,8 @@ _ROLL_CALLS = 8
 
 # Bits of a meeting's result that are rare: -1 has all bits.
 _RARE = at.RENEWED | at.ASK
+
+_LEFT_CACHES = 1 << 25  # bytes; larger arrays lie in no cache, and are read where they lie
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -169,6 +173,8 @@ class MemoryMeeting(NodeMeeting):
         self._loop_activity: Activity | None = None
         self._ring: np.ndarray | None = None
         self._rings: Rings | None = None
+        self._numbers = count()
+        self._ways = QuickerWays()
         self._wire.find_activity = self._purpose
         state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
         state[at.FRAMES_SEEN] = kernels.address_of(data)
@@ -261,6 +267,10 @@ class MemoryMeeting(NodeMeeting):
     def most(self, value: int) -> int:
         return self._call_roll(1, value)
 
+    def next_number(self) -> int:
+        """Number what the members make together next; the same on all members.  Collective."""
+        return next(self._numbers)
+
     # -- relays --------------------------------------------------------------------------------------------------
 
     def rings(self) -> Rings | None:
@@ -277,17 +287,26 @@ class MemoryMeeting(NodeMeeting):
             self._rings = Rings(self._address, np.array(found, np.int64))
         return self._rings if len(self._rings.addresses) else None
 
-    def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int) -> bool:
+    def better_relayed(self, n_bytes: int, readable: bool, most_if_near: int, key: Hashable) -> bool:
         """Whether arrays, of which the largest has ``n_bytes``, are better relayed than read or sent.
 
-        Collective at its first use; the same on all members.  ``readable``: whether all of them can be read where they
-        lie; ``most_if_near``: the size from which on that is better between near processors.
+        Collective; the same on all members.  ``readable``: whether all of them can be read where they lie;
+        ``most_if_near``: the size from which on that is better between near processors.  Between far ones it depends
+        on the machine: runs with the same ``key``, which is the same on all members, try both ways.
         """
         if n_bytes <= RELAYED_FROM:
             return False
         self.count_relay()
-        may = readable or self.relays
-        return may and suits(n_bytes, self.is_far, readable, most_if_near) and self.rings() is not None
+        if not readable:
+            return self.relays and self.rings() is not None
+        if n_bytes <= most_if_near:
+            return self.rings() is not None
+        if not self.is_far or n_bytes > _LEFT_CACHES or self.rings() is None:
+            return False
+        return self._ways.begin(key, self.most) == 0
+
+    def note_end(self) -> None:
+        self._ways.end()
 
     def count_relay(self) -> None:
         """Counts a relay that members consider; they measure how far apart they are now and then.  Collective."""

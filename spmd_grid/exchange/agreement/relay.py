@@ -30,7 +30,6 @@ __all__ = [
     "RelayStep",
     "area_of",
     "has_areas",
-    "suits",
 ]
 
 
@@ -41,18 +40,6 @@ AREA_ALIGNMENT = 128  # bytes that no two writers share
 
 # Arrays of up to this many bytes are read where they lie, or from a copy: a relay costs one more round of words.
 RELAYED_FROM = 1 << 14
-
-# Between far processors, arrays that can be read are relayed up to this many bytes: larger ones lie in no cache.
-_RELAYED_IF_FAR = 1 << 25
-
-
-def suits(n_bytes: int, far: bool, readable: bool, most_if_near: int) -> bool:
-    """Whether arrays, of which the largest has ``n_bytes``, are better relayed.  Local.
-
-    ``readable``: whether all can be read where they lie; ``most_if_near``: number of bytes from which on that is better
-    between near processors.
-    """
-    return not readable or n_bytes <= (_RELAYED_IF_FAR if far else most_if_near)
 
 
 def area_of(owner: int, reader: int) -> int:

@@ -52,12 +52,12 @@ class CollectiveCall:
     """
 
     __slots__ = (
-        "_fingerprint",
         "_openings",
         "_text",
         "args",
         "axes",
         "comm",
+        "fingerprint",
         "gives_result",
         "grid",
         "lets_read",
@@ -93,7 +93,7 @@ class CollectiveCall:
         self.takes_array = op.takes_array(self)
         self.gives_result = op.gives_result(self)
         self._openings: dict[Hashable, Opening] = {}
-        self._fingerprint = fingerprint(f"{self._text} on {grid.grid!r} by {self.path}")
+        self.fingerprint = fingerprint(f"{self._text} on {grid.grid!r} by {self.path}")
 
     def describe(self) -> str:
         """Describe the call for reports."""
@@ -136,7 +136,7 @@ class CollectiveCall:
         """Make or look up the opening that states ``facts``."""
         found = self._openings.get(facts)
         if found is None:
-            found = Opening(PLAIN, self._fingerprint, encode_facts(facts), facts)
+            found = Opening(PLAIN, self.fingerprint, encode_facts(facts), facts)
             keep(self._openings, facts, found)
         return found
 
@@ -146,7 +146,7 @@ class CollectiveCall:
 
     def refusal(self, error: SpmdError) -> Opening:
         """Make the opening of a member that cannot take part; every member will raise ``error``."""
-        return Opening(ERROR, self._fingerprint, encode_error(error), None)
+        return Opening(ERROR, self.fingerprint, encode_error(error), None)
 
     def agree(self, opening: Opening, x: np.ndarray | None) -> tuple[Any, Frames]:
         """Exchange headers; return what `CollectiveOperation.resolve` made of them, and the frames.  Collective."""

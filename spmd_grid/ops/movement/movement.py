@@ -97,6 +97,8 @@ class Movement:
             self._copies.run(frames, arrays, target)
             if frames.lent:
                 self.call.meeting.depart(frames)
+        if self._relayed is not None:
+            self.call.meeting.note_end()
         return target
 
     def loop_work(self) -> LoopWork | None:

@@ -57,9 +57,12 @@ class RelayedCopies:
     def suits(self, readable: bool) -> bool:
         """Whether this beats reading the arrays where they lie, if they are ``readable``, or messages.
 
-        The same on all members; collective when first used.
+        Collective; the same on all members.  The meeting's `note_end` follows each run.
         """
-        return self._fits and self._call.meeting.better_relayed(self._most, readable, self._most_if_near)
+        if not self._fits:
+            return False
+        key = self._call.fingerprint, self._most
+        return self._call.meeting.better_relayed(self._most, readable, self._most_if_near, key)
 
     def run(self, x: np.ndarray | None, target: np.ndarray | None) -> None:
         """Move all boxes from ``x`` to ``target``.  Collective."""

@@ -126,17 +126,18 @@ class Reduction:
         arrays = self._arrays.of(frames)
         if self._relayed is not None and self._relayed.suits(arrays is not None):
             self._relayed.run(x, target)
-            return target
-        if arrays is None:
+        elif arrays is None:
             self._run_by_messages(x, target)
-            return target
-        if self._folds_whole or self._arrays.way is INLINE:  # arrays that can be read need not be collected
+        elif self._folds_whole or self._arrays.way is INLINE:  # arrays that can be read need not be collected
             try:
-                return self._fold_arrays(arrays, target)
+                target = self._fold_arrays(arrays, target)
             finally:
                 if frames.lent:
                     self.call.meeting.depart(frames)
-        self._fold_by_memory(frames, arrays, target)
+        else:
+            self._fold_by_memory(frames, arrays, target)
+        if self._relayed is not None:
+            self.call.meeting.note_end()
         return target
 
     @property

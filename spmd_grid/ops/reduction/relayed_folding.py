@@ -67,12 +67,13 @@ class RelayedFolding:
     def suits(self, readable: bool) -> bool:
         """Whether this beats reading the arrays where they lie, if they are ``readable``, or messages.
 
-        The same on all members; collective when first used.
+        Collective; the same on all members.  The meeting's `note_end` follows each run.
         """
         if not self._is_compiled:
             return False
         most_if_near = _WHOLE_IF_NEAR if self._blocks is None else _BLOCKS_IF_NEAR
-        return self._call.meeting.better_relayed(self._n_bytes, readable, most_if_near)
+        key = self._call.fingerprint, self._n_bytes
+        return self._call.meeting.better_relayed(self._n_bytes, readable, most_if_near, key)
 
     def run(self, x: np.ndarray, target: np.ndarray | None) -> None:
         """Fold all arrays into ``target``, or this member's blocks of them.  Collective."""

@@ -8,6 +8,7 @@ import pytest
 import spmd_grid as sg
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.quicker_way import TRIES
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM, SLOT_BYTES
 from spmd_grid.ops.calls.shape_rules import cut_box
 
@@ -87,6 +88,39 @@ def check_all(grid, n, me, rng, shape, dtype):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_relayed(spmd, n, far, shape):
     spmd(n, all_operations, shape, "f8" if len(shape) > 1 else "f4", far)
+
+
+def try_both_ways(n_bytes):
+    """Runs on arrays that can be read, between processors as if far apart: relayed and read by turns, then one way."""
+    grid = sg.init_grid((-1,))
+    n, me, runs = grid.grid.size, grid.rank, 2 * TRIES + 3
+    rows, columns = sg.Sharding(grid, [[0], []]), sg.Sharding(grid, [[], [0]])
+    width = n_bytes // 8 // n
+    plan = sg.plan_reshard(rows, columns, (n * n, width), "f8")
+    whole = np.arange(float(n * n * width)).reshape(n * n, width)
+    own, there = (layout.shard_slices(whole.shape, (me,)) for layout in (rows, columns))
+    x, part = made(grid, whole[0], "arena"), made(grid, whole[own], "arena")
+    operations = {
+        "all_reduce": lambda k: np.array_equal(sg.all_reduce(x, grid, [0]), (whole[0] + k) * n * (n + 1) / 2),
+        "all_gather": lambda k: np.array_equal(
+            sg.all_gather(x, grid, [0], 0), np.concatenate([(whole[0] + k) * (i + 1) for i in range(n)])
+        ),
+        "run_plan": lambda k: np.array_equal(sg.run_plan(plan, part, grid), whole[there] + k),
+    }
+    with as_if(grid, True) as relays:
+        for name, is_right in operations.items():
+            before = 0 if relays is None else len(relays)
+            for k in range(runs):
+                x[...] = (whole[0] + k) * (me + 1)
+                part[...] = whole[own] + k
+                assert is_right(k), (name, k)
+            if relays is not None:
+                assert len(relays) - before in (TRIES, TRIES + 3), name
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_relayed_or_read_by_trying(spmd, n):
+    spmd(n, try_both_ways, n * (5 << 20))
 
 
 def uneven(far):

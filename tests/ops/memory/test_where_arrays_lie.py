@@ -44,7 +44,7 @@ def as_if_far(shape, far):
     lent = meeting.swap(x)
     if isinstance(meeting, MemoryMeeting):
         assert bool(lent.lends) != far
-        assert meeting.better_relayed(1 << 24, True, 1 << 22) == far
+        assert meeting.better_relayed(1 << 24, True, 1 << 22, "first run") == far
     meeting.depart(lent)
     del meeting.ask_distance
 

@@ -48,7 +48,8 @@ class RelayedBoxes:
         takes: Sequence[Taken],
         itemsize: int,
     ):
-        self._me, self._meeting, self._itemsize = comm.rank, meeting, itemsize
+        self.meeting, self._me, self._itemsize = meeting, comm.rank, itemsize
+        self._number = meeting.next_number()
         self._gives = [(member, cells) for member, cells in gives if member != comm.rank]
         self._takes = takes
         areas = comm.size - 1
@@ -73,23 +74,24 @@ class RelayedBoxes:
         """Whether this beats other ways through memory; alike on all.  Collective.
 
         ``are_readable()``: whether all boxes can be read where they lie, also collective; asked where it matters.
+        The meeting's `note_end` follows each run.
         """
         if self.is_certain:
-            self._meeting.count_relay()
+            self.meeting.count_relay()
             return True
         if not self._fits or self._largest_bytes <= _READ_IF_NEAR:
             return False
-        return self._meeting.better_relayed(self._largest_bytes, are_readable(), _READ_IF_NEAR)
+        return self.meeting.better_relayed(self._largest_bytes, are_readable(), _READ_IF_NEAR, self._number)
 
     @cached_property
     def is_certain(self) -> bool:
         """Whether boxes are relayed at any distance; alike on all.  Collective at its first use."""
         fits = self._fits and 0 < self._largest_bytes <= _READ_IF_NEAR
-        return fits and self._meeting.rings() is not None
+        return fits and self.meeting.rings() is not None
 
     def run(self, x: np.ndarray, result: np.ndarray) -> None:
         """Move all boxes from ``x`` to ``result``, which share no memory.  Collective."""
-        self._meeting.relay(self.program(x, result), x, result)
+        self.meeting.relay(self.program(x, result), x, result)
 
     def program(self, x: np.ndarray, result: np.ndarray) -> RelayProgram:
         """The relay of arrays with the strides of these.  Local, once it `is_certain`."""
@@ -102,7 +104,7 @@ class RelayedBoxes:
         return program
 
     def _program(self, given: tuple[int, ...], into: tuple[int, ...]) -> RelayProgram:
-        rings = self._meeting.rings()
+        rings = self.meeting.rings()
         if rings is None:
             raise ValueError("relayed where members have no rings")
         itemsize, me = self._itemsize, self._me
