@@ -22,7 +22,7 @@ from spmd_grid.bench.libraries.installed import Libraries
 from spmd_grid.bench.reshard.cases import ReshardCase, cells_of
 from spmd_grid.bench.reshard.libraries import RESHARD_LIBRARY_TYPES
 from spmd_grid.bench.reshard.peers import hand_written
-from spmd_grid.bench.reshard.report import MESSAGE, NEW, NUMPY, RowFigures, summary, table
+from spmd_grid.bench.reshard.report import BOUND, MESSAGE, NEW, NUMPY, RowFigures, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.reshard.execute import run_plan
 from spmd_grid.reshard.plan import plan_reshard
@@ -71,10 +71,12 @@ def measure_row(case: ReshardCase, grid: ProcessGrid, comm: Intracomm, rounds: i
     shared = grid.allocate(source_box.shape, np.float64), grid.allocate(target_box.shape, np.float64)
     plain = np.empty(source_box.shape), np.empty(target_box.shape)
     plan = plan_reshard(before.sharding, after.sharding, case.shape, "float64")
+    bound = plan.bind(grid)
     n = min(array.size for array in plain)
     copied, copy = plain[0].reshape(-1)[:n], plain[1].reshape(-1)[:n]
     contenders = {
         OURS: Contender(lambda: run_plan(plan, shared[0], grid, shared[1]), *shared),
+        BOUND: Contender(lambda: bound.run(shared[0], shared[1]), *shared),
         NEW: Contender(lambda: run_plan(plan, shared[0], grid), shared[0]),
         NUMPY: Contender(lambda: run_plan(plan, plain[0], grid, plain[1]), *plain),
         MESSAGE: Contender(lambda: run_plan(plan, plain[0], grid, plain[1]), *plain, path="message"),

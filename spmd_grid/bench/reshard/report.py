@@ -12,9 +12,11 @@ from spmd_grid.bench.common.verdicts import Goal, library_lines, slower_lines
 from spmd_grid.bench.reshard.cases import ReshardCase
 from spmd_grid.bench.reshard.peers import ALLTOALLW
 
-__all__ = ["MESSAGE", "NEW", "NUMPY", "RowFigures", "goals", "summary", "table"]
+__all__ = ["BOUND", "MESSAGE", "NEW", "NUMPY", "RowFigures", "goals", "summary", "table"]
 
 NEW, NUMPY, MESSAGE = "spmd_grid, new result", "spmd_grid, numpy arrays", "spmd_grid message path"
+BOUND = "spmd_grid bound plan"
+_SMALL_BYTES = 1 << 19  # a global array of 256 x 256 doubles
 
 
 class RowFigures(Row[ReshardCase]):
@@ -24,6 +26,11 @@ class RowFigures(Row[ReshardCase]):
     def alltoallw_over_message(self) -> float:
         """Time of Alltoallw divided by that of ours without shared memory."""
         return self.ratio(ALLTOALLW, MESSAGE)
+
+    @property
+    def bound_over_best(self) -> float | None:
+        """Time of the best hand-written contender divided by that of a bound plan's run; None if not measured."""
+        return self.ratio(self.best(), BOUND) if BOUND in self.by_contender else None
 
     @property
     def over_limit(self) -> float:
@@ -39,6 +46,7 @@ def table(libraries: Sequence[str] = RESHARD_LIBRARIES) -> Table[RowFigures]:
     """The table, with a column for the fastest variant of each of ``libraries``."""
     columns: list[Column[RowFigures]] = [
         *ours(),
+        time_of("bound", BOUND),
         time_of("new result", NEW),
         time_of("from numpy", NUMPY),
         time_of("message", MESSAGE),
@@ -59,6 +67,13 @@ def _best_of(library: str, row: RowFigures) -> str | None:
 
 def goals() -> list[Goal[RowFigures]]:
     return [
+        Goal(
+            "bound plan at least 1.5x the best by hand, arrays up to 512 KiB",
+            lambda row: row.case.n_bytes <= _SMALL_BYTES,
+            lambda row: row.bound_over_best,
+            1.5,
+            True,
+        ),
         Goal(
             "message path not slower than Alltoallw, rows to columns and 0 to 2",
             lambda row: row.case.is_first_to_last,

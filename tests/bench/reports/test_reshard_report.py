@@ -9,7 +9,7 @@ from spmd_grid.bench.common.rows import LIMIT, OURS, RESHARD_LIBRARIES, Figure, 
 from spmd_grid.bench.common.verdicts import slower_rows
 from spmd_grid.bench.reshard.cases import ReshardCase, all_cases, quick_cases
 from spmd_grid.bench.reshard.peers import ALLTOALLW
-from spmd_grid.bench.reshard.report import MESSAGE, NEW, NUMPY, RowFigures, summary, table
+from spmd_grid.bench.reshard.report import BOUND, MESSAGE, NEW, NUMPY, RowFigures, summary, table
 from spmd_grid.grid.device_grid import Grid
 
 ROWS = ReshardCase((512, 512), 0, 1)
@@ -21,7 +21,7 @@ HEAT = "heat resplit"
 
 
 def row(case, ours=200.0, message=500.0, alltoallw=900.0, disturbed=False, **more):
-    us = {OURS: ours, NEW: 220.0, NUMPY: 400.0, MESSAGE: message, ALLTOALLW: alltoallw, **more}
+    us = {OURS: ours, BOUND: 150.0, NEW: 220.0, NUMPY: 400.0, MESSAGE: message, ALLTOALLW: alltoallw, **more}
     us |= {"numpy pack, Alltoallv": 600.0, LIMIT: 50.0}
     figures = {name: Figure(value, 0.9 * value, 1.2 * value, value + 10, 3) for name, value in us.items()}
     return RowFigures(case, figures, {"rewriting": 10.0}, 61, "direct", disturbed)
@@ -59,6 +59,7 @@ def test_ratios():
     assert figures.best() == "numpy pack, Alltoallv"  # neither ours nor the limit
     assert figures.over_best == 3 and figures.over_limit == 4
     assert figures.alltoallw_over_message == pytest.approx(1.8)
+    assert figures.bound_over_best == 4
     assert row(ROWS, ours=-1.0).over_best == float("inf")
 
 
@@ -78,6 +79,8 @@ def test_verdicts():
     assert verdict(row(ROWS), row(CUBE, message=901.0)).startswith("missed")
     assert "1 of 2 rows" in verdict(row(ROWS), row(CUBE, message=901.0))
     assert verdict(row(BACK, message=901.0)).startswith("not measured")
+    assert summary([row(CUBE)])[-2].startswith("met") and "1 of 1 rows; least 4.00x" in summary([row(CUBE)])[-2]
+    assert summary([row(ROWS)])[-2].startswith("not measured")
     assert summary([row(ROWS, disturbed=True)])[0].startswith("WARNING: other work on the machine disturbed 1 of 1")
 
 
