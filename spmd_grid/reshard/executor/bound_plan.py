@@ -67,14 +67,14 @@ class BoundPlan:
                 for array, result in zip(arrays, results, strict=True):
                     np.copyto(result, array)
             return results
-        with ExitStack() as aside:
-            if outs is not None and arrays is not None and not self._may_run_in_place:
-                # Cells that stay on this process would be overwritten before they have been read.
+        if outs is None or arrays is None or self._may_run_in_place:
+            self._run_exchanges(arrays, results)
+        else:
+            # Cells that stay on this process would be overwritten before they have been read.
+            with ExitStack() as aside:
                 pairs = zip(arrays, outs, strict=True)
                 arrays = [self._copy(x, aside) if np.may_share_memory(x, out) else x for x, out in pairs]
-            stops: list[Arrays] = [arrays, *self._kept_between(), results]
-            for exchange, before, after in zip(self._exchanges, stops, stops[1:]):
-                exchange.run(before, after)
+                self._run_exchanges(arrays, results)
         if results is None:
             return None
         for result in results if self._outside else ():
@@ -110,6 +110,11 @@ class BoundPlan:
         """
         relays = any(isinstance(exchange, BoxExchange) and exchange.relays for exchange in self._exchanges)
         return sum(exchange.staging_bytes for exchange in self._exchanges) + RING_BYTES * relays
+
+    def _run_exchanges(self, arrays: Arrays, results: Arrays) -> None:
+        stops = [arrays, *self._kept_between(), results]
+        for exchange, before, after in zip(self._exchanges, stops, stops[1:]):
+            exchange.run(before, after)
 
     def _copy(self, array: np.ndarray, aside: ExitStack) -> np.ndarray:
         """A copy that lasts as long as ``aside``."""

@@ -39,7 +39,7 @@ class KeptPlans(OrderedDict[Hashable, BoundPlan]):
         if bound is not None:
             self.move_to_end(key)
             bound.runs += 1
-            if bound.runs >= _RUNS and bound.relay() is not None and len(self._pinned) < _MOST_PINNED:
+            if bound.runs == _RUNS and len(self._pinned) < _MOST_PINNED and bound.relay() is not None:
                 self._pinned[key] = self.pop(key)
                 self.n_bytes -= bound.plan.kept_bytes
         return bound
@@ -47,6 +47,11 @@ class KeptPlans(OrderedDict[Hashable, BoundPlan]):
     def is_pinned(self, key: Hashable) -> bool:
         """Whether compiled code may run the plan."""
         return key in self._pinned
+
+    def stays_with_python(self, key: Hashable) -> bool:
+        """Whether the plan has run by Python for so long that compiled code will not run it."""
+        bound = self.get(key)
+        return bound is not None and bound.runs >= _RUNS
 
     def add(self, key: Hashable, bound: BoundPlan) -> None:
         """Keep ``bound``, and give up the oldest ones that no longer fit."""

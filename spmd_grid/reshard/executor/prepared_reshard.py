@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,8 +161,10 @@ class PreparedReshard:
             found = arrays or outs
             if found is None:
                 return arrays, outs, self._opening_of(specified.types)
-            is_list = isinstance(local if arrays else out, list | tuple)
-            return arrays, outs, self._opening_of(ArrayTypes(is_list, tuple([array.dtype for array in found])))
+            types, is_list = specified.types, isinstance(local if arrays else out, list | tuple)
+            if types is None or types.several != is_list:
+                types = ArrayTypes(is_list, tuple([array.dtype for array in found]))
+            return arrays, outs, self._opening_of(types)
         except Exception as error:  # whatever went wrong here, the other processes wait to learn of it
             kind = type(error) if isinstance(error, SpmdError) else SpmdError
             text = str(error) if isinstance(error, SpmdError) else f"{type(error).__name__}: {error}"
@@ -202,7 +204,7 @@ class PreparedReshard:
         kept.add(key, bound)
         return bound
 
-    @property
+    @cached_property
     def _kept(self) -> KeptPlans:
         kept: KeptPlans = self._joint_grid.kept.setdefault(("bound plans", self._call.comm.processes), KeptPlans())
         return kept
@@ -220,10 +222,14 @@ class PreparedReshard:
         name: str | None,
     ) -> None:
         """Prepare a compiled run for arrays like these, which Python has moved.  Local."""
+        _, key = self._plans[types]
+        if not self._kept.is_pinned(key):
+            if self._kept.stays_with_python(key):
+                self._known.add(out is None)
+            return
         result = None if results is None else results[0]
         ran = self._ran(opening, headers, local, result if out is None else out)
-        pinned = self._kept.is_pinned(self._plans[types][1])
-        if ran is None or not pinned or self._call.comm.process.gate.thread_name():
+        if ran is None or self._call.comm.process.gate.thread_name():
             return
         self._known.add(out is None)
         if ran.work is None or not QuickCall.is_possible(self._call):
