@@ -63,6 +63,29 @@ def test_all_ways(spmd, n, way):
     spmd(n, check_ways, way, (37, 26))
 
 
+@pytest.mark.parametrize("splits", [([[1, 0]], [[], [0, 1]]), ([[1], [0]], [[0], [1]])], ids=str)
+def test_several_steps_of_large_boxes(spmd, splits):
+    """No step's boxes are read before they are there, however late a process is."""
+
+    def body():
+        grid = sg.init_grid((2, 2))
+        source, target = (sg.Sharding(grid, split) for split in splits)
+        shape = (301, 400)
+        plan = sg.plan_reshard(source, target, shape, "f8", strategy="basis")
+        assert len(plan.moves) > 1
+        whole = np.arange(np.prod(shape), dtype="f8").reshape(shape)
+        own, there = (layout.shard_slices(shape, grid.coords) for layout in (source, target))
+        bound, out = plan.bind(grid), np.empty_like(whole[there])
+        for k in range(RUNS):
+            if k % grid.grid.size == grid.rank:
+                time.sleep(0.001)
+            assert np.array_equal(bound.run(whole[own] * k, out), whole[there] * k)
+            if k % 3 == 0:
+                assert np.array_equal(plan.run(whole[own] - k, grid), whole[there] - k)
+
+    spmd(4, body)
+
+
 @pytest.mark.parametrize(("shape", "dtype"), [((2, 3), "i2"), ((0, 5), "f4"), ((300, 500), "c16"), ((9, 7), "?")])
 def test_sizes_and_dtypes(spmd, shape, dtype):
     """Uneven, some without cells, and some of several steps."""
