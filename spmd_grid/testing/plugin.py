@@ -7,6 +7,7 @@ A test that fails on one process, in the body or outside of it, fails on all of 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = ["spmd"]
 _has_met = pytest.StashKey[bool]()  # whether the processes ran a body together in a test
 _failure = pytest.StashKey[str]()  # how this process failed outside of the body
 _failed_elsewhere = pytest.StashKey[bool]()
+_shows_output = pytest.StashKey[bool]()  # what it has captured, if the job is ended
 
 
 @pytest.fixture
@@ -33,6 +35,7 @@ def spmd(request: pytest.FixtureRequest) -> Callable[..., list[Any]]:
         return lambda ranks, body, *args, seed=None: run_spmd(body, *args, ranks=ranks, seed=seed)
 
     prepare_to_meet()  # before any process can fail
+    _show_output_of_ended_jobs(request.config)
 
     def run(ranks: int, body: Callable[..., Any], *args: Any, seed: int | None = None) -> list[Any]:
         if ranks > world_size():
@@ -74,6 +77,23 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     failure = config.stash.get(_failure, None)
     if failure:
         current_world().abort(failure)
+
+
+def _show_output_of_ended_jobs(config: pytest.Config) -> None:
+    """Let a process that ends the job in the middle of a test print what pytest has captured."""
+    if config.stash.get(_shows_output, False):
+        return
+    from spmd_grid.transport.mpi.library import before_abort  # loads MPI
+
+    config.stash[_shows_output] = True
+    capture = config.pluginmanager.getplugin("capturemanager")
+
+    def show() -> None:
+        capture.suspend_global_capture(in_=True)
+        print(*capture.read_global_capture(), sep="", file=sys.stderr, flush=True)
+
+    if capture is not None:
+        before_abort(show)
 
 
 def _under_mpi(config: pytest.Config) -> bool:

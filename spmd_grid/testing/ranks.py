@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["gather_objects", "is_shared", "meet", "prepare_to_meet", "run_on_mpi", "world_size"]
 
 # Seconds that a failed process waits for the others before it ends the job: they may wait for it in the body.
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 20.0
 
 # The same where it failed outside of a body: what the others do meanwhile is as short.
 _SHORT_PATIENCE_SECONDS = 10.0

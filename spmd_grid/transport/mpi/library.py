@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
@@ -22,10 +23,12 @@ except (ImportError, RuntimeError) as error:
         f" 'python -m spmd_grid run -n 4 app.py' ({error})"
     ) from error
 
-__all__ = ["MPI", "MpiLibrary", "abort", "library"]
+__all__ = ["MPI", "MpiLibrary", "abort", "before_abort", "library"]
 
 # Launchers may lose what a process prints just before it ends the job.
 _PRINTING_SECONDS = 0.2
+
+_before_abort: list[Callable[[], object]] = []
 
 
 class MpiLibrary(NamedTuple):
@@ -52,7 +55,15 @@ def library() -> MpiLibrary:
     return MpiLibrary((start, test), MPI._sizeof(MPI.Status))
 
 
+def before_abort(function: Callable[[], object]) -> None:
+    """Lets `abort` call ``function`` first, such as one that prints what was held back."""
+    _before_abort.append(function)
+
+
 def abort(code: int = 1) -> None:
     """Ends the job on all processes, after a pause for what they have printed."""
+    for function in _before_abort:
+        with suppress(Exception):
+            function()
     time.sleep(_PRINTING_SECONDS)
     MPI.COMM_WORLD.Abort(code)

@@ -1,4 +1,4 @@
-"""A test that fails on one process, outside of its body: all end with it, and the first one's report names it."""
+"""A test that fails on one process: all end with it, and what they print names it."""
 
 from support.jobs import needs_mpiexec, run_job
 
@@ -34,11 +34,40 @@ sys.exit(pytest.main(["-q", "-x", "--color=no", "--with-mpi", "-p", "no:cachepro
 """
 
 
+WAITING = """
+import numpy as np
+import spmd_grid as sg
+import spmd_grid.testing.ranks
+
+spmd_grid.testing.ranks._PATIENCE_SECONDS = 1.0
+
+def body():
+    grid = sg.init_grid((2,))
+    assert grid.rank == 0, "wrong here alone"
+    sg.all_reduce(np.ones(9), grid, [0], "sum")
+
+def test_of_two(spmd):
+    spmd(2, body)
+"""
+
+
+def run_tests(folder, tests):
+    for name, text in {"conftest.py": CONFTEST, "test_here.py": tests, "program.py": PROGRAM}.items():
+        (folder / name).write_text(text)
+    return run_job("mpiexec", 2, folder / "program.py", python=["-m", "mpi4py"])
+
+
 @needs_mpiexec
-def test_a_failure_on_one_process_ends_all(tmp_path):
-    for name, text in {"conftest.py": CONFTEST, "test_here.py": TESTS, "program.py": PROGRAM}.items():
-        (tmp_path / name).write_text(text)
-    job = run_job("mpiexec", 2, tmp_path / "program.py", python=["-m", "mpi4py"])
+def test_a_failure_in_a_body_for_whose_process_others_wait(tmp_path):
+    """The job is ended in the middle of a test, while pytest holds back what is printed."""
+    job = run_tests(tmp_path, WAITING)
+    assert job.code != 0, job
+    assert "a test failed on process 1, and the others wait elsewhere" in job.err and "wrong here alone" in job.err, job
+
+
+@needs_mpiexec
+def test_a_failure_outside_of_the_body(tmp_path):
+    job = run_tests(tmp_path, TESTS)
     assert job.code != 0, job
     # The first process did not fail itself.
     assert "ERROR at teardown of test_of_two" in job.out and "test_of_two failed on process 1 of 2" in job.out, job
