@@ -17,7 +17,7 @@ from spmd_grid.program.trace.naming import name_by_variables
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.program.trace.tracer import Tracer, current_tracer, traced_site, tracing
 
-__all__ = ["constrain", "sharding_group", "trace"]
+__all__ = ["constrain", "seen_as", "sharding_group", "trace"]
 
 
 def trace(fn: Callable[..., Any], *specs: Any) -> Program:
@@ -142,15 +142,20 @@ def constrain(
     barred = sharding.grid.axes(tuple(replicated_axes), "replicated_axes")
     _check(x, sharding, barred)
     if for_users:
-        dims = tuple(range(x.ndim))
-        interface = Interface(tuple(map(Iterator, x.shape)), (dims,), (dims,))
-        result = x.tracer.new_value(x.shape, x.dtype)
-        x.tracer.operations.append(
-            Operation("constrain", (x.value,), (result,), interface, _same, traced_site(), key="constrain")
-        )
-        x = TracedArray(x.tracer, result)
+        x = seen_as(x)
     x.tracer.annotations.append(Annotation(x.value, sharding, bool(required), int(priority), barred, traced_site()))
     return x
+
+
+def seen_as(x: TracedArray) -> Any:
+    """``x`` as one user sees it: a value of its own, so that other users may see it in another sharding."""
+    dims = tuple(range(x.ndim))
+    interface = Interface(tuple(map(Iterator, x.shape)), (dims,), (dims,))
+    result = x.tracer.new_value(x.shape, x.dtype)
+    x.tracer.operations.append(
+        Operation("constrain", (x.value,), (result,), interface, _same, traced_site(), key="constrain")
+    )
+    return x.tracer.standing_for(result)
 
 
 def _of_program(op: str, x: Any) -> Any:

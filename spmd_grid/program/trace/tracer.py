@@ -89,6 +89,10 @@ class Tracer:
         """An array that stands for a new value."""
         return self._wrap(self, self.new_value(shape, dtype))
 
+    def standing_for(self, value: Value) -> Any:
+        """An array that stands for a value of the program."""
+        return self._wrap(self, value)
+
     def constant(self, x: Any) -> Any:
         """The array that stands for a plain one, which is the same on all devices."""
         return self.apply(elementwise("constant", np.copy, np.asarray(x)))
