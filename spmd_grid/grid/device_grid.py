@@ -66,7 +66,7 @@ class Grid:
             raise GridError(f"ranks lists {len(checked)} processes; a grid of {_by(self.shape)} needs {self.size}")
         if len(set(checked)) != len(checked):
             raise GridError(f"ranks is {ranks!r}; a process must not be two devices of a grid")
-        return None if all(rank == device for device, rank in enumerate(checked)) else checked
+        return None if checked == tuple(range(self.size)) else checked
 
     @property
     def grid(self) -> Grid:
