@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from inspect import getclosurevars, isfunction, signature
+from inspect import getclosurevars, signature
+from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from spmd_grid.errors import AxisError, ImplicitGatherError, OutputError, ShapeError, ShardingError
+from spmd_grid.errors import AxisError, GridError, ImplicitGatherError, OutputError, ShapeError, ShardingError
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -60,8 +61,6 @@ class ManualBlock(TracedArray):
 class BodyTracer(Tracer):
     """Follows the body of a manual computation.  ``exchanges``: the communications that its devices take part in."""
 
-    takes_annotations = False
-
     def __init__(self, grid: Grid, manual_axes: tuple[int, ...]):
         super().__init__(ManualBlock)
         self.grid = grid
@@ -73,6 +72,21 @@ class BodyTracer(Tracer):
     def needs_whole(self, reason: str) -> None:
         """Note that the body must run as it is, on blocks that no free axis cuts."""
         self.whole_because = self.whole_because or f"{reason} (at {traced_site()})"
+
+    def check_annotation(self, op: str, sharding: Sharding | None) -> None:
+        """Refuse annotations of blocks other than by free axes.  Raises ShardingError and GridError."""
+        if sharding is None:
+            raise ShardingError(
+                f"{op}: x is a block of a manual computation, which is in no group (at {traced_site()})"
+            )
+        if sharding.grid != self.grid:
+            raise GridError(f"{op}: sharding is on {sharding.grid}, in a body on {self.grid} (at {traced_site()})")
+        used = {axis for cut in sharding.split_axes for axis in cut} | set(sharding.partial_axes)
+        if not used.isdisjoint(self.manual_axes):
+            raise ShardingError(
+                f"{op}: sharding is {sharding}, and x is a block of a manual computation along"
+                f" {list(self.manual_axes)}; free axes alone may cut it further (at {traced_site()})"
+            )
 
     def structural(self, name: str, *others: Any) -> Any:
         """As `Tracer.structural`; functions that communicate by themselves cannot be lifted."""
@@ -240,17 +254,33 @@ def takes_grid(body: Callable[..., Any]) -> bool:
         return False
 
 
-def holds_grid(body: Callable[..., Any]) -> bool:
-    """Whether a body refers to a ProcessGrid, by a variable around it or by an argument that is bound to it."""
-    while isinstance(body, partial):
-        if any(isinstance(each, ProcessGrid) for each in (*body.args, *body.keywords.values())):
+_DEPTH = 3  # of what a body refers to
+
+
+def holds_grid(body: Any) -> bool:
+    """Whether a body refers to a ProcessGrid: by variables, bound arguments and attributes, and by theirs in turn."""
+    seen, found = set(), [body]
+    for _ in range(_DEPTH + 1):
+        if any(isinstance(each, ProcessGrid) for each in found):
             return True
-        body = body.func
+        seen |= set(map(id, found))
+        found = [each for one in found for each in _referred(one) if id(each) not in seen]
+    return False
+
+
+def _referred(x: Any) -> list[Any]:
+    """The objects that a function, or an object with attributes, refers to; none of modules and classes."""
+    if isinstance(x, ModuleType | type):
+        return []
+    found = [*x.args, *x.keywords.values(), x.func] if isinstance(x, partial) else []
+    found += [each for each in (getattr(x, "__self__", None),) if each is not None]
+    found += getattr(x, "__dict__", {}).values()
     try:
-        variables = getclosurevars(body)
-    except TypeError:  # it is a callable object
-        return not isfunction(body)
-    return any(isinstance(each, ProcessGrid) for each in (*variables.nonlocals.values(), *variables.globals.values()))
+        variables = getclosurevars(x)
+        found += [*variables.nonlocals.values(), *variables.globals.values()]
+    except (TypeError, ValueError):  # it is no function of Python's, or a cell is empty still
+        pass
+    return found
 
 
 def call_body(terms: Terms, blocks: Sequence[Any], grid: Any) -> tuple[Any, ...]:

@@ -133,13 +133,26 @@ def _traced(
     if specs is None:
         blocks = [(side.local_shape(x.shape), x.dtype) for x, side in zip(xs, terms.ins)]
         body = follow(terms, blocks, terms.manual_axes)
-    if body is not None and free == "cut" and _has_free_axes(terms, ()) and not body.tracer.whole_because:
+    has_free_axes = _has_free_axes(terms, ())
+    if body is not None and free == "cut" and has_free_axes and not body.tracer.whole_because:
         results = _lifted(terms, operands, body, tracer)
     else:
+        if body is not None and has_free_axes:
+            _check_whole(terms, body, body.tracer.whole_because or "free='whole'")
         results = _opaque(terms, operands, tracer, body, specs, receives)
     for x, side in zip(results, terms.outs):
         tracer.annotations.append(_annotation(x, side))
     return _one_or_all(terms, results)
+
+
+def _check_whole(terms: Terms, body: Followed, reason: str) -> None:
+    """Refuse requirements inside of a body that runs as it is."""
+    for each in body.tracer.annotations:
+        if each.required and each.origin == "constrain":
+            raise ShardingError(
+                f"manual: {each} is required inside of {terms.name}, which runs on blocks that no free axis cuts:"
+                f" {reason}"
+            )
 
 
 def _annotated(terms: Terms, xs: Sequence[Any], tracer: Tracer) -> list[Any]:
@@ -221,6 +234,7 @@ def _in_traced_body(terms: Terms, xs: Sequence[Any], tracer: BodyTracer, free: s
         tracer.exchanges += inner.exchanges
         results.append((x.shape, x.dtype))
     if reason:
+        _check_whole(terms, body, reason)
         tracer.needs_whole(reason)
         return _one_or_all(terms, [tracer.wrapped(*each) for each in results])
     found = _lifted(terms, operands, body, tracer)

@@ -1,5 +1,7 @@
 """Bodies of manual computations whose own operations free axes cut, as propagation finds, against numpy on blocks."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from support.program.running import gathered
@@ -203,15 +205,33 @@ def test_nested_bodies_and_axes_that_are_free_in_both(spmd):
     spmd(8, body)
 
 
+class Scaled:
+    def __init__(self, grid):
+        self.grid = grid
+
+    def __call__(self, b):
+        return b * self.grid.coords[0]
+
+    def method(self, b):
+        return self(b)
+
+
 def test_a_body_that_has_its_grid_from_outside_runs_as_it_is(spmd):
     def body():
         grid = sg.init_grid((2, 2), axis_names=NAMES)
-        bodies = [lambda b: b * grid.coords[0], lambda b: helper(b)]
 
         def helper(b):
             return sg.all_reduce(b, grid, ["data"]) * grid.coords[0]
 
-        for each, wanted in zip(bodies, (X, stacked(TOP + BOTTOM))):
+        scaled = Scaled(grid)
+        bodies = [
+            lambda b: b * grid.coords[0],
+            lambda b: helper(b),
+            scaled,
+            scaled.method,
+            partial(Scaled.method, scaled),
+        ]
+        for each, wanted in zip(bodies, (X, stacked(TOP + BOTTOM), X, X, X), strict=True):
             part = traced(each, [FREE["columns"]], OUT, X)
             assert [one.name for one in part.program.operations] == ["constrain", "manual"]
             found = part.run(grid, sg.from_global(X, part.in_shardings[0], grid))
@@ -230,6 +250,25 @@ def test_searches_and_mutations_leave_blocks_with_their_devices(spmd):
         program.mutate(inside, [["data"]])
     part = sg.autoshard(program, GRID, seconds=0.3)
     check_all(spmd, [("searched", part, [X], [np.exp(X - stacked(np.maximum(TOP, BOTTOM)))])])
+
+
+def constrained(block):
+    return sg.constrain(block * 2, sharding([], ["model"])) + 1
+
+
+def test_annotations_inside_cut_blocks_by_free_axes(spmd):
+    rows = sharding(["data"])
+    part = traced(constrained, [rows], rows, X)
+    assert part.collectives() == [("all_gather", (1,), 4 * 6 * 8)]
+    assert "because constrain at test_free_axes.py" in part.explain()
+    check_all(spmd, [("constrained", part, [X], [2 * X + 1])])
+    for options, body in (({"free": "whole"}, constrained), ({}, lambda b, grid: constrained(b) * grid.coords[0])):
+        with pytest.raises(sg.ShardingError, match=r"constrain at .*test_free_axes.py:\d+: .* is required inside of"):
+            traced(body, [rows], rows, X, **options)
+    with pytest.raises(sg.ShardingError, match="is in no group"):
+        traced(lambda b: sg.sharding_group(b, 0), [rows], rows, X)
+    with pytest.raises(sg.GridError, match="sharding is on 4, in a body on 2x2"):
+        traced(lambda b: sg.constrain(b, sg.Sharding(sg.Grid((4,)), [[0]])), [rows], rows, X)
 
 
 def test_free_must_be_known():
