@@ -1,4 +1,4 @@
-"""The threads of numpy's BLAS: those of all ranks together at most as many as the cores that they share.
+"""The threads of numpy's BLAS: no more of all ranks together than the cores that they share.
 
 OpenBLAS starts a thread for every core of the machine in each process, and they wait for one another in turns that the
 ranks' own waiting takes from them: a product of 0.1 ms then takes 40 ms.
