@@ -19,17 +19,18 @@ import numpy as np
 from spmd_grid.errors import ShapeError
 from spmd_grid.typing import Shape
 
-__all__ = ["PARALLEL", "WHOLE", "Application", "Halos", "Interface", "Iterator", "broadcast_maps", "shape_of"]
+__all__ = ["HELD", "PARALLEL", "WHOLE", "Application", "Halos", "Interface", "Iterator", "broadcast_maps", "shape_of"]
 
 PARALLEL = "parallel"
 WHOLE = "whole"
+HELD = "held"  # cut as its arrays are, of which each device holds one step, and by nothing else
 
 IndexingMap = tuple[int | None, ...]
 Halos = tuple[tuple[int, int], ...]
 
 
 class Iterator(NamedTuple):
-    """One loop of a function: its number of steps, and ``PARALLEL``, ``WHOLE`` or the name of a reduction kind."""
+    """One loop of a function: its number of steps, and ``PARALLEL``, ``WHOLE``, ``HELD`` or a reduction kind's name."""
 
     extent: int
     kind: str = PARALLEL
@@ -37,7 +38,7 @@ class Iterator(NamedTuple):
     @property
     def is_reduction(self) -> bool:
         """Whether its steps are combined."""
-        return self.kind not in (PARALLEL, WHOLE)
+        return self.kind not in (PARALLEL, WHOLE, HELD)
 
 
 @dataclass(frozen=True)

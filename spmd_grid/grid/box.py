@@ -32,6 +32,8 @@ def as_ints(values: object) -> tuple[int, ...] | None:
         return None
     try:
         entries: tuple[Any, ...] = tuple(values)  # type: ignore[arg-type]  # what cannot be iterated raises TypeError
+        if {*map(type, entries)} == {int}:
+            return entries
         return None if any(isinstance(entry, bool) for entry in entries) else tuple(map(index, entries))
     except TypeError:
         return None

@@ -9,11 +9,15 @@ from functools import cache, cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from spmd_grid.errors import AxisError, DeviceError, GridError
 from spmd_grid.grid.box import as_ints, multi_index, row_major
 from spmd_grid.typing import Axis, GridAxes, MultiIndex, Shape
 
 __all__ = ["Grid", "near_square", "resolve_shape"]
+
+_FEW = 1024  # devices, whose processes are looked up in a dictionary
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,6 +63,12 @@ class Grid:
         return names
 
     def _check_ranks(self, ranks: object) -> tuple[int, ...] | None:
+        if isinstance(ranks, np.ndarray) and self._is_permutation(ranks):
+            if bool(np.all(ranks == np.arange(self.size))):
+                return None
+            numbers = self.__dict__["rank_numbers"] = ranks.astype(np.int64)
+            numbers.flags.writeable = False
+            return tuple(numbers.tolist())
         checked = as_ints(ranks)
         if checked is None or min(checked, default=0) < 0:
             raise GridError(f"ranks is {ranks!r}; it must list process numbers, integers from 0")
@@ -66,7 +76,18 @@ class Grid:
             raise GridError(f"ranks lists {len(checked)} processes; a grid of {_by(self.shape)} needs {self.size}")
         if len(set(checked)) != len(checked):
             raise GridError(f"ranks is {ranks!r}; a process must not be two devices of a grid")
-        return None if all(rank == device for device, rank in enumerate(checked)) else checked
+        return None if checked == tuple(range(self.size)) else checked
+
+    def _is_permutation(self, ranks: np.ndarray) -> bool:
+        """Whether an array lists each process below the number of devices once: seen at once for a million devices."""
+        if ranks.shape != (self.size,) or ranks.dtype.kind not in "iu" or ranks.min() < 0 or ranks.max() >= self.size:
+            return False
+        return bool(np.all(np.bincount(ranks.astype(np.int64), minlength=self.size) == 1))
+
+    @cached_property
+    def rank_numbers(self) -> np.ndarray:
+        """The process of each device, by linear index; not to be written to."""
+        return np.arange(self.size) if self.ranks is None else np.asarray(self.ranks)
 
     @property
     def grid(self) -> Grid:
@@ -153,11 +174,22 @@ class Grid:
         """The linear index of the device that ``process`` is, or None if it is not in this grid.  Local."""
         if self.ranks is None:
             return process if 0 <= process < self.size else None
+        if self._devices is not None:
+            return int(self._devices[process]) if 0 <= process < self.size else None
         return self._device_by_process.get(process)
 
     @cached_property
+    def _devices(self) -> np.ndarray | None:
+        """The device of each process, where many processes are those below the number of devices."""
+        if self.size <= _FEW or not self._is_permutation(self.rank_numbers):
+            return None
+        found = np.empty(self.size, np.int64)
+        found[self.rank_numbers] = np.arange(self.size)
+        return found
+
+    @cached_property
     def _device_by_process(self) -> dict[int, int]:
-        return {process: device for device, process in enumerate(self.ranks or ())}
+        return dict(zip(self.ranks or (), range(self.size)))
 
     def neighbors_linear_indices(self, coords: Sequence[int], split_axes: GridAxes) -> tuple[int, int]:
         """``(down, up)``: the devices before and after in the row-major order of ``split_axes``; -1 if there is none.
@@ -187,7 +219,7 @@ class Grid:
         >>> Grid((2, 3), axis_names=("x", "y")).is_like(Grid((2, 3))), Grid((2,)).is_like(Grid((2,), ranks=(1, 0)))
         (True, False)
         """
-        return self.shape == other.shape and self.ranks == other.ranks
+        return self.shape == other.shape and (self.ranks is other.ranks or self.ranks == other.ranks)
 
     def check_coords(self, coords: Sequence[int]) -> MultiIndex:
         """``coords`` as a tuple of ints, if a device has them.  Local.  Raises DeviceError."""

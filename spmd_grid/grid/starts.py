@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise, product
 from math import lcm
-from typing import TypeAlias, Union, overload
+from typing import NamedTuple, TypeAlias, Union, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -35,7 +35,19 @@ MOST_LISTED = 256  # blocks; as runs, fewer would gain nothing
 
 Run: TypeAlias = tuple[int, Union[int, "Starts"]]  # a number of blocks and the extent of each, or of groups of blocks
 
-Stretch: TypeAlias = tuple[int, tuple[tuple[int, int], ...]]  # a block, and (times, period) by level
+Shifts: TypeAlias = tuple[int, ...]  # of each of several starts
+
+
+class Stretch(NamedTuple):
+    """Blocks ``at``, which begin at ``values`` of several starts, have ``extents``, and come again.
+
+    ``levels``: how often what is below repeats, after how many blocks, and by how many cells the starts then shift.
+    """
+
+    at: int
+    values: Shifts
+    extents: Shifts
+    levels: tuple[tuple[int, int, Shifts], ...]
 
 
 class Starts(Sequence[int]):
@@ -205,18 +217,18 @@ BlockStarts: TypeAlias = tuple[int, ...] | Starts
 
 def blocks_of(unit: int | Starts) -> int:
     """The number of blocks in what a run repeats.  Local."""
-    return unit._at[-1] if isinstance(unit, Starts) else 1
+    return unit._at[-1] if type(unit) is Starts else 1
 
 
 def cells_of(unit: int | Starts) -> int:
     """The number of cells in what a run repeats.  Local."""
-    return unit._values[-1] if isinstance(unit, Starts) else unit
+    return unit._values[-1] if type(unit) is Starts else unit  # type: ignore[return-value]
 
 
 def _plain(run: Run) -> Sequence[Run]:
     """The runs that a run is: those of a group that occurs once, or one run where groups consist of one."""
     count, unit = run
-    if not isinstance(unit, Starts):
+    if type(unit) is not Starts:  # isinstance is slow to say no
         return (run,)
     if count < 2:
         return unit.runs * count
@@ -250,27 +262,33 @@ def linear_parts(*several: BlockStarts) -> list[int]:
     [0, 1, 2, 297, 298, 299]
     """
     found = set()
-    for at, levels in stretches(*several):
-        found |= {at + sum(ends) for ends in product(*[{0, (times - 1) * period} for times, period in levels])}
+    for at, _, _, levels in stretches(*several):
+        found |= {at + sum(ends) for ends in product(*[{0, (times - 1) * period} for times, period, _ in levels])}
     return sorted(found)
 
 
 def stretches(*several: BlockStarts) -> list[Stretch]:
     """Stretches of blocks in which the starts of all of ``several`` shift by a fixed number, and extents are equal.
 
-    Local.  For offsets of equally many blocks.  Each: the first block; and by level how often what is below
-    repeats, and after how many blocks.
+    Local.  For offsets of equally many blocks.
 
-    >>> stretches(Starts(0, [(9, 5)]), Starts(0, [(3, Starts(0, [(2, 4), (1, 7)]))]))
-    [(0, ((3, 3), (2, 1))), (2, ((3, 3), (1, 1)))]
+    >>> one, other = stretches(Starts(0, [(9, 5)]), Starts(0, [(3, Starts(0, [(2, 4), (1, 7)]))]))
+    >>> one
+    Stretch(at=0, values=(0, 0), extents=(5, 4), levels=((3, 3, (15, 15)), (2, 1, (5, 4))))
+    >>> other
+    Stretch(at=2, values=(10, 8), extents=(5, 7), levels=((3, 3, (15, 15)), (1, 1, (5, 7))))
     """
     runs = [each.runs for each in several if isinstance(each, Starts)]
     if len(runs) < len(several):
-        return [(at, ()) for at in range(len(several[0]) - 1)]
-    return _stretches(runs)
+        return [
+            Stretch(at, values, tuple([b - a for a, b in zip(values, ends)]), ())
+            for at, (values, ends) in enumerate(pairwise(zip(*several)))
+        ]
+    return _stretches(runs, tuple([each[0] for each in several]))
 
 
-def _stretches(several: Sequence[Sequence[Run]]) -> list[Stretch]:
+def _stretches(several: Sequence[Sequence[Run]], values: Shifts) -> list[Stretch]:
+    """The stretches of runs that begin at ``values``."""
     found: list[Stretch] = []
     at = 0
     left = [list(reversed(runs)) for runs in several]  # what is still to come, the next run last
@@ -285,12 +303,17 @@ def _stretches(several: Sequence[Sequence[Run]]) -> list[Stretch]:
             else:
                 _split(left[blocks.index(max(blocks))], None)
             continue
+        shifts = tuple([period // n * cells_of(runs[-1][1]) for runs, n in zip(left, blocks)])
         if period == 1:
-            found.append((at, ((times, 1),)))
+            found.append(Stretch(at, values, shifts, ((times, 1, shifts),)))
         else:
-            inner = _stretches([[(period // n, runs[-1][1])] for runs, n in zip(left, blocks)])
-            found += [(at + first, ((times, period), *levels)) for first, levels in inner]
+            inner = _stretches([[(period // n, runs[-1][1])] for runs, n in zip(left, blocks)], values)
+            level = times, period, shifts
+            found += [
+                Stretch(at + first, begins, extents, (level, *levels)) for first, begins, extents, levels in inner
+            ]
         at += times * period
+        values = tuple([value + times * shift for value, shift in zip(values, shifts)])
         for runs, n in zip(left, blocks):
             count, unit = runs.pop()
             count -= times * period // n

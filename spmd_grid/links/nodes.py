@@ -28,7 +28,7 @@ def numbered(nodes: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
 
 def processes_array(grid: Grid) -> np.ndarray:
     """The process of every device, in the grid's shape.  Local."""
-    return np.asarray(grid.ranks if grid.ranks is not None else range(grid.size)).reshape(grid.shape)
+    return grid.rank_numbers.reshape(grid.shape)
 
 
 def node_array(grid: Grid, node_size: int, nodes: tuple[int, ...] | None) -> np.ndarray:
@@ -66,4 +66,6 @@ def is_one_node(grids: Sequence[Grid], node_size: int, nodes: tuple[int, ...] | 
 
 def _ends(grid: Grid) -> tuple[int, int]:
     """The first and the last process of a grid."""
-    return (0, grid.size - 1) if grid.ranks is None else (min(grid.ranks), max(grid.ranks))
+    if grid.ranks is None:
+        return 0, grid.size - 1
+    return int(grid.rank_numbers.min()), int(grid.rank_numbers.max())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spmd_grid.errors import AxisError, ShardingError
-from spmd_grid.functions.interface import WHOLE, Interface
+from spmd_grid.functions.interface import HELD, WHOLE, Interface
 from spmd_grid.grid.device_grid import Grid
 
 __all__ = ["CutLists", "as_cut_lists", "with_numbers"]
@@ -19,6 +19,11 @@ def as_cut_lists(interface: Interface, sharding: Any, operation: str) -> CutList
     rule = f"it must be a Sharding, or a list of grid axes for each of the {len(iterators)} iterators of {operation}"
     if isinstance(sharding, str) or not hasattr(sharding, "__iter__"):
         raise ShardingError(f"mutate: sharding is {sharding!r}; {rule}")
+    if any(each.kind == HELD for each in iterators):
+        raise ShardingError(
+            f"mutate: {operation} is a part of a manual computation, whose blocks hold its cut; mutate a value, or what"
+            " the computation is given"
+        )
     given = list(sharding)
     if len(given) > len(iterators):
         raise ShardingError(f"mutate: sharding {given} has {len(given)} entries; {rule}")

@@ -10,6 +10,8 @@ from support.patience import run_in_time
 from test_arrays_bench import Together
 
 import spmd_grid as sg
+from spmd_grid.bench.common.blas import share_cores_of_blas
+from spmd_grid.bench.common.machine import usable_cores
 from spmd_grid.bench.common.rows import OURS, Figure
 from spmd_grid.bench.programs import cases, measure
 from spmd_grid.bench.programs.cases import OPERATIONS, PLANNING, PROGRAMS, ProgramsCase, all_cases, quick_cases
@@ -42,6 +44,21 @@ def test_traced_and_by_hand_are_right(program, ranks):
         measure.check_program(ProgramsCase(program), grid, Together(line))
 
     sg.run_spmd(body, ranks=ranks)
+
+
+class Ranks:
+    def __init__(self, n):
+        self.n = n
+
+    def allgather(self, value):
+        return [value] * self.n
+
+
+def test_products_have_a_part_of_the_cores():
+    """OpenBLAS alone can be told; others keep what their variables say."""
+    cores = len(usable_cores())
+    assert share_cores_of_blas(Ranks(2)) in (max(1, cores // 2), 0)
+    assert share_cores_of_blas(Ranks(1)) in (cores, 0)  # as before, for other tests
 
 
 def test_a_wrong_result_is_noticed(monkeypatch):

@@ -208,3 +208,23 @@ def test_near_square_is_the_first_of_all_factorisations(n_factors):
         divisors = [d for d in range(1, size + 1) if size % d == 0]
         descending = combinations_with_replacement(divisors[::-1], n_factors)
         assert near_square(size, n_factors) == min(factors for factors in descending if prod(factors) == size)
+
+
+@pytest.mark.parametrize("n", [6, 3000])
+def test_ranks_as_an_array(n):
+    """They are those of the same list; arrays may change afterwards."""
+    for numbers in (np.arange(n), np.arange(n)[::-1], np.roll(np.arange(n), 5).astype("i4")):
+        given = numbers.copy()
+        grid, listed = Grid((n // 3, 3), ranks=given), Grid((n // 3, 3), ranks=numbers.tolist())
+        given[:] = 0
+        assert grid == listed and grid.ranks == listed.ranks and hash(grid) == hash(listed)
+        np.testing.assert_array_equal(grid.rank_numbers, numbers)
+        for process in (0, 1, n - 1, n, -1):
+            found = grid.device_of_process(process)
+            assert found == listed.device_of_process(process)
+            assert found == (int(np.flatnonzero(numbers == process)[0]) if 0 <= process < n else None)
+    for wrong in (np.zeros(n, int), np.arange(n) - 1, np.arange(n - 1), np.arange(n) * 1.0):
+        with pytest.raises(GridError, match="process"):
+            Grid((n // 3, 3), ranks=wrong)
+    sparse = Grid((n // 3, 3), ranks=np.arange(n) * 7)
+    assert (sparse.device_of_process(7), sparse.device_of_process(8)) == (1, None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spmd_grid.array import from_global
+from spmd_grid.bench.common.blas import share_cores_of_blas
 from spmd_grid.bench.common.contenders import refuse_wrong_cells
 from spmd_grid.bench.common.report import Outputs, Subject
 from spmd_grid.bench.common.rows import OURS, figures_of, is_disturbed
@@ -55,11 +56,13 @@ def run_bench(cases: Sequence[ProgramsCase], rounds: int, requested: Sequence[st
     """Measure and print the rows of ``cases``, with the ``requested`` libraries.  Collective over all MPI processes."""
 
     def row_of(case: ProgramsCase, comm: Intracomm, libraries: Libraries) -> RowFigures:
+        share_cores_of_blas(comm)  # as DTensor's threads do
         return measure_row(case, comm, rounds, libraries)
 
     notes = [
         f"medians over {rounds} interleaved rounds",
         "by hand: numpy on blocks and our operations, with everything prepared; planning: tracing and partitioning",
+        "products of numpy have the threads of a rank's part of the cores",
     ]
 
     def needed_bytes(case: ProgramsCase, ranks: int) -> int:

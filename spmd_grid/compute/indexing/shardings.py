@@ -91,9 +91,8 @@ def permuted_sharding(sharding: Sharding, shape: Shape, order: tuple[int, ...]) 
 def _reversed_grid(grid: Grid, axes: frozenset[int]) -> Grid:
     if not axes:
         return grid
-    numbers = np.array(range(grid.size) if grid.ranks is None else grid.ranks).reshape(grid.shape)
-    numbers = np.flip(numbers, tuple(axes))
-    return Grid(grid.shape, axis_names=grid.axis_names, ranks=numbers.ravel().tolist())
+    numbers = np.flip(grid.rank_numbers.reshape(grid.shape), tuple(axes))
+    return Grid(grid.shape, axis_names=grid.axis_names, ranks=numbers.ravel())  # type: ignore[arg-type]  # at once
 
 
 def cut_alike(a: Sharding, b: Sharding, shape: Shape) -> bool:

@@ -20,5 +20,5 @@ def answer_of(x: Any, grid: Any) -> Callable[..., Any] | None:
 
     It takes the operation's name, x, grid axes, the other arguments, and ``out``.
     """
-    found: Callable[..., Any] | None = getattr(x, "answers_operations", None)
-    return getattr(grid, "answers_operations", None) if found is None else found
+    found: Callable[..., Any] | None = getattr(grid, "answers_operations", None)
+    return getattr(x, "answers_operations", None) if found is None else found

@@ -8,26 +8,38 @@ are 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import signature
+from dataclasses import dataclass
+from functools import partial
+from inspect import getclosurevars, signature
+from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from spmd_grid.errors import AxisError, ImplicitGatherError, OutputError, ShapeError, ShardingError
+from spmd_grid.errors import AxisError, GridError, ImplicitGatherError, OutputError, ShapeError, ShardingError
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.ops.calls.abstract import NoCells
-from spmd_grid.ops.calls.arguments import as_scatter_axis, as_tensor_axis
 from spmd_grid.program.ir import Constant, Value
+from spmd_grid.program.lowerings.eager import Eager
+from spmd_grid.program.manual.communication import (
+    FROM_ROOT,
+    TO_ROOT,
+    Communicate,
+    HaloUpdate,
+    answer_to,
+    halo_bytes,
+    interface_of,
+)
 from spmd_grid.program.manual.terms import Terms
 from spmd_grid.program.partition.steps import Exchange
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.program.trace.tracer import Tracer, traced_site
-from spmd_grid.reduction_kind import as_reduction, result_dtype
-from spmd_grid.typing import MultiIndex, Shape
+from spmd_grid.typing import GridAxes, MultiIndex, Shape
 
-__all__ = ["AbstractGrid", "BodyTracer", "call_body", "evaluate", "takes_grid"]
+__all__ = ["AbstractGrid", "BodyTracer", "Followed", "call_body", "follow", "takes_grid"]
 
 
 class ManualBlock(TracedArray):
@@ -40,7 +52,7 @@ class ManualBlock(TracedArray):
         """The function that answers for the engine's operations on it."""
         tracer = self.tracer
         assert isinstance(tracer, BodyTracer)  # which has made it
-        return tracer.answer
+        return tracer.answer_outside
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise NoCells
@@ -49,18 +61,47 @@ class ManualBlock(TracedArray):
 class BodyTracer(Tracer):
     """Follows the body of a manual computation.  ``exchanges``: the communications that its devices take part in."""
 
-    takes_annotations = False
-
     def __init__(self, grid: Grid, manual_axes: tuple[int, ...]):
         super().__init__(ManualBlock)
         self.grid = grid
         self.manual_axes = manual_axes
         self.exchanges: list[Exchange] = []
+        self.whole_because = ""
         self._of_root: set[Value] = set()
+
+    def needs_whole(self, reason: str) -> None:
+        """Note that the body must run as it is, on blocks that no free axis cuts."""
+        self.whole_because = self.whole_because or f"{reason} (at {traced_site()})"
+
+    def check_annotation(self, op: str, sharding: Sharding | None) -> None:
+        """Refuse annotations of blocks other than by free axes.  Raises ShardingError and GridError."""
+        if sharding is None:
+            raise ShardingError(
+                f"{op}: x is a block of a manual computation, which is in no group (at {traced_site()})"
+            )
+        if sharding.grid != self.grid:
+            raise GridError(f"{op}: sharding is on {sharding.grid}, in a body on {self.grid} (at {traced_site()})")
+        used = {axis for cut in sharding.split_axes for axis in cut} | set(sharding.partial_axes)
+        if not used.isdisjoint(self.manual_axes):
+            raise ShardingError(
+                f"{op}: sharding is {sharding}, and x is a block of a manual computation along"
+                f" {list(self.manual_axes)}; free axes alone may cut it further (at {traced_site()})"
+            )
+
+    def structural(self, name: str, *others: Any) -> Any:
+        """As `Tracer.structural`; functions that communicate by themselves cannot be lifted."""
+        if isinstance(others[-1], Eager):
+            self.needs_whole(f"{name} finds its result by communication of its own")
+        return super().structural(name, *others)
+
+    def answer_outside(self, *call: Any) -> Any:
+        """As `answer`, for an operation on a grid that is not the body's own."""
+        self.needs_whole("an operation gets a ProcessGrid from outside, by which the body may ask where it runs")
+        return self.answer(*call)
 
     def answer(self, name: str, x: Any, grid_axes: Any, args: tuple[Any, ...], out: Any) -> Any:
         """The result of one of the engine's operations.  Raises as the operation does."""
-        found = _OPERATIONS.get(name)
+        found = answer_to(name)
         if found is None or out is not None:
             what = f"{name} with out=" if found is not None else name
             raise _not_followed(f"{what} gives other results on other devices, or writes into arrays")
@@ -69,7 +110,7 @@ class BodyTracer(Tracer):
         axes = tuple(range(self.grid.ndim)) if grid_axes is None else self.grid.axes(grid_axes, f"{name}: grid_axes")
         self._check_manual(f"{name}: grid_axes", axes)
         x = x if isinstance(x, TracedArray) else np.asarray(x)
-        if name not in _FROM_ROOT and self.is_of_root(x):
+        if name not in FROM_ROOT and self.is_of_root(x):
             raise ShardingError(
                 f"{name}: its array is on the root of a gather or a reduce alone (at {traced_site()}); broadcast or"
                 " scatter it first"
@@ -79,8 +120,14 @@ class BodyTracer(Tracer):
         shape, dtype, received = found(name, x.shape, x.dtype, n, args)
         if received and n > 1:
             self.exchanges.append((name, axes, received))
-        result = self.wrapped(shape, dtype)
-        if name in _TO_ROOT:
+        interface = interface_of(name, args, x.shape, shape)
+        if interface is None:
+            self.needs_whole(f"{name} gives other results on some devices")
+            result = self.wrapped(shape, dtype)
+        else:
+            x = x if isinstance(x, TracedArray) else self.constant(x)
+            result = self.structural(name, [x], [(shape, dtype)], interface, Communicate(name, axes, args))
+        if name in TO_ROOT:
             self._of_root.add(result.value)
         return result
 
@@ -90,7 +137,7 @@ class BodyTracer(Tracer):
             return False
         found = set(self._of_root)
         for operation in self.operations:
-            if not found.isdisjoint(operation.values):
+            if operation.name not in FROM_ROOT and not found.isdisjoint(operation.values):
                 found.update(operation.results)
         return x.value in found
 
@@ -106,11 +153,15 @@ class BodyTracer(Tracer):
                 f"update_halo: x is a block that the body is given, which must not be written to (at {traced_site()});"
                 " copy it first"
             )
-        received = sum(
-            sum(sharding.halo_of(d)) * _bytes(x.shape[:d] + x.shape[d + 1 :], x.dtype) for d in range(len(x.shape))
-        )
+        received = halo_bytes(sharding, x.shape, x.dtype)
         if received:
             self.exchanges.append(("update_halo", axes, received))
+        periodic, *extents = others
+        if extents != [None, "ceil", None]:
+            self.needs_whole("update_halo is given the extents of its blocks")
+        update = HaloUpdate(sharding, (split_axes, halo_sizes, periodic))
+        found = self.structural("update_halo", [x], [(x.shape, x.dtype)], update.interface(x.shape), update)
+        x.value = found.value
         return x
 
     def _check_manual(self, what: str, axes: Sequence[int]) -> None:
@@ -134,7 +185,7 @@ class _AbstractGate:
         if op == "update_halo":
             _, _, x, _, arguments = args
             return self._tracer.update_halo(x, *arguments)
-        if way == "start" and name in _OPERATIONS:
+        if way == "start" and answer_to(name) is not None:
             x, _, grid_axes, others, out = args
             return Request.completed(self._tracer.answer(name, x, grid_axes, others, out))
         if name in ("send", "recv"):
@@ -155,14 +206,38 @@ class AbstractGrid:
         self._tracer = tracer
         self.grid = tracer.grid
         self.shape, self.ndim, self.size = self.grid.shape, self.grid.ndim, self.grid.size
-        self.coords: MultiIndex = (0,) * self.ndim
-        self.own_coords, self.rank = self.coords, 0
+        self.axis_names = self.grid.axis_names
         self.process = _AbstractProcess(_AbstractGate(tracer))
 
     @property
     def answers_operations(self) -> Callable[..., Any]:
         """The function that answers for the engine's operations on it."""
         return self._tracer.answer
+
+    @property
+    def coords(self) -> MultiIndex:
+        """The coordinates of the device that stands for all."""
+        self._tracer.needs_whole("the body asks where it runs")
+        return (0,) * self.ndim
+
+    own_coords = coords
+
+    @property
+    def rank(self) -> int:
+        """The rank of the device that stands for all."""
+        return self.process_linear_index()
+
+    def process_linear_index(self) -> int:
+        """The linear index of the device that stands for all."""
+        return self.coords[0] if self.coords else 0
+
+    def process_multi_index(self, axes: GridAxes | None = None) -> MultiIndex:
+        """The coordinates along ``axes`` of the device that stands for all."""
+        return self.coords if axes is None else (0,) * len(self.grid.axes(axes, "process_multi_index"))
+
+    def grid_shape(self, axes: GridAxes | None = None) -> MultiIndex:
+        """As `Grid.grid_shape`."""
+        return self.grid.grid_shape(axes)
 
 
 def _not_followed(reason: str) -> ImplicitGatherError:
@@ -179,6 +254,35 @@ def takes_grid(body: Callable[..., Any]) -> bool:
         return False
 
 
+_DEPTH = 3  # of what a body refers to
+
+
+def holds_grid(body: Any) -> bool:
+    """Whether a body refers to a ProcessGrid: by variables, bound arguments and attributes, and by theirs in turn."""
+    seen, found = set(), [body]
+    for _ in range(_DEPTH + 1):
+        if any(isinstance(each, ProcessGrid) for each in found):
+            return True
+        seen |= set(map(id, found))
+        found = [each for one in found for each in _referred(one) if id(each) not in seen]
+    return False
+
+
+def _referred(x: Any) -> list[Any]:
+    """The objects that a function, or an object with attributes, refers to; none of modules and classes."""
+    if isinstance(x, ModuleType | type):
+        return []
+    found = [*x.args, *x.keywords.values(), x.func] if isinstance(x, partial) else []
+    found += [each for each in (getattr(x, "__self__", None),) if each is not None]
+    found += getattr(x, "__dict__", {}).values()
+    try:
+        variables = getclosurevars(x)
+        found += [*variables.nonlocals.values(), *variables.globals.values()]
+    except (TypeError, ValueError):  # it is no function of Python's, or a cell is empty still
+        pass
+    return found
+
+
 def call_body(terms: Terms, blocks: Sequence[Any], grid: Any) -> tuple[Any, ...]:
     """The results of the body; with the grid, if it takes one.  Raises ShapeError if there are not as many."""
     options = {"grid": grid} if takes_grid(terms.body) else {}
@@ -190,119 +294,49 @@ def call_body(terms: Terms, blocks: Sequence[Any], grid: Any) -> tuple[Any, ...]
     return results
 
 
-def evaluate(
-    terms: Terms, blocks: Sequence[tuple[Shape, np.dtype]], axes: tuple[int, ...]
-) -> tuple[list[tuple[Shape, np.dtype]], list[Exchange]]:
-    """Shapes and dtypes of the blocks that the body returns, and its communications.  ``axes``: all that are manual."""
+@dataclass(frozen=True)
+class Followed:
+    """A body that was followed on blocks without cells.  ``arguments`` and ``results``: values of ``tracer``.
+
+    ``exchanges``: its communications on blocks that are whole along free axes.
+    """
+
+    tracer: BodyTracer
+    arguments: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """Its communications, on blocks that free axes do not cut."""
+        return self.tracer.exchanges
+
+    @property
+    def parts(self) -> list[tuple[Shape, np.dtype]]:
+        """Shapes and dtypes of the blocks that it returns."""
+        return [(each.shape, each.dtype) for each in self.results]
+
+
+def follow(terms: Terms, blocks: Sequence[tuple[Shape, np.dtype]], axes: tuple[int, ...]) -> Followed:
+    """The operations of the body, its results, and its communications.  ``axes``: all that are manual."""
     tracer = BodyTracer(terms.grid, axes)
+    if holds_grid(terms.body):
+        tracer.needs_whole(f"{terms.name} has a ProcessGrid from outside, by which it may ask where it runs")
     with tracer:
         given = [tracer.argument(shape, dtype, f"block{i}") for i, (shape, dtype) in enumerate(blocks)]
+        arguments = tuple([each.value for each in given])
         try:
             found = call_body(terms, given, AbstractGrid(tracer))
+            for number, each in enumerate(found):
+                if tracer.is_of_root(each):
+                    raise ShardingError(
+                        f"manual: result {number} of {terms.name} is on the root of a gather or a reduce alone;"
+                        " broadcast or scatter it"
+                    )
             operands = [tracer.operand("manual", each) for each in found]
+            values = [
+                tracer.constant(np.asarray(each.value)).value if isinstance(each, Constant) else each
+                for each in operands
+            ]
         except NoCells:
             raise _not_followed("it asks for cells") from None
-    for number, each in enumerate(found):
-        if tracer.is_of_root(each):
-            raise ShardingError(
-                f"manual: result {number} of {terms.name} is on the root of a gather or a reduce alone; broadcast or"
-                " scatter it"
-            )
-    made = []
-    for each in operands:
-        value = np.asarray(each.value) if isinstance(each, Constant) else each
-        made.append((value.shape, value.dtype))
-    return made, tracer.exchanges
-
-
-# -- results of operations: shape, dtype, and bytes that a device receives at most ----------------------------------
-
-_Answer = tuple[Shape, np.dtype, int]
-
-
-def _bytes(shape: Shape, dtype: np.dtype) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-
-
-def _scaled(shape: Shape, axis: int, up: int, down: int, name: str, what: str) -> Shape:
-    """``shape`` with the extent of a dimension multiplied and divided."""
-    if axis >= len(shape):
-        raise AxisError(f"{name}: {what}={axis}; the array has {len(shape)} dimensions (at {traced_site()})")
-    if shape[axis] % down:
-        raise ShapeError(
-            f"{name}: {what}={axis} has extent {shape[axis]}, which {down} devices do not divide evenly: in a manual"
-            f" computation blocks are even (at {traced_site()})"
-        )
-    return tuple([n * up // down if d == axis else n for d, n in enumerate(shape)])
-
-
-def _all_gather(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
-    axis, extents = args
-    axis = as_tensor_axis(name, "gather_axis", axis)
-    gathered = _scaled(shape, axis, n, 1, name, "gather_axis")
-    if extents is not None:
-        gathered = tuple([sum(extents) if d == axis else size for d, size in enumerate(shape)])
-    return gathered, dtype, _bytes(gathered, dtype) - _bytes(shape, dtype)
-
-
-def _all_slice(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
-    return _scaled(shape, as_tensor_axis(name, "slice_axis", args[0]), 1, n, name, "slice_axis"), dtype, 0
-
-
-def _all_to_all(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
-    split, concat = (as_tensor_axis(name, what, axis) for what, axis in zip(("split_axis", "concat_axis"), args))
-    found = _scaled(_scaled(shape, split, 1, n, name, "split_axis"), concat, n, 1, name, "concat_axis")
-    return found, dtype, _bytes(shape, dtype) * (n - 1) // n
-
-
-def _gather(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
-    axis, _, extents = args
-    return _all_gather(name, shape, dtype, n, (axis, extents))
-
-
-def _scatter(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
-    axis, other, _ = args
-    found = _scaled(shape, as_scatter_axis(name, axis, other), 1, n, name, "scatter_axis")
-    return found, dtype, _bytes(found, dtype)
-
-
-def _reduced(reduction: Any, dtype: np.dtype, requested: Any) -> np.dtype:
-    return result_dtype(as_reduction(reduction), dtype, None if requested is None else np.dtype(requested))
-
-
-def _all_reduce(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
-    dtype = _reduced(args[0], dtype, args[1])
-    return shape, dtype, 2 * _bytes(shape, dtype) * (n - 1) // n
-
-
-def _reduce(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
-    reduction, _, requested = args
-    dtype = _reduced(reduction, dtype, requested)
-    return shape, dtype, 2 * _bytes(shape, dtype) * (n - 1) // n
-
-
-def _reduce_scatter(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
-    reduction, axis, other, requested = args
-    dtype = _reduced(reduction, dtype, requested)
-    axis = as_scatter_axis(name, axis, other)
-    return _scaled(shape, axis, 1, n, name, "scatter_axis"), dtype, _bytes(shape, dtype) * (n - 1) // n
-
-
-def _same(name: str, shape: Shape, dtype: np.dtype, n: int, args: tuple[Any, ...]) -> _Answer:
-    return shape, dtype, _bytes(shape, dtype)
-
-
-_OPERATIONS: dict[str, Callable[..., _Answer]] = {
-    "all_gather": _all_gather,
-    "all_slice": _all_slice,
-    "all_to_all": _all_to_all,
-    "all_reduce": _all_reduce,
-    "reduce_scatter": _reduce_scatter,
-    "broadcast": _same,
-    "shift": _same,
-    "gather": _gather,
-    "reduce": _reduce,
-    "scatter": _scatter,
-}
-_TO_ROOT = "gather", "reduce"  # the root alone gets a result: the body is followed as on the root
-_FROM_ROOT = "scatter", "broadcast"
+    return Followed(tracer, arguments, tuple(values))

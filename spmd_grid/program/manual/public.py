@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from spmd_grid.array.sharded_array import ShardedArray
-from spmd_grid.compute.splits import is_sharded
-from spmd_grid.errors import AxisError, DTypeError, GridError, ShapeError, ShardingError
+from spmd_grid.errors import DTypeError, ShapeError, ShardingError
 from spmd_grid.functions.interface import WHOLE, Interface
 from spmd_grid.functions.interface import Iterator as Steps
-from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.sharding import Sharding
-from spmd_grid.ops.all_gather import all_gather
-from spmd_grid.ops.all_reduce import all_reduce
-from spmd_grid.ops.all_slice import all_slice
 from spmd_grid.program.ir import Annotation, ArraySpec
-from spmd_grid.program.manual.abstract import AbstractGrid, BodyTracer, evaluate
-from spmd_grid.program.manual.lowering import Body, Manual, current_body, run_body
+from spmd_grid.program.manual.abstract import AbstractGrid, BodyTracer, Followed, follow
+from spmd_grid.program.manual.at_once import at_once, check_nesting, gathered, in_body
+from spmd_grid.program.manual.crossing import enter, leave
+from spmd_grid.program.manual.lifting import Blocks, lift
+from spmd_grid.program.manual.lowering import Manual, current_body
 from spmd_grid.program.manual.terms import Side, Terms, terms_of
 from spmd_grid.program.partition.steps import Exchange
 from spmd_grid.program.trace.lines import name_line
-from spmd_grid.program.trace.public import constrain
+from spmd_grid.program.trace.public import seen_as
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.program.trace.tracer import Tracer, current_tracer, traced_site
 from spmd_grid.typing import GridAxes
@@ -42,13 +38,18 @@ def manual(
     *,
     out_specs: Sequence[Any] | Any = None,
     receives: int = 0,
+    free: str = "cut",
 ) -> Callable[..., Any]:
     """The function of arrays whose blocks along ``manual_axes`` ``body`` computes, by local code.
 
     ``body`` gets one block per array, whole along the other, free axes, and returns the blocks of the results; both
     must not be written to.  It may use the engine's operations along the manual axes; the grid comes to a parameter
-    ``grid``, or from outside.  Free axes never cut what the body gets: its code is run as it is, and what it computes
-    along a dimension is known to it alone.
+    ``grid``, or from outside.
+
+    In a traced function the body's own operations become operations of the program, and free axes may cut them
+    further, as propagation finds; then the body is not called again.  It runs as it is, on blocks that are whole along
+    free axes, where it asks where it runs (by its coordinates, or by a ProcessGrid from outside), where devices go
+    different ways, as after a gather, where it has ``out_specs``, with ``free="whole"``, and on sharded arrays.
 
     ``in_shardings``, ``out_shardings``: how the arrays around it are sharded; where there is one result,
     ``out_shardings`` may be a Sharding alone. Each manual axis cuts a dimension evenly, is partial, or is explicitly
@@ -82,6 +83,8 @@ def manual(
     [20.0, 40.0, 20.0, 40.0]
     """
     terms = terms_of(body, in_shardings, out_shardings, manual_axes)
+    if free not in ("cut", "whole"):
+        raise ShardingError(f"manual: free is {free!r}; it must be 'cut' or 'whole'")
     specs = _listed_specs(out_specs, len(terms.outs))
 
     def computed(*xs: Any) -> Any:
@@ -92,15 +95,15 @@ def manual(
             try:
                 tracer = current_tracer("manual")
                 if isinstance(tracer, BodyTracer):
-                    return _in_traced_body(terms, xs, tracer)
-                return _traced(terms, xs, tracer, specs, receives)
+                    return _in_traced_body(terms, xs, tracer, free)
+                return _traced(terms, xs, tracer, specs, receives, free)
             except Exception as error:
                 name_line(error, traced)
                 raise
         outer = current_body()
         if outer is not None:
-            return _one_or_all(terms, _in_body(terms, xs, outer))
-        return _one_or_all(terms, _at_once(terms, xs))
+            return _one_or_all(terms, in_body(terms, xs, outer))
+        return _one_or_all(terms, at_once(terms, xs))
 
     return computed
 
@@ -121,119 +124,119 @@ def _listed_specs(specs: Any, n: int) -> list[ArraySpec] | None:
 # -- in a traced function ------------------------------------------------------------------------------------------
 
 
-def _traced(terms: Terms, xs: Sequence[Any], tracer: Tracer, specs: list[ArraySpec] | None, receives: int) -> Any:
-    """The results as an operation of the program."""
-    blocks, operands = [], []
+def _traced(
+    terms: Terms, xs: Sequence[Any], tracer: Tracer, specs: list[ArraySpec] | None, receives: int, free: str
+) -> Any:
+    """The results as operations of the program: the body's own, or one for all of it."""
+    operands = _annotated(terms, xs, tracer)
+    body = None
+    if specs is None:
+        blocks = [(side.local_shape(x.shape), x.dtype) for x, side in zip(xs, terms.ins)]
+        body = follow(terms, blocks, terms.manual_axes)
+    has_free_axes = _has_free_axes(terms, ())
+    if body is not None and free == "cut" and has_free_axes and not body.tracer.whole_because:
+        results = _lifted(terms, operands, body, tracer)
+    else:
+        if body is not None and has_free_axes:
+            _check_whole(terms, body, body.tracer.whole_because or "free='whole'")
+        results = _opaque(terms, operands, tracer, body, specs, receives)
+    for x, side in zip(results, terms.outs):
+        tracer.annotations.append(_annotation(x, side))
+    return _one_or_all(terms, results)
+
+
+def _check_whole(terms: Terms, body: Followed, reason: str) -> None:
+    """Refuse requirements inside of a body that runs as it is."""
+    for each in body.tracer.annotations:
+        if each.required and each.origin == "constrain":
+            raise ShardingError(
+                f"manual: {each} is required inside of {terms.name}, which runs on blocks that no free axis cuts:"
+                f" {reason}"
+            )
+
+
+def _annotated(terms: Terms, xs: Sequence[Any], tracer: Tracer) -> list[Any]:
+    """What the computation takes, each seen by it alone in its sharding."""
+    found = []
     for x, side in zip(xs, terms.ins):
         x = x if isinstance(x, TracedArray) else tracer.constant(np.asarray(x))
-        blocks.append((side.local_shape(x.shape), x.dtype))
-        operands.append(constrain(x, side.sharding, for_users=True, replicated_axes=side.replicated_axes))
+        side.local_shape(x.shape)  # refused here where it does not fit
+        found.append(seen_as(x))
+        tracer.annotations.append(_annotation(found[-1], side))
+    return found
+
+
+def _annotation(x: TracedArray, side: Side) -> Annotation:
+    site, origin = traced_site(), f"{side.name} of manual"
+    return Annotation(x.value, side.sharding, True, 0, side.replicated_axes, site, origin)
+
+
+def _has_free_axes(terms: Terms, outer: Sequence[int]) -> bool:
+    """Whether there are axes along which blocks may be cut."""
+    shape = terms.grid.shape
+    return any(n > 1 for axis, n in enumerate(shape) if axis not in terms.manual_axes and axis not in outer)
+
+
+def _lifted(terms: Terms, xs: Sequence[Any], body: Followed, tracer: Tracer) -> list[Any]:
+    """The body's operations as those of the program, cut by free axes as any others."""
+    blocks = Blocks(terms.grid, terms.manual_axes)
+    known = {
+        value: enter(tracer, x, side, blocks).value
+        for value, x, side in zip(body.arguments, xs, terms.ins, strict=True)
+    }
+    lift(tracer, blocks, known, body.tracer.operations, body.tracer.annotations)
+    return [leave(tracer, tracer.standing_for(known[x]), side, blocks) for x, side in zip(body.results, terms.outs)]
+
+
+def _opaque(
+    terms: Terms,
+    xs: Sequence[Any],
+    tracer: Tracer,
+    body: Followed | None,
+    specs: list[ArraySpec] | None,
+    receives: int,
+) -> list[Any]:
+    """One operation that calls the body, on blocks that are whole along free axes."""
     exchanges: list[Exchange]
-    if specs is None:
-        made, exchanges = evaluate(terms, blocks, terms.manual_axes)
-        parts = [(side.global_shape(shape), dtype) for side, (shape, dtype) in zip(terms.outs, made)]
+    if body is not None:
+        exchanges = body.exchanges
+        parts = [(side.global_shape(shape), dtype) for side, (shape, dtype) in zip(terms.outs, body.parts)]
     else:
+        assert specs is not None  # else the body has been followed
         parts = [(each.shape, each.dtype) for each in specs]
         for side, (shape, _) in zip(terms.outs, parts):
             side.block_shape(shape)
         exchanges = [("manual", terms.manual_axes, receives)] if receives else []
     iterators: list[Steps] = []
     maps = []
-    for shape in [*[x.shape for x in operands], *[shape for shape, _ in parts]]:
+    for shape in [*[x.shape for x in xs], *[shape for shape, _ in parts]]:
         maps.append(tuple(range(len(iterators), len(iterators) + len(shape))))
         iterators += [Steps(n, WHOLE) for n in shape]
     interface = Interface(tuple(iterators), tuple(maps[: len(xs)]), tuple(maps[len(xs) :]))
-    found = tracer.structural("manual", operands, parts, interface, Manual(terms, tuple(exchanges)))
-    results = found if isinstance(found, tuple) else (found,)
-    for x, side in zip(results, terms.outs):
-        annotation = Annotation(
-            x.value, side.sharding, True, 0, side.replicated_axes, traced_site(), f"{side.name} of manual"
-        )
-        tracer.annotations.append(annotation)
-    return _one_or_all(terms, results)
+    found = tracer.structural("manual", xs, parts, interface, Manual(terms, tuple(exchanges)))
+    return list(found) if isinstance(found, tuple) else [found]
 
 
-def _in_traced_body(terms: Terms, xs: Sequence[Any], tracer: BodyTracer) -> Any:
+def _in_traced_body(terms: Terms, xs: Sequence[Any], tracer: BodyTracer, free: str) -> Any:
     """The results inside of another body that is being followed: blocks of the outer, global for the inner."""
-    _check_nesting(terms, tracer.grid, tracer.manual_axes)
-    blocks = [(side.block_shape(x.shape), x.dtype) for x, side in zip(xs, terms.ins)]
-    made, exchanges = evaluate(terms, blocks, tuple(sorted({*tracer.manual_axes, *terms.manual_axes})))
-    tracer.exchanges += exchanges
+    check_nesting(terms, tracer.grid, tracer.manual_axes)
+    operands = _annotated(terms, xs, tracer)
+    blocks = [(side.block_shape(x.shape), x.dtype) for x, side in zip(operands, terms.ins)]
+    body = follow(terms, blocks, tuple(sorted({*tracer.manual_axes, *terms.manual_axes})))
+    tracer.exchanges += body.exchanges
+    reason = body.tracer.whole_because
+    if free == "whole" and _has_free_axes(terms, tracer.manual_axes):
+        reason = reason or f"free='whole' is asked for {terms.name}"
     results = []
-    for side, (shape, dtype) in zip(terms.outs, made):
+    for side, (shape, dtype) in zip(terms.outs, body.parts):  # the exchanges where the outer body runs as it is
         inner = BodyTracer(tracer.grid, terms.manual_axes)
-        x = _gathered(side, inner.wrapped(shape, dtype), AbstractGrid(inner))
+        x = gathered(side, inner.wrapped(shape, dtype), AbstractGrid(inner))
         tracer.exchanges += inner.exchanges
-        results.append(tracer.wrapped(x.shape, x.dtype))
-    return _one_or_all(terms, results)
-
-
-# -- on blocks and on sharded arrays -------------------------------------------------------------------------------
-
-
-def _check_nesting(terms: Terms, grid: Any, outer: tuple[int, ...]) -> None:
-    """Refuse nested manual computations without manual axes of their own, or with halos."""
-    if terms.grid != grid:
-        raise GridError(f"manual: {terms.name} is on {terms.grid}, inside of a body on {grid}; both must be one grid")
-    for side in terms.ins:
-        if side.along.halo_sizes:
-            raise ShardingError(f"manual: {side.name} of {terms.name} has halos, which blocks of another body do not")
-    shared = [axis for axis in terms.manual_axes if axis in outer]
-    used = {
-        axis
-        for side in (*terms.ins, *terms.outs)
-        for axis in (*side.sharding.partial_axes, *[axis for cut in side.sharding.split_axes for axis in cut])
-    }
-    shared += [axis for axis in outer if axis in used and axis not in shared]
-    if shared:
-        raise AxisError(
-            f"manual: {terms.name} uses axes {sorted(shared)}, which are manual in the body around it, of axes"
-            f" {list(outer)}; nested computations have manual axes of their own"
-        )
-
-
-def _in_body(terms: Terms, xs: Sequence[Any], outer: Body) -> list[Any]:
-    """The results inside of another body that is running.  Collective over the inner manual axes."""
-    _check_nesting(terms, outer.grid.grid, outer.axes)
-    blocks = []
-    for x, side in zip(xs, terms.ins):
-        block = np.asarray(x)
-        side.block_shape(block.shape)
-        for d, axes in enumerate(side.along.split_axes):
-            block = all_slice(block, outer.grid, axes, d) if axes else block
-        blocks.append(block)
-    found = run_body(terms, blocks, outer.grid)
-    return [_gathered(side, block, outer.grid) for side, block in zip(terms.outs, found)]
-
-
-def _gathered(side: Side, block: Any, grid: Any) -> Any:
-    """The array whose blocks along manual axes are these: minor axes are gathered first."""
-    partial_axes = side.along.partial_axes
-    if partial_axes:
-        block = all_reduce(block, grid, partial_axes, side.along.partial_kind)
-    for d, axes in enumerate(side.along.split_axes):
-        block = all_gather(block, grid, axes, d) if axes else block
-    return block
-
-
-def _at_once(terms: Terms, xs: Sequence[Any]) -> list[Any]:
-    """The results on ShardedArrays.  Collective over the grid."""
-    for number, x in enumerate(xs):
-        if not is_sharded(x):
-            raise DTypeError(
-                f"manual: array {number} is {type(x).__name__}; it must be a ShardedArray, or an array of a traced"
-                " function or of a body"
-            )
-        if x.grid.grid != terms.grid:
-            raise GridError(f"manual: array {number} is on {x.grid.grid}; the shardings are on {terms.grid}")
-    grid = xs[0].grid
-    for x, side in zip(xs, terms.ins):
-        side.block_shape(x.shape)
-    blocks = [(x if x.sharding == side.along else x.reshard(side.along)).local for x, side in zip(xs, terms.ins)]
-    made = []
-    for block, side in zip(run_body(terms, blocks, grid), terms.outs, strict=True):
-        layout = Layout(side.along, side.global_shape(block.shape))
-        copy = np.array(block, order="C")  # the body may return its own block, or a part of it
-        made.append(ShardedArray(copy, layout, grid))
-    closed = [replace(side.sharding, open_dims=()) for side in terms.outs]
-    return [x if x.sharding == wanted else x.reshard(wanted) for x, wanted in zip(made, closed)]
+        results.append((x.shape, x.dtype))
+    if reason:
+        _check_whole(terms, body, reason)
+        tracer.needs_whole(reason)
+        return _one_or_all(terms, [tracer.wrapped(*each) for each in results])
+    found = _lifted(terms, operands, body, tracer)
+    tracer.annotations += [_annotation(x, side) for x, side in zip(found, terms.outs)]
+    return _one_or_all(terms, found)

@@ -21,7 +21,7 @@ from spmd_grid.grid.device_grid import Grid
 from spmd_grid.program.ir import Annotation, Operation, Program, Value
 from spmd_grid.program.propagate.annotations import Laid
 from spmd_grid.program.propagate.cuts import WHOLE_CUT, Cut
-from spmd_grid.program.propagate.solution import Dimension, Reason, Solution
+from spmd_grid.program.propagate.solution import Dimension, Reason, Solution, outer_axes
 
 __all__ = ["propagate"]
 
@@ -86,8 +86,11 @@ class _Propagation:
         for value, by in [*zip(operation.results, interface.results), *zip(operation.operands, interface.operands)]:
             if not isinstance(value, Value):
                 continue
+            before = outer_axes(operation, value in operation.results)
             for dim, i in enumerate(by):
                 cut = cuts[i] if i is not None else None
+                if before and before[dim] and cut is not None:
+                    cut = Cut((*before[dim], *cut.axes), cut.blocks)
                 if cut is not None and cut.axes:
                     self._write(operation, Dimension(value, dim), cut, sources.get(i))  # type: ignore[arg-type]
 
@@ -101,9 +104,12 @@ class _Propagation:
     ) -> None:
         """Cuts of the value's dimensions become those of the iterators that run along them."""
         interface, cuts = operation.interface, self.solution.iterators[operation]
+        before = outer_axes(operation, is_result)
         for dim, i in enumerate(by):
             at = Dimension(value, dim)
             cut = self.solution.cuts.get(at)
+            if before and before[dim]:
+                cut = _behind(cut, before[dim])
             if i is None or interface.iterators[i].kind == WHOLE:
                 continue
             held = cuts[i]
@@ -179,6 +185,13 @@ class _Propagation:
                 free = tuple([axis for axis in cut.axes if axis not in taken])
                 if free and held.offsets is None:
                     cuts[longest] = Cut((*held.axes, *free), held.blocks)
+
+
+def _behind(cut: Cut | None, axes: tuple[int, ...]) -> Cut | None:
+    """The cut within the blocks of a cut by ``axes``; None where these do not come first."""
+    if cut is None or cut.offsets is not None or cut.axes[: len(axes)] != axes:
+        return None
+    return Cut(cut.axes[len(axes) :], cut.blocks)
 
 
 def _members(program: Program) -> dict[Value, tuple[Value, ...]]:

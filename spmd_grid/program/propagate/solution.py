@@ -11,7 +11,13 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Annotation, Operation, Program, Value
 from spmd_grid.program.propagate.cuts import WHOLE_CUT, Cut, sharding_of_cuts, splits_of_cuts
 
-__all__ = ["Dimension", "Reason", "Solution"]
+__all__ = ["Dimension", "Reason", "Solution", "outer_axes"]
+
+
+def outer_axes(operation: Operation, of_result: bool) -> tuple[tuple[int, ...], ...]:
+    """By dimension the axes that come before those of the iterator; none but at the borders of manual computations."""
+    found = getattr(operation.lowering, "outer_axes", None)
+    return () if found is None else found.get("result" if of_result else "operand", ())
 
 
 class Dimension(NamedTuple):
@@ -68,6 +74,15 @@ class Solution:
         interface = operation.interface
         found = [cut or WHOLE_CUT for cut in self.iterators[operation]]
         return splits_of_cuts(self.grid, found, tuple([each.extent for each in interface.iterators]))
+
+    def taken(self, operation: Operation, number: int) -> Sharding:
+        """The sharding in which an operation takes an operand."""
+        found = self.splits(operation).sharding(operation.interface.operands[number])
+        before = outer_axes(operation, of_result=False)
+        if not any(before):
+            return found
+        cuts = [(*axes, *found.axes_of(dim)) for dim, axes in enumerate(before)]
+        return Sharding(found.grid, cuts, blocks=found.blocks)
 
     def path(self, at: Dimension) -> list[tuple[Dimension, Reason]]:
         """The dimensions through which a cut came, back to the annotation that it started from."""

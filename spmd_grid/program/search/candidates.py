@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from spmd_grid.functions.interface import WHOLE
+from spmd_grid.functions.interface import HELD, WHOLE
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.cut_lists import with_numbers
 from spmd_grid.program.ir import Operation, Program, Value
@@ -100,5 +100,7 @@ class Candidates:
 
 
 def _cuttable(operation: Operation) -> list[int]:
-    """The iterators that axes may cut."""
+    """The iterators that axes may cut; none where the operation is a part of a manual computation."""
+    if any(each.kind == HELD for each in operation.interface.iterators):
+        return []
     return [i for i, each in enumerate(operation.interface.iterators) if each.kind != WHOLE and each.extent > 1]

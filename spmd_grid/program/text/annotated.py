@@ -125,11 +125,10 @@ class _Annotated(_Writer):
         self._names[value] = self._shard(value, self.solution.sharding(value), (), self._names[source])
 
     def _operand(self, operation: Operation, number: int) -> tuple[str, str]:
-        x, interface = operation.operands[number], operation.interface
+        x = operation.operands[number]
         if isinstance(x, Constant):
             return self.lines.constant(x)
-        taken = self.solution.splits(operation).sharding(interface.operands[number])
-        return self._shard(x, taken, (), self._names[x]), _type(x)
+        return self._shard(x, self.solution.taken(operation, number), (), self._names[x]), _type(x)
 
     def _attributes(self, operation: Operation) -> list[str]:
         return [*call_attributes(operation), cut_attribute(self.solution.splits(operation).axes)]

@@ -19,9 +19,10 @@ from spmd_grid.program.text.calls import CONSTANT, Calls, attributes_text
 from spmd_grid.program.text.constants import constant_text, value_text
 from spmd_grid.program.text.types import sharding_text
 
-__all__ = ["GRID", "Lines", "function_name", "operation_name", "program_text", "totals_of"]
+__all__ = ["GRID", "MANUAL", "Lines", "function_name", "operation_name", "program_text", "totals_of"]
 
 GRID = "@grid0"
+MANUAL = "spmd_grid.manual"
 _NO_NAME = re.compile(r"[^\w.$]")
 _OWN = "constrain", "manual", "new"  # the operations that are no function of numpy
 
@@ -87,6 +88,8 @@ def operation_name(operation: Operation) -> str:
     What is no call of a function with a name, such as a function of the user's, is ``spmd_grid.opaque``.
     """
     lowering = operation.lowering
+    if getattr(lowering, "is_of_body", False):  # of manual's, which is Python's
+        return MANUAL
     is_eager = isinstance(lowering, Eager)
     function = lowering.called if isinstance(lowering, Eager) else operation.function
     if function is not None:

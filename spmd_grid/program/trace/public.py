@@ -17,7 +17,7 @@ from spmd_grid.program.trace.naming import name_by_variables
 from spmd_grid.program.trace.traced_array import TracedArray
 from spmd_grid.program.trace.tracer import Tracer, current_tracer, traced_site, tracing
 
-__all__ = ["constrain", "sharding_group", "trace"]
+__all__ = ["constrain", "seen_as", "sharding_group", "trace"]
 
 
 def trace(fn: Callable[..., Any], *specs: Any) -> Program:
@@ -129,35 +129,41 @@ def constrain(
     holds, or the program is refused; otherwise it is a hint.  Dimensions whose list ends with `OPEN` may get more axes.
     Annotations of a lower ``priority`` number propagate first.  ``replicated_axes``: axes that must not cut ``x``.
 
-    Outside of a traced function a ShardedArray is resharded to the sharding where that is another, and a numpy array
+    In the body of a manual computation it may name axes that are free there, and cuts blocks further.  Outside of a
+    traced function a ShardedArray is resharded to the sharding where that is another, and a numpy array
     is returned as it is: so the function runs unchanged on both.
 
     Raises ShardingError and AxisError.
     """
     if not isinstance(sharding, Sharding):
         raise ShardingError(f"constrain: sharding is {sharding!r}; it must be a Sharding")
-    x = _of_program("constrain", x)
+    x = _of_program("constrain", x, sharding)
     if not isinstance(x, TracedArray):
         return _constrain_now(x, sharding)
     barred = sharding.grid.axes(tuple(replicated_axes), "replicated_axes")
     _check(x, sharding, barred)
     if for_users:
-        dims = tuple(range(x.ndim))
-        interface = Interface(tuple(map(Iterator, x.shape)), (dims,), (dims,))
-        result = x.tracer.new_value(x.shape, x.dtype)
-        x.tracer.operations.append(
-            Operation("constrain", (x.value,), (result,), interface, _same, traced_site(), key="constrain")
-        )
-        x = TracedArray(x.tracer, result)
+        x = seen_as(x)
     x.tracer.annotations.append(Annotation(x.value, sharding, bool(required), int(priority), barred, traced_site()))
     return x
 
 
-def _of_program(op: str, x: Any) -> Any:
+def seen_as(x: TracedArray) -> Any:
+    """``x`` as one user sees it: a value of its own, so that other users may see it in another sharding."""
+    dims = tuple(range(x.ndim))
+    interface = Interface(tuple(map(Iterator, x.shape)), (dims,), (dims,))
+    result = x.tracer.new_value(x.shape, x.dtype)
+    x.tracer.operations.append(
+        Operation("constrain", (x.value,), (result,), interface, _same, traced_site(), key="constrain")
+    )
+    return x.tracer.standing_for(result)
+
+
+def _of_program(op: str, x: Any, sharding: Sharding | None) -> Any:
     """``x``; a plain array in a traced function becomes a value of the program, so that it can be annotated."""
     tracer = tracing()
-    if tracer is not None and not tracer.takes_annotations:
-        raise ShardingError(f"{op}: x is a block of a manual computation, which has no sharding (at {traced_site()})")
+    if tracer is not None:
+        tracer.check_annotation(op, sharding)
     is_plain = isinstance(x, np.ndarray) and x.ndim > 0
     return tracer.constant(x) if tracer is not None and is_plain else x
 
@@ -199,7 +205,7 @@ def sharding_group(x: Any, id: int | str) -> Any:
 
     Plans only; outside of a traced function it does nothing.  Raises ShapeError.
     """
-    x = _of_program("sharding_group", x)
+    x = _of_program("sharding_group", x, None)
     if isinstance(x, TracedArray):
         members = current_tracer("sharding_group").groups.setdefault(id, [])
         if members and members[0].shape != x.shape:

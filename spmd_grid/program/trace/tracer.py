@@ -16,6 +16,7 @@ from spmd_grid.errors import DTypeError, ImplicitGatherError
 from spmd_grid.functions.elementwise import elementwise
 from spmd_grid.functions.interface import Application, Interface, Iterator
 from spmd_grid.functions.trials import trial_dtypes
+from spmd_grid.grid.sharding import Sharding
 from spmd_grid.program.ir import Annotation, CallSite, Constant, Lowering, Operand, Operation, Value
 
 __all__ = ["Tracer", "traced_site", "current_tracer", "is_users", "tracing"]
@@ -56,8 +57,6 @@ def current_tracer(op: str) -> Tracer:
 class Tracer:
     """Collects the operations and annotations of one program.  ``wrap`` makes the array that stands for a value."""
 
-    takes_annotations = True
-
     def __init__(self, wrap: Callable[[Tracer, Value], Any]):
         self._wrap = wrap
         self.operations: list[Operation] = []
@@ -88,6 +87,13 @@ class Tracer:
     def wrapped(self, shape: Sequence[int], dtype: np.dtype) -> Any:
         """An array that stands for a new value."""
         return self._wrap(self, self.new_value(shape, dtype))
+
+    def check_annotation(self, op: str, sharding: Sharding | None) -> None:
+        """Refuse annotations that the function cannot have; a sharding group has no ``sharding``.  Local."""
+
+    def standing_for(self, value: Value) -> Any:
+        """An array that stands for a value of the program."""
+        return self._wrap(self, value)
 
     def constant(self, x: Any) -> Any:
         """The array that stands for a plain one, which is the same on all devices."""

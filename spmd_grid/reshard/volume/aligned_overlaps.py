@@ -48,13 +48,9 @@ def sum_aligned(
     def note(side: int, size: int, overlap: int) -> None:
         found[side][size] = min(found[side].get(size, overlap), overlap)
 
-    for at, levels in stretches(held, below, above):
-        start, stop, low, high = held[at], held[at + 1], below[at], above[at + 1]
-        shifts = [
-            (times, held[at + n] - start, below[at + n] - low, above[at + 1 + n] - high)
-            for times, n in levels
-            if times > 1
-        ]
+    for _, (start, low, last), (extent, _, needed), levels in stretches(held, below, above):
+        stop, high = start + extent, last + needed
+        shifts = [(times, *each) for times, _, each in levels if times > 1]
         most, ahead, behind = stop - start, stop - low, high - start
         follows_stop = False  # whether overlaps follow the window's stop, not its start
         if all(lower == upper for _, _, lower, upper in shifts):

@@ -227,9 +227,9 @@ def _longest_and_total(
         found = Descent(cut).extents()
         return max(cells for cells, _ in found), sum(cells * n for cells, n in found)
     longest = total = 0
-    for at, levels in stretches(below, above):
-        first, times = above[at + 1] - below[at], [n for n, _ in levels]
-        grown = [(n - 1) * (above[at + 1 + p] - above[at + 1] - below[at + p] + below[at]) for n, p in levels if n > 1]
+    for _, (start, end), (_, extent), levels in stretches(below, above):
+        first, times = end + extent - start, [n for n, _, _ in levels]
+        grown = [(n - 1) * (upper - lower) for n, _, (lower, upper) in levels if n > 1]
         longest = max(longest, first + sum([each for each in grown if each > 0]))
         total += prod(times) * (2 * first + sum(grown)) // 2  # the mean is that of the first and the last
     return longest, total

@@ -34,25 +34,29 @@ def wanted_sum(x):
     return np.concatenate([halves[0] - halves[1], halves[1] - halves[0]]), halves[0] + halves[1]
 
 
-def test_the_example_of_a_free_axis(spmd):
-    """in_shardings [{"data"}, {"model", ?}], out_shardings [{"data"}, {?}]: the body gets 8 x 32, whole along model."""
-    seen = set()
+@pytest.mark.parametrize("free", ["cut", "whole"])
+def test_the_example_of_a_free_axis(spmd, free):
+    """in_shardings [{"data"}, {"model", ?}], out_shardings [{"data"}, {?}]: the body is for blocks of 8 x 32.
+
+    Its own operations are cut along model, so that nothing is gathered; as a whole it gets both halves.
+    """
+    seen = []
 
     def body(block):
-        seen.add((type(block) is np.ndarray, block.shape))
+        seen.append(block.shape)
         return np.cumsum(block, axis=1)
 
     ins, outs = sharding(["data"], ["model", sg.OPEN]), sharding(["data"], [sg.OPEN])
-    part = traced(lambda x: sg.manual(body, [ins], [outs], ["data"])(x + 1)[0] * 2, X)
-    assert part.sharding_of("arg0" if "arg0" in str(part.program.arguments) else "x") == sharding(["data"], ["model"])
-    assert seen == {(False, (8, 32))}
-
-    def run_and_look():
-        return run(part, X).to_global(), (True, (8, 32)) in seen
-
-    found, is_called_with_blocks = spmd(4, run_and_look)[0]
-    np.testing.assert_allclose(found, np.cumsum(X + 1, axis=1) * 2)
-    assert is_called_with_blocks
+    program = sg.trace(
+        lambda x: sg.manual(body, [ins], [outs], ["data"], free=free)(x + 1)[0] * 2, sg.ArraySpec(X.shape)
+    )
+    part = sg.partition(program, GRID)
+    assert part.sharding_of(0) == sharding(["data"], ["model"])
+    ends, block = ("all_gather", (1,), 8 * 8), ("all_gather", (1,), 8 * 16 * 8)
+    assert part.collectives() == [ends if free == "cut" else block]
+    assert part.out_shardings == (sharding(["data"], ["model"] * (free == "cut")),)
+    spmd(4, lambda: np.testing.assert_allclose(gathered(run(part, X)), np.cumsum(X + 1, axis=1) * 2))
+    assert set(seen) == {(8, 32)} and (len(seen) == 1) == (free == "cut")
 
 
 @pytest.mark.parametrize("free", [[[], []], [[], ["model"]], [["model"], []]])
@@ -63,8 +67,9 @@ def test_collectives_of_the_engine(spmd, free):
         return moved + 1, total * 2
 
     part = traced(fn, X)
+    received = 8 * 32 * 8 // (2 if any(free) else 1)  # free axes cut what the body sends
     own = [each for each in part.collectives() if each.name in ("shift", "all_reduce")]
-    assert own == [("shift", (0,), 8 * 32 * 8), ("all_reduce", (0,), 8 * 32 * 8)]
+    assert own == [("shift", (0,), received), ("all_reduce", (0,), received)]
     moved, total = wanted_sum(X)
 
     def body():
