@@ -86,7 +86,13 @@ def kept_result(array: Any, local: np.ndarray, site: Site, dtype: np.dtype) -> A
         kept = grid.results[site] = []
     for found in kept:
         # Another thread that has found it refers to it as well.
-        if getrefcount(found) == ALONE and found._layout is layout and found._local.dtype is dtype and found.is_alone:
+        if (
+            getrefcount(found) == ALONE
+            and found._layout is layout
+            and found._local.dtype is dtype
+            and not found._was_seen
+            and (not (found._loans or found._slices) or found.is_alone)
+        ):
             found._version += 1
             found._refreshed, found.name = 0, None
             return found

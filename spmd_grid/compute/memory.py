@@ -227,7 +227,7 @@ class Memory:
         have made stale.  A `HaloExchange` called with ``only_dirty=True`` skips arrays that have not been marked
         since; for it alone, a process need mark its own writes only.
         """
-        if self._loans or self._slices:
+        if self._loans or (self._slices and not self._slices_are_idle()):
             self._end_loans()
         self._version += 1
 

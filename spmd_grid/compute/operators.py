@@ -40,19 +40,15 @@ def _operator(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
         if grid.process.recorder is not None:  # plain operands may have to be compared
             return long_way(self, other)
         is_array = type(other) is type(self)
-        if self._mark or (is_array and other._mark):
+        mark = self._mark
+        if mark or (is_array and other._mark):
             frame = _getframe(1)
             site = sites.get(id(frame.f_code) + (frame.f_lasti << SHIFT)) or read_site(frame)
-            into, frame_id = None, id(frame)
-            if self._mark == frame_id + site.left:
-                if self._lender is None and getrefcount(self) <= _OF_SELF + self.is_kept:
-                    into = self
-            elif not (is_array and other._mark == frame_id + site.right):
-                frame_id = 0
-            if into is None and is_array and other._lender is None and other._mark == frame_id + site.right:
-                if getrefcount(other) <= _OF_OTHER + other.is_kept:
-                    into = other
-            if frame_id:
+            frame_id, is_right = id(frame), False
+            is_left = mark == frame_id + site.left
+            if is_array:
+                is_right = other._mark == frame_id + site.right
+            if is_left or is_right:
                 layout, of_self, of_other, dtype = site.known
                 a, b = self._local, other._local if is_array else other
                 if (
@@ -64,7 +60,21 @@ def _operator(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
                         else type(b) is of_other
                     )
                 ):
-                    if into is None or into._local.dtype is not dtype:
+                    if (
+                        is_left
+                        and of_self is dtype
+                        and self._lender is None
+                        and getrefcount(self) <= _OF_SELF + self.is_kept
+                    ):
+                        into = self
+                    elif (
+                        is_right
+                        and of_other is dtype
+                        and other._lender is None
+                        and getrefcount(other) <= _OF_OTHER + other.is_kept
+                    ):
+                        into = other
+                    else:
                         into = kept_result(self, a, site, dtype)
                     ufunc(a, b, into._local)
                     into._mark = frame_id + site.mark

@@ -160,6 +160,11 @@ class ComputingArray(ArrayMethods, StandardArray, Memory, Operators):
 
     # -- methods as of numpy's arrays, beside those of `ArrayMethods` ----------------------------------------------
 
+    @property
+    def T(self) -> Any:
+        """The array with its dimensions reversed.  Collective."""
+        return call_alone(np.transpose, self)
+
     def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
         """The array with another element type; itself where it has that already and ``copy`` is False.  Collective."""
         dtype = np.dtype(dtype)

@@ -176,6 +176,7 @@ CASES = {
         *(xp.linalg.diagonal(a), xp.linalg.diagonal(xp.stack([a, b]), offset=-2), xp.linalg.trace(a, offset=1)),
         *(xp.linalg.outer(v, a[0, :]), xp.linalg.matrix_norm(a), xp.linalg.matrix_power(a[:5, :5], 3)),
         *(xp.linalg.vector_norm(c), xp.linalg.vector_norm(a, axis=0, ord=1), xp.linalg.cross(a[:, :3], b[:, 1:4])),
+        xp.linalg.cross(a[0, :3], b[1, :3]),
         *(xp.linalg.matmul(a, v[:5]), xp.linalg.matrix_transpose(a), xp.linalg.vecdot(a, b)),
         xp.linalg.tensordot(a, b, axes=((1,), (1,))),
     ],

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.compute.functions import COMPOSED, IN_PLACE, globals_of, windows
-from support.compute.layouts import LINES, gathered, line, same
+from support.compute.functions import COMPOSED, IN_PLACE, MATRIX, SCALARS, globals_of, windows
+from support.compute.layouts import LINES, gathered, growing, line, same
 from support.compute.moving import bytes_sent
 from test_functions import sharded
 
@@ -24,6 +24,22 @@ def test_functions(spmd, function, request):
             same(COMPOSED[function](sharded(x, one, grid), sharded(y, other, grid)), want)
 
     spmd(6, body)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5])
+def test_functions_on_fewer_ranks(spmd, ranks, request):
+    """Each function on one number of ranks; with --full on all."""
+    functions = [*MATRIX.values(), *COMPOSED.values(), *SCALARS.values()]
+    chosen = functions if request.config.getoption("full") else functions[ranks - 1 :: 5]
+
+    def body():
+        grid, (x, y) = sg.init_grid((ranks,)), globals_of()
+        rows, halos, columns = growing(grid, x.shape)
+        for number, function in enumerate(chosen):
+            one, other = [(rows, halos), (halos, columns), (columns, rows)][number % 3]
+            same(function(sg.from_global(x, one, grid), sg.from_global(y, other, grid)), function(x, y))
+
+    spmd(ranks, body)
 
 
 @pytest.mark.parametrize("function", IN_PLACE)

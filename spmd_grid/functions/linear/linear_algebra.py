@@ -89,6 +89,8 @@ def cross(
     b = np.moveaxis(b, one_axis("cross", axisb, _ndim(b)), -1)
     if (a.shape[-1], b.shape[-1]) != (3, 3):
         raise ShapeError(f"cross: vectors have {a.shape[-1]} and {b.shape[-1]} components; they must have 3")
+    if _ndim(a) == _ndim(b) == 1:  # of which every component is a number, on all processes
+        return np.cross(a[np.newaxis], b[np.newaxis])[0]
     parts = [a[..., i - 2] * b[..., i - 1] - a[..., i - 1] * b[..., i - 2] for i in range(3)]
     result = np.stack(parts, -1)
     return np.moveaxis(result, -1, one_axis("cross", axisc, result.ndim))

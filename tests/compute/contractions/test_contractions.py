@@ -37,6 +37,7 @@ CASES = {
     "kron": (lambda a, b: np.kron(a, b), [(3, 2), (2, 5)]),
     "kron of other ranks": (lambda a, b: np.kron(a, b), [(3,), (2, 2)]),
     "cross": (lambda a, b: np.cross(a, b), [(M, 3), (M, 3)]),
+    "cross, two vectors": (lambda a, b: np.cross(a, b), [(3,), (3,)]),
     "cross, axes": (lambda a, b: np.cross(a, b, axisa=0, axisc=0), [(3, M), (M, 3)]),
     "linalg.cross": (lambda a, b: np.linalg.cross(a, b, axis=0), [(3, M), (3, M)]),
     "multi_dot": (lambda a, b, c: np.linalg.multi_dot([a, b, c]), [(M, K), (K, N), (N, 9)]),

@@ -38,3 +38,12 @@ def same(found, want):
         np.testing.assert_allclose(got, want, rtol=1e-12 if want.dtype.itemsize >= 8 else 1e-5, atol=1e-12)
     else:
         np.testing.assert_array_equal(got, want)
+
+
+def growing(grid, shape):
+    """Shardings of matrices on a line: blocks that grow along rows or columns, the first ones empty; one with halos."""
+    shardings = []
+    for dim, options in ((0, {}), (0, {"halo_sizes": [1, 2]}), (1, {})):
+        starts = [shape[dim] * k * k // grid.size**2 for k in range(grid.size + 1)]
+        shardings.append(sg.Sharding(grid, [*[[]] * dim, [0]], sharded_dims_offsets=[starts], **options))
+    return shardings
