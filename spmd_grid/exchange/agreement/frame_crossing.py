@@ -108,15 +108,15 @@ class FrameCrossing:
             sends = [(member, message) for member in self._sends_to]
         self._comm.swap_messages(sends, self._receives)
 
-    def take(self, frames: np.ndarray, bodies: list[np.ndarray]) -> None:
-        """Copies what has come from other nodes into ``frames``, and notes where ``bodies`` lie, by member.  Local."""
+    def take(self, frames: np.ndarray, bodies: Sequence[np.ndarray]) -> None:
+        """Copies what has come from other nodes into the ``frames`` and ``bodies`` of all members.  Local."""
         for members, come, sizes, rest in self._inbox:
             frames[members] = come
             if sizes.any():
                 start = 0
                 for member, n in zip(members, sizes.tolist(), strict=True):
                     if n:
-                        bodies[member] = rest[start : start + n]
+                        bodies[member][:n] = rest[start : start + n]
                         start += -(-n // _ALIGNED) * _ALIGNED
 
 

@@ -38,9 +38,10 @@ class MixedMeeting(NodeMeeting):
         self._crossing: FrameCrossing | None = None
         self._whole = np.zeros((comm.size, FRAME_BYTES), np.uint8)
         self._swapped = Frames(b"", self._whole.reshape(-1).data, None)
-        self._no_bodies = [np.zeros(self.carried_bytes, np.uint8)] * comm.size
+        # Bodies are copied to where they always lie, since what reads them is kept by their addresses.
+        self._bodies = self._swapped.bodies = list(np.zeros((comm.size, self.carried_bytes), np.uint8))
         turns = range(at.LINE_ARRAY, 2 * MEETING_LINE_BYTES, MEETING_LINE_BYTES)
-        self._bodies = [[kernels.bytes_at(line + turn, at.LINE_ARRAY_BYTES) for line in addresses] for turn in turns]
+        self._posted = [[kernels.bytes_at(line + turn, at.LINE_ARRAY_BYTES) for line in addresses] for turn in turns]
 
     def cross_once(self, nodes: NodeMap, inbox: np.ndarray, inboxes: Mapping[int, int]) -> None:
         """Lets frames cross once to each node from now on.  Collective.
@@ -83,16 +84,15 @@ class MixedMeeting(NodeMeeting):
         turn = 1 if seen & at.ODD else 0
         near = self._data[turn].reshape(-1, FRAME_BYTES)
         sizes = self._locations[turn].view(np.int64)[at.LOCATION_FLAGS :: at.LOCATION_WORDS] // at.BODY_BYTES
-        bodies = [line[:n] for line, n in zip(self._bodies[turn], sizes.tolist(), strict=True)]
+        bodies = [line[:n] for line, n in zip(self._posted[turn], sizes.tolist(), strict=True)]
         crossing.carry(near, bodies)
         self._call_roll(1)  # what other members of the node carry has come as well
         frames = self._swapped
-        frames.bodies = self._no_bodies.copy()
+        self._whole[self._members] = near
         for member, mine in zip(self._members, bodies, strict=True):
             if len(mine):
-                frames.bodies[member] = mine
-        self._whole[self._members] = near
-        crossing.take(self._whole, frames.bodies)
+                self._bodies[member][: len(mine)] = mine
+        crossing.take(self._whole, self._bodies)
         frames.headers = self._whole[:, :HEADER_BYTES].tobytes()
         return frames
 
