@@ -22,7 +22,7 @@ for _ in range(3):  # some arrays travel with the header, others do not
     assert np.array_equal(sg.all_gather(parts[me], grid, [0], 0), np.concatenate(parts))
     assert np.array_equal(sg.shift(parts[me], grid, [0], 0, -1, rotate=True), parts[(me + 1) % n])
 meeting = meeting_of(grid.group((0,)))
-seen = [meeting.swap(np.full(40, float(me))).bodies for _ in range(4)]  # always at the same place, by which they are kept
+seen = [meeting.swap(np.full(40, float(me))).bodies for _ in range(4)]  # at the same place, by which they are kept
 assert len({tuple(body.ctypes.data for body in bodies) for bodies in seen}) == 1
 assert all((body[:320].view(float) == member).all() for member, body in enumerate(seen[-1]))
 pairs = sg.init_grid((n // 2, 2))
