@@ -90,6 +90,11 @@ def _is_checked(grid: ProcessGrid) -> bool:
     return grid.recorder is not None and grid.recorder.check
 
 
+def _is_searched(processes: Sequence[int], nodes: Sequence[int]) -> bool:
+    """Whether the processes that a plan connects are looked for.  On one node a meeting of all costs little."""
+    return len(processes) <= _MOST_SEARCHED and len({nodes[process] for process in processes}) > 1
+
+
 class _Named(NamedTuple):
     """A resharding with the name of its plan, for reports."""
 
@@ -103,7 +108,8 @@ class _Named(NamedTuple):
 class PreparedReshard:
     """A resharding on the processes of both layouts' grids: everything that does not depend on the arrays.
 
-    Where it has a plan, on those that the plan connects with this one: others need not wait, nor learn of errors.
+    Where it has a plan, and they are on several nodes, on those that the plan connects with this one: others need not
+    wait, nor learn of errors.
     """
 
     def __init__(self, op: str, specified: ReshardSpecification, grid: ProcessGrid):
@@ -112,9 +118,9 @@ class PreparedReshard:
         self._has_plan = specified.types is not None
         self.is_checked = _is_checked(grid)
         processes = tuple(sorted({p for each in (source.grid, target.grid) for p in each.ranks or range(each.size)}))
-        if specified.plan is not None and not self.is_checked and len(processes) <= _MOST_SEARCHED:
-            if grid.rank in processes:
-                processes = connected_processes(specified.plan.moves, grid.rank, processes, grid.process.nodes)
+        nodes, plan = grid.process.nodes, specified.plan
+        if plan is not None and not self.is_checked and _is_searched(processes, nodes) and grid.rank in processes:
+            processes = connected_processes(plan.moves, grid.rank, processes, nodes)
         self._joint_grid = grid.like(Grid((len(processes),), ranks=processes), op)
         self._takes_part = self._joint_grid.coords is not None
         if self._takes_part:

@@ -14,7 +14,7 @@ __all__ = ["connected_processes"]
 def connected_processes(
     moves: Sequence[Redistribution], process: int, processes: Sequence[int], nodes: Sequence[int]
 ) -> tuple[int, ...]:
-    """Those of the ``processes`` that ``moves`` connect with ``process``, itself included, in ascending order.
+    """The members of ``processes`` that ``moves`` connect with ``process``, itself included, in ascending order.
 
     Plans only; the same for all of them.  ``nodes``: by process of the world, its node.  Parts that reach several nodes
     and meet on one are connected too: so that cells which both need there cross once.

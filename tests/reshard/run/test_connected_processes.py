@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from support.jobs import run_job
 
 import spmd_grid as sg
 from spmd_grid.reshard.geometry.components import connected_processes
@@ -51,46 +52,44 @@ def test_parts(nodes):
     assert len(seen) > 2
 
 
-def rows_of_blocks(grid):
-    return sg.plan_reshard(sg.Sharding(grid, [[0], [1]]), sg.Sharding(grid, [[0], []]), SHAPE, "i8")
+PROGRAM = """
+import numpy as np
+import pytest
+import spmd_grid as sg
 
+SHAPE = (12, 10)
+grid = sg.init_grid((2, 2))
 
-def run(plan, grid, add=0):
+def run(plan, add):
     whole = np.arange(120).reshape(SHAPE) + add
     block = whole[plan.source.sharding.shard_slices(SHAPE, grid.coords)].copy()
     expected = whole[plan.target.sharding.shard_slices(SHAPE, grid.coords)]
     assert np.array_equal(plan.run(block, grid), expected)
 
+rows = sg.plan_reshard(sg.Sharding(grid, [[0], [1]]), sg.Sharding(grid, [[0], []]), SHAPE, "i8")
+across = sg.plan_reshard(sg.Sharding(grid, [[0, 1]]), sg.Sharding(grid, [[], [0, 1]]), SHAPE, "i8")
+for turn in range(12):  # the first two processes more often than the others
+    if grid.coords[0] == 0 or turn % 3 == 0:
+        run(rows, turn)
+    if turn % 4 == 0:
+        run(across, turn)
+for turn in range(2):  # an error of one process is told to those that are connected with it
+    if grid.coords[0] == 1:
+        with pytest.raises(sg.ShapeError, match="on rank 3 "):
+            rows.run(np.zeros((6, 5 + (grid.rank == 3)), "i8"), grid)
+    else:
+        run(rows, turn)
+assert sg.all_reduce(1, grid) == 4
+print("fine")
+"""
 
-def test_a_run_waits_for_no_others(spmd):
-    """The first two processes run a plan more often than the last two, who in the end run what connects all."""
 
-    def body():
-        grid = sg.init_grid((2, 2), check=False)
-        plan = rows_of_blocks(grid)
-        across = sg.plan_reshard(sg.Sharding(grid, [[0, 1]]), sg.Sharding(grid, [[], [0, 1]]), SHAPE, "i8")
-        for turn in range(12):
-            if grid.coords[0] == 0 or turn % 3 == 0:
-                run(plan, grid, turn)
-            if turn % 4 == 0:
-                run(across, grid, turn)
-
-    spmd(4, body)
-
-
-def test_an_error_is_told_to_those_that_are_connected(spmd):
-    def body():
-        grid = sg.init_grid((2, 2), check=False)
-        plan = rows_of_blocks(grid)
-        for _ in range(2):
-            if grid.coords[0] == 1:
-                with pytest.raises(sg.ShapeError, match="on rank 3 "):
-                    plan.run(np.zeros((6, 5 + (grid.rank == 3)), "i8"), grid)
-            else:
-                run(plan, grid)
-        assert sg.all_reduce(1, grid) == 4
-
-    spmd(4, body)
+def test_a_run_waits_for_no_others(tmp_path):
+    """Two nodes of two processes, on one machine whose arena is divided."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    job = run_job("mpiexec", 4, program, environment={"SPMD_GRID_RANKS_PER_NODE": "2"})
+    assert (job.code, job.out.count("fine"), job.err) == (0, 4, ""), job
 
 
 def test_checking_mode_compares_all(spmd):
@@ -98,7 +97,8 @@ def test_checking_mode_compares_all(spmd):
 
     def body():
         grid = sg.init_grid((2, 2), check=True)
-        plans = rows_of_blocks(grid), sg.plan_reshard(*[sg.Sharding(grid, [[0], []])] * 2, SHAPE, "i8")
+        rows = sg.Sharding(grid, [[0], []])
+        plans = [sg.plan_reshard(source, rows, SHAPE, "i8") for source in (sg.Sharding(grid, [[0], [1]]), rows)]
         for plan in plans:
             shape = plan.source.sharding.shard_shape(SHAPE, grid.coords)
             plan.run(np.zeros(shape, "i8"), grid)
