@@ -30,13 +30,15 @@ __all__ = ["reshard", "reshard_local", "run_plan"]
 def run_plan(plan: Plan, local: LocalArrays, grid: ProcessGrid, out: LocalArrays = None) -> LocalResult:
     """Run a plan: `Plan.run` as a function.
 
-    Collective over the processes of both layouts' grids; others may call it, and get None.  ``local``: shape of the
-    source's local array, halos included, of the plan's dtype; None on a process outside the source's grid.  ``grid``:
-    bound to the grid of either layout.  Result: a new array of the shape of the target's local array, or ``out``,
-    which may be ``local`` itself where the shapes are equal; cells outside the domain are 0.  None on a process
-    outside the target's grid.  Where the plan is for a list of dtypes, ``local``, ``out`` and the result are lists.
+    Collective over the processes of both layouts' grids; others may call it, and get None.  Where they are on several
+    nodes, it waits only for those between which boxes move, directly or through others, and raises the same error on
+    these.  ``local``: shape of the source's local array, halos included, of the plan's dtype; None on a process outside
+    the source's grid.  ``grid``: bound to the grid of either layout.  Result: a new array of the shape of the target's
+    local array, or ``out``, which may be ``local`` itself where the shapes are equal; cells outside the domain are 0.
+    None on a process outside the target's grid.  Where the plan is for a list of dtypes, ``local``, ``out`` and the
+    result are lists.
 
-    Raises `ShapeError`, `DTypeError`, `OutputError`, `MismatchError` and `GridError`, the same on every process.
+    Raises `ShapeError`, `DTypeError`, `OutputError`, `MismatchError` and `GridError`.
 
     >>> import numpy as np, spmd_grid as sg
     >>> def body():

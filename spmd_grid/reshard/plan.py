@@ -46,16 +46,17 @@ class Plan(PlanValue):
     def run(self, local: LocalArrays, grid: ProcessGrid, out: LocalArrays = None) -> LocalResult:
         """Run the plan: this process's local array in the source's layout in, that in the target's layout out.
 
-        Collective over the processes of both layouts' grids; others may call it, and get None.  ``local``: shape of the
-        source's local array, halos included, of the plan's dtype; None on a process outside the source's grid.
-        ``grid``: bound to the grid of either layout.  Result: a new array of the shape of the target's local array, or
-        ``out``, which may be ``local`` itself where the shapes are equal; cells outside the domain are 0.  None on a
-        process outside the target's grid.  Where the plan is for a list of dtypes, ``local``, ``out`` and the result
-        are lists.
+        Collective over the processes of both layouts' grids; others may call it, and get None.  Where they are on
+        several nodes, it waits only for those between which boxes move, directly or through others, and raises the same
+        error on these.  ``local``: shape of the source's local array, halos included, of the plan's dtype; None on a
+        process outside the source's grid.  ``grid``: bound to the grid of either layout.  Result: a new array of the
+        shape of the target's local array, or ``out``, which may be ``local`` itself where the shapes are equal; cells
+        outside the domain are 0.  None on a process outside the target's grid.  Where the plan is for a list of dtypes,
+        ``local``, ``out`` and the result are lists.
 
         The first run checks the plan, compares it between the processes, and makes its buffers; later runs reuse them.
 
-        Raises `ShapeError`, `DTypeError`, `OutputError`, `MismatchError` and `GridError`, the same on every process.
+        Raises `ShapeError`, `DTypeError`, `OutputError`, `MismatchError` and `GridError`.
 
         >>> import spmd_grid as sg
         >>> def body():

@@ -12,7 +12,7 @@ the call, carries errors that one process alone can know, and, for small arrays,
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -34,6 +34,7 @@ __all__ = [
     "Activity",
     "Communicator",
     "Frames",
+    "MemberBytes",
     "Process",
     "StartedOperation",
     "tag_of",
@@ -67,6 +68,9 @@ def tag_of(use: str, turn: int = 0) -> int:
     tags = TAGS[use]
     return tags[turn % len(tags)]
 
+
+# A member, and the flat bytes that go to it or come from it.
+MemberBytes: TypeAlias = tuple[int, np.ndarray]
 
 # Messages are cut into pieces of at most this many bytes: some MPI libraries count in 32-bit integers.
 LARGEST_MESSAGE = 1 << 30
@@ -229,6 +233,12 @@ class Communicator(Protocol):
         """Posts ``self.frame`` and, where objects are shared, ``exposed``; the frames of all members.  Collective.
 
         ``body``: flat bytes, of at most ``largest_body``, that all members get with the frame.
+        """
+
+    def swap_messages(self, sends: Sequence[MemberBytes], receives: Sequence[MemberBytes]) -> None:
+        """Exchanges messages between some of the members, at most one from each to each, in a meeting of all.
+
+        Collective.  ``receives`` may be longer than what comes.
         """
 
     def share(self, value: Any) -> list[Any]:

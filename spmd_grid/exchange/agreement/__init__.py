@@ -6,6 +6,7 @@ meeting         the meeting at which headers are swapped
 choose_meeting  which of the two it is
 memory_meeting  in the memory of a node
 mixed_meeting   over several nodes
+frame_crossing  the frames of a node's members, in one message to each other node
 frame_swap      a few bytes from every member, between operations
 staging_ring    copies that others read
 relay           arrays that pass through staging memory in steps

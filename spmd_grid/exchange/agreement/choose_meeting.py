@@ -9,6 +9,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.errors import TransportError
+from spmd_grid.exchange.agreement.frame_crossing import frames_cross_once, inbox_bytes
 from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_BLOCK_BYTES, MemoryMeeting
@@ -66,6 +67,7 @@ def _make(comm: Communicator) -> Meeting:
             stages = {i: base + swapped[i][2] for i, base in bases.items() if base is not None}
             stages[comm.rank] = kernels.address_of(memory)
             meeting.stage = Stage(comm, nodes, least, stages, meeting.together)
+        _cross_once(meeting, nodes)
         return meeting
     in_memory = MemoryMeeting(comm, members, block, addresses)
     if comm.times_well:
@@ -73,6 +75,22 @@ def _make(comm: Communicator) -> Meeting:
         in_memory.model = _agreed_model(comm)
         in_memory.copied_bytes = in_memory.model.copied_bytes(at.LINE_ARRAY_BYTES, COPIED_BYTES)
     return in_memory
+
+
+def _cross_once(meeting: MixedMeeting, nodes: NodeMap) -> None:
+    """Let the frames of a node cross to each other one once, if all members have the memory.  Collective."""
+    comm, arena = meeting.comm, meeting.comm.process.arena
+    if not frames_cross_once(nodes):
+        return
+    n_bytes = max(inbox_bytes(nodes, comm.rank, comm.largest_body), 1)
+    inbox = arena.allocate(n_bytes) if comm.near else np.empty(n_bytes, np.uint8)
+    address = 0 if inbox is None else kernels.address_of(inbox)
+    offset = -1 if inbox is None else max(arena.offset_of(address, n_bytes), 0)
+    offsets = [struct.unpack("q", each)[0] for each in swap_in_frame(comm, struct.pack("q", offset))]
+    if inbox is None or min(offsets) < 0:
+        return
+    inboxes = {i: base + offsets[i] for i in comm.near if (base := arena.base_of(comm.processes[i])) is not None}
+    meeting.cross_once(nodes, inbox, inboxes | {comm.rank: address})
 
 
 def _agreed_model(comm: Communicator) -> MachineModel:

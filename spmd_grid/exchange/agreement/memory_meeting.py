@@ -85,6 +85,13 @@ class NodeMeeting(Meeting):
         state[at.BLOCK_OFFSET] = self._arena.offset_of(kernels.address_of(block), block.nbytes)
         state[at.POLLS], state[at.YIELDS], state[at.ON_WAIT] = wire.polls, wire.yields, wire.on_wait
         state[at.WENT_ON], state[at.ON_POST] = kernels.address_of(wire.went_on), wire.on_post
+        self._headers = np.zeros((2, len(members) * HEADER_BYTES), np.uint8)
+        self._locations = np.zeros((2, len(members) * LOCATION_BYTES), np.uint8)
+        self._data = np.zeros((2, len(members) * FRAME_BYTES), np.uint8)
+        state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
+        state[at.FRAMES_SEEN] = kernels.address_of(self._data)
+        state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
+        state[at.LOCATIONS_SEEN] = kernels.address_of(self._locations)
         self._address = kernels.address_of(state)
 
     copied_bytes = COPIED_BYTES
@@ -164,10 +171,7 @@ class MemoryMeeting(NodeMeeting):
 
     def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
         super().__init__(comm, members, block, addresses)
-        self._headers = np.zeros((2, comm.size * HEADER_BYTES), np.uint8)
-        self._locations = np.zeros((2, comm.size * LOCATION_BYTES), np.uint8)
-        data = np.zeros((2, comm.size * FRAME_BYTES), np.uint8)
-        self._frames = [Frames(b"", each.data, None) for each in data]  # of even and odd meetings
+        self._frames = [Frames(b"", each.data, None) for each in self._data]  # of even and odd meetings
         state = self._state
         state[at.ASKS] = _ASKED_EVERY if comm.times_well else 0
         self._loop_activity: Activity | None = None
@@ -176,10 +180,6 @@ class MemoryMeeting(NodeMeeting):
         self._numbers = count()
         self._ways = QuickerWays()
         self._wire.find_activity = self._purpose
-        state[at.FRAME] = kernels.address_of(np.frombuffer(comm.frame, np.uint8))
-        state[at.FRAMES_SEEN] = kernels.address_of(data)
-        state[at.HEADERS_SEEN] = kernels.address_of(self._headers)
-        state[at.LOCATIONS_SEEN] = kernels.address_of(self._locations)
 
     def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
         address, n_bytes, offset, flags = 0, 0, -1, 0

@@ -1,34 +1,64 @@
-"""Meetings of groups that span nodes: frames go by the transport, and carry the locations of arrays.
+"""Meetings of groups that span nodes: frames carry the locations of arrays.
 
-Members of one node read one another's arrays; messages carry them to the others.
+Members of one node read one another's arrays; messages carry them to the others.  Frames go from each member to each by
+the transport; or members of a node meet in its memory, and their frames cross once to each other node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from spmd_grid import kernels
+from spmd_grid.exchange.agreement.frame_crossing import FrameCrossing
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import array_in_frame
-from spmd_grid.exchange.agreement.memory_meeting import LOCATION_BYTES, NodeMeeting, read_locations
+from spmd_grid.exchange.agreement.memory_meeting import LOCATION_BYTES, MEETING_LINE_BYTES, NodeMeeting, read_locations
+from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Frames
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, INLINE_BYTES, Communicator, Frames
 
 __all__ = ["MixedMeeting"]
 
+# Waits in a node's memory are as long as messages between nodes here.  More yields would burn the time of a core that
+# several ranks share: with 200 of them a meeting took twice as long.
+_YIELDS = 4
+
 
 class MixedMeeting(NodeMeeting):
-    """Meetings by the transport, of members of which some see one another's memory."""
+    """Meetings of members of which some see one another's memory."""
+
+    def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
+        super().__init__(comm, members, block, addresses)
+        if not comm.times_well:
+            self._state[at.YIELDS] = _YIELDS
+        self._members = list(members)
+        self._crossing: FrameCrossing | None = None
+        self._whole = np.zeros((comm.size, FRAME_BYTES), np.uint8)
+        self._swapped = Frames(b"", self._whole.reshape(-1).data, None)
+        # Bodies are copied to where they always lie, since what reads them is kept by their addresses.
+        self._bodies = self._swapped.bodies = list(np.zeros((comm.size, self.carried_bytes), np.uint8))
+        turns = range(at.LINE_ARRAY, 2 * MEETING_LINE_BYTES, MEETING_LINE_BYTES)
+        self._posted = [[kernels.bytes_at(line + turn, at.LINE_ARRAY_BYTES) for line in addresses] for turn in turns]
+
+    def cross_once(self, nodes: NodeMap, inbox: np.ndarray, inboxes: Mapping[int, int]) -> None:
+        """Lets frames cross once to each node from now on.  Collective.
+
+        ``inbox``: this member's memory for what it receives; ``inboxes``: the addresses of those of the node's members.
+        """
+        self._inbox = inbox  # kept: the crossing has addresses only
+        self._crossing = FrameCrossing(self.comm, nodes, inboxes, self.comm.largest_body)
 
     @property
     def carried_bytes(self) -> int:
         return max(INLINE_BYTES, self.comm.largest_body)
 
     def swap(self, x: np.ndarray | None = None, in_place: bool = False) -> Frames:
-        self._state[at.EPOCH] += 1
         flags, body = 0, None
+        if self._crossing is None:
+            self._state[at.EPOCH] += 1
         if x is not None and x.nbytes > INLINE_BYTES:  # a smaller one is in the frame itself
             if x.nbytes <= self.carried_bytes:
                 offset, body = -1, flat_bytes(np.ascontiguousarray(x))
@@ -39,10 +69,31 @@ class MixedMeeting(NodeMeeting):
             if flags & at.STRIDED:
                 location[at.LOCATION_STRIDES :] = self._strides
             self.comm.frame[HEADER_BYTES:] = location.tobytes()
-        frames = self.comm.swap_frames(body=body)
+        frames = self.comm.swap_frames(body=body) if self._crossing is None else self._cross(self._crossing, body)
         starts = range(HEADER_BYTES, len(frames.data), FRAME_BYTES)
         frames.locations = b"".join([frames.data[start : start + LOCATION_BYTES] for start in starts])
         frames.lent, frames.lends = True, flags & at.LENT
+        return frames
+
+    def _cross(self, crossing: FrameCrossing, body: np.ndarray | None) -> Frames:
+        """The frames of all members, of which those of the node meet in its memory."""
+        address, n_bytes = (0, 0) if body is None else (kernels.address_of(body), body.nbytes)
+        seen = kernels.meet(self._address, address, n_bytes, -1, n_bytes * at.BODY_BYTES)
+        if seen < 0:
+            self._raise_ended()
+        turn = 1 if seen & at.ODD else 0
+        near = self._data[turn].reshape(-1, FRAME_BYTES)
+        sizes = self._locations[turn].view(np.int64)[at.LOCATION_FLAGS :: at.LOCATION_WORDS] // at.BODY_BYTES
+        bodies = [line[:n] for line, n in zip(self._posted[turn], sizes.tolist(), strict=True)]
+        crossing.carry(near, bodies)
+        self._call_roll(1)  # what other members of the node carry has come as well
+        frames = self._swapped
+        self._whole[self._members] = near
+        for member, mine in zip(self._members, bodies, strict=True):
+            if len(mine):
+                self._bodies[member][: len(mine)] = mine
+        crossing.take(self._whole, self._bodies)
+        frames.headers = self._whole[:, :HEADER_BYTES].tobytes()
         return frames
 
     def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:

@@ -114,6 +114,7 @@ LOCATION = HEADER_WORDS + 7  # of this process's array: LOCATION_WORDS, of which
 LOCATION_OFFSET, LOCATION_FLAGS, LOCATION_STRIDES = 0, 1, 2
 LOCATION_WORDS = 16
 LENT, STRIDED = 1, 2  # flags: others read it where it lies; it has strides of its own
+BODY_BYTES = 1 << 8  # times the bytes of a small array that lies in the line, where it is to go to other nodes as well
 CALLS = LOCATION + LOCATION_WORDS  # roll calls so far
 ASKS = CALLS + 1  # after each meeting whose number this divides, members measure how far apart they are; 0: never
 HOLDS = ASKS + 1  # keys of the plans whose frames this process's lines hold, for even and odd meetings; 0: others

@@ -31,11 +31,15 @@ from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.kept_plans import KeptPlans
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.specification import ReshardOperation, ReshardSpecification
+from spmd_grid.reshard.geometry.components import connected_processes
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.verify.steps import check_plan_steps
 from spmd_grid.transport.communicator import Frames
 
 __all__ = ["PreparedReshard", "prepare", "prepared_plan", "run_planned", "run_quickly", "run_slowly"]
+
+# Among more processes, those that a plan connects are not looked for.
+_MOST_SEARCHED = 256
 
 _operation, _same_steps = ReshardOperation(), AgreePlan("reshard")
 
@@ -63,9 +67,10 @@ def run_slowly(plan: PlanValue, local: LocalArrays, grid: ProcessGrid, out: Loca
 def prepared_plan(plan: PlanValue, key: tuple[Hashable, ...], grid: ProcessGrid) -> PreparedReshard:
     """The prepared resharding of a plan, kept on ``grid`` under ``key``.  Local.  Raises GridError."""
     prepared: PreparedReshard | None = grid.calls.get(key)
-    if prepared is None:
+    if prepared is None or prepared.is_checked != _is_checked(grid):
         types = ArrayTypes(plan.several, plan.dtypes)
-        specified = ReshardSpecification(plan.source, plan.target, plan.signature, lambda dtypes, comm: plan, types)
+        plan_for = lambda dtypes, comm: plan  # noqa: E731
+        specified = ReshardSpecification(plan.source, plan.target, plan.signature, plan_for, types, plan)
         prepared = prepare("run_plan", key, grid, specified)
     return prepared
 
@@ -80,6 +85,16 @@ def prepare(op: str, key: tuple[Hashable, ...], grid: ProcessGrid, specified: Re
     return prepared
 
 
+def _is_checked(grid: ProcessGrid) -> bool:
+    """Whether all processes compare their calls, even those between which nothing moves."""
+    return grid.recorder is not None and grid.recorder.check
+
+
+def _is_searched(processes: Sequence[int], nodes: Sequence[int]) -> bool:
+    """Whether the processes that a plan connects are looked for.  On one node a meeting of all costs little."""
+    return len(processes) <= _MOST_SEARCHED and len({nodes[process] for process in processes}) > 1
+
+
 class _Named(NamedTuple):
     """A resharding with the name of its plan, for reports."""
 
@@ -91,14 +106,22 @@ class _Named(NamedTuple):
 
 
 class PreparedReshard:
-    """A resharding on the processes of both layouts' grids: everything that does not depend on the arrays."""
+    """A resharding on the processes of both layouts' grids: everything that does not depend on the arrays.
+
+    Where it has a plan, and they are on several nodes, on those that the plan connects with this one: others need not
+    wait, nor learn of errors.
+    """
 
     def __init__(self, op: str, specified: ReshardSpecification, grid: ProcessGrid):
         source, target = specified.source, specified.target
         self._specified, self._grid = specified, grid
         self._has_plan = specified.types is not None
-        processes = {process for each in (source.grid, target.grid) for process in each.ranks or range(each.size)}
-        self._joint_grid = grid.like(Grid((len(processes),), ranks=tuple(sorted(processes))), op)
+        self.is_checked = _is_checked(grid)
+        processes = tuple(sorted({p for each in (source.grid, target.grid) for p in each.ranks or range(each.size)}))
+        nodes, plan = grid.process.nodes, specified.plan
+        if plan is not None and not self.is_checked and _is_searched(processes, nodes) and grid.rank in processes:
+            processes = connected_processes(plan.moves, grid.rank, processes, nodes)
+        self._joint_grid = grid.like(Grid((len(processes),), ranks=processes), op)
         self._takes_part = self._joint_grid.coords is not None
         if self._takes_part:
             thread_name = grid.process.gate.thread_name()

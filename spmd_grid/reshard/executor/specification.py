@@ -22,7 +22,7 @@ class ReshardSpecification:
     """A resharding before the arrays are known.
 
     ``signature``: a line that is equal only for equal specifications.  ``plan_for``: gives the plan, once the dtypes
-    are known, on the processes of a communicator.  ``types``: of the arrays, where the plan has been made for them.
+    are known, on the processes of a communicator.  ``types`` of the arrays, and ``plan``: where it was made before.
     """
 
     source: Layout
@@ -30,6 +30,7 @@ class ReshardSpecification:
     signature: str
     plan_for: Callable[[DTypes, Communicator], PlanValue] = field(compare=False)
     types: ArrayTypes | None = field(default=None, compare=False)
+    plan: PlanValue | None = field(default=None, compare=False)
 
 
 class ReshardOperation(CollectiveOperation):

@@ -6,5 +6,6 @@ receives     the boxes that a device receives
 sends        the boxes that a device sends
 replicas     the replica that serves a receiver
 messages     the messages of an exchange
+components   the processes that a plan connects
 node_pieces  the pieces that cross to a node once
 """

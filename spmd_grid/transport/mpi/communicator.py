@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from spmd_grid.errors import DeadlockError, TransportError
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, tag_of
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, MemberBytes, tag_of
 from spmd_grid.transport.mismatch import listed
 from spmd_grid.transport.mpi.buffers import all_equal, by_counts, pieces, send_straight
-from spmd_grid.transport.mpi.frame_swap import BodySwap, FrameSwap, frame_swap, largest_body
+from spmd_grid.transport.mpi.frame_swap import BodySwap, FrameSwap, MessageSwap, frame_swap, largest_body
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.group_creation import Gathering, open_group
 from spmd_grid.transport.mpi.library import MPI, abort, library
@@ -157,16 +157,26 @@ class MpiCommunicator(Group):
         if body is not None:
             self._body_swap.body = body
         self._swap.Start()
-        if not self._swap_done():
-            lifeline = self._lifeline
-            if lifeline is not None:
-                lifeline.waiting = self
-            self._finish(self._swap)
-            if lifeline is not None:
-                lifeline.waiting = None
+        self._finish_meeting(self._swap, self._swap_done)
         swapped = self._swapped
         swapped.headers = b"".join(self._headers)
         return swapped
+
+    def swap_messages(self, sends: Sequence[MemberBytes], receives: Sequence[MemberBytes]) -> None:
+        self.entered += 1
+        if sends or receives:
+            messages = MessageSwap(self.comm, sends, receives)
+            self._finish_meeting(messages, messages.Test)
+
+    def _finish_meeting(self, request: Testable, test: Callable[[], bool]) -> None:
+        """Waits until a meeting has been completed; reports say that this process is in it."""
+        if not test():
+            lifeline = self._lifeline
+            if lifeline is not None:
+                lifeline.waiting = self
+            self._finish(request)
+            if lifeline is not None:
+                lifeline.waiting = None
 
     def share(self, value: Any) -> NoReturn:
         raise TransportError("MPI processes share no Python objects")

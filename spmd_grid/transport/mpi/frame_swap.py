@@ -5,14 +5,15 @@ Messages also carry *bodies*: small arrays, which so need no round of their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 
-from spmd_grid.transport.communicator import FRAME_BYTES, tag_of
+from spmd_grid.transport.communicator import FRAME_BYTES, MemberBytes, tag_of
 from spmd_grid.transport.mpi.library import MPI
 
-__all__ = ["BodySwap", "FrameSwap", "frame_swap", "largest_body"]
+__all__ = ["BodySwap", "FrameSwap", "MessageSwap", "frame_swap", "largest_body"]
 
 # Members of small groups send one another frames and bodies.  A group's bodies together are limited: beyond that, a
 # round of messages that cross once to each node takes less time than their bytes.
@@ -58,6 +59,19 @@ class BodySwap:
 
     def Free(self) -> None:
         """Nothing: each swap has requests of its own."""
+
+
+class MessageSwap:
+    """Messages between some of the members; those received may be shorter than their buffers."""
+
+    def __init__(self, comm: MPI.Intracomm, sends: Sequence[MemberBytes], receives: Sequence[MemberBytes]):
+        self._kept = sends, receives
+        self._requests = [comm.Irecv([buffer, len(buffer), MPI.BYTE], member, _TAG) for member, buffer in receives]
+        self._requests += [comm.Isend([buffer, len(buffer), MPI.BYTE], member, _TAG) for member, buffer in sends]
+
+    def Test(self) -> bool:
+        """Whether all have been sent and received."""
+        return MPI.Request.Testall(self._requests)
 
 
 class _RepeatedSwap:

@@ -6,6 +6,7 @@ from support.jobs import run_job
 PROGRAM = """
 import numpy as np
 import spmd_grid as sg
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from support.ops.arrays_anywhere import KINDS, check_all, placed
 
 grid = sg.init_grid((-1,))
@@ -20,6 +21,10 @@ for _ in range(3):  # some arrays travel with the header, others do not
     parts = [rng.standard_normal(extent) for extent in extents]
     assert np.array_equal(sg.all_gather(parts[me], grid, [0], 0), np.concatenate(parts))
     assert np.array_equal(sg.shift(parts[me], grid, [0], 0, -1, rotate=True), parts[(me + 1) % n])
+meeting = meeting_of(grid.group((0,)))
+seen = [meeting.swap(np.full(40, float(me))).bodies for _ in range(4)]  # at the same place, by which they are kept
+assert len({tuple(body.ctypes.data for body in bodies) for bodies in seen}) == 1
+assert all((body[:320].view(float) == member).all() for member, body in enumerate(seen[-1]))
 pairs = sg.init_grid((n // 2, 2))
 x = np.full((300, 200), float(me))
 assert (sg.all_reduce(x, pairs, [0]) == sum(range(me % 2, n, 2))).all()  # across the nodes

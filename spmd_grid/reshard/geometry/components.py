@@ -1,0 +1,70 @@
+"""The processes that a plan connects: those between which its boxes move, directly or through others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spmd_grid.grid.layout import Layout
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.typing import MultiIndex
+
+__all__ = ["connected_processes"]
+
+
+def connected_processes(
+    moves: Sequence[Redistribution], process: int, processes: Sequence[int], nodes: Sequence[int]
+) -> tuple[int, ...]:
+    """The members of ``processes`` that ``moves`` connect with ``process``, itself included, in ascending order.
+
+    Plans only; the same for all of them.  ``nodes``: by process of the world, its node.  Parts that reach several nodes
+    and meet on one are connected too: so that cells which both need there cross once.
+
+    >>> from spmd_grid.grid.device_grid import Grid
+    >>> from spmd_grid.grid.sharding import Sharding
+    >>> grid = Grid((2, 3))
+    >>> rows = Redistribution(Layout(Sharding(grid, [[0], [1]]), (6, 6)), Layout(Sharding(grid, [[0], []]), (6, 6)))
+    >>> connected_processes([rows], 4, range(6), [0] * 6)
+    (3, 4, 5)
+    """
+    part = _part_of(moves, process, len(processes))
+    if len({nodes[member] for member in part}) > 1 and len(part) < len(processes):
+        left, others = set(processes) - part, []
+        while left:
+            others.append(_part_of(moves, min(left), len(processes)))
+            left -= others[-1]
+        reach = [{nodes[member] for member in other} for other in others]
+        while True:
+            mine = {nodes[member] for member in part}
+            met = [other for other, its in zip(others, reach, strict=True) if len(its) > 1 and mine & its]
+            joined = part.union(*met)
+            if joined == part:
+                break
+            part = joined
+    return tuple(sorted(part))
+
+
+def _part_of(moves: Sequence[Redistribution], process: int, most: int) -> set[int]:
+    """The processes that are connected with ``process``; the search ends where they are ``most``, all there are."""
+    found, left = {process}, [process]
+    while left and len(found) < most:
+        new = _partners(moves, left.pop()) - found
+        found |= new
+        left.extend(new)
+    return found
+
+
+def _partners(moves: Sequence[Redistribution], process: int) -> set[int]:
+    """The processes to which a process sends boxes, and from which it receives any."""
+    found: set[int] = set()
+    for move in moves:
+        before, after = _coords(move.source, process), _coords(move.target, process)
+        if before is not None:
+            found.update(partner for partner, _ in move.sends(before))
+        if after is not None:
+            found.update(partner for partner, _ in move.receives(after))
+    return found
+
+
+def _coords(layout: Layout, process: int) -> MultiIndex | None:
+    device = layout.grid.device_of_process(process)
+    return None if device is None else layout.grid.multi_index(device)
