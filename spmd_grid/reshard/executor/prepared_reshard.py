@@ -68,10 +68,7 @@ def prepared_plan(plan: PlanValue, key: tuple[Hashable, ...], grid: ProcessGrid)
     """The prepared resharding of a plan, kept on ``grid`` under ``key``.  Local.  Raises GridError."""
     prepared: PreparedReshard | None = grid.calls.get(key)
     if prepared is None or prepared.is_checked != _is_checked(grid):
-        types = ArrayTypes(plan.several, plan.dtypes)
-        plan_for = lambda dtypes, comm: plan  # noqa: E731
-        specified = ReshardSpecification(plan.source, plan.target, plan.signature, plan_for, types, plan)
-        prepared = prepare("run_plan", key, grid, specified)
+        prepared = prepare("run_plan", key, grid, ReshardSpecification.of_plan(plan))
     return prepared
 
 

@@ -32,6 +32,12 @@ class ReshardSpecification:
     types: ArrayTypes | None = field(default=None, compare=False)
     plan: PlanValue | None = field(default=None, compare=False)
 
+    @classmethod
+    def of_plan(cls, plan: PlanValue) -> ReshardSpecification:
+        """The specification of which ``plan`` is known before the arrays are."""
+        types = ArrayTypes(plan.several, plan.dtypes)
+        return cls(plan.source, plan.target, plan.signature, lambda dtypes, comm: plan, types, plan)
+
 
 class ReshardOperation(CollectiveOperation):
     """The agreement with which a resharding opens: the same request, or plan, and arrays of the same types."""
