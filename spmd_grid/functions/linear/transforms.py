@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from operator import index
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -127,5 +127,6 @@ def transforms_of(name: str, shape: Shape, s: Lengths, axes: Sequence[int] | Non
 def transform_along(a: Operand, name: str, n: int, axis: int, norm: Norm = None) -> Application:
     """``np.fft.<name>`` along a dimension that must be whole."""
     transform = Transform(name, axis, n, norm)
-    local: Callable[[Any], Any] = transform.of
+    # Programs know a call of numpy's function, and give it memory for its result.
+    local = partial(getattr(np.fft, name), n=n, axis=axis, norm=norm)
     return along_whole(name, a, axis, local, None if transform.given == a.shape[axis] else transform.given)
