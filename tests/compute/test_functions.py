@@ -1,5 +1,7 @@
 """Every function with a rule, on several layouts, against numpy on the global array."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from support.compute.functions import ASSIGNMENTS, MATRIX, SCALARS, globals_of
@@ -207,3 +209,19 @@ def test_a_method_called_again_takes_the_short_way(monkeypatch):
     monkeypatch.delattr("spmd_grid.compute.protocol.ComputingArray.__array_function__")  # the long way
     assert [getattr(a, name)() for name in methods] == found
     assert found[:2] == [66.0, 11.0]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "c16", "i2", "?"])
+def test_large_transposes(spmd, dtype):
+    """Blocks of which a compiled copy makes the transpose, and smaller ones."""
+    whole = np.random.default_rng(3).integers(0, 99, (70, 41, 65)).astype(dtype)
+
+    def body():
+        grid = sg.init_grid((-1,))
+        for axes in ([[0]], [[], [0]]):
+            a = sg.from_global(whole, sg.Sharding(grid, axes), grid)
+            for order in permutations(range(3)):
+                assert np.array_equal(np.transpose(a, order).to_global(), whole.transpose(order)), order
+            assert np.array_equal(a[::2].T.to_global(), whole[::2].T)
+
+    spmd(3, body)

@@ -26,6 +26,7 @@ from spmd_grid.compute.splits import (
     reference_of,
 )
 from spmd_grid.errors import DTypeError, ImplicitGatherError, OutputError
+from spmd_grid.exchange.transfer.flat_bytes import copy_views
 from spmd_grid.functions.interface import WHOLE, Application, Interface
 from spmd_grid.functions.table import is_array
 from spmd_grid.functions.trials import trial_dtypes
@@ -44,6 +45,8 @@ __all__ = [
     "plan_course",
     "sharded_like",
 ]
+
+_LARGE = 1 << 17  # bytes of arrays for which it pays to prepare a copy
 
 
 def apply(application: Application, out: Sequence[Any] | None = None, reference: ArrayOnGrid | None = None) -> Any:
@@ -289,7 +292,10 @@ def owned(array: np.ndarray, shape: Shape, grid: ProcessGrid, sources: Sequence[
         else:
             return array
     copy = grid.allocate(shape, array.dtype)
-    copy[...] = array
+    if copy.nbytes >= _LARGE and array.shape == shape and min(array.strides) > 0:
+        copy_views([(array, copy)])  # transposes them several times as fast as numpy's assignment
+    else:
+        copy[...] = array
     return copy
 
 
