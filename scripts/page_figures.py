@@ -196,7 +196,6 @@ BENCHES: dict[str, Figures] = {
         "array, split dimensions",
         [
             time_of("ours", OURS),
-            time_of("bound plan", reshard_report.BOUND),
             time_of("from plain arrays", reshard_report.NUMPY),
             time_of("without shared memory", reshard_report.MESSAGE),
             time_of("Alltoallw", lambda row: row.best("Alltoallw")),

@@ -79,7 +79,7 @@ class Grid:
         return None if checked == tuple(range(self.size)) else checked
 
     def _is_permutation(self, ranks: np.ndarray) -> bool:
-        """Whether an array lists each process below the number of devices once: seen at once for a million devices."""
+        """Whether ``ranks`` lists each number below that of devices once; numpy looks, so large grids are quick."""
         if ranks.shape != (self.size,) or ranks.dtype.kind not in "iu" or ranks.min() < 0 or ranks.max() >= self.size:
             return False
         return bool(np.all(np.bincount(ranks.astype(np.int64), minlength=self.size) == 1))
@@ -180,7 +180,7 @@ class Grid:
 
     @cached_property
     def _devices(self) -> np.ndarray | None:
-        """The device of each process, where many processes are those below the number of devices."""
+        """The device of each process of a large grid whose ranks are 0 to size - 1 in some order; else None."""
         if self.size <= _FEW or not self._is_permutation(self.rank_numbers):
             return None
         found = np.empty(self.size, np.int64)

@@ -39,7 +39,7 @@ Shifts: TypeAlias = tuple[int, ...]  # of each of several starts
 
 
 class Stretch(NamedTuple):
-    """Blocks ``at``, which begin at ``values`` of several starts, have ``extents``, and come again.
+    """A block that repeats: its number, and where it begins and how long it is by each of several starts.
 
     ``levels``: how often what is below repeats, after how many blocks, and by how many cells the starts then shift.
     """
@@ -288,7 +288,7 @@ def stretches(*several: BlockStarts) -> list[Stretch]:
 
 
 def _stretches(several: Sequence[Sequence[Run]], values: Shifts) -> list[Stretch]:
-    """The stretches of runs that begin at ``values``."""
+    """The stretches of several runs; ``values``: the first start of each."""
     found: list[Stretch] = []
     at = 0
     left = [list(reversed(runs)) for runs in several]  # what is still to come, the next run last

@@ -1,7 +1,7 @@
 """The threads of numpy's BLAS: no more of all ranks together than the cores that they share.
 
-OpenBLAS starts a thread for every core of the machine in each process, and they wait for one another in turns that the
-ranks' own waiting takes from them: a product of 0.1 ms then takes 40 ms.
+In each process OpenBLAS starts a thread for every core of the machine.  These threads wait for one another, while ranks
+that wait for others use their cores: a product of 0.1 ms then takes 40 ms.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ __all__ = [
     "sharded_like",
 ]
 
-_LARGE = 1 << 17  # bytes of arrays for which it pays to prepare a copy
+_LARGE = 1 << 17  # bytes; from this size on a compiled copy is worth its preparation
 
 
 def apply(application: Application, out: Sequence[Any] | None = None, reference: ArrayOnGrid | None = None) -> Any:

@@ -78,7 +78,7 @@ def _make(comm: Communicator) -> Meeting:
 
 
 def _cross_once(meeting: MixedMeeting, nodes: NodeMap) -> None:
-    """Let the frames of a node cross to each other one once, if all members have the memory.  Collective."""
+    """Let frames cross once between each pair of nodes, if all members have memory for it.  Collective."""
     comm, arena = meeting.comm, meeting.comm.process.arena
     if not frames_cross_once(nodes):
         return

@@ -1,4 +1,4 @@
-"""The crossing of frames between nodes: those of a node go to another one in a message, once.
+"""Frames that cross between nodes: one message each way for each pair of nodes.
 
 For each pair of nodes one member of either, its *carrier*, sends the message, and receives the other's into memory that
 all members of its node read.  With two nodes of two members:

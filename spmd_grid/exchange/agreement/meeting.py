@@ -55,7 +55,7 @@ class Meeting:
         return False
 
     def note_end(self) -> None:
-        """Note that a run has ended for which `better_relayed` chose the way.  Local."""
+        """Note the end of a run whose way `better_relayed` chose.  Local."""
 
     def describe(self) -> str:
         """Text for users: the way of arrays to the other members.  Local."""

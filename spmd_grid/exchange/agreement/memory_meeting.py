@@ -268,7 +268,7 @@ class MemoryMeeting(NodeMeeting):
         return self._call_roll(1, value)
 
     def next_number(self) -> int:
-        """Number what the members make together next; the same on all members.  Collective."""
+        """The number of the next object that the members make together; the same on all.  Collective."""
         return next(self._numbers)
 
     # -- relays --------------------------------------------------------------------------------------------------

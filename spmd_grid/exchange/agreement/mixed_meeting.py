@@ -28,7 +28,7 @@ _YIELDS = 4
 
 
 class MixedMeeting(NodeMeeting):
-    """Meetings of members of which some see one another's memory."""
+    """A meeting of a group in which only some members see one another's memory."""
 
     def __init__(self, comm: Communicator, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]):
         super().__init__(comm, members, block, addresses)

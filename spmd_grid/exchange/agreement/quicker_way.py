@@ -47,7 +47,7 @@ class QuickerWay:
 
 
 class QuickerWays:
-    """A `QuickerWay` for each thing that members do, one after the other; named by a key, the same on all members."""
+    """A `QuickerWay` for each key; all members use the same keys, one after the other."""
 
     def __init__(self) -> None:
         self._ways: dict[Hashable, QuickerWay] = {}

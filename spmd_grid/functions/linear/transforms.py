@@ -72,10 +72,14 @@ class Transform(NamedTuple):
         """The dtype of the result for an array of ``dtype``.  Raises DTypeError for those that numpy refuses."""
         return _dtype_after(self.name, dtype)
 
+    @property
+    def call(self) -> partial[np.ndarray]:
+        """The call of numpy's function for a block that has the dimension whole."""
+        return partial(getattr(np.fft, self.name), n=self.n, axis=self.dim, norm=self.norm)
+
     def of(self, block: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """The transform of a block that has the dimension whole."""
-        found: np.ndarray = getattr(np.fft, self.name)(block, self.n, self.dim, self.norm, out=out)
-        return found
+        return self.call(block, out=out)
 
 
 @lru_cache(256)
@@ -128,5 +132,4 @@ def transform_along(a: Operand, name: str, n: int, axis: int, norm: Norm = None)
     """``np.fft.<name>`` along a dimension that must be whole."""
     transform = Transform(name, axis, n, norm)
     # Programs know a call of numpy's function, and give it memory for its result.
-    local = partial(getattr(np.fft, name), n=n, axis=axis, norm=norm)
-    return along_whole(name, a, axis, local, None if transform.given == a.shape[axis] else transform.given)
+    return along_whole(name, a, axis, transform.call, None if transform.given == a.shape[axis] else transform.given)

@@ -296,10 +296,7 @@ def call_body(terms: Terms, blocks: Sequence[Any], grid: Any) -> tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Followed:
-    """A body that was followed on blocks without cells.  ``arguments`` and ``results``: values of ``tracer``.
-
-    ``exchanges``: its communications on blocks that are whole along free axes.
-    """
+    """A body that was followed on blocks without cells.  ``arguments`` and ``results``: values of ``tracer``."""
 
     tracer: BodyTracer
     arguments: tuple[Value, ...]

@@ -39,7 +39,7 @@ FROM_ROOT = "scatter", "broadcast"
 
 
 def answer_to(name: str) -> Callable[..., _Answer] | None:
-    """The function that finds the result of an operation: of its name, x's shape and dtype, group size, arguments."""
+    """A function of (name, shape and dtype of x, group size, arguments) that describes the result of an operation."""
     return _OPERATIONS.get(name)
 
 
@@ -225,7 +225,7 @@ _OPERATIONS: dict[str, Callable[..., _Answer]] = {
     "scatter": _scatter,
 }
 
-# By name the call with the arguments of its record, in their order.
+# The call of each operation; ``args`` are those of its record, in their order.
 _CALLS: dict[str, Callable[..., Any]] = {
     "all_gather": lambda x, grid, grid_axes, args: all_gather(x, grid, grid_axes, args[0], extents=args[1]),
     "all_slice": lambda x, grid, grid_axes, args: all_slice(x, grid, grid_axes, args[0]),

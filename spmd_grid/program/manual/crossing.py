@@ -73,10 +73,10 @@ class _Crossing:
     def interface(self, block: Shape) -> Interface:
         """An iterator for the blocks, and one for each dimension; those with halos are whole."""
         halos = [any(self.side.along.halo_of(dim)) for dim in range(self.ndim)]
-        behind = [Iterator(n, WHOLE if is_wide else PARALLEL) for n, is_wide in zip(block, halos)]
+        others = [Iterator(n, WHOLE if is_wide else PARALLEL) for n, is_wide in zip(block, halos)]
         dims = tuple(range(1, self.ndim + 1))
         outside, inside = dims, (0, *dims)
-        iterators = (Iterator(self.blocks.count, HELD), *behind)
+        iterators = (Iterator(self.blocks.count, HELD), *others)
         if self.inwards:
             return Interface(iterators, (outside,), (inside,))
         return Interface(iterators, (inside,), (outside,))

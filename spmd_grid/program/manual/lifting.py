@@ -2,7 +2,7 @@
 
 The blocks of a body along its manual axes, of shape (8, 32) say, are one array of shape (n, 8, 32), of which the manual
 axes cut the first dimension, so that each device holds its own block.  All else in the program then sees arrays as any
-others: propagation cuts the dimensions behind by free axes, and moves never mix blocks.  Since what is lifted is an
+others: propagation cuts the other dimensions by free axes, and moves never mix blocks.  Since what is lifted is an
 ordinary operation, the bodies of bodies are lifted twice.
 """
 
@@ -43,7 +43,7 @@ class Blocks:
         return prod(self.grid.shape[axis] for axis in self.axes)
 
     def sharding(self, each: Sharding, opens: Sequence[int] = ()) -> Sharding:
-        """The sharding of the blocks that are sharded alike; dimensions ``opens`` of a block are left open."""
+        """The sharding of the array of blocks, of which one has sharding ``each``; dimensions ``opens`` are open."""
         cuts: list[Any] = list(each.split_axes) + [()] * (max(opens, default=-1) + 1 - len(each.split_axes))
         for dim in opens:
             cuts[dim] = [*cuts[dim], OPEN]
@@ -92,7 +92,7 @@ def lift(
     operations: Sequence[Operation],
     annotations: Sequence[Annotation],
 ) -> None:
-    """Write operations on blocks as operations of ``tracer``.  ``known``: by value of a body that of all blocks."""
+    """Write operations on blocks as operations of ``tracer``.  ``known``: the value of all blocks by that of one."""
     required: set[Value] = set()
     for operation in operations:
         results = []
@@ -167,7 +167,7 @@ class _OfBlocks:
     def __call__(self, *given: Any) -> Any:
         arguments = [x[0, ...] if is_block else x for x, is_block in zip(given, self._is_block, strict=True)]
         if self._located:
-            arguments[0] = arguments[0][1:]  # the first steps, of the iterators behind
+            arguments[0] = arguments[0][1:]  # the first steps of the other iterators
         found = self._local(*arguments)
         if isinstance(found, tuple):
             return tuple([np.asarray(each)[None] for each in found])

@@ -156,7 +156,7 @@ def _check_whole(terms: Terms, body: Followed, reason: str) -> None:
 
 
 def _annotated(terms: Terms, xs: Sequence[Any], tracer: Tracer) -> list[Any]:
-    """What the computation takes, each seen by it alone in its sharding."""
+    """The operands: values of their own, of which each has the sharding that the computation requires."""
     found = []
     for x, side in zip(xs, terms.ins):
         x = x if isinstance(x, TracedArray) else tracer.constant(np.asarray(x))
@@ -172,7 +172,7 @@ def _annotation(x: TracedArray, side: Side) -> Annotation:
 
 
 def _has_free_axes(terms: Terms, outer: Sequence[int]) -> bool:
-    """Whether there are axes along which blocks may be cut."""
+    """Whether the grid has axes of several devices that no body around the blocks uses as manual ones."""
     shape = terms.grid.shape
     return any(n > 1 for axis, n in enumerate(shape) if axis not in terms.manual_axes and axis not in outer)
 

@@ -109,7 +109,7 @@ class _Propagation:
             at = Dimension(value, dim)
             cut = self.solution.cuts.get(at)
             if before and before[dim]:
-                cut = _behind(cut, before[dim])
+                cut = _within(cut, before[dim])
             if i is None or interface.iterators[i].kind == WHOLE:
                 continue
             held = cuts[i]
@@ -187,7 +187,7 @@ class _Propagation:
                     cuts[longest] = Cut((*held.axes, *free), held.blocks)
 
 
-def _behind(cut: Cut | None, axes: tuple[int, ...]) -> Cut | None:
+def _within(cut: Cut | None, axes: tuple[int, ...]) -> Cut | None:
     """The cut within the blocks of a cut by ``axes``; None where these do not come first."""
     if cut is None or cut.offsets is not None or cut.axes[: len(axes)] != axes:
         return None

@@ -15,7 +15,7 @@ __all__ = ["Dimension", "Reason", "Solution", "outer_axes"]
 
 
 def outer_axes(operation: Operation, of_result: bool) -> tuple[tuple[int, ...], ...]:
-    """By dimension the axes that come before those of the iterator; none but at the borders of manual computations."""
+    """The manual axes that cut each dimension first, where arrays enter or leave a body; elsewhere none."""
     found = getattr(operation.lowering, "outer_axes", None)
     return () if found is None else found.get("result" if of_result else "operand", ())
 

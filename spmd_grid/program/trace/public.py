@@ -149,7 +149,7 @@ def constrain(
 
 
 def seen_as(x: TracedArray) -> Any:
-    """``x`` as one user sees it: a value of its own, so that other users may see it in another sharding."""
+    """One use of ``x``, as a value of its own: other uses may have another sharding."""
     dims = tuple(range(x.ndim))
     interface = Interface(tuple(map(Iterator, x.shape)), (dims,), (dims,))
     result = x.tracer.new_value(x.shape, x.dtype)

@@ -34,7 +34,7 @@ class ReshardSpecification:
 
     @classmethod
     def of_plan(cls, plan: PlanValue) -> ReshardSpecification:
-        """The specification of which ``plan`` is known before the arrays are."""
+        """The specification of a plan that was made before the arrays are known."""
         types = ArrayTypes(plan.several, plan.dtypes)
         return cls(plan.source, plan.target, plan.signature, lambda dtypes, comm: plan, types, plan)
 

@@ -17,7 +17,7 @@ def connected_processes(
     """The members of ``processes`` that ``moves`` connect with ``process``, itself included, in ascending order.
 
     Plans only; the same for all of them.  ``nodes``: by process of the world, its node.  Parts that reach several nodes
-    and meet on one are connected too: so that cells which both need there cross once.
+    and share one are connected too, so that cells that both need there cross once.
 
     >>> from spmd_grid.grid.device_grid import Grid
     >>> from spmd_grid.grid.sharding import Sharding
@@ -44,7 +44,7 @@ def connected_processes(
 
 
 def _part_of(moves: Sequence[Redistribution], process: int, most: int) -> set[int]:
-    """The processes that are connected with ``process``; the search ends where they are ``most``, all there are."""
+    """The processes connected with ``process``; the search stops at ``most``, the number of all."""
     found, left = {process}, [process]
     while left and len(found) < most:
         new = _partners(moves, left.pop()) - found

@@ -172,14 +172,12 @@ class BoxExchange:
             given = [array[None] for array in arrays] if self._hides else arrays
         if results is not None and self._rows and not self._folds:
             into = [result[None] for result in results] if self._hides else results
-        if self._relay is None:
-            self._run_by_channel(given, into, results)
-            return
-        if self._relay.suits(lambda: self._all_can_be_read(given, into)):
+        if self._relay is not None and self._relay.suits(lambda: self._all_can_be_read(given, into)):
             self._relay.run(given[0], into[0])
         else:
             self._run_by_channel(given, into, results)
-        self._relay.meeting.note_end()
+        if self._relay is not None:
+            self._relay.meeting.note_end()
 
     def _run_by_channel(
         self, given: Sequence[np.ndarray], into: Sequence[np.ndarray], results: Sequence[np.ndarray] | None
