@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_grid.exchange.agreement import quicker_way
-from spmd_grid.exchange.agreement.quicker_way import TRIED_AGAIN_AFTER, TRIES, QuickerWay, QuickerWays
+from spmd_grid.exchange.agreement.quicker_way import TRIED_AGAIN_AFTER, TRIES, WATCHED, QuickerWay, QuickerWays
 
 
 class Members:
@@ -17,6 +17,8 @@ class Members:
     def run(self):
         """One run of all members; the way that they took."""
         largest = [max(column) for column in zip(*[ways._least for ways in self.ways], strict=True)]
+        if self.ways[0]._runs != 2 * TRIES:  # they watch one way
+            largest = largest[self.ways[0]._way :]
         taken = []
         for ways, cost in zip(self.ways, self.costs, strict=True):
             answers = iter(largest)
@@ -58,15 +60,23 @@ def test_one_run_that_waited_does_not_count(monkeypatch):
     assert [members.run() for _ in range(2 * TRIES)][2 * TRIES - 2 :] == [0, 0]
 
 
-def test_an_end_without_a_try_is_not_noted(monkeypatch):
-    members = Members(monkeypatch, [(10, 20)])
-    for _ in range(2 * TRIES + 1):
-        members.run()
-    least = list(members.ways[0]._least)
-    members.costs = [(1, 1)]
-    members.run()
-    members.ways[0].end()
-    assert members.ways[0]._least == least == [10, 20]
+@pytest.mark.parametrize("change", [0.5, 2.0])
+def test_tries_again_once_times_have_changed(monkeypatch, change):
+    members = Members(monkeypatch, [(30, 20), (10, 10)])
+    before = [members.run() for _ in range(2 * TRIES + 2 * WATCHED)]
+    assert before[2 * TRIES :] == [1] * (2 * WATCHED)
+    members.costs = [(30, 20 * change), (10, 10 * change)]
+    after = [members.run() for _ in range(WATCHED + 3 * TRIES)]
+    assert after[: WATCHED + 1] == [1] * WATCHED + [0] and after[-1] == int(change < 1)
+
+
+def test_runs_that_waited_now_and_then_change_nothing(monkeypatch):
+    members = Members(monkeypatch, [(30, 20), (10, 10)])
+    found = []
+    for number in range(TRIED_AGAIN_AFTER):
+        members.costs = [(30, 20 if number % 5 else 1000), (10, 13 if number % 2 else 10)]
+        found.append(members.run())
+    assert found[2 * TRIES :] == [1] * (TRIED_AGAIN_AFTER - 2 * TRIES)
 
 
 def test_every_key_has_its_own_tries():
