@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
+from statistics import median
 from typing import Any, NamedTuple
 
 from spmd_grid.bench.arrays import report as arrays_report
 from spmd_grid.bench.arrays.cases import ArraysCase
 from spmd_grid.bench.common.rows import (
     ARRAY_LIBRARIES,
+    IN_PLACE,
     LIMIT,
     OURS,
     PROGRAM_LIBRARIES,
@@ -31,19 +34,53 @@ from spmd_grid.bench.storage import report as storage_report
 from spmd_grid.bench.storage.cases import BESIDE, StorageCase
 from spmd_grid.bench.watch import modes as watch_modes
 from spmd_grid.bench.watch import report as watch_report
+from spmd_grid.formatting import bytes_text
 
 
 class Figures(NamedTuple):
     """The way in which pages show the figures of a benchmark.
 
     ``row``: makes a row from its figures in JSON; ``head``: of the column of names; ``phrases``: make phrases from all
-    rows, by the names that pages use for them.
+    rows, by the names that pages use for them.  ``line``: the subject of the columns, made from all rows of one name.
     """
 
     row: Callable[[Mapping[str, Any]], Any]
     head: str
     columns: Sequence[Column[Any]]
     phrases: Mapping[str, Callable[[Sequence[Any]], str]]
+    line: Callable[[Sequence[Any]], Any] = itemgetter(0)
+
+
+class NearAndFar(NamedTuple):
+    """The rows of one name: on processors that share a cache, and on those that do not."""
+
+    near: Row[Any] | None
+    far: Row[Any] | None
+
+    @classmethod
+    def of(cls, rows: Sequence[Row[Any]]) -> NearAndFar:
+        return cls(*(next((row for row in rows if row.far == far), None) for far in (False, True)))
+
+
+def _near_and_far(columns: Sequence[Column[Any]]) -> list[Column[NearAndFar]]:
+    """The columns once for near processors, then once for far ones."""
+
+    def within(which: int, column: Column[Any]) -> Callable[[NearAndFar], str]:
+        return lambda rows: "-" if rows[which] is None else column.cell(rows[which])
+
+    moods = "near", "far"
+    return [
+        Column(f"{mood}: {column.head}", 0, within(i, column)) for i, mood in enumerate(moods) for column in columns
+    ]
+
+
+def _either(columns: Sequence[Column[Any]]) -> list[Column[NearAndFar]]:
+    """The columns once, for near processors where they were."""
+
+    def within(column: Column[Any]) -> Callable[[NearAndFar], str]:
+        return lambda rows: column.cell(rows.near or rows.far)
+
+    return [Column(column.head, 0, within(column)) for column in columns]
 
 
 def _best(row: Row[Any]) -> str:
@@ -71,6 +108,15 @@ def _rows_far_apart(rows: Sequence[Row[Any]]) -> str:
     return f"{sum(row.far for row in rows)} of the {len(rows)} rows"
 
 
+def _words(rows: Sequence[Row[Any]]) -> str:
+    """Nanoseconds of a word between near and between far processors, the medians."""
+    texts = []
+    for mood, far in ("near", False), ("far", True):
+        if found := [row.hop_ns for row in rows if row.hop_ns and row.far == far]:
+            texts.append(f"{median(found):.0f} ns between {mood} ones")
+    return " and ".join(texts)
+
+
 def _rows_disturbed(rows: Sequence[Any]) -> str:
     return f"{sum(row.disturbed for row in rows)} of the {len(rows)} rows"
 
@@ -80,9 +126,22 @@ def _range(values: Sequence[float], digits: int) -> str:
 
 
 def _small_calls(rows: Sequence[Row[Any]]) -> str:
-    """Microseconds that ours take longer than the best by hand, on the fewest bytes."""
+    """The least and the largest ratio of the best by hand to ours, on the fewest bytes."""
     fewest = min(row.case.n_bytes for row in rows)
-    return _range([row.us(OURS) - row.us(row.best()) for row in rows if row.case.n_bytes == fewest], 1)
+    return _times([row for row in rows if row.case.n_bytes == fewest])
+
+
+def _over_limit(rows: Sequence[ops_report.RowFigures]) -> str:
+    """Times of plans over those of copies in place, by size and distance of the processors: the median."""
+    texts = []
+    for n_bytes in sorted({row.case.n_bytes for row in rows}):
+        found = [
+            [row.plan_over_limit for row in rows if row.case.n_bytes == n_bytes and row.far == far]
+            for far in (False, True)
+        ]
+        medians = [f"{median(over):.1f}" if over and None not in over else "-" for over in found]
+        texts.append(f"{bytes_text(n_bytes)} {' and '.join(medians)}")
+    return ", ".join(texts)
 
 
 def _times(rows: Sequence[Row[Any]]) -> str:
@@ -181,44 +240,65 @@ BENCHES: dict[str, Figures] = {
     "halo": Figures(
         partial(halo_report.RowFigures.from_dict, HaloCase),
         "block of each rank, cut",
-        [
-            _us("called from Python", OURS),
-            _us("in a compiled loop", halo_report.IN_LOOP),
-            _us("without shared memory", halo_report.MESSAGE),
-            _us("best by hand", _best),
-            ratio("ratio", lambda row: row.over_best),
-            Column("which", 0, _best),
-        ],
-        {"rows slower": _rows_slower, "times": _times},
+        _near_and_far(
+            [
+                _us("from Python", OURS),
+                _us("in a compiled loop", halo_report.IN_LOOP),
+                _us("without shared memory", halo_report.MESSAGE),
+                _us("best by hand", _best),
+                ratio("ratio", lambda row: row.over_best),
+            ]
+        ),
+        {"rows slower": _rows_slower, "times": _times, "words": _words},
+        NearAndFar.of,
     ),
     "reshard": Figures(
         partial(reshard_report.RowFigures.from_dict, ReshardCase),
         "array, split dimensions",
         [
-            time_of("ours", OURS),
-            time_of("from plain arrays", reshard_report.NUMPY),
-            time_of("without shared memory", reshard_report.MESSAGE),
-            time_of("Alltoallw", lambda row: row.best("Alltoallw")),
-            time_of("best by hand", _best),
-            ratio("best / ours", lambda row: row.over_best),
-            *(time_of(name, partial(_best_of, name)) for name in RESHARD_LIBRARIES),
-            time_of("memory", LIMIT),
+            *_near_and_far(
+                [
+                    time_of("ours", OURS),
+                    time_of("bound plan", reshard_report.BOUND),
+                    time_of("from plain arrays", reshard_report.NUMPY),
+                    time_of("best by hand", _best),
+                    ratio("best / ours", lambda row: row.over_best),
+                ]
+            ),
+            *_either(
+                [
+                    time_of("without shared memory", reshard_report.MESSAGE),
+                    time_of("Alltoallw", lambda row: row.best("Alltoallw")),
+                    *(time_of(name, partial(_best_of, name)) for name in RESHARD_LIBRARIES),
+                    time_of("memory", LIMIT),
+                ]
+            ),
         ],
         {"rows slower": _rows_slower, "rows far apart": _rows_far_apart, "times": _times},
+        NearAndFar.of,
     ),
     "ops": Figures(
         partial(ops_report.RowFigures.from_dict, OpsCase),
         "operation, bytes per rank",
-        [
-            time_of("ours", OURS),
-            time_of("plan", ops_report.PLAN),
-            time_of("from plain numpy arrays", ops_report.NUMPY),
-            time_of("best by hand", _best),
-            ratio("best / ours", lambda row: row.over_best),
-            Column("which", 0, _best),
-            Column("processors", 0, lambda row: f"{row.hop_ns:.0f} ns"),
-        ],
-        {"rows far apart": _rows_far_apart, "small calls": _small_calls, "large calls": _large_calls},
+        _near_and_far(
+            [
+                time_of("ours", OURS),
+                time_of("plan", ops_report.PLAN),
+                time_of("from plain numpy arrays", ops_report.NUMPY),
+                time_of("in place", IN_PLACE),
+                time_of("best by hand", _best),
+                ratio("best / ours", lambda row: row.over_best),
+            ]
+        ),
+        {
+            "rows slower": _rows_slower,
+            "rows far apart": _rows_far_apart,
+            "small calls": _small_calls,
+            "large calls": _large_calls,
+            "over limit": _over_limit,
+            "words": _words,
+        },
+        NearAndFar.of,
     ),
     "programs": Figures(
         partial(programs_report.RowFigures.from_dict, ProgramsCase),

@@ -49,13 +49,15 @@ def rewritten(page: str, folder: Path = ROOT / "docs") -> str:
         if kind not in BENCHES:
             raise LookupError(f"there is no bench {kind}: {match['begin']}")
         found = json.loads((folder / f"bench_{kind}.json").read_text())["rows"]
-        rows = {each["row"]: BENCHES[kind].row(each) for each in found}
+        rows: dict[str, list[Any]] = {}
+        for each in found:
+            rows.setdefault(each["row"], []).append(BENCHES[kind].row(each))
         if phrase is None:
             figures = _table(BENCHES[kind], rows, shown_rows[kind])
         elif phrase == "rows shown":
             figures = f"{len(shown_rows.get(kind, ()))} of the {len(rows)} rows"
         elif phrase in BENCHES[kind].phrases:
-            figures = BENCHES[kind].phrases[phrase](list(rows.values()))
+            figures = BENCHES[kind].phrases[phrase]([row for named in rows.values() for row in named])
         else:
             raise LookupError(f"bench {kind} has no such phrase: {match['begin']}")
         is_same = phrase is not None and figures.split() == match["shown"].split()  # lines may break anywhere
@@ -78,11 +80,12 @@ def _names(table: str) -> list[str]:
     return [line.split("|")[1].strip() for line in table.strip().splitlines()[2:]]
 
 
-def _table(bench: Figures, rows: Mapping[str, Any], names: Sequence[str]) -> str:
+def _table(bench: Figures, rows: Mapping[str, Sequence[Any]], names: Sequence[str]) -> str:
     missing = [name for name in names if name not in rows]
     if missing:
         raise LookupError(f"no row is called {missing[0]!r}")
-    cells = [[name, *(column.cell(rows[name]) for column in bench.columns)] for name in names]
+    lines_of = {name: bench.line(rows[name]) for name in names}
+    cells = [[name, *(column.cell(lines_of[name]) for column in bench.columns)] for name in names]
     lines = markdown_table([bench.head, *(column.head for column in bench.columns)], cells)
     return "\n".join(["", *lines, ""])
 

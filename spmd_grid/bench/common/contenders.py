@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spmd_grid.bench.common.rows import Figure, figures_of, is_disturbed
-from spmd_grid.bench.common.timing import Batch, measure
+from spmd_grid.bench.common.timing import Batch, Times, measure
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.paths import forced_path
 from spmd_grid.transport.launch import current_world
@@ -21,7 +21,7 @@ from spmd_grid.transport.launch import current_world
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
 
-__all__ = ["Contender", "Race", "check", "race", "refuse_wrong_cells"]
+__all__ = ["Contender", "Race", "check", "measure_with_hop", "race", "refuse_wrong_cells"]
 
 
 class Contender(NamedTuple):
@@ -99,9 +99,7 @@ def race(
     """
     batches = {name: _rewriting(source) for name, source in sources.items()} | dict(loops)
     batches |= {name: contender.batch for name, contender in contenders.items()}
-    before = _hop_ns()
-    times = measure(comm, batches, rounds, at_most_seconds=at_most_seconds)
-    after = _hop_ns()
+    times, hop_ns = measure_with_hop(comm, batches, rounds, at_most_seconds)
     rewriting = {id(source): name for name, source in sources.items()}
     bases = {name: rewriting[id(contender.source)] for name, contender in contenders.items()}
     return Race(
@@ -109,8 +107,18 @@ def race(
         {name: 1e6 * times.median(name) for name in sources},
         times.rounds,
         is_disturbed(times),
-        None if before is None or after is None else max(before, after),
+        hop_ns,
     )
+
+
+def measure_with_hop(
+    comm: Intracomm, batches: Mapping[str, Batch], rounds: int, at_most_seconds: float
+) -> tuple[Times[str], float | None]:
+    """`measure`, and the nanoseconds of a word between processors, the longer ones of before and after.  Collective."""
+    before = _hop_ns()
+    times = measure(comm, batches, rounds, at_most_seconds=at_most_seconds)
+    after = _hop_ns()
+    return times, None if before is None or after is None else max(before, after)
 
 
 def _hop_ns() -> float | None:

@@ -14,6 +14,7 @@ __all__ = [
     "ARRAY_LIBRARIES",
     "CaseOnLinks",
     "LIBRARIES",
+    "IN_PLACE",
     "LIMIT",
     "NUMBA_MPI",
     "OURS",
@@ -30,6 +31,7 @@ __all__ = [
 
 OURS = "spmd_grid"  # our default variant; the names of our other variants begin with it
 LIMIT = "numpy.copyto"  # a copy of the same number of bytes: the limit that memory sets
+IN_PLACE = "in place"  # the same bytes copied from the others' memory, and two words: the limit that processors set
 RESHARD_LIBRARIES = "mpi4py-fft", "heat", "DTensor", "JAX"
 ARRAY_LIBRARIES = "heat", "DTensor", "dask"
 PROGRAM_LIBRARIES = "DTensor", "JAX"
@@ -158,7 +160,8 @@ class Row(Generic[FieldsCase]):
 
     def by_hand(self) -> list[str]:
         """The names of the hand-written contenders."""
-        return [name for name in self.by_contender if not name.startswith((OURS, LIMIT, NUMBA_MPI, *LIBRARIES))]
+        others = OURS, LIMIT, IN_PLACE, NUMBA_MPI, *LIBRARIES
+        return [name for name in self.by_contender if not name.startswith(others)]
 
     def best_of(self, library: str) -> str | None:
         """The name of the library's fastest variant, if it was measured."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spmd_grid.array import zeros
-from spmd_grid.bench.common.contenders import refuse_wrong_cells
+from spmd_grid.bench.common.contenders import measure_with_hop, refuse_wrong_cells
 from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import OURS, figures_of, is_disturbed
 from spmd_grid.bench.common.session import Session, setting_text
-from spmd_grid.bench.common.timing import Batch, measure
+from spmd_grid.bench.common.timing import Batch
 from spmd_grid.bench.halo.cases import HaloCase, fill_faces, wrong_cells
 from spmd_grid.bench.halo.overlap import OverlapFigures, measure_overlap, overlap_lines
 from spmd_grid.bench.halo.peers import hand_written
@@ -94,7 +94,7 @@ def measure_row(case: HaloCase, grid: ProcessGrid, comm: Intracomm, rounds: int)
         by_hand = stack.enter_context(hand_written(comm, trial.fields, case.cut, case.width))
         for name, update in by_hand.items():
             contenders[name] = trial.checked(name, update)
-        times = measure(comm, contenders, rounds, at_most_seconds=_ROW_SECONDS)
+        times, hop_ns = measure_with_hop(comm, contenders, rounds, _ROW_SECONDS)
         plan = halo.describe()
     in_loop, rewriting = (IN_LOOP, MESSAGE_IN_LOOP), (_REWRITING, _REWRITING_IN_LOOP)
     bases = {
@@ -102,7 +102,8 @@ def measure_row(case: HaloCase, grid: ProcessGrid, comm: Intracomm, rounds: int)
     }
     rewriting_us = {name: 1e6 * times.median(name) for name in rewriting}
     figures = figures_of(times, bases)
-    return RowFigures(case, figures, rewriting_us, times.rounds, plan=plan, disturbed=is_disturbed(times))
+    disturbed = is_disturbed(times)
+    return RowFigures(case, figures, rewriting_us, times.rounds, plan=plan, disturbed=disturbed, hop_ns=hop_ns)
 
 
 class _Trial:

@@ -18,10 +18,11 @@ import numpy as np
 from spmd_grid.bench.common.contenders import Contender, check, race
 from spmd_grid.bench.common.machine import free_bytes
 from spmd_grid.bench.common.report import Outputs, Subject, write
-from spmd_grid.bench.common.rows import LIMIT, OURS
+from spmd_grid.bench.common.rows import IN_PLACE, LIMIT, OURS
 from spmd_grid.bench.common.session import Session
 from spmd_grid.bench.common.timing import Batch
 from spmd_grid.bench.ops.cases import OPS, Op, OpsCase
+from spmd_grid.bench.ops.limit import in_place
 from spmd_grid.bench.ops.peers import hand_written
 from spmd_grid.bench.ops.report import NEW, NUMPY, PLAN, PLAN_NUMPY, RowFigures, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
@@ -34,6 +35,7 @@ __all__ = ["SUBJECT", "measure_row", "run_bench"]
 
 SUBJECT = Subject("ops", "Time per call", "bytes of each rank's array", OpsCase, RowFigures, table, summary)
 _REWRITING, _REWRITING_NUMPY, _REWRITING_IN_LOOP = "rewriting", "rewriting numpy arrays", "rewriting in a compiled loop"
+_REWRITING_IN_PLACE = "rewriting shared memory"
 _IN_LOOPS_UP_TO = 1 << 10  # bytes: above it Python's part is small
 _ROW_SECONDS = 3.5
 _AXES = (0,)
@@ -48,7 +50,8 @@ def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
     printed = table()
     say(
         f"medians over {rounds} interleaved rounds, without the time of rewriting the array",
-        "ours: into out=, arrays from grid.allocate; copyto: a copy of the bytes of the result",
+        "ours: into out=, arrays from grid.allocate; copyto: a copy of the bytes of the result;"
+        " in place: the same bytes copied from the others' memory, and two words",
         "",
         printed.head(),
     )
@@ -103,6 +106,11 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) 
         sources = {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}
         if loops:
             sources[_REWRITING_IN_LOOP] = looped[0]
+        n_result = 0 if plain[1] is None else plain[1].size
+        limit = stack.enter_context(in_place(comm, case.op, plain[0].size, n_result))
+        if limit is not None:
+            contenders[IN_PLACE] = limit
+            sources[_REWRITING_IN_PLACE] = limit.source
         outcome = race(comm, contenders, sources, rounds, _ROW_SECONDS, loops)
     return RowFigures(
         case,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_grid.bench.common.rows import LIMIT, NUMBA_MPI, OURS, Row
+from spmd_grid.bench.common.rows import IN_PLACE, LIMIT, NUMBA_MPI, OURS, Row
 from spmd_grid.bench.common.table import Column, Table, best_by_hand, ours, ratio, remark, time_of
 from spmd_grid.bench.common.verdicts import Goal, slower_lines
 from spmd_grid.bench.ops.cases import OpsCase
@@ -25,6 +25,12 @@ class RowFigures(Row[OpsCase]):
         """Time of the best hand-written contender divided by that of our plan, if there is one."""
         return self.ratio(self.best(), PLAN) if PLAN in self.by_contender else None
 
+    @property
+    def plan_over_limit(self) -> float | None:
+        """Time of our plan, or of our call, divided by that of copying the same bytes in place."""
+        ours = PLAN if PLAN in self.by_contender else OURS
+        return self.ratio(ours, IN_PLACE) if IN_PLACE in self.by_contender else None
+
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "best_peer_over_plan": self.best_over_plan}
 
@@ -38,9 +44,11 @@ def table(libraries: Sequence[str] = ()) -> Table[RowFigures]:
         time_of("from numpy", NUMPY),
         time_of("plan, numpy", PLAN_NUMPY),
         time_of("copyto", LIMIT),
+        time_of("in place", IN_PLACE),
         time_of("best by hand", RowFigures.best),
         ratio("best/ours", lambda row: row.over_best),
         ratio("best/plan", lambda row: row.best_over_plan),
+        ratio("plan/in place", lambda row: row.plan_over_limit),
     ]
     return Table("time per call", 32, columns, [best_by_hand(36), remark("remark")])
 

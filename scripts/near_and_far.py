@@ -1,0 +1,64 @@
+"""Join several runs of one benchmark: each row once for near processors and once for far ones.
+
+    python scripts/near_and_far.py docs/bench_ops.json run1.json run2.json run3.json
+
+Processors are far where they share no cache, which changes from minute to minute on virtual machines.  Of the runs of a
+row in which they were near (or far) it keeps one whole: that with the median of the ratios of the best by hand to ours,
+the lower one of two.  Runs that other work disturbed count only where there are no others.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from spmd_grid.exchange.agreement.memory_meeting import FAR_SECONDS
+
+_SETTING = "ranks", "library", "processor", "cores", "numpy", "mpi4py"  # alike in all runs
+
+Run = Mapping[str, Any]
+
+
+def joined(runs: Sequence[Run]) -> dict[str, Any]:
+    """The run that holds a row for each name and distance.  Raises ValueError for runs of different settings."""
+    first = runs[0]
+    for run in runs[1:]:
+        for name in _SETTING:
+            if run.get(name) != first.get(name):
+                raise ValueError(f"{name} is {first.get(name)!r} in one run and {run.get(name)!r} in another")
+    rows: dict[tuple[str, bool], list[Run]] = {}
+    for run in runs:
+        for row in run["rows"]:
+            rows.setdefault((row["row"], is_far(row)), []).append(row)
+    names = dict.fromkeys(name for name, _ in rows)
+    kept = [_median(rows[name, far]) for name in names for far in (False, True) if (name, far) in rows]
+    return {**first, "runs": len(runs), "rows": kept}
+
+
+def is_far(row: Run) -> bool:
+    """Whether the processors shared no cache."""
+    return (row["hop_ns"] or 0) > 1e9 * FAR_SECONDS
+
+
+def _median(rows: Sequence[Run]) -> Run:
+    quiet = [row for row in rows if not row["disturbed"]] or rows
+    return sorted(quiet, key=lambda row: row["best_peer_over_ours"])[(len(quiet) - 1) // 2]
+
+
+def main() -> None:
+    if len(sys.argv) < 3:
+        raise SystemExit(__doc__)
+    target, *sources = map(Path, sys.argv[1:])
+    found = joined([json.loads(source.read_text()) for source in sources])
+    target.write_text(json.dumps(found, indent=1) + "\n")
+    far = sum(map(is_far, found["rows"]))
+    print(f"{target}: {len(found['rows']) - far} rows of near processors, {far} of far ones, of {len(sources)} runs")
+
+
+if __name__ == "__main__":
+    main()
