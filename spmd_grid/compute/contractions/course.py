@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.compute.blas_threads import own_cores
+from spmd_grid.compute.blas_threads import keep_to_own_cores
 from spmd_grid.compute.contractions.choose import choose_scheme
 from spmd_grid.compute.contractions.panels import run_panels
 from spmd_grid.compute.contractions.scheme import Held, Scheme, is_in_place, is_result
@@ -41,7 +41,7 @@ class ContractionCourse:
 
     __slots__ = (
         "_application", "_block_shape", "_communicates", "_dtype", "_layout", "_make", "_reduced", "_reshards",
-        "_scheme", "_shape", "_takes_out", "_threads", "_ways", "grid",
+        "_scheme", "_shape", "_takes_out", "_ways", "grid",
     )  # fmt: skip
 
     def __init__(
@@ -68,17 +68,16 @@ class ContractionCourse:
         self._reshards = not is_result(scheme, self._layout.global_shape)
         if self._reshards and plain_sharding(scheme.partial) == scheme.result:
             self._reduced = tuple([axis for axis in scheme.partial.partial_axes if grid.shape[axis] > 1])
-        self._threads = own_cores(grid, [interface])
+        keep_to_own_cores(grid, [interface])
         self._communicates = (
             self._reshards or scheme.panels is not None or any(isinstance(way, Sharding) for way in self._ways)
         )
 
     def run(self, operands: Sequence[Any], out: Sequence[Any] | None = None) -> Any:
         """The result for ``operands``.  Collective over the grid, if anything moves or is combined."""
-        with self._threads:
-            if self._communicates:
-                return self.grid.process.gate.run(self._application.name, self._run, operands, out)
-            return self._run(operands, out)
+        if self._communicates:
+            return self.grid.process.gate.run(self._application.name, self._run, operands, out)
+        return self._run(operands, out)
 
     def _run(self, operands: Sequence[Any], out: Sequence[Any] | None) -> Any:
         grid, scheme, blocks = self.grid, self._scheme, []

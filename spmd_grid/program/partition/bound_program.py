@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.array.sharded_array import ShardedArray
-from spmd_grid.compute.blas_threads import own_cores
+from spmd_grid.compute.blas_threads import keep_to_own_cores
 from spmd_grid.compute.course.apply import owned
 from spmd_grid.errors import DTypeError, GridError, ShapeError, ShardingError, SpmdError
 from spmd_grid.grid.layout import Layout
@@ -39,9 +39,7 @@ class BoundProgram:
         self._bound = BoundSchedule(name, schedule, grid)
         self._function = self._bound.function
         self._returns_one = returns_one
-        self._threads = own_cores(
-            grid, [step.operation.interface for step in schedule.steps if isinstance(step, Compute)]
-        )
+        keep_to_own_cores(grid, [step.operation.interface for step in schedule.steps if isinstance(step, Compute)])
         self._arguments = [_Argument(name, i, each, grid, takes_whole) for i, each in enumerate(schedule.arguments)]
         seen: set[int] = set()
         self._results = []
@@ -63,8 +61,7 @@ class BoundProgram:
             gate, token, found = self._gate, None, None  # reports of a second run look for these names
             token = self._idle.pop()
             local, is_sharded = self._known(arrays) or self._checked(arrays)
-            with self._threads:
-                found = self._function(*local)
+            found = self._function(*local)
             if self._has_views:
                 returned = self._with_views(found, local, is_sharded)
             else:
