@@ -16,8 +16,8 @@ ROOT = Path(spmd_grid.__file__).parent
 LAYERS = [
     ["errors", "formatting", "numerals", "typing", "version"],
     ["reduction_kind", "watch"],
-    ["functions"],
     ["kernels", "transport", "grid"],
+    ["functions"],
     ["links"],
     ["grid.making"],
     ["grid.process_grid"],

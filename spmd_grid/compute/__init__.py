@@ -8,6 +8,7 @@ alike        the short way of operators on arrays of one layout
 contractions the cheapest way of a contraction
 functions    functions that need processes beyond that: concatenation, reshape, scans, pad, cells that are found, ...
 sorting      sorts of arrays that are cut along their one dimension, quantiles, unique cells, sets
+blas_threads the number of threads with which processes multiply large blocks
 cores        a device's own cells in a given sharding
 indexing     slices, masks and lists of numbers as indices
 plain_operands  comparisons of numbers and numpy arrays in checking mode

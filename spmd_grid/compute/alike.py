@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from spmd_grid.compute.memory import ALONE
-from spmd_grid.compute.splits import one_layout, plain_sharding
+from spmd_grid.compute.splits import plain_layout
 from spmd_grid.compute.temporaries import Site
-from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 
 __all__ = ["again", "on_equal_layouts"]
@@ -148,7 +146,7 @@ def on_equal_layouts(ufunc: np.ufunc, array: Any, inputs: tuple[Any, ...], out: 
         core = layout.core_key(grid.own_coords)
         blocks = [block[core] if type(block) is np.ndarray else block for block in blocks]
         shape = next(block.shape for block in blocks if type(block) is np.ndarray)
-        layout = _without_halos(layout)
+        layout = plain_layout(layout)
     elif len(blocks) == 2 and dtype.itemsize and not any(isinstance(x, np.generic) for x in inputs):
         if len(_known) >= _MOST_KEPT:
             _known.clear()
@@ -187,8 +185,3 @@ def _resolved(ufunc: np.ufunc, key: list[Any]) -> np.dtype | None:
         return None
     _result_dtypes[tuple(key)] = dtype
     return dtype
-
-
-@lru_cache(1024)
-def _without_halos(layout: Layout) -> Layout:
-    return one_layout(Layout(plain_sharding(layout.sharding), layout.global_shape))

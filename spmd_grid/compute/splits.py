@@ -27,6 +27,7 @@ __all__ = [
     "choose_splits",
     "is_sharded",
     "one_layout",
+    "plain_layout",
     "plain_sharding",
     "reference_of",
     "splits_of",
@@ -87,6 +88,12 @@ def plain_sharding(sharding: Sharding) -> Sharding:
 def one_layout(layout: Layout) -> Layout:
     """The first of equal layouts: that two arrays hold it is seen without a comparison of all parts.  Local."""
     return layout
+
+
+@lru_cache(1024)
+def plain_layout(layout: Layout) -> Layout:
+    """``layout`` without halos and partial axes."""
+    return one_layout(Layout(plain_sharding(layout.sharding), layout.global_shape))
 
 
 def block_starts(sharding: Sharding, dim: int, extent: int) -> BlockStarts:

@@ -48,6 +48,8 @@ __all__ = [
     "relay_address",
     "run_course",
     "short_fold",
+    "sum_rows_f4",
+    "sum_rows_f8",
     "supports",
     "table_bytes",
     "traced_course_address",
@@ -69,6 +71,8 @@ _FUNCTIONS = {
     "meet": "protocol.meeting.meet",
     "relay": "protocol.relay.relay",
     "run_course": "protocol.course.run_course",
+    "sum_rows_f4": "reduce.row_sums.sum_rows_f4",
+    "sum_rows_f8": "reduce.row_sums.sum_rows_f8",
 }
 _COPIES = {"copy_table": "copy.boxes.copy_table", "copy_table_between": "copy.boxes.copy_table_between"}
 # ... and from which functions for one plan or call are made: their names and signatures ...

@@ -12,7 +12,7 @@ from spmd_grid.kernels.copy.tables import FIXED_COLUMNS
 from spmd_grid.kernels.memory import strided_bytes_at
 from spmd_grid.reduction_kind import KINDS
 
-__all__ = ["copy_boxes", "copy_boxes_between", "fold", "fold_addresses"]
+__all__ = ["copy_boxes", "copy_boxes_between", "fold", "fold_addresses", "sum_rows"]
 
 RESULT_BLOCK_BYTES = 1 << 18  # bytes of the result at a time, so that they stay in the L2 cache
 
@@ -69,3 +69,16 @@ def _fold_block(combine: Callable[..., Any], rows: list[np.ndarray], out: np.nda
     combine(rows[0], rows[1], out=out)
     for row in rows[2:]:
         combine(out, row, out=out)
+
+
+def sum_rows(rows: np.ndarray) -> np.ndarray:
+    """The sums of rows of 4 KiB, of floats or doubles, as doubles, in the order of the compiled kernel.  Local."""
+    steps = rows.reshape(len(rows), 16, 4, -1)  # of four lines each
+    sums = steps[:, 0]
+    for step in range(1, 16):
+        sums = sums + steps[:, step]
+    lanes = ((sums[:, 0] + sums[:, 1]) + (sums[:, 2] + sums[:, 3])).astype(np.float64)
+    while lanes.shape[1] > 1:
+        half = lanes.shape[1] // 2
+        lanes = lanes[:, :half] + lanes[:, half:]
+    return lanes[:, 0]

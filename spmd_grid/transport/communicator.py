@@ -103,6 +103,7 @@ class Process:
         "activity",
         "arena",
         "coords",
+        "cores",
         "endings",
         "gate",
         "host",
@@ -138,6 +139,7 @@ class Process:
         self.scratch: np.ndarray | None = None  # memory that operations use by turns
         self.arena = Arena()  # memory that other processes can address, where there is any
         self.nodes: tuple[int, ...] = tuple(range(size))  # by process, the first process of its node
+        self.cores = 0  # its share of the cores that it may use; 0 if that is not known
 
     def progress(self) -> None:
         """Advances every started operation as far as it goes without waiting.  Raises CutOffError."""

@@ -85,8 +85,13 @@ class _Heat(_OnRanks, Heat):
         if op.ndim == 1:
             return lambda: heat.sort(a, axis=0)[0]
         if op.is_view:
-            return lambda: heat.copy(op.call(heat, a, b))
+            return lambda: self._in_order(op.call(heat, a, b))
         return lambda: op.call(heat, a, b)
+
+    def _in_order(self, view: Any) -> Any:
+        """A copy with rows one after the other, as all others make it; that of heat.copy keeps the view's strides."""
+        own = view.larray.clone(memory_format=self.torch.contiguous_format)
+        return self.heat.DNDarray(own, view.shape, view.dtype, view.split, view.device, view.comm, view.balanced)
 
     def whole(self, result: Any) -> np.ndarray:
         return result.numpy()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from spmd_grid.compute.blas_threads import keep_to_own_cores
 from spmd_grid.compute.contractions.choose import choose_scheme
 from spmd_grid.compute.contractions.panels import run_panels
 from spmd_grid.compute.contractions.scheme import Held, Scheme, is_in_place, is_result
@@ -67,6 +68,7 @@ class ContractionCourse:
         self._reshards = not is_result(scheme, self._layout.global_shape)
         if self._reshards and plain_sharding(scheme.partial) == scheme.result:
             self._reduced = tuple([axis for axis in scheme.partial.partial_axes if grid.shape[axis] > 1])
+        keep_to_own_cores(grid, [interface])
         self._communicates = (
             self._reshards or scheme.panels is not None or any(isinstance(way, Sharding) for way in self._ways)
         )

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spmd_grid.compute.course.apply import sharded_like
-from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_sharding
+from spmd_grid.compute.splits import ArrayOnGrid, block_starts, plain_layout
 from spmd_grid.functions.axes import cut, one_axis
-from spmd_grid.functions.composed.joins import ASSOCIATIVE, scanned_dtype
+from spmd_grid.functions.reductions.scans import ASSOCIATIVE, scanned, scanned_dtype
 from spmd_grid.functions.table import Operand, composite, no_rule
-from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.all_gather import all_gather
 from spmd_grid.reshard.execute import reshard_local
@@ -31,16 +30,17 @@ def scan(
     if axis is None:
         a, axis = np.ravel(a), 0
     d = one_axis(name, axis, a.ndim)
-    scanned_dtype(name, function, a.dtype, dtype)  # which refuses a wrong one
-    return a.grid.process.gate.run(name, _scan, function, combine, a, d, dtype)
+    found = scanned_dtype(name, function, a.dtype, dtype)
+    return a.grid.process.gate.run(name, _scan, function, combine, a, d, found)
 
 
-def _scan(function: Callable[..., Any], combine: np.ufunc, a: ArrayOnGrid, axis: int, dtype: DTypeLike | None) -> Any:
-    sharding, grid = plain_sharding(a.sharding), a.grid
+def _scan(function: Callable[..., Any], combine: np.ufunc, a: ArrayOnGrid, axis: int, dtype: np.dtype) -> Any:
+    grid, layout = a.grid, plain_layout(a.layout)
+    sharding = layout.sharding
     core = a.stored_core
     if a.sharding.partial_axes:
         core = reshard_local(a.stored, a.sharding, sharding, grid, a.shape)
-    block = function(core, axis=axis, dtype=dtype)
+    block = scanned(function, combine, core, axis, dtype, grid.allocate(core.shape, dtype))
     axes = sharding.axes_of(axis)
     if axes:
         last = np.ascontiguousarray(block[cut(axis, -1, None)])  # none of a block without cells
@@ -49,9 +49,9 @@ def _scan(function: Callable[..., Any], combine: np.ufunc, a: ArrayOnGrid, axis:
         totals = all_gather.run_in_gate(last, grid, axes, (axis, tuple(lengths)))
         before = np.moveaxis(totals, axis, 0)[: sum(lengths[: _index(grid, axes)])]
         if len(before):
-            carried = combine.reduce(before, axis=0, dtype=block.dtype)
-            block = combine(np.expand_dims(carried, axis), block, dtype=block.dtype)
-    return sharded_like(a, block, Layout(sharding, a.shape))
+            carried = combine.reduce(before, axis=0, dtype=dtype)
+            combine(np.expand_dims(carried, axis), block, out=block, dtype=dtype)
+    return sharded_like(a, block, layout)
 
 
 def _index(grid: ProcessGrid, axes: tuple[int, ...]) -> int:

@@ -2,5 +2,5 @@
 
 arrangements  stacks, splits, diagonals, grids of coordinates
 numerics      derivatives, covariances, choices among arrays
-joins         shapes and element types of joined, reshaped and scanned arrays
+joins         shapes and element types of joined and reshaped arrays
 """

@@ -1,8 +1,8 @@
-"""Shapes and element types of joined, reshaped and scanned arrays, alike for arrays and for programs."""
+"""Shapes and element types of joined and reshaped arrays, alike for arrays and for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -15,13 +15,7 @@ from spmd_grid.functions.interface import shape_of
 from spmd_grid.functions.table import Operand
 from spmd_grid.typing import Shape
 
-__all__ = ["ASSOCIATIVE", "full_shape", "joined", "scanned_dtype"]
-
-# Ufuncs f with f(f(a, b), c) == f(a, f(b, c)): what blocks end with can be combined.
-ASSOCIATIVE = {
-    *(np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp, np.logaddexp2, np.hypot),
-    *(np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.gcd, np.lcm),
-}
+__all__ = ["full_shape", "joined"]
 
 
 def joined(arrays: Sequence[Operand], axis: int, dtype: DTypeLike | None, casting: Any) -> tuple[int, Shape, np.dtype]:
@@ -48,12 +42,3 @@ def full_shape(held: Shape, shape: int | Sequence[int]) -> Shape:
     if min(wanted, default=0) < 0 or prod(wanted) != prod(held):
         raise ShapeError(f"reshape: an array of shape {held} cannot be reshaped to {shape}")
     return tuple(wanted)
-
-
-def scanned_dtype(name: str, function: Callable[..., Any], held: np.dtype, dtype: DTypeLike | None) -> np.dtype:
-    """The dtype of a running sum or the like, by ``function``, of cells of dtype ``held``.  Raises DTypeError."""
-    try:
-        found: np.dtype = function(np.ones(1, held), dtype=dtype).dtype
-    except TypeError as error:
-        raise DTypeError(f"{name}: {error}") from None
-    return found

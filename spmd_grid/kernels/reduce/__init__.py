@@ -1,1 +1,1 @@
-"""Compiled reductions of rows, and exact sums."""
+"""Compiled reductions of rows, sums of long runs, and exact sums."""

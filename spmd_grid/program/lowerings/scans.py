@@ -10,6 +10,7 @@ import numpy as np
 
 from spmd_grid.compute.splits import Splits, block_starts
 from spmd_grid.functions.axes import cut
+from spmd_grid.functions.reductions.scans import scanned
 from spmd_grid.grid.derived_starts import with_extents
 from spmd_grid.grid.sharding import Sharding
 from spmd_grid.grid.starts import BlockStarts
@@ -41,7 +42,7 @@ class Scan:
         function, combine = self.function, self.combine
 
         def scan(coords: MultiIndex) -> Callable[..., Any]:
-            return lambda block: function(block, axis=axis, dtype=dtype)
+            return lambda block: scanned(function, combine, block, axis, dtype)
 
         def lasts(coords: MultiIndex) -> Callable[..., Any]:
             return lambda block: np.ascontiguousarray(block[cut(axis, -1, None)])

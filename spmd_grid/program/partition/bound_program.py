@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.array.sharded_array import ShardedArray
+from spmd_grid.compute.blas_threads import keep_to_own_cores
 from spmd_grid.compute.course.apply import owned
 from spmd_grid.errors import DTypeError, GridError, ShapeError, ShardingError, SpmdError
 from spmd_grid.grid.layout import Layout
@@ -17,7 +18,7 @@ from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.program.partition.bound_moves import BoundMove
 from spmd_grid.program.partition.materialise import Schedule
 from spmd_grid.program.partition.running import BoundSchedule
-from spmd_grid.program.partition.steps import LocalValue
+from spmd_grid.program.partition.steps import Compute, LocalValue
 
 __all__ = ["BoundProgram"]
 
@@ -38,6 +39,7 @@ class BoundProgram:
         self._bound = BoundSchedule(name, schedule, grid)
         self._function = self._bound.function
         self._returns_one = returns_one
+        keep_to_own_cores(grid, [step.operation.interface for step in schedule.steps if isinstance(step, Compute)])
         self._arguments = [_Argument(name, i, each, grid, takes_whole) for i, each in enumerate(schedule.arguments)]
         seen: set[int] = set()
         self._results = []

@@ -11,9 +11,10 @@ from spmd_grid.compute.functions import joining
 from spmd_grid.compute.indexing.index import as_selection, list_in
 from spmd_grid.errors import ImplicitGatherError, ShapeError
 from spmd_grid.functions.axes import one_axis
-from spmd_grid.functions.composed.joins import ASSOCIATIVE, full_shape, joined, scanned_dtype
+from spmd_grid.functions.composed.joins import full_shape, joined
 from spmd_grid.functions.interface import Interface, Iterator, shape_of
 from spmd_grid.functions.linear.linear_algebra import norm
+from spmd_grid.functions.reductions.scans import ASSOCIATIVE, scanned_dtype
 from spmd_grid.functions.table import no_rule
 from spmd_grid.program.lowerings.concatenation import Concatenate
 from spmd_grid.program.lowerings.fresh import Fresh

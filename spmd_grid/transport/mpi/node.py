@@ -16,10 +16,12 @@ from spmd_grid.watch.settings import Settings
 __all__ = ["agreed_settings", "survey_node"]
 
 
-def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena, tuple[int, ...]]:
-    """Whether any node has more ranks than cores that they may use together, this node's shared memory, and all nodes.
+def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena, tuple[int, ...], int]:
+    """Survey the nodes: (whether any is crowded, the shared memory of this one, all nodes, this process's cores).
 
-    The nodes are told by process: the first process of its node, or itself where they share no memory.
+    Crowded is a node with more ranks than cores that they may use together.  The nodes are told by process: the first
+    process of its node, or itself where they share no memory.  The cores are this process's share of those that it may
+    use, 0 if that is not known.
 
     Collective.  The environment may differ between processes; an invalid setting of one is raised on all.
     """
@@ -34,6 +36,7 @@ def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena, tuple[int, ...]]:
     if node.rank == 0:
         unlink_mapped()
     crowded = node.size > (len(set().union(*[cores for _, _, cores in members])) or os.cpu_count() or 1)
+    share = max(len(cores) // sum(not cores.isdisjoint(other) for _, _, other in members), 1) if cores else 0
     problem, crowded, per_node = comm.allreduce((problem, crowded, per_node or 0), MPI.MAX)
     if problem:
         raise TransportError(problem)
@@ -44,7 +47,7 @@ def survey_node(comm: MPI.Intracomm) -> tuple[bool, Arena, tuple[int, ...]]:
     arena = share_memory(node, [process for process, _, _ in members], min(size for _, size, _ in members))
     node.Free()
     sees_others = min(size for _, size, _ in members) > 0
-    return crowded, arena, tuple(comm.allgather(members[0][0] if sees_others else comm.rank))
+    return crowded, arena, tuple(comm.allgather(members[0][0] if sees_others else comm.rank)), share
 
 
 def agreed_settings(comm: MPI.Intracomm) -> Settings:

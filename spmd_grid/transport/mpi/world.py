@@ -55,7 +55,7 @@ class World:
         self.groups: Mapping[tuple[int, ...], Group] = {}
         self.wires: set[MpiWire] = set()
         self.exchanged: dict[tuple[Any, ...], int] = {}  # numbers of exchanges of closed wires
-        self.polite, self.process.arena, self.process.nodes = survey_node(self.comm)
+        self.polite, self.process.arena, self.process.nodes, self.process.cores = survey_node(self.comm)
         self.lifeline: Lifeline | None = None
         if self.comm.size > 1:
             watch = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
