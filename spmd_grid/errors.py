@@ -113,7 +113,9 @@ class RequestError(SpmdError, RuntimeError):
 class MismatchError(SpmdError, RuntimeError):
     """Processes of one group are in different operations, or pass different arguments to the same operation.
 
-    The message has a line per process.  Look for a branch that the program takes on some processes only.
+    Or they wait for one another in operations of different groups; then, under MPI, every later operation raises this
+    error, on all processes.  The message has a line per process.  Look for a branch that the program takes on some
+    processes only.
     """
 
 
@@ -157,7 +159,8 @@ class SimulationError(SpmdError, ImportError):
 class DeadlockError(SpmdError, RuntimeError):
     """Every simulated rank waits and none can go on; the message says where each rank waits, and for which ranks.
 
-    Under MPI: a process waits for a message that only itself could send.
+    Under MPI: processes wait for messages of one another, or one for a message that only itself could send.  Every
+    later operation raises this error then, on all processes.
     """
 
 

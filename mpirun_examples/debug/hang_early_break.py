@@ -1,10 +1,10 @@
 """A hang: each row of devices stops once it has converged itself, but halos are exchanged between rows.
 
-    SPMD_GRID_TIMEOUT=2 mpiexec -n 4 python mpirun_examples/debug/hang_early_break.py
+    mpiexec -n 4 python mpirun_examples/debug/hang_early_break.py
 
 One row converges first, leaves the loop and waits for all ranks in the final sum; the other waits for its halo.  No
-two processes are in different operations of one *group*, so there is no mismatch to report: the report of the hang
-shows both call sites.  The remedy is to reduce the residual over both axes.
+two processes are in different operations of one *group*, so nothing is compared: the ranks find out after a second that
+they wait for one another.  The remedy is to reduce the residual over both axes.
 """
 
 import numpy as np

@@ -38,9 +38,9 @@ from spmd_grid.errors import CutOffError, SpmdError
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.traffic import Activity
 
-__all__ = ["FORKED", "Gate"]
+__all__ = ["AFTERWARDS", "FORKED", "Gate"]
 
-_AFTERWARDS = (
+AFTERWARDS = (
     "the processes no longer agree on where they are, so every later operation on them is refused; what each holds"
     " itself can still be read. To go on, make a grid on a new communicator: init_grid(..., comm=MPI.COMM_WORLD.Dup())"
 )
@@ -64,9 +64,9 @@ class Gate:
     """The gate of one process of a program.  ``label()`` names the process.
 
     ``idle`` holds a token while no operation is under way.  ``owner``: the thread that made the gate; `thread_name`
-    distinguishes the others.  ``text``: the reason why the gate is barred, empty while it is not; ``barred`` is 1 then,
-    for compiled code, and ``latch`` takes the token for it.  ``on_cut(text)`` bars the gates of all processes; it is
-    called on the one that was cut off.
+    distinguishes the others.  ``text``: the reason why the gate is barred, empty while it is not; ``kind``: the class
+    of the errors that say so; ``barred`` is 1 then, for compiled code, and ``latch`` takes the token for it.
+    ``on_cut(text)`` bars the gates of all processes; it is called on the one that was cut off.
     """
 
     __slots__ = (
@@ -77,6 +77,7 @@ class Gate:
         "_tokens",
         "barred",
         "idle",
+        "kind",
         "latch",
         "on_cut",
         "owner",
@@ -91,6 +92,7 @@ class Gate:
         self.idle: list[bool] | _Barred = self._tokens
         self.owner = threading.get_ident()
         self.text = ""
+        self.kind: type[SpmdError] = CutOffError
         self.barred = np.zeros(1, np.int64)
         self.latch = np.array([id(self._tokens), id(True), 0], np.int64)
         self.on_cut: Callable[[str], None] = self.bar
@@ -159,16 +161,16 @@ class Gate:
         """Refuses every later operation, on all processes: ``error`` has cut off the operation ``name``."""
         if not self.text:
             where = f"on {self._label()} at {call_site()}"
-            self.on_cut(f"{_described(name)} was cut off by {type(error).__name__} {where}: {_AFTERWARDS}")
+            self.on_cut(f"{_described(name)} was cut off by {type(error).__name__} {where}: {AFTERWARDS}")
 
-    def refusal(self, name: Name, obstacle: str = "") -> CutOffError:
+    def refusal(self, name: Name, obstacle: str = "") -> SpmdError:
         """The error of an operation that finds the gate barred, or another ``obstacle``."""
         text = self.text
         if not text:
             where = f"on {self._label()} at {call_site()}"
             text = f"{_described(name)} was begun {where} {obstacle or self._obstacle()}"
         if not self.text:
-            self.on_cut(f"{text}: {_AFTERWARDS}")
+            self.on_cut(f"{text}: {AFTERWARDS}")
         return self.error() if self.text else CutOffError(text)
 
     def _obstacle(self) -> str:
@@ -194,21 +196,22 @@ class Gate:
         )
 
     def check(self) -> None:
-        """Raises CutOffError if the gate is barred; called by all waits.  Local."""
+        """Raises the `error` of the gate if it is barred; called by all waits.  Local."""
         if self.text:
             raise self.error()
 
-    def error(self) -> CutOffError:
+    def error(self) -> SpmdError:
         """The error of every operation after the gate was barred."""
-        error = CutOffError(self.text)
+        error = self.kind(self.text)
         error.is_shared = True
         return error
 
     # -- barring -----------------------------------------------------------------------------------------------
 
-    def bar(self, text: str) -> None:
+    def bar(self, text: str, kind: type[SpmdError] = CutOffError) -> None:
         """Refuses all operations from now on; one that is under way raises at its end.  From any thread."""
         if not self.text:
+            self.kind = kind
             self.text = text
             self.barred[0] = 1
             self.idle = _Barred(self, self._tokens)

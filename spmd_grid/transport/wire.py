@@ -59,6 +59,7 @@ class Wire:
 
     on_post = 0
     calls_back = False  # whether ``start`` and ``test`` are callbacks
+    meets = False  # whether its waits are for all members to enter the meeting that this one has entered
     times_well = False  # whether measured times are meaningful: no simulation, and a core for every process
 
     def __init__(self) -> None:

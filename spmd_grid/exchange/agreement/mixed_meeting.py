@@ -86,7 +86,9 @@ class MixedMeeting(NodeMeeting):
         sizes = self._locations[turn].view(np.int64)[at.LOCATION_FLAGS :: at.LOCATION_WORDS] // at.BODY_BYTES
         bodies = [line[:n] for line, n in zip(self._posted[turn], sizes.tolist(), strict=True)]
         crossing.carry(near, bodies)
+        self._wire.meets = True
         self._call_roll(1)  # what other members of the node carry has come as well
+        self._wire.meets = False
         frames = self._swapped
         self._whole[self._members] = near
         for member, mine in zip(self._members, bodies, strict=True):

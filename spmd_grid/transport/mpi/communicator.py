@@ -23,7 +23,7 @@ from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.group_creation import Gathering, open_group
 from spmd_grid.transport.mpi.library import MPI, abort, library
 from spmd_grid.transport.mpi.mailbox import FrameReceive
-from spmd_grid.transport.mpi.watched_requests import Arrival, Creation, FrameSend, Testable, Watched
+from spmd_grid.transport.mpi.watched_requests import Arrival, Creation, FrameSend, MeetingWait, Testable, Watched
 from spmd_grid.transport.mpi.wire import MpiWire
 from spmd_grid.transport.mpi.world import World
 from spmd_grid.transport.wire import Messages
@@ -97,11 +97,13 @@ class MpiCommunicator(Group):
         Collective over the set of members.  Reports name the ``grid``.  Raises MismatchError.
         """
         if self.size > 1:
+            self.is_opening = True
             if self._lifeline is not None:
                 self._lifeline.waiting = Creation(self.processes)
             try:
                 open_group(self, self.world.comm, self._gathering(self._first_use(grid)))
             finally:
+                self.is_opening = False
                 if self._lifeline is not None:
                     self._lifeline.waiting = None
         elif self.comm is None:
@@ -123,7 +125,7 @@ class MpiCommunicator(Group):
             return None
         self.entered += 1
         if self._lifeline is not None:
-            self._lifeline.waiting = self
+            self._lifeline.waiting = MeetingWait(self)
         texts = self._gathering(text).compare(value)
         if self._lifeline is not None:
             self._lifeline.waiting = None
@@ -173,7 +175,7 @@ class MpiCommunicator(Group):
         if not test():
             lifeline = self._lifeline
             if lifeline is not None:
-                lifeline.waiting = self
+                lifeline.waiting = MeetingWait(self)
             self._finish(request)
             if lifeline is not None:
                 lifeline.waiting = None

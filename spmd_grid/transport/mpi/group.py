@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.library import MPI
-from spmd_grid.transport.mpi.liveness.departure import Departed, absent_member
 
 __all__ = ["GROUP_NAME_BYTES", "Group", "group_digest"]
 
@@ -17,8 +17,10 @@ class Group:
 
     ``entered``: number of meetings that this member has entered; ``sent``, ``received``: numbers of frames, by member.
     ``comm``: MPI's communicator, made when the members first meet.  ``is_open``: whether they have met, and agree on
-    their order.
+    their order; ``is_opening``: whether this member is about to find out.
     """
+
+    process: Process
 
     def __init__(self, processes: tuple[int, ...], process: int):
         self.rank = processes.index(process)
@@ -26,14 +28,10 @@ class Group:
         self.processes = processes
         self.name = group_digest(processes)
         self.comm: MPI.Intracomm = None  # type: ignore[assignment]  # until the members first meet
-        self.is_open = False
+        self.is_open = self.is_opening = False
         self.entered = 0
         self.sent = [0] * self.size
         self.received = [0] * self.size
-
-    def ended_partner(self, departed: Departed) -> int | None:
-        """The member that ended before it entered the meeting in which this one is."""
-        return absent_member(self.processes, self.entered, departed)
 
     def release(self) -> None:
         """Frees the requests that were made for the group.  Local."""

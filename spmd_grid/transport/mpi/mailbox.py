@@ -208,3 +208,8 @@ class FrameReceive(Watched):
         others = [group.processes[member] for member in senders if member != group.rank]
         # The frame may have arrived meanwhile; it is done before it is counted as received.
         return None if self._is_done or not others else others[0]
+
+    def awaited(self) -> Sequence[int]:
+        """The sender, where one alone can send the frame."""
+        group = self._group
+        return () if self._source is None else (group.processes[self._source],)

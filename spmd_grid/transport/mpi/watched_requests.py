@@ -5,13 +5,14 @@ The communicators over MPI wrap their requests in these; the `lifeline` asks ``e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.liveness.departure import Departed, absent_member
 from spmd_grid.watch.traffic import Activity
 
-__all__ = ["Arrival", "Creation", "FrameSend", "Testable", "Watched"]
+__all__ = ["Arrival", "Creation", "FrameSend", "MeetingWait", "Testable", "Watched"]
 
 
 class Testable(Protocol):
@@ -26,6 +27,8 @@ class Watched:
 
     __slots__ = ("Test",)
 
+    for_message = True
+
     def __init__(self, request: Testable):
         self.Test = request.Test
 
@@ -33,20 +36,49 @@ class Watched:
         """See `WaitedFor`."""
         raise NotImplementedError
 
+    def awaited(self) -> Sequence[int]:
+        """See `WaitedFor`."""
+        raise NotImplementedError
 
-class Arrival(Watched):
-    """This process's arrival at a meeting point."""
+
+class MeetingWait:
+    """A wait in a meeting of a group, in which all its members take part."""
 
     __slots__ = ("_number", "_processes")
 
-    def __init__(self, group: Group, request: Testable):
-        super().__init__(request)
+    for_message = False
+
+    def __init__(self, group: Group):
         self._processes = group.processes
         self._number = group.entered
 
     def ended_partner(self, departed: Departed) -> int | None:
-        """The member that ended before it arrived."""
+        """The member that ended before it entered the meeting."""
         return absent_member(self._processes, self._number, departed)
+
+    def awaited(self) -> Sequence[int]:
+        """All members."""
+        return self._processes
+
+
+class Arrival(Watched):
+    """This process's arrival at a meeting point."""
+
+    __slots__ = ("_wait",)
+
+    for_message = False
+
+    def __init__(self, group: Group, request: Testable):
+        super().__init__(request)
+        self._wait = MeetingWait(group)
+
+    def ended_partner(self, departed: Departed) -> int | None:
+        """The member that ended before it arrived."""
+        return self._wait.ended_partner(departed)
+
+    def awaited(self) -> Sequence[int]:
+        """All members."""
+        return self._wait.awaited()
 
 
 class FrameSend(Watched):
@@ -68,9 +100,15 @@ class FrameSend(Watched):
         received = departed[process].received.get(group.processes)
         return process if received is None or received[group.rank] < self._number else None
 
+    def awaited(self) -> Sequence[int]:
+        """None: MPI may complete a send before it is received."""
+        return ()
+
 
 class Creation:
     """The making of a communicator, in which all its members take part."""
+
+    for_message = False
 
     def __init__(self, processes: tuple[int, ...], activity: Activity | None = None):
         self._processes = processes
@@ -82,5 +120,14 @@ class Creation:
 
     def ended_partner(self, departed: Departed) -> int | None:
         """The member that ended before it used the group."""
-        gone = [p for p in self._processes if p in departed and self._processes not in departed[p].entered]
-        return gone[0] if gone else None
+        members = tuple(sorted(self._processes))
+        for process in self._processes:
+            if process in departed:
+                other = departed[process]
+                if self._processes not in other.entered and members not in other.opening:
+                    return process
+        return None
+
+    def awaited(self) -> Sequence[int]:
+        """All members."""
+        return self._processes

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.library import MPI, MpiLibrary
-from spmd_grid.transport.mpi.liveness.departure import Departed
+from spmd_grid.transport.mpi.liveness.departure import Departed, WaitedFor
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
 from spmd_grid.transport.mpi.liveness.signals import raise_postponed_interrupt
+from spmd_grid.transport.mpi.watched_requests import MeetingWait
 from spmd_grid.transport.wire import Messages, RequestHandles, Straight, Wire
 from spmd_grid.watch.traffic import Activity
 
@@ -33,6 +34,35 @@ _POLITE_POLLS, _POLITE_YIELDS = 20, 200
 _word_at = ctypes.c_int64.from_address
 
 
+class _WireWait:
+    """A wait for a word that another process writes, or for messages, if ``address`` is 0.
+
+    ``value``: what the word must reach, or the number of the exchange; ``is_certain``: whether all of ``processes``
+    must have come to it.
+    """
+
+    __slots__ = ("_address", "_is_certain", "_key", "_processes", "_value")
+
+    for_message = False
+
+    def __init__(self, key: tuple[Any, ...], address: int, value: int, processes: Sequence[int], is_certain: bool):
+        self._key, self._address, self._value = key, address, value
+        self._processes, self._is_certain = processes, is_certain
+
+    def ended_partner(self, departed: Departed) -> int | None:
+        """The process that ended without writing the word, or sending the message."""
+        if self._address and _word_at(self._address).value >= self._value:
+            return None
+        for process in self._processes:
+            if process in departed and departed[process].exchanged.get(self._key, 0) < self._value:
+                return process
+        return None
+
+    def awaited(self) -> Sequence[int]:
+        """See `WaitedFor`."""
+        return self._processes if self._is_certain else ()
+
+
 class MpiWire(Wire):
     """The wire between this process and its neighbours.
 
@@ -43,7 +73,7 @@ class MpiWire(Wire):
 
     def __init__(
         self,
-        comm: Communicator,
+        comm: Group,
         requests: Sequence[Sequence[MPI.Request]],
         library: MpiLibrary,
         nap: Callable[[float], None] | None,
@@ -57,6 +87,7 @@ class MpiWire(Wire):
         self._nap, self._send_straight, self._on_close, self._stir = nap, send_straight, on_close, stir
         self.times_well = nap is None
         self._waited_for: tuple[int, int, int] = (-1, 0, 0)
+        self._waiting: WaitedFor | None = None
         self._began = 0.0
         self._library = library
         self._discarded: list[tuple[list[MPI.Request], np.ndarray]] = []
@@ -104,13 +135,16 @@ class MpiWire(Wire):
         if activity is not None:
             self._comm.process.activity = activity
         now = time.perf_counter()
+        if address == 0:
+            value = self.epoch()
         if self._waited_for != (address, value, member):
             self._waited_for, self._began = (address, value, member), now
+            self._waiting = self._wait_for(address, value, member)
         recorder = self._comm.process.recorder
         if recorder is not None and recorder.is_idle:
             recorder.see(self, (self.key, self.epoch()))
         if self._lifeline is not None:
-            self._lifeline.waiting = self
+            self._lifeline.waiting = self._waiting
             self._lifeline.listen()
         self._stir()
         self._comm.process.progress()
@@ -119,21 +153,20 @@ class MpiWire(Wire):
         else:
             self._nap(now - self._began)
 
-    def ended_partner(self, departed: Departed) -> int | None:
-        """The process that ended without writing the word, or sending the message, that this one waits for."""
-        address, value, member = self._waited_for
-        if address and _word_at(address).value >= value:
-            return None
+    def _wait_for(self, address: int, value: int, member: int) -> WaitedFor:
+        if self.meets:
+            return MeetingWait(self._comm)
         if address == 0:
-            members, value = self._peers[member], self.epoch()
+            members = self._peers[member]
         else:
             members = [self._sources[member] if member >= 0 else self._readers[-2 - member]]
-        for process in (self._comm.processes[member] for member in members):
-            if process in departed and departed[process].exchanged.get(self.key, 0) < value:
-                return process
-        return None
+        # MPI may complete a send before it is received.
+        is_certain = address != 0 or member == 0
+        return _WireWait(self.key, address, value, [self._comm.processes[each] for each in members], is_certain)
 
     def close(self) -> None:
+        if self._lifeline is not None and self._lifeline.waiting is self._waiting:
+            self._lifeline.waiting = None
         for request in self._persistent:
             request.Free()
         self._persistent.clear()

@@ -135,14 +135,16 @@ class World:
         return np.ctypeslib.as_array((ctypes.c_uint8 * RECORDER_BYTES).from_address(base + self._recorders[process]))
 
     def _take_stock(self, departure: Departure) -> None:
-        departure.exchanged.update(self.exchanged)
-        for wire in self.wires:
+        departure.exchanged.update(tuple(self.exchanged.items()))
+        for wire in tuple(self.wires):  # another thread may make or close one meanwhile
             departure.exchanged[wire.key] = wire.epoch()
-        for processes, group in self.groups.items():
+        for processes, group in tuple(self.groups.items()):
+            if group.is_opening:
+                departure.opening.add(tuple(sorted(processes)))
             if group.is_open or group.entered:
                 departure.entered[processes] = group.entered
-            departure.sent[processes] = group.sent
-            departure.received[processes] = group.received
+            departure.sent[processes] = list(group.sent)
+            departure.received[processes] = list(group.received)
 
     def forget(self, wire: MpiWire) -> None:
         """Removes a closed wire, but keeps its number of exchanges: another process may wait for one more."""

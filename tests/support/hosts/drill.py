@@ -29,6 +29,15 @@ def act(what, grid):
     return what == "return"
 
 
+def plan_of(grid):
+    """The run of a plan in which the pairs of neighbouring ranks meet, each by itself."""
+    pairs = sg.init_grid((grid.size // 2, 2))
+    rows, whole = sg.Sharding(pairs, [[0], [1]]), sg.Sharding(pairs, [[0], []])
+    plan = sg.plan_reshard(rows, whole, (8, 8), "float64")
+    shape = rows.local_shape((8, 8), pairs.coords)
+    return lambda: sg.run_plan(plan, np.ones(shape), pairs)
+
+
 def main():
     what, at = (sys.argv[1:] or [""])[0], int((sys.argv[2:] or ["10"])[0])
     if os.environ.get("DRILL_NOTICE"):
@@ -36,11 +45,14 @@ def main():
 
         host_watch._ASKED_AFTER, host_watch._SILENT_AFTER, host_watch._ASKED_AGAIN = 1.0, 1.0, 0.5
     grid = sg.init_grid((-1,))
+    run = plan_of(grid) if what.startswith("plan") else None
     for step in range(1_000_000):
         if step == 5 and grid.rank == 0:
             print("started", flush=True)
         if step == at and grid.rank == grid.size - 1 and act(what, grid):
             return
+        if run is not None and (step < at or (what == "plan by one") == (grid.rank == grid.size - 1)):
+            run()
         sg.all_reduce(np.ones(1), grid, [0], "sum")
         if what == "end" and step == at:
             print(f"fine on {socket.gethostname()}\n", end="", flush=True)

@@ -26,13 +26,14 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from spmd_grid.errors import SpmdError
+from spmd_grid.errors import CutOffError, SpmdError
 from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.liveness.departure import Departed, Departure, WaitedFor
 from spmd_grid.transport.mpi.liveness.exit_report import ExitReport, call_site_in, user_traceback
 from spmd_grid.transport.mpi.liveness.hang_watch import HangWatch, Report
 from spmd_grid.transport.mpi.liveness.host_watch import HostAnswer, HostCall, HostWatch
 from spmd_grid.transport.mpi.liveness.signals import Signals
+from spmd_grid.transport.mpi.liveness.standstill import Link, Standstill, StandstillMessage, error_of
 from spmd_grid.transport.mpi.liveness.waker import Waker
 from spmd_grid.watch.call_site import call_site, is_ours, main_frame, main_thread_call_site
 
@@ -49,9 +50,10 @@ _ANSWER_SECONDS, _NEWS_SECONDS = 2.0, 0.002
 
 @dataclass
 class CutOff:
-    """The message that refuses every later operation of this program, with the reason."""
+    """The message that refuses every later operation of this program, with the reason and the class of errors."""
 
     text: str
+    kind: type[SpmdError] = CutOffError
 
 
 @dataclass
@@ -59,7 +61,7 @@ class CutOffAnswer:
     """The answer to `CutOff`: no operation is under way here."""
 
 
-Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer
+Message: TypeAlias = Report | CutOff | CutOffAnswer | Departure | HostCall | HostAnswer | StandstillMessage
 
 
 class SideChannel(Protocol):
@@ -109,6 +111,9 @@ class Lifeline:
             process, control.post_all, self._report.insist, self.departed, memory_of, lambda rank: names.get(rank, "")
         )
         self._hosts = HostWatch(process.rank, process.label, hosts, control.post, self._report.note)
+        self._standstill = Standstill(
+            process.rank, control.post, take_stock, lambda: self.waiting, self._what_waits, self._on_standstill
+        )
         self._stops = False
         self._collecting = threading.RLock()
         self._next_news = 0.0
@@ -179,7 +184,7 @@ class Lifeline:
         if isinstance(message, Report):
             self.hang.receive(message)
         elif isinstance(message, CutOff):
-            self._bar(message.text, source)
+            self._bar(message.text, source, message.kind)
             self._unanswered.append(source)
         elif isinstance(message, CutOffAnswer):
             self._answered.add(source)
@@ -187,8 +192,10 @@ class Lifeline:
             self._control.post(pickle.dumps(HostAnswer()), source)
         elif isinstance(message, HostAnswer):
             self._hosts.answered()
-        else:
+        elif isinstance(message, Departure):
             self.departed[source] = message
+        else:
+            self._standstill.receive(source, message)
 
     # -- operations that are cut off ---------------------------------------------------------------------------
 
@@ -211,7 +218,7 @@ class Lifeline:
             self._answer(is_quiet=True)  # the only operation under way is the one that was cut off
             time.sleep(1e-4)
 
-    def _bar(self, text: str, source: int) -> None:
+    def _bar(self, text: str, source: int, kind: type[SpmdError] = CutOffError) -> None:
         """Bars the gate.  If several processes are cut off at once, the text of the lowest counts: each of them knows
         of the others once it has their answers.
         """
@@ -219,8 +226,8 @@ class Lifeline:
         if source < self._author:
             self._author = source
             if gate.text:
-                gate.text = text
-        gate.bar(text)
+                gate.text, gate.kind = text, kind
+        gate.bar(text, kind)
 
     def _answer(self, is_quiet: bool = False) -> None:
         while self._unanswered and (is_quiet or self._process.gate.is_quiet):
@@ -229,7 +236,8 @@ class Lifeline:
     def _watch(self) -> None:
         suspect = None
         while True:
-            signals = self._waker.wait(_ALARMED_SECONDS if self.hang.is_alarmed or self._unanswered else _WATCH_SECONDS)
+            is_busy = self.hang.is_alarmed or self._unanswered or self._standstill.has_news
+            signals = self._waker.wait(_ALARMED_SECONDS if is_busy else _WATCH_SECONDS)
             if self._stops:
                 return
             self._look_for_ends(signals)
@@ -239,6 +247,7 @@ class Lifeline:
             self._answer()
             if self._process.gate.text:
                 continue  # every wait ends by itself
+            self._standstill.look()
             self.hang.look()
             if not self.hang.is_alarmed:
                 self._hosts.look(self._looks_in_ours > 2 or self.waiting is not None, self._where)
@@ -258,6 +267,17 @@ class Lifeline:
     def _where(self) -> str:
         activity = self._process.activity
         return f"{'a collective' if activity is None else activity.describe()} at {main_thread_call_site()}"
+
+    # -- waits of processes for one another --------------------------------------------------------------------
+
+    def _what_waits(self) -> str:
+        return f"{self._process.label()}: {self._where()}"
+
+    def _on_standstill(self, links: Sequence[Link]) -> None:
+        """Ends all operations, of which some wait for one another; every process raises the same error."""
+        error = error_of(links)
+        self._control.post_all(pickle.dumps(CutOff(str(error), type(error))))
+        self._bar(str(error), self._process.rank, type(error))
 
     # -- ends that come from outside -------------------------------------------------------------------------
 
