@@ -176,8 +176,8 @@ def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
     """Seconds in which the members of a group learn a few bytes of one another.  Plans only."""
     if crowd.members == 1:
         return links.call_seconds
-    if crowd.nodes == 1:
-        return links.call_seconds + links.node_latency
+    if crowd.nodes == 1:  # compiled code meets, and moves the arrays
+        return links.node_latency
     others = crowd.nodes - 1
     if crowd.on_node > 1 and others <= _MOST_CARRIED * crowd.on_node:
         rounds, messages, near = 1, -(-others // crowd.on_node), 2 * links.node_latency

@@ -75,7 +75,7 @@ class LinkModel:
 
     Local; a value.  ``node_...`` holds within a node, ``network_...`` between nodes, ``memory_bandwidth`` for copies in
     a process's own memory; ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` the
-    time that any operation takes besides, ``meeting_seconds`` what a meeting of processes on several nodes takes beyond
+    time of an operation's Python code, ``meeting_seconds`` what a meeting of processes on several nodes takes beyond
     latencies.  ``cable_bandwidth`` bounds what all processes of a node send to other nodes together, and what they
     receive; ``bus_bandwidth`` what they copy from one another; None: no process slows another down.  ``taper``: where
     the core of the network is narrower than all cables together, by what factor.

@@ -46,7 +46,7 @@ def test_crowds_of_grids_that_nobody_could_list(node_size, nodes):
     "shape, node_size, seconds",
     [
         ((1,), 1, 1000),
-        ((4,), 4, 1000 + 100),  # in memory
+        ((4,), 4, 100),  # in memory, by compiled code
         ((4,), 2, 1000 + 7 + 2 * 100 + 10),  # in memory before and after frames cross
         ((10,), 2, 1000 + 7 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
         ((4,), 1, 1000 + 7 + 10 + 2),  # a message to each
@@ -70,7 +70,7 @@ def test_meetings(shape, node_size, seconds):
 @pytest.mark.parametrize(
     "source, target, seconds",
     [
-        (([[0], [1]]), ([[0], []]), 3 + 0.5),  # rows stay on their nodes
+        (([[0], [1]]), ([[0], []]), 0.5),  # rows stay on their nodes
         (([[0], [1]]), ([[], [1]]), 3 + 1 + 2 * 0.5),  # columns reach all nodes, and are joined where they meet
         (([[0], []]), ([[0], [1]]), 3),  # nothing moves
         (([[0], []]), ([[0, 1], []]), 3),
