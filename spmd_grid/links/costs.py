@@ -37,6 +37,7 @@ many members, of Thakur, Rabenseifner and Gropp, "Optimization of collective com
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -53,6 +54,7 @@ __all__ = [
     "Crowd",
     "agreement_seconds",
     "crowd_of",
+    "crowd_on",
     "far_seconds",
     "near_bandwidth",
     "operation_seconds",
@@ -75,6 +77,7 @@ _LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # the same in small groups; se
 _FEW_NODES = 8  # over which arrays are folded one node after the other
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8  # of a fold, as ops/reduction/crossing_folding.py has them
 _FEW = 8  # members of a group up to which single messages are sent
+_MOST_CARRIED = 8  # messages of frames that a member sends to other nodes; see exchange/agreement/frame_crossing.py
 
 
 class Crowd(NamedTuple):
@@ -104,13 +107,42 @@ def crowd_of(grid: Grid, axes: tuple[int, ...], links: LinkModel) -> Crowd:
     """
     links.check_covers(grid)
     if links.nodes is None and grid.ranks is None:
-        if links.node_size == 1:
-            members = prod(grid.shape[axis] for axis in axes)
-            return Crowd(members, members, 1, 1)
-        return _crowd(_first_group(grid, axes) // links.node_size, min(links.node_size, grid.size))
+        nodes, on_node = _counted([(grid.strides[axis], grid.shape[axis]) for axis in axes], links.node_size)
+        if nodes == 1 or on_node == 1 or list(axes) == sorted(axes):
+            most = min(links.node_size, grid.size)
+            return Crowd(prod(grid.shape[axis] for axis in axes), nodes, on_node, max(1, -(-most // on_node)))
     at = node_array(grid, links.node_size, links.nodes)
     most = int(np.unique(at, return_counts=True)[1].max())
-    return _crowd(at.ravel()[_first_group(grid, axes)], most)
+    return crowd_on(at.ravel()[_first_group(grid, axes)], most)
+
+
+def _counted(levels: Sequence[tuple[int, int]], node_size: int) -> tuple[int, int]:
+    """The nodes of all sums of multiples of strides, and the most of them on a node; ``levels``: strides and sizes.
+
+    Nodes have ``node_size`` consecutive numbers.  A stride that they divide multiplies the nodes; for the others, the
+    sums below the end of each node are counted, digit by digit.
+
+    >>> _counted([(100, 7), (1, 25)], 10), _counted([(3, 4), (1, 2)], 4)
+    ((21, 10), (3, 3))
+    """
+    nodes, rest = 1, []
+    for stride, size in sorted(levels, reverse=True):
+        if stride % node_size == 0:
+            nodes *= size
+        else:
+            rest.append((stride, size))
+    last = sum(stride * (size - 1) for stride, size in rest)
+    left = node_size * np.arange(1, last // node_size + 2, dtype=np.int64)
+    below, among = np.zeros(len(left), np.int64), np.ones(len(left), bool)
+    n_inner = prod(size for _, size in rest)
+    for stride, size in rest:
+        n_inner //= size
+        whole = np.minimum(left // stride, size)
+        below += np.where(among, whole * n_inner, 0)
+        among &= whole < size
+        left = left - whole * stride
+    counts = np.diff(below + (among & (left > 0)), prepend=0)
+    return nodes * int(np.count_nonzero(counts)), int(counts.max())
 
 
 def _first_group(grid: Grid, axes: tuple[int, ...]) -> np.ndarray:
@@ -121,8 +153,8 @@ def _first_group(grid: Grid, axes: tuple[int, ...]) -> np.ndarray:
     return devices
 
 
-def _crowd(nodes: np.ndarray, most: int) -> Crowd:
-    """The group whose members are on ``nodes``, of which the fullest has ``most`` processes in all."""
+def crowd_on(nodes: np.ndarray, most: int) -> Crowd:
+    """The group whose members are on ``nodes``, of which the fullest has ``most`` processes in all.  Plans only."""
     _, numbers, counts = np.unique(nodes, return_inverse=True, return_counts=True)
     on_node = int(counts.max())
     enters = numbers[numbers != np.roll(numbers, 1)]
@@ -144,9 +176,17 @@ def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
     """Seconds in which the members of a group learn a few bytes of one another.  Plans only."""
     if crowd.members == 1:
         return links.call_seconds
-    if crowd.nodes == 1:
-        return links.call_seconds + links.node_latency
-    return links.call_seconds + _log2(crowd.nodes) * links.network_latency
+    if crowd.nodes == 1:  # compiled code meets, and moves the arrays
+        return links.node_latency
+    others = crowd.nodes - 1
+    if crowd.on_node > 1 and others <= _MOST_CARRIED * crowd.on_node:
+        rounds, messages, near = 1, -(-others // crowd.on_node), 2 * links.node_latency
+    elif crowd.members <= _FEW:
+        rounds, messages, near = 1, crowd.members - 1, 0.0
+    else:
+        rounds, messages, near = _log2(crowd.members), _log2(crowd.members), 0.0
+    seconds = links.call_seconds + links.meeting_seconds + near
+    return seconds + rounds * links.network_latency + (messages - rounds) * links.message_seconds
 
 
 def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...], links: LinkModel) -> float:

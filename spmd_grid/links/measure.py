@@ -5,35 +5,40 @@ bytes both ways, as in most operations.  First one process of each node does so,
 what a cable carries.  Sizes grow until an exchange takes long enough to be timed.  Within nodes, processes read one
 another's memory, first one process of each node, then all.
 
-An exchange is repeated without a pause, so that processes keep in step and cables stay busy; the median of a few
-batches counts, as operations meet the machine on most days, and all processes take that of the slowest.  Processes that
-take no part sleep meanwhile: on a full node they would take the processors from those that do.
+Exchanges of many bytes begin with a meeting each, as operations do: processes wait for the last one, and cables stand
+still meanwhile.  It is made of what meetings between nodes are made of: the members of a node wait for one another, one
+of them exchanges their frames with the next node, and the others wait for it.  What it takes beyond these waits by
+themselves are the model's `meeting_seconds`: processes have to be woken, and more so where they share processors.
+
+The median of a few batches counts, as operations meet the machine on most days, and all processes take that of the
+slowest.  Processes that take no part sleep meanwhile: on a full node they would take the processors from those that do.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 from collections.abc import Callable, Sequence
-from math import log2
 from statistics import median
 from time import perf_counter, sleep
+from typing import Any
 
 import numpy as np
 
 from spmd_grid.links.model import LinkModel, Machine
-from spmd_grid.transport.communicator import Communicator, tag_of
+from spmd_grid.transport.communicator import FRAME_BYTES, Communicator, tag_of
 
 __all__ = ["machine_of", "measure_links"]
 
 _TAG = tag_of("blocking movements")
 
 _SMALL, _LEAST, _MOST = 8, 1 << 16, 1 << 23  # bytes of messages
-_LONG_ENOUGH = 0.02  # seconds of an exchange, and of a copy
+_LONG_ENOUGH = 0.01  # seconds of an exchange
 _SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 3, 16
-_WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 50, 4, 100
-_COPY_BYTES = 1 << 23
-_PYTHON_SECONDS = 5e-6  # of an operation's Python code, on any machine of these years
+_WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 50, 4, 4
+_COPY_BYTES, _LINE_BYTES = 1 << 23, 64
+_PYTHON_CALLS = 500  # of a small function: they take as long as the Python code of an operation
 
 
 def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int]) -> LinkModel:
@@ -44,22 +49,24 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
     bench = _Bench(comm, near)
     memory, bus = bench.copies()
     latency, bandwidth, together = bench.near(memory)
-    far_latency, far_bandwidth, cable = bench.far()
-    rounds = log2(bench.n_nodes) if bench.n_nodes > 1 else 0.0
-    agreement = bench.pace_of(comm.swap_frames, _SMALL_ROUNDS)
-    return LinkModel(
+    far_latency, far_bandwidth, cable, meeting = bench.far()
+    waits = 2 * latency if bench.meets_in_memory else 0.0
+    model = LinkModel(
         node_latency=latency,
         node_bandwidth=bandwidth,
         network_latency=far_latency or 2e-6,
         network_bandwidth=far_bandwidth or 12.5e9,
         memory_bandwidth=memory,
         message_seconds=bench.in_a_row(far_latency),
-        call_seconds=max(agreement - rounds * far_latency, 0.0) + _PYTHON_SECONDS,
+        call_seconds=bench.code(),
+        meeting_seconds=max(meeting - far_latency - waits, 0.0),
         cable_bandwidth=cable or None,
         bus_bandwidth=min(together, bus),
         nodes=tuple(nodes),
         machine=machine_of(comm, near),
     )
+    bench.close()
+    return model
 
 
 def machine_of(comm: Communicator, near: Sequence[int]) -> Machine:
@@ -71,6 +78,21 @@ def machine_of(comm: Communicator, near: Sequence[int]) -> Machine:
     names = [bytes(received[64 * i : 64 * i + 64]).rstrip(b"\0").decode(errors="replace") for i in range(comm.size)]
     firsts = [near.index(node) for node in dict.fromkeys(near)]
     return Machine(tuple(names[first] for first in firsts), platform.machine(), comm.library)
+
+
+def _same(number: int) -> int:
+    return number
+
+
+class _Word:
+    """A word in memory that another process writes, as something to wait for."""
+
+    def __init__(self, word: np.ndarray, turn: int):
+        self._word, self._turn = word, turn
+
+    def Test(self) -> bool:
+        """Whether it has been written as often as that."""
+        return bool(self._word[0] >= self._turn)
 
 
 class _Bench:
@@ -92,6 +114,33 @@ class _Bench:
         self._previous = before[self._position] if self._position < len(before) else None
         self._most = max(map(len, members))
         self._least = min(map(len, members))
+        self._turn = 0  # of the node's meetings so far
+        self._memory = comm.process.arena.allocate(_COPY_BYTES + _LINE_BYTES, zeroed=True)
+        self._seen = self._memory_of_mates()
+
+    def _memory_of_mates(self) -> list[np.ndarray]:
+        """The memory of all members of the node; empty where any member cannot see that of all.  Collective."""
+        arena, mine = self._comm.process.arena, self._memory
+        offset = -1 if mine is None else arena.offset_of(mine.ctypes.data, mine.nbytes)
+        offsets = self._all(float(offset))
+        bases = [arena.base_of(self._comm.processes[mate]) for mate in self._mates]
+        sees = self._most > 1 and offsets.min() >= 0 and None not in bases
+        if self._slowest(float(not sees)):
+            return []
+        addresses = [
+            base + int(offsets[mate]) for mate, base in zip(self._mates, bases, strict=True) if base is not None
+        ]
+        kind = ctypes.c_uint8 * (_COPY_BYTES + _LINE_BYTES)
+        return [np.ctypeslib.as_array(kind.from_address(address)) for address in addresses]
+
+    @property
+    def meets_in_memory(self) -> bool:
+        """Whether the members of nodes meet in memory before and after their frames cross."""
+        return bool(self._seen) and not self._comm.shares_objects
+
+    def close(self) -> None:
+        """Returns once no process reads memory that is given back.  Collective."""
+        self._comm.barrier()
 
     # -- what all members learn --------------------------------------------------------------------------------------
 
@@ -120,48 +169,79 @@ class _Bench:
 
     # -- between nodes -----------------------------------------------------------------------------------------------
 
-    def far(self) -> tuple[float, float, float]:
-        """Latency and bandwidth of one process that sends to another node, and the bandwidth of a node; 0 on one."""
+    def far(self) -> tuple[float, float, float, float]:
+        """Latency and bandwidth of a process that sends to another node, a node's bandwidth, and a meeting's seconds.
+
+        All are 0 on one node.
+        """
         if self.n_nodes == 1:
-            return 0.0, 0.0, 0.0
+            return 0.0, 0.0, 0.0, 0.0
         latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS)
         latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, idle_seconds=latency)
+        meeting = self.pace_of(self._meet, _SMALL_ROUNDS, 5)
         size = _LEAST
         seconds = self._shift_seconds(1, size, 2)
         while seconds < _LONG_ENOUGH and size < _MOST:
             size = min(_MOST, size * max(2, int(_LONG_ENOUGH / seconds)))
             seconds = self._shift_seconds(1, size, 2)
-        seconds = self._shift_seconds(1, size, _LARGE_ROUNDS, idle_seconds=seconds)
-        one = size / max(seconds - latency, seconds / 2)
+        one = self._bandwidth(1, size, latency + meeting)
         if self._most == 1:
-            return latency, one, one
-        part = max(_LEAST, size // self._most)
-        seconds = self._shift_seconds(self._most, part, _LARGE_ROUNDS)
-        return latency, one, max(one, self._least * part / max(seconds - latency, seconds / 2))
+            return latency, one, one, meeting
+        together = self._bandwidth(self._most, max(_LEAST, size // self._most), latency + meeting)
+        return latency, one, max(one, self._least * together), meeting
 
-    def _shift_seconds(self, n_members: int, size: int, rounds: int, n: int = 1, idle_seconds: float = 0.0) -> float:
+    def _bandwidth(self, n_members: int, size: int, rest: float) -> float:
+        """Bytes per second of each of ``n_members`` of each node that send to the next one; ``rest``: of few bytes."""
+        seconds = self._shift_seconds(n_members, size, _LARGE_ROUNDS, meets=True)
+        return size / max(seconds - rest, seconds / 2)
+
+    def _meet(self) -> None:
+        """A meeting of all members, as operations between nodes begin."""
+        if not self.meets_in_memory:
+            self._comm.swap_frames()
+            return
+        self._together()
+        frames = np.zeros((2, FRAME_BYTES * self._most), np.uint8)
+        self._comm.wait_all(self._shift(1, frames[0], frames[1:]))
+        self._together()
+
+    def _together(self) -> None:
+        """Waits for the other members of the node, in its memory."""
+        self._turn += 1
+        words = [seen[:8].view(np.int64) for seen in self._seen]
+        words[self._position][0] = self._turn
+        self._comm.wait_all([_Word(word, self._turn) for word in words])
+
+    def _shift_seconds(
+        self, n_members: int, size: int, rounds: int, n: int = 1, idle_seconds: float = 0.0, meets: bool = False
+    ) -> float:
         """Seconds in which ``n_members`` members of each node send ``n`` times ``size`` bytes to the next node.
 
-        ``idle_seconds``: how long the others sleep in the meantime.
+        ``idle_seconds``: how long the others sleep in the meantime.  ``meets``: whether all meet before that.
         """
         sent, received = np.ones(size, np.uint8), np.empty((n, size), np.uint8)
-
         takes_part = self._position < n_members
 
         def shift() -> None:
-            comm, requests = self._comm, []
-            if not takes_part and idle_seconds:
+            if meets:
+                self._meet()
+            elif not takes_part and idle_seconds:
                 sleep(idle_seconds)
-            if takes_part and self._previous is not None:
-                for row in received:
-                    requests += comm.irecv(row, self._previous, _TAG)
-            if takes_part and self._next is not None:
-                for _ in range(n):
-                    requests += comm.isend(sent, self._next, _TAG)
-            comm.wait_all(requests)
+            self._comm.wait_all(self._shift(n_members, sent, received))
 
         shift()  # connects
-        return self.pace_of(shift, rounds, 5, takes_part)
+        return self.pace_of(shift, rounds, 5, takes_part or meets)
+
+    def _shift(self, n_members: int, sent: np.ndarray, received: np.ndarray) -> list[Any]:
+        """Starts to send ``sent`` to the next node, once for each row that is ``received``."""
+        requests: list[Any] = []
+        if self._position < n_members and self._previous is not None:
+            for row in received:
+                requests += self._comm.irecv(row, self._previous, _TAG)
+        if self._position < n_members and self._next is not None:
+            for _ in received:
+                requests += self._comm.isend(sent, self._next, _TAG)
+        return requests
 
     def in_a_row(self, latency: float) -> float:
         """Seconds that a small message to another node keeps its processes busy, when several are sent."""
@@ -169,6 +249,15 @@ class _Bench:
             return LinkModel.message_seconds
         many = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, _IN_A_ROW, idle_seconds=latency)
         return max(many - latency, 1e-8) / (_IN_A_ROW - 1)
+
+    def code(self) -> float:
+        """Seconds of the Python code of an operation, on all processes at once."""
+
+        def run() -> None:
+            for number in range(_PYTHON_CALLS):
+                _same(number)
+
+        return self.pace_of(run, _SMALL_ROUNDS)
 
     # -- within nodes ------------------------------------------------------------------------------------------------
 
@@ -186,36 +275,28 @@ class _Bench:
         """
         if self._most == 1:
             return LinkModel.node_latency, memory, memory
-        mate = self._mates[(self._position + 1) % len(self._mates)]
-        mine = self._comm.process.arena.allocate(_COPY_BYTES + 64, zeroed=True)
-        offset = -1 if mine is None else self._comm.process.arena.offset_of(mine.ctypes.data, mine.nbytes)
-        offsets = self._all(float(offset))
-        base = self._comm.process.arena.base_of(self._comm.processes[mate])
-        if mine is None or base is None or offsets.min() < 0:
-            seen = None
-        else:
-            address = base + int(offsets[mate])
-            seen = np.ctypeslib.as_array((ctypes.c_uint8 * (_COPY_BYTES + 64)).from_address(address))
-        if self._slowest(float(seen is None)):
-            return self._near_by_messages(mate)
-        assert mine is not None and seen is not None, "all members see their mates' memory"
+        after = (self._position + 1) % len(self._mates)
+        if not self._seen:
+            return self._near_by_messages(self._mates[after])
+        mine, seen = self._seen[self._position], self._seen[after]
         target = np.empty(_COPY_BYTES, np.uint8)
 
         def read() -> None:
-            np.copyto(target, seen[64:])
+            np.copyto(target, seen[_LINE_BYTES:])
 
         read()
         alone = self.pace_of(lambda: read() if self._position == 0 else None, _LARGE_ROUNDS)
         together = self.pace_of(read, _LARGE_ROUNDS)
-        words = mine[:8].view(np.int64), seen[:8].view(np.int64)
+        words = mine[8:16].view(np.int64), seen[8:16].view(np.int64)
         latency = min(
             self._word_seconds(*words, first) for first in range(0, _WORD_BATCHES * _WORD_ROUNDS, _WORD_ROUNDS)
         )
-        self._comm.barrier()  # no process reads memory that is given back
         return self._slowest(latency), _COPY_BYTES / alone, self._most * _COPY_BYTES / together
 
     def _word_seconds(self, mine: np.ndarray, seen: np.ndarray, first: int) -> float:
         """Seconds of a round in which each process of a node writes a word and waits for its mate's."""
+        # The system's yield hands over a processor at once, as compiled waits do; simulated ranks have a scheduler.
+        give_way = self._comm.give_way if self._comm.shares_objects else os.sched_yield
         self._comm.barrier()
         began = perf_counter()
         for turn in range(first + 1, first + _WORD_ROUNDS + 1):
@@ -224,7 +305,7 @@ class _Bench:
             while seen[0] < turn:
                 looks += 1
                 if looks % _LOOKS == 0:
-                    self._comm.give_way()
+                    give_way()
         return (perf_counter() - began) / _WORD_ROUNDS
 
     def _near_by_messages(self, mate: int) -> tuple[float, float, float]:

@@ -53,8 +53,6 @@ def _seconds(step: Step, grid: Grid, links: LinkModel) -> float:
         return halo_seconds(step.pattern, step.itemsize, links, step.fields)
     if isinstance(step, OperationStep):
         return operation_seconds(step.name, step.n_bytes, grid, step.axes, links)
-    if not step.plan.run_steps:
-        return 0.0
     return replace(step.plan, links=links).run_seconds
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
-from spmd_grid.links.costs import agreement_seconds, crowd_of
+from spmd_grid.links.costs import Crowd, agreement_seconds, crowd_of, crowd_on
 from spmd_grid.links.model import LinkModel
+from spmd_grid.reshard.geometry.components import MOST_SEARCHED, connected_processes, is_searched
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.choose import Alternative
 from spmd_grid.reshard.planner.chunking import chunk_bytes, held_at_once
@@ -105,11 +106,28 @@ class PlanValue:
         each = max(links.node_latency, links.network_latency) * len(self.steps) + cost.messages * links.message_seconds
         return cost.seconds + (self.chunks - 1) * each
 
-    @property
+    @cached_property
     def run_seconds(self) -> float:
-        """The time of a run: ``seconds``, and the exchange of headers that begins it."""
+        """The time of a run: ``seconds``, and the meeting of the processes that the plan connects, which begins it."""
         grid = max(self.source.grid, self.target.grid, key=lambda grid: grid.size)
-        return self.seconds + agreement_seconds(self.links, crowd_of(grid, tuple(range(grid.ndim)), self.links))
+        if not self.run_steps:  # a copy
+            return self.links.call_seconds + most_local(self.target) * self.itemsize / self.links.memory_bandwidth
+        return self.seconds + max(agreement_seconds(self.links, crowd) for crowd in self._crowds(grid))
+
+    def _crowds(self, grid: Grid) -> list[Crowd]:
+        """The groups of processes that meet, on their nodes; all of the larger ``grid`` where these are many."""
+        if grid.size > MOST_SEARCHED:
+            return [crowd_of(grid, tuple(range(grid.ndim)), self.links)]
+        processes = sorted({p for each in (self.source.grid, self.target.grid) for p in each.ranks or range(each.size)})
+        nodes = [self.links.node_of(process) for process in range(processes[-1] + 1)]
+        if not is_searched(processes, nodes):
+            return [crowd_of(grid, tuple(range(grid.ndim)), self.links)]
+        left, crowds = set(processes), []
+        while left:
+            part = connected_processes(self.moves, min(left), processes, nodes)
+            left -= set(part)
+            crowds.append(crowd_on(np.array([nodes[process] for process in part]), 1))
+        return crowds
 
     def bytes_received(self, coords: MultiIndex) -> int:
         """Bytes that the device at ``coords`` of the target's grid receives from other processes.

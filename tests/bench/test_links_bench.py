@@ -12,7 +12,7 @@ from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.links import measure
 from spmd_grid.bench.links.calls import trial_of
 from spmd_grid.bench.links.cases import LARGE, SMALL, LinksCase, all_cases, quick_cases, random_pair
-from spmd_grid.bench.links.report import LinksRow, summary, table
+from spmd_grid.bench.links.report import LinksRow, less_disturbed, summary, table
 from spmd_grid.links.model import LinkModel
 
 
@@ -87,6 +87,33 @@ def test_a_row_in_full():
     first, *others = sg.run_spmd(body, ranks=3)
     assert first[:3] == ("here: all_reduce, small", 24 * 24 * 8, True)
     assert all(each == first for each in others)
+
+
+def test_the_shorter_time_counts_for_each_way():
+    once, again = row(auto=1.5, direct=1.0), row(auto=1.2, direct=2.0)
+    assert less_disturbed(once, again) == row(auto=1.2, direct=1.0)
+
+
+def test_ways_that_run_alike_are_one():
+    """An exchange by another name between the same layouts moves the same boxes."""
+    links = LinkModel(node_size=2, cable_bandwidth=1e9)
+    cases = [case for case in all_cases() if case.number >= 0][:30]
+
+    def body():
+        grid = sg.init_grid((-1,))
+        grid.process.nodes = (0, 0, 2, 2)
+        found = []
+        for case in cases:
+            source, target = random_pair(case, 4)
+            names = [*trial_of(case, grid, 24, links).calls]
+            plans = [sg.plan_reshard(source, target, (24, 24), "f8", name, links=links) for name in names]
+            found.append([[(step.source, step.target) for step in plan.run_steps] for plan in plans])
+        return found
+
+    ways = sg.run_spmd(body, ranks=4)[0]
+    assert {len(each) for each in ways} >= {1, 2}
+    for each in ways:
+        assert all(one not in each[:i] for i, one in enumerate(each)), "no all_gather is native between few nodes"
 
 
 def test_verdicts():

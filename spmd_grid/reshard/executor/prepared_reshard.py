@@ -31,15 +31,12 @@ from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.kept_plans import KeptPlans
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.specification import ReshardOperation, ReshardSpecification
-from spmd_grid.reshard.geometry.components import connected_processes
+from spmd_grid.reshard.geometry.components import connected_processes, is_searched
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.verify.steps import check_plan_steps
 from spmd_grid.transport.communicator import Frames
 
 __all__ = ["PreparedReshard", "prepare", "prepared_plan", "run_planned", "run_quickly", "run_slowly"]
-
-# Among more processes, those that a plan connects are not looked for.
-_MOST_SEARCHED = 256
 
 _operation, _same_steps = ReshardOperation(), AgreePlan("reshard")
 
@@ -87,11 +84,6 @@ def _is_checked(grid: ProcessGrid) -> bool:
     return grid.recorder is not None and grid.recorder.check
 
 
-def _is_searched(processes: Sequence[int], nodes: Sequence[int]) -> bool:
-    """Whether the processes that a plan connects are looked for.  On one node a meeting of all costs little."""
-    return len(processes) <= _MOST_SEARCHED and len({nodes[process] for process in processes}) > 1
-
-
 class _Named(NamedTuple):
     """A resharding with the name of its plan, for reports."""
 
@@ -116,7 +108,7 @@ class PreparedReshard:
         self.is_checked = _is_checked(grid)
         processes = tuple(sorted({p for each in (source.grid, target.grid) for p in each.ranks or range(each.size)}))
         nodes, plan = grid.process.nodes, specified.plan
-        if plan is not None and not self.is_checked and _is_searched(processes, nodes) and grid.rank in processes:
+        if plan is not None and not self.is_checked and is_searched(processes, nodes) and grid.rank in processes:
             processes = connected_processes(plan.moves, grid.rank, processes, nodes)
         self._joint_grid = grid.like(Grid((len(processes),), ranks=processes), op)
         self._takes_part = self._joint_grid.coords is not None

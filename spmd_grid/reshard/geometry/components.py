@@ -8,7 +8,18 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.typing import MultiIndex
 
-__all__ = ["connected_processes"]
+__all__ = ["MOST_SEARCHED", "connected_processes", "is_searched"]
+
+# Among more processes, those that a plan connects are not looked for.
+MOST_SEARCHED = 256
+
+
+def is_searched(processes: Sequence[int], nodes: Sequence[int]) -> bool:
+    """Whether the processes that a plan connects are looked for.  Plans only.
+
+    On one node a meeting of all costs little.  ``nodes``: by process of the world, its node.
+    """
+    return len(processes) <= MOST_SEARCHED and len({nodes[process] for process in processes}) > 1
 
 
 def connected_processes(

@@ -38,9 +38,10 @@ _EAGER_POLLS = 4000
 _POLITE_POLLS = 20
 # A tag of no message: MPI libraries look for one thoroughly, and make progress meanwhile.
 _NEVER_SENT = tag_of("none")
-# A polite rank sleeps for a part of its waiting time so far, so it oversleeps by at most that part.
-_NAP_PER_WAIT = 1 / 16
-_LONGEST_NAP = 1e-3
+# A polite rank sleeps for a part of its waiting time so far, so it oversleeps by at most that part.  Large messages
+# take many turns of both ends, each of which may sleep: only long waits, for processes that compute, have long naps.
+_NAP_PER_WAIT, _LONGEST_NAP = 1 / 16, 1e-4
+_NAP_PER_LONG_WAIT, _LONGEST_OF_ALL = 1 / 512, 1e-3
 
 
 class MpiCommunicator(Group):
@@ -338,4 +339,5 @@ class MpiCommunicator(Group):
 
 def _nap(waited: float) -> None:
     """Sleeps for a part of the seconds waited so far, so that processes that compute can run."""
-    time.sleep(min(_LONGEST_NAP, waited * _NAP_PER_WAIT))
+    nap = max(min(_LONGEST_NAP, waited * _NAP_PER_WAIT), waited * _NAP_PER_LONG_WAIT)
+    time.sleep(min(_LONGEST_OF_ALL, nap))

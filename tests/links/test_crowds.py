@@ -1,0 +1,96 @@
+"""The groups of operations on their nodes, and what their meetings cost by the model."""
+
+import doctest
+import random
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+from spmd_grid.links import costs as costs_module
+from spmd_grid.links.costs import Crowd, agreement_seconds, crowd_of
+from spmd_grid.links.model import LinkModel
+
+
+def crowd_by_hand(grid, axes, nodes):
+    """The first group's crowd, device by device; ``nodes``: by device."""
+    members = [0]
+    for axis in axes:
+        members = [device + grid.strides[axis] * i for device in members for i in range(grid.shape[axis])]
+    at = [nodes[device] for device in members]
+    on_node = max(map(at.count, at))
+    enters = [node for i, node in enumerate(at) if node != at[i - 1]]
+    entries = max(map(enters.count, enters), default=1)
+    groups = -(-max(np.bincount(nodes)) // on_node)
+    return Crowd(len(at), len(set(at)), on_node, int(groups), entries)
+
+
+def test_crowds_are_those_of_devices_one_by_one():
+    rng = random.Random(3)
+    for _ in range(400):
+        shape = [rng.randint(1, 5) for _ in range(rng.randint(1, 4))]
+        grid, node_size = sg.Grid(shape), rng.randint(1, 30)
+        axes = tuple(rng.sample(range(len(shape)), rng.randint(0, len(shape))))
+        nodes = [device // node_size for device in range(grid.size)]
+        for links in (LinkModel(node_size=node_size), LinkModel(nodes=nodes)):
+            assert crowd_of(grid, axes, links) == crowd_by_hand(grid, axes, nodes), (shape, axes, node_size)
+
+
+@pytest.mark.parametrize("node_size, nodes", [(1, 1 << 40), (1 << 20, 1 << 20), (1 << 40, 1)])
+def test_crowds_of_grids_that_nobody_could_list(node_size, nodes):
+    crowd = crowd_of(sg.Grid((1 << 20, 1 << 20)), (0, 1), LinkModel(node_size=node_size))
+    assert (crowd.members, crowd.nodes, crowd.on_node) == (1 << 40, nodes, node_size)
+
+
+@pytest.mark.parametrize(
+    "shape, node_size, seconds",
+    [
+        ((1,), 1, 1000),
+        ((4,), 4, 100),  # in memory, by compiled code
+        ((4,), 2, 1000 + 7 + 2 * 100 + 10),  # in memory before and after frames cross
+        ((10,), 2, 1000 + 7 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
+        ((4,), 1, 1000 + 7 + 10 + 2),  # a message to each
+        ((16,), 1, 1000 + 7 + 4 * 10),  # by MPI, in rounds
+        ((40,), 2, 1000 + 7 + 6 * 10),  # a member would have to serve ten nodes
+    ],
+)
+def test_meetings(shape, node_size, seconds):
+    links = LinkModel(
+        node_size=node_size,
+        call_seconds=1000,
+        meeting_seconds=7,
+        node_latency=100,
+        network_latency=10,
+        message_seconds=1,
+    )
+    grid = sg.Grid(shape)
+    assert agreement_seconds(links, crowd_of(grid, (0,), links)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "source, target, seconds",
+    [
+        (([[0], [1]]), ([[0], []]), 0.5),  # rows stay on their nodes
+        (([[0], [1]]), ([[], [1]]), 3 + 1 + 2 * 0.5),  # columns reach all nodes, and are joined where they meet
+        (([[0], []]), ([[0], [1]]), 3),  # nothing moves
+        (([[0], []]), ([[0, 1], []]), 3),
+    ],
+    ids=str,
+)
+def test_plans_meet_where_they_connect(source, target, seconds):
+    links = LinkModel(node_size=2, call_seconds=3, node_latency=0.5, network_latency=1, message_seconds=0)
+    grid = sg.Grid((2, 2))
+    plan = sg.plan_reshard(sg.Sharding(grid, source), sg.Sharding(grid, target), (4, 4), "f8", links=links)
+    assert plan.run_seconds - plan.seconds == pytest.approx(seconds)
+
+
+def test_a_plan_without_steps_copies():
+    links = LinkModel(call_seconds=3, memory_bandwidth=64)
+    rows = sg.Sharding(sg.Grid((2,)), [[0]])
+    plan = sg.plan_reshard(rows, rows, (4, 4), "f8", links=links)
+    assert plan.run_steps == () and plan.run_seconds == pytest.approx(3 + 1)
+
+
+def test_examples_of_costs():
+    result = doctest.testmod(costs_module)
+    assert result.attempted and not result.failed
