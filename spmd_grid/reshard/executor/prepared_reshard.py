@@ -210,7 +210,7 @@ class PreparedReshard:
         if found is None:
             facts = Facts(None, None) if types is None else types.facts()
             found = self._openings[types] = self._call.opening(facts)
-            if types is not None and not types.several and self._source_shape is not None:
+            if types is not None and len(types.dtypes) == 1 and self._source_shape is not None:
                 own = Facts(self._source_shape, types.dtypes[0])
                 found.inline_stop = HEADER_BYTES + own.nbytes if own.fits_inline else 0
         return found

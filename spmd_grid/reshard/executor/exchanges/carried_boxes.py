@@ -63,12 +63,12 @@ class CarriedBoxes:
 
     @classmethod
     def of(cls, plan: PlanValue, comm: Communicator) -> CarriedBoxes | None:
-        """That of a plan whose arrays all come with the frames; None of any other, alike on all processes.
+        """Finds the boxes of a plan whose arrays all come with the frames; None for other plans, alike on all processes.
 
         Collective where the members have not met.
         """
         most = carried_bytes(comm)
-        if not most or plan.several or plan.chunks > 1 or not plan.run_steps:
+        if not most or len(plan.dtypes) > 1 or plan.chunks > 1 or not plan.run_steps:
             return None
         (dtype,), source = plan.dtypes, plan.source
         move = plan.moves[0]
