@@ -63,7 +63,7 @@ class CarriedBoxes:
 
     @classmethod
     def of(cls, plan: PlanValue, comm: Communicator) -> CarriedBoxes | None:
-        """Finds the boxes of a plan whose arrays all come with the frames; None for other plans, alike on all processes.
+        """Finds the boxes of a plan whose arrays come with the frames; None for other plans, alike on all processes.
 
         Collective where the members have not met.
         """
