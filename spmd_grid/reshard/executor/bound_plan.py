@@ -43,7 +43,9 @@ class BoundPlan:
         if self.carried is None:
             parts = zip(plan.run_steps, plan.moves)
             self._exchanges = [self._bind(part, move, comm, activity) for part, move in parts]
-        self._may_run_in_place = len(self._exchanges) != 1 or self._exchanges[0].works_in_place
+        self._may_run_in_place = self.carried is None and (
+            len(self._exchanges) != 1 or self._exchanges[0].works_in_place
+        )
         self._sent: dict[int, int] | None = None
         self._between: list[Arrays] | None = None
         coords = coords_of(plan.target, comm)

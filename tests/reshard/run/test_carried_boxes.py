@@ -62,6 +62,13 @@ if grid.size == 4:  # in place
         block, other = (whole[side.shard_slices(shape, grid.coords)].copy() for side in sides)
         assert plan.run(block, grid, block) is block and np.array_equal(block, other)
 
+halos, line = sg.Sharding(grid, [[0, 1]], halo_sizes=[1, 1]), (2 * grid.size,)  # a shift by one cell in place
+plan = sg.plan_reshard(halos, sg.Sharding(grid, [[0, 1]], halo_sizes=[0, 2]), line, "i8")
+for turn in range(3):
+    block = sg.ShardedArray.from_global(np.arange(line[0]) + turn, halos, grid).local.copy()
+    fresh = plan.run(block, grid)
+    assert plan.run(block, grid, block) is block and np.array_equal(block, fresh), (block, fresh)
+
 n_channels = len(channels)
 large = 128, 128
 plan = sg.plan_reshard(rows, columns, large, "f8")
