@@ -15,13 +15,14 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reshard.executor.exchanges.box_exchange import MOST_STAGED_BYTES, BoxExchange
+from spmd_grid.reshard.executor.exchanges.carried_boxes import CarriedBoxes
 from spmd_grid.reshard.executor.exchanges.chunked_exchange import ChunkedExchange
 from spmd_grid.reshard.executor.exchanges.native_collectives import NativeExchange, is_native
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.planner.steps import Step
-from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.communicator import Communicator, Frames
 from spmd_grid.typing import MultiIndex, Shape
 from spmd_grid.watch.traffic import Traffic, group_name
 
@@ -37,8 +38,14 @@ class BoundPlan:
     def __init__(self, plan: PlanValue, grid: ProcessGrid, comm: Communicator, activity: CollectiveCall | None = None):
         self.plan = plan
         self._grid, self._comm = grid, comm
-        self._exchanges = [self._bind(part, move, comm, activity) for part, move in zip(plan.run_steps, plan.moves)]
-        self._may_run_in_place = len(self._exchanges) != 1 or self._exchanges[0].works_in_place
+        self.carried = CarriedBoxes.of(plan, comm)
+        self._exchanges: list[Exchange] = []
+        if self.carried is None:
+            parts = zip(plan.run_steps, plan.moves)
+            self._exchanges = [self._bind(part, move, comm, activity) for part, move in parts]
+        self._may_run_in_place = self.carried is None and (
+            len(self._exchanges) != 1 or self._exchanges[0].works_in_place
+        )
         self._sent: dict[int, int] | None = None
         self._between: list[Arrays] | None = None
         coords = coords_of(plan.target, comm)
@@ -56,25 +63,26 @@ class BoundPlan:
         # A relay follows a meeting, and there is one in a run.
         return BoxExchange(move, self.plan.dtypes, comm, activity, MOST_STAGED_BYTES // steps, relays=steps == 1)
 
-    def run(self, arrays: Arrays, outs: Arrays) -> Arrays:
+    def run(self, arrays: Arrays, outs: Arrays, frames: Frames) -> Arrays:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.
 
-        Collective.  ``arrays`` is None on a process outside the source.  They may be ``outs``.
+        Collective.  ``arrays`` is None on a process outside the source.  They may be ``outs``.  ``frames``: those of
+        the meeting with which the run has begun, with the arrays if these are `carried`.
         """
         results = self._allocate(self._result_shape) if outs is None else outs
-        if not self._exchanges:
+        if self.carried is None and not self._exchanges:
             if arrays is not None and results is not None:
                 for array, result in zip(arrays, results, strict=True):
                     np.copyto(result, array)
             return results
         if outs is None or arrays is None or self._may_run_in_place:
-            self._run_exchanges(arrays, results)
+            self._run_exchanges(arrays, results, frames)
         else:
             # Cells that stay on this process would be overwritten before they have been read.
             with ExitStack() as aside:
                 pairs = zip(arrays, outs, strict=True)
                 arrays = [self._copy(x, aside) if np.may_share_memory(x, out) else x for x, out in pairs]
-                self._run_exchanges(arrays, results)
+                self._run_exchanges(arrays, results, frames)
         if results is None:
             return None
         for result in results if self._outside else ():
@@ -94,7 +102,8 @@ class BoundPlan:
         comm = self._comm
         if self._sent is None:
             self._sent = {}
-            for move, exchange in zip(self.plan.moves, self._exchanges, strict=True):
+            parts: list[tuple[Redistribution, Exchange | None]] = [*zip(self.plan.moves, self._exchanges)]
+            for move, exchange in parts if self.carried is None else [(self.carried.move, None)]:
                 coords = coords_of(move.source, comm)
                 pieces = () if coords is None else move.sends(coords)
                 for process, box in exchange.sent if isinstance(exchange, BoxExchange) else pieces:
@@ -111,7 +120,10 @@ class BoundPlan:
         relays = any(isinstance(exchange, BoxExchange) and exchange.relays for exchange in self._exchanges)
         return sum(exchange.staging_bytes for exchange in self._exchanges) + RING_BYTES * relays
 
-    def _run_exchanges(self, arrays: Arrays, results: Arrays) -> None:
+    def _run_exchanges(self, arrays: Arrays, results: Arrays, frames: Frames) -> None:
+        if self.carried is not None:
+            self.carried.run(frames, None if arrays is None else arrays[0], None if results is None else results[0])
+            return
         stops = [arrays, *self._kept_between(), results]
         for exchange, before, after in zip(self._exchanges, stops, stops[1:]):
             exchange.run(before, after)

@@ -28,13 +28,14 @@ from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.reshard.executor.arguments import ArrayTypes, LocalArrays, LocalResult, output_arrays, source_arrays
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
+from spmd_grid.reshard.executor.exchanges.carried_boxes import carried_bytes
 from spmd_grid.reshard.executor.kept_plans import KeptPlans
 from spmd_grid.reshard.executor.members import coords_of
 from spmd_grid.reshard.executor.specification import ReshardOperation, ReshardSpecification
 from spmd_grid.reshard.geometry.components import connected_processes, is_searched
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.reshard.verify.steps import check_plan_steps
-from spmd_grid.transport.communicator import Frames
+from spmd_grid.transport.communicator import HEADER_BYTES, Frames
 
 __all__ = ["PreparedReshard", "prepare", "prepared_plan", "run_planned", "run_quickly", "run_slowly"]
 
@@ -149,14 +150,25 @@ class PreparedReshard:
             activity = self._call if name is None else _Named(self._call, name)
             return recorder.run(activity, local, self.run, local, out)
         arrays, outs, opening = self._check_arrays(local, out)
-        types, frames = self._call.agree(opening, None)
-        bound = self._bound_plan(types)
+        types, frames, bound = self._agree(opening, arrays)
         if recorder is not None:
             recorder.moved(bound)
-        results = bound.run(arrays, outs)
+        results = bound.run(arrays, outs, frames)
         if recorder is None and self._has_plan and (out is None) not in self._known:
             self._learn(types, opening, frames.headers, local, out, results, name)
         return results if results is None or types.several else results[0]
+
+    def _agree(self, opening: Opening, arrays: list[np.ndarray] | None) -> tuple[ArrayTypes, Frames, BoundPlan]:
+        """The meeting that opens a run, with the array if it is small, and the plan that is ready to run after it."""
+        call = self._call
+        x = None if arrays is None or len(arrays) > 1 or arrays[0].nbytes > carried_bytes(call.comm) else arrays[0]
+        types, frames = call.agree(opening, x)
+        if types in self._plans and (bound := self._kept.find(self._plans[types][1])) is not None:
+            return types, frames, bound
+        bound = self._bound_plan(types)
+        if bound.carried is not None:  # others' arrays came with frames that the members have swapped meanwhile
+            types, frames = call.agree(opening, x)
+        return types, frames, bound
 
     def _check_arrays(
         self, local: LocalArrays, out: LocalArrays
@@ -190,6 +202,9 @@ class PreparedReshard:
         if found is None:
             facts = Facts(None, None) if types is None else types.facts()
             found = self._openings[types] = self._call.opening(facts)
+            if types is not None and len(types.dtypes) == 1 and self._source_shape is not None:
+                own = Facts(self._source_shape, types.dtypes[0])
+                found.inline_stop = HEADER_BYTES + own.nbytes if own.fits_inline else 0
         return found
 
     def _bound_plan(self, types: ArrayTypes) -> BoundPlan:
@@ -276,7 +291,8 @@ class PreparedReshard:
     def finish(self, types: ArrayTypes, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> LocalResult:
         """The part of a run after its meeting.  Collective."""
         given = None if self._source_shape is None or x is None else [x]
-        results = self._bound_plan(types).run(given, None if self._target_shape is None or out is None else [out])
+        outs = None if self._target_shape is None or out is None else [out]
+        results = self._bound_plan(types).run(given, outs, frames)
         return None if results is None else results[0]
 
 

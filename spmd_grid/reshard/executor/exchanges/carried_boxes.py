@@ -1,0 +1,121 @@
+"""Small arrays that come with the frames of the meeting that opens a run: between nodes, nothing crosses after it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.mixed_meeting import MixedMeeting
+from spmd_grid.exchange.paths import AUTO, MIXED, chosen_path
+from spmd_grid.exchange.transfer.flat_bytes import view_of
+from spmd_grid.grid.box import Box
+from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
+from spmd_grid.reshard.geometry.messages import Redistribution
+from spmd_grid.reshard.plan_value import PlanValue
+from spmd_grid.transport.communicator import Communicator, Frames
+
+__all__ = ["CarriedBoxes", "carried_bytes"]
+
+
+def carried_bytes(comm: Communicator) -> int:
+    """The size of the largest array that comes with a frame between the nodes of ``comm``; else 0.
+
+    Collective where the members have not met; the same on all.
+    """
+    if comm.shares_memory or comm.shares_objects or comm.size == 1 or chosen_path() not in (AUTO, MIXED):
+        return 0
+    meeting = meeting_of(comm)
+    return meeting.carried_bytes if isinstance(meeting, MixedMeeting) else 0
+
+
+def _stays_within(move: Redistribution, comm: Communicator) -> bool:
+    """Whether all that members of ``comm`` need comes from members: the steps of a plan may connect fewer processes."""
+    grid, members = move.target.grid, set(comm.processes)
+    devices = [device for process in comm.processes if (device := grid.device_of_process(process)) is not None]
+    return all(piece.process in members for device in devices for piece in move.receives(grid.multi_index(device)))
+
+
+class CarriedBoxes:
+    """A plan of one array per process, all of which come with the frames: each process copies what it needs of them.
+
+    All steps at once, since every process has the whole source.
+    """
+
+    def __init__(self, move: Redistribution, comm: Communicator, meeting: MixedMeeting, facts: list[Facts]):
+        self._meeting, self._facts = meeting, facts
+        self.move = move
+        # By member, the box in its array and in the result; of this process's own array.
+        self._boxes: list[tuple[int, Box, Box]] = []
+        self._own: list[tuple[Box, Box]] = []
+        self._tables: dict[tuple[int, ...], np.ndarray] = {}  # by the strides of the result
+        target = coords_of(move.target, comm)
+        if target is None:
+            return
+        corner, kept, own = move.target.local_box(target).starts, move.kept_box(target), coords_of(move.source, comm)
+        if kept is not None and own is not None:
+            self._own.append((kept.relative_to(move.source.local_box(own).starts), kept.relative_to(corner)))
+        for process, box in move.receives(target):
+            origin = move.source.local_box(coords_of_process(move.source.grid, process)).starts
+            self._boxes.append((member_of(process, comm), box.relative_to(origin), box.relative_to(corner)))
+
+    @classmethod
+    def of(cls, plan: PlanValue, comm: Communicator) -> CarriedBoxes | None:
+        """Finds the boxes of a plan whose arrays come with the frames; None for other plans, alike on all processes.
+
+        Collective where the members have not met.
+        """
+        most = carried_bytes(comm)
+        if not most or len(plan.dtypes) > 1 or plan.chunks > 1 or not plan.run_steps:
+            return None
+        (dtype,), source = plan.dtypes, plan.source
+        move = plan.moves[0]
+        if len(plan.moves) > 1:
+            move = Redistribution(source, plan.target, dtype.itemsize, move.node_size)
+        if move.hidden is not None or not _stays_within(move, comm):
+            return None
+        devices = [source.grid.device_of_process(process) for process in comm.processes]
+        facts = [
+            Facts(None, None) if device is None else Facts(source.local_shape(source.grid.multi_index(device)), dtype)
+            for device in devices
+        ]
+        meeting = meeting_of(comm)
+        if not isinstance(meeting, MixedMeeting) or max(fact.nbytes for fact in facts) > most:
+            return None
+        return cls(move, comm, meeting, facts)
+
+    def run(self, frames: Frames, array: np.ndarray | None, result: np.ndarray | None) -> None:
+        """Copies boxes out of the arrays in ``frames``, and of this process's own, into ``result``.  Local."""
+        if result is None:
+            return
+        table = self._tables.get(result.strides)
+        if table is None:
+            table = self._table(frames, result)
+            keep(self._tables, result.strides, table)
+        if len(table):
+            kernels.copy_table(kernels.address_of(table), table.shape[1], len(table), 0, kernels.address_of(result), 0)
+        if array is not None:
+            for there, here in self._own:
+                view_of(result, here)[...] = view_of(array, there)
+
+    def _table(self, frames: Frames, result: np.ndarray) -> np.ndarray:
+        """The rows of the copy table; arrays lie at the same addresses after every meeting."""
+        arrays, start, rows = self._meeting.arrays(frames, self._facts) or [], kernels.address_of(result), []
+        for member, there, here in self._boxes:
+            array = arrays[member]
+            if array is None:
+                raise LookupError(f"the array of member {member} has not come with the frames")
+            source, into = view_of(array, there), view_of(result, here)
+            rows.append(
+                kernels.box_row(
+                    source.shape,
+                    source.itemsize,
+                    source.strides,
+                    kernels.address_of(source),
+                    into.strides,
+                    kernels.address_of(into) - start,
+                )
+            )
+        return kernels.build_table([row for row in rows if row is not None])
