@@ -7,8 +7,8 @@ another's memory, first one process of each node, then all.
 
 Exchanges of many bytes begin with a meeting each, as operations do: processes wait for the last one, and cables stand
 still meanwhile.  It is made of what meetings between nodes are made of: the members of a node wait for one another, one
-of them exchanges their frames with the next node, and the others wait for it.  What it takes beyond these waits by
-themselves are the model's `meeting_seconds`: processes have to be woken, and more so where they share processors.
+of them exchanges their frames with the next node, and the others wait for it.  What that takes beyond latencies are the
+model's `wake_seconds`: processes that wait have to be woken, and more so where they share processors.
 
 The median of a few batches counts, as operations meet the machine on most days, and all processes take that of the
 slowest.  Processes that take no part sleep meanwhile: on a full node they would take the processors from those that do.
@@ -59,7 +59,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         memory_bandwidth=memory,
         message_seconds=bench.in_a_row(far_latency),
         call_seconds=bench.code(),
-        meeting_seconds=max(meeting - far_latency - waits, 0.0),
+        wake_seconds=max(meeting - far_latency - waits, 0.0),
         cable_bandwidth=cable or None,
         bus_bandwidth=min(together, bus),
         nodes=tuple(nodes),

@@ -76,7 +76,7 @@ def _resharding(case: LinksCase, grid: ProcessGrid, side: int, links: LinkModel)
 
 
 def _way_of(plan: Plan) -> list[tuple[Layout, Layout, bool]]:
-    """How a plan runs: steps between the same layouts exchange the same boxes, whatever they are called."""
+    """The exchanges of a plan: steps between the same layouts move the same boxes, whatever they are called."""
     return [
         (step.source, step.target, step.kind in NATIVE and not crosses_once(move, plan.links))
         for step, move in zip(plan.run_steps, plan.moves, strict=True)
