@@ -31,7 +31,7 @@ __all__ = ["PlanTotals", "PlanValue", "values_digest"]
 
 
 # Relays within a node, as exchange/agreement/relay.py and executor/exchanges/relayed_boxes.py have them.
-_RELAYED_FROM, _LARGEST_RELAYED, _SLOT_BYTES = 1 << 14, 1 << 22, 1 << 18
+_RELAYED_FROM, _LARGEST_RELAYED, _RING_BYTES = 1 << 14, 1 << 22, 1 << 20
 
 
 class PlanTotals(NamedTuple):
@@ -121,14 +121,14 @@ class PlanValue:
         return self.seconds + relayed + max(agreement_seconds(self.links, crowd) for crowd in crowds)
 
     def _relay_seconds(self, grid: Grid) -> float:
-        """The time of a relay beyond that of reading: within a node, boxes are packed first, slot by slot."""
+        """The time of a relay beyond that of reading: within a node, boxes are packed first, ring by ring."""
         if len(self.run_steps) > 1 or self.target.sharding.halo_sizes is not None:
             return 0.0
         n_bytes = self._totals_by_step[0].most_sent
         if not _RELAYED_FROM < n_bytes < _LARGEST_RELAYED:
             return 0.0
         near = near_bandwidth(self.links, crowd_of(grid, tuple(range(grid.ndim)), self.links).processes)
-        return n_bytes / near + -(-n_bytes // _SLOT_BYTES) * self.links.node_latency
+        return n_bytes / near + -(-n_bytes // _RING_BYTES) * self.links.node_latency
 
     def _crowds(self, grid: Grid) -> list[Crowd]:
         """The groups of processes that meet, on their nodes; all of the larger ``grid`` where these are many."""
