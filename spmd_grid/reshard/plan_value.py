@@ -118,7 +118,9 @@ class PlanValue:
             return self.links.call_seconds + most_local(self.target) * self.itemsize / self.links.memory_bandwidth
         crowds = self._crowds(grid)
         relayed = self._relay_seconds(grid) if all(crowd.nodes == 1 for crowd in crowds) else 0.0
-        return self.seconds + relayed + max(agreement_seconds(self.links, crowd) for crowd in crowds)
+        # Within a node the meeting is the wait of the first step.
+        others = [crowd for crowd in crowds if crowd.nodes > 1 or crowd.members == 1]
+        return self.seconds + relayed + max((agreement_seconds(self.links, crowd) for crowd in others), default=0.0)
 
     def _relay_seconds(self, grid: Grid) -> float:
         """The time of a relay beyond that of reading: within a node, boxes are packed first, ring by ring."""

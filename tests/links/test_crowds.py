@@ -71,7 +71,7 @@ def test_meetings(shape, node_size, seconds):
 @pytest.mark.parametrize(
     "source, target, seconds",
     [
-        (([[0], [1]]), ([[0], []]), 0.5),  # rows stay on their nodes
+        (([[0], [1]]), ([[0], []]), 0),  # rows stay on their nodes: the step waits as long
         (([[0], [1]]), ([[], [1]]), 3 + 1 + 2 * 0.5),  # columns reach all nodes, and are joined where they meet
         (([[0], []]), ([[0], [1]]), 3),  # nothing moves
         (([[0], []]), ([[0, 1], []]), 3),
@@ -111,7 +111,7 @@ def test_relays_within_a_node(side, rings):
     grid = sg.Grid((2,))
     rows, columns = (sg.Sharding(grid, split) for split in ([[0], []], [[], [0]]))
     plan = sg.plan_reshard(rows, columns, (side, side), "f8", links=links)
-    assert plan.run_seconds - plan.seconds == pytest.approx(1000 * (1 + rings), abs=0.1)
+    assert plan.run_seconds - plan.seconds == pytest.approx(1000 * rings, abs=0.1)
 
 
 def test_a_plan_without_steps_copies():
