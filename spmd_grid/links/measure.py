@@ -36,7 +36,7 @@ _TAG = tag_of("blocking movements")
 _SMALL, _LEAST, _MOST = 8, 1 << 16, 1 << 23  # bytes of messages
 _LONG_ENOUGH = 0.01  # seconds of an exchange
 _SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 2, 16
-_WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 50, 4, 4
+_WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 10, 20, 4
 _COPY_BYTES, _LINE_BYTES = 1 << 23, 64
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
