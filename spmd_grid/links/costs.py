@@ -26,6 +26,8 @@ comes out goes back the same way, in chunks that overlap.  There the bytes are
 
 and half of a chunk before and after, for each of the H - 1 rounds there and, but for reduce_scatter, back.
 
+Wherever a process waits for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.
+
 Within nodes, members read one another's memory at the pace of `near_bandwidth`.  Every operation begins with an
 exchange of headers, in which arrays of a few bytes travel along: `agreement_seconds`.
 
@@ -76,6 +78,7 @@ FRAME_ARRAY_BYTES = 128  # an array of this size travels with the headers
 _LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # the same in small groups; see transport/mpi/frame_swap.py
 _FEW_NODES = 8  # over which arrays are folded one node after the other
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8  # of a fold, as ops/reduction/crossing_folding.py has them
+_ROUND_BYTES, _ROUNDS = 1 << 18, 8  # of a crossing, as exchange/nodes/crossing.py has them
 _FEW = 8  # members of a group up to which single messages are sent
 _MOST_CARRIED = 8  # messages of frames that a member sends to other nodes; see exchange/agreement/frame_crossing.py
 
@@ -185,7 +188,7 @@ def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
         rounds, messages, near = 1, crowd.members - 1, 0.0
     else:
         rounds, messages, near = _log2(crowd.members), _log2(crowd.members), 0.0
-    seconds = links.call_seconds + links.meeting_seconds + near
+    seconds = links.call_seconds + links.wake_seconds + near
     return seconds + rounds * links.network_latency + (messages - rounds) * links.message_seconds
 
 
@@ -215,6 +218,7 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
         crossing = _crossing(name, n_bytes, crowd)
         rounds, messages = _rounds(name, crowd)
         seconds += rounds * links.network_latency + messages * links.message_seconds
+        seconds += _waits(name, n_bytes, crossing, crowd) * links.wake_seconds
         if _is_folded(name, crowd):
             crossing += (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) * _chunk_bytes(n_bytes, crowd) / 2
         seconds += far_seconds(links, crossing / _carriers(name, crowd), crowd.groups * crossing)
@@ -271,6 +275,16 @@ def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
     if name in ("all_gather", "gather", "scatter") and crowd.members > _FEW:
         return _log2(crowd.members), _log2(crowd.members)
     return 1, 1 if name == "shift" else others
+
+
+def _waits(name: str, n: int, crossing: float, crowd: Crowd) -> int:
+    """The number of waits for other nodes: for chunks of a fold, for rounds of a crossing, or for all messages."""
+    if _is_folded(name, crowd):
+        chunks = -(-n // max(1, int(_chunk_bytes(n, crowd))))
+        return chunks + (0 if name == "reduce_scatter" else 1)
+    if name in ("all_gather", "broadcast") and crowd.on_node > 1 and crowd.nodes <= _FEW_NODES:
+        return max(1, min(_ROUNDS, int(crossing / crowd.on_node) // _ROUND_BYTES))
+    return 1
 
 
 def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:

@@ -7,11 +7,12 @@ another's memory, first one process of each node, then all.
 
 Exchanges of many bytes begin with a meeting each, as operations do: processes wait for the last one, and cables stand
 still meanwhile.  It is made of what meetings between nodes are made of: the members of a node wait for one another, one
-of them exchanges their frames with the next node, and the others wait for it.  What it takes beyond these waits by
-themselves are the model's `meeting_seconds`: processes have to be woken, and more so where they share processors.
+of them exchanges their frames with the next node, and the others wait for it.  What that takes beyond latencies are the
+model's `wake_seconds`: processes that wait have to be woken, and more so where they share processors.
 
-The median of a few batches counts, as operations meet the machine on most days, and all processes take that of the
-slowest.  Processes that take no part sleep meanwhile: on a full node they would take the processors from those that do.
+The lower quartile of a few batches counts, since other work on the machine only adds time, and all processes take that
+of the slowest.  Processes that take no part sleep meanwhile: on a full node they would take the processors from those
+that do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import ctypes
 import os
 import platform
 from collections.abc import Callable, Sequence
-from statistics import median
 from time import perf_counter, sleep
 from typing import Any
 
@@ -35,10 +35,10 @@ _TAG = tag_of("blocking movements")
 
 _SMALL, _LEAST, _MOST = 8, 1 << 16, 1 << 23  # bytes of messages
 _LONG_ENOUGH = 0.01  # seconds of an exchange
-_SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 3, 16
-_WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 50, 4, 4
+_SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 2, 16
+_WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 10, 20, 4
 _COPY_BYTES, _LINE_BYTES = 1 << 23, 64
-_PYTHON_CALLS = 500  # of a small function: they take as long as the Python code of an operation
+_PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
 
 def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int]) -> LinkModel:
@@ -59,7 +59,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         memory_bandwidth=memory,
         message_seconds=bench.in_a_row(far_latency),
         call_seconds=bench.code(),
-        meeting_seconds=max(meeting - far_latency - waits, 0.0),
+        wake_seconds=max(meeting - far_latency - waits, 0.0),
         cable_bandwidth=cable or None,
         bus_bandwidth=min(together, bus),
         nodes=tuple(nodes),
@@ -152,8 +152,8 @@ class _Bench:
     def _slowest(self, value: float) -> float:
         return float(self._all(value).max())
 
-    def pace_of(self, call: Callable[[], object], rounds: int, batches: int = 3, counts: bool = True) -> float:
-        """Seconds of a collective call when it is made again and again: the median of several batches.
+    def pace_of(self, call: Callable[[], object], rounds: int, batches: int = 5, counts: bool = True) -> float:
+        """Seconds of a collective call when it is made again and again: the lower quartile of several batches.
 
         Members run ahead of one another by part of a call, so a single call says little.  ``counts``: whether this
         process's time counts, and not the others' alone.
@@ -165,7 +165,7 @@ class _Bench:
             for _ in range(rounds):
                 call()
             means.append((perf_counter() - began) / rounds)
-        return self._slowest(median(means) if counts else 0.0)
+        return self._slowest(sorted(means)[len(means) // 4] if counts else 0.0)
 
     # -- between nodes -----------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class _Bench:
             return 0.0, 0.0, 0.0, 0.0
         latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS)
         latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, idle_seconds=latency)
-        meeting = self.pace_of(self._meet, _SMALL_ROUNDS, 5)
+        meeting = self.pace_of(self._meet, _SMALL_ROUNDS, 7)
         size = _LEAST
         seconds = self._shift_seconds(1, size, 2)
         while seconds < _LONG_ENOUGH and size < _MOST:
@@ -230,7 +230,7 @@ class _Bench:
             self._comm.wait_all(self._shift(n_members, sent, received))
 
         shift()  # connects
-        return self.pace_of(shift, rounds, 5, takes_part or meets)
+        return self.pace_of(shift, rounds, 7, takes_part or meets)
 
     def _shift(self, n_members: int, sent: np.ndarray, received: np.ndarray) -> list[Any]:
         """Starts to send ``sent`` to the next node, once for each row that is ``received``."""

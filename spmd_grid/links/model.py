@@ -41,7 +41,7 @@ _RULES = {
     "memory_bandwidth": _BANDWIDTH,
     "message_seconds": "seconds, from 0",
     "call_seconds": "seconds, from 0",
-    "meeting_seconds": "seconds, from 0",
+    "wake_seconds": "seconds, from 0",
     "cable_bandwidth": _BANDWIDTH,
     "bus_bandwidth": _BANDWIDTH,
     "taper": "cables whose bytes share the bandwidth of one in the network's core, at least 1",
@@ -75,8 +75,8 @@ class LinkModel:
 
     Local; a value.  ``node_...`` holds within a node, ``network_...`` between nodes, ``memory_bandwidth`` for copies in
     a process's own memory; ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` the
-    time of an operation's Python code, ``meeting_seconds`` what a meeting of processes on several nodes takes beyond
-    latencies.  ``cable_bandwidth`` bounds what all processes of a node send to other nodes together, and what they
+    time of an operation's Python code, ``wake_seconds`` what a process that waited for another node takes to go
+    on.  ``cable_bandwidth`` bounds what all processes of a node send to other nodes together, and what they
     receive; ``bus_bandwidth`` what they copy from one another; None: no process slows another down.  ``taper``: where
     the core of the network is narrower than all cables together, by what factor.
 
@@ -102,7 +102,7 @@ class LinkModel:
     axes: _Axes = ()
     message_seconds: float = 0.5e-6
     call_seconds: float = 0.0
-    meeting_seconds: float = 0.0
+    wake_seconds: float = 0.0
     cable_bandwidth: float | None = None
     bus_bandwidth: float | None = None
     taper: float = 1.0
@@ -122,7 +122,7 @@ class LinkModel:
             axes: _Axes = ...,
             message_seconds: float = ...,
             call_seconds: float = ...,
-            meeting_seconds: float = ...,
+            wake_seconds: float = ...,
             cable_bandwidth: float | None = ...,
             bus_bandwidth: float | None = ...,
             taper: float = ...,
@@ -157,7 +157,7 @@ class LinkModel:
 
     @classmethod
     def measure(cls, grid: _Measures, path: str | PathLike[str] | None = None) -> LinkModel:
-        """The model of the links between the processes of ``grid``, measured in at most 2 seconds.
+        """The model of the links between the processes of ``grid``, measured in 1 to 3 seconds.
 
         Collective over the grid; the same model on every process.  It measures what one process and what all processes
         of a node achieve: latency and bandwidth within nodes and between them, copies in memory, messages in a row.

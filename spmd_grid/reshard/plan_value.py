@@ -15,7 +15,7 @@ import numpy as np
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
-from spmd_grid.links.costs import Crowd, agreement_seconds, crowd_of, crowd_on
+from spmd_grid.links.costs import Crowd, agreement_seconds, crowd_of, crowd_on, near_bandwidth
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.components import MOST_SEARCHED, connected_processes, is_searched
 from spmd_grid.reshard.geometry.messages import Redistribution
@@ -28,6 +28,10 @@ from spmd_grid.reshard.volume.totals import Totals, most_local
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["PlanTotals", "PlanValue", "values_digest"]
+
+
+# Relays within a node, as exchange/agreement/relay.py and executor/exchanges/relayed_boxes.py have them.
+_RELAYED_FROM, _LARGEST_RELAYED, _RING_BYTES = 1 << 14, 1 << 22, 1 << 20
 
 
 class PlanTotals(NamedTuple):
@@ -112,7 +116,21 @@ class PlanValue:
         grid = max(self.source.grid, self.target.grid, key=lambda grid: grid.size)
         if not self.run_steps:  # a copy
             return self.links.call_seconds + most_local(self.target) * self.itemsize / self.links.memory_bandwidth
-        return self.seconds + max(agreement_seconds(self.links, crowd) for crowd in self._crowds(grid))
+        crowds = self._crowds(grid)
+        relayed = self._relay_seconds(grid) if all(crowd.nodes == 1 for crowd in crowds) else 0.0
+        # Within a node the meeting is the wait of the first step.
+        others = [crowd for crowd in crowds if crowd.nodes > 1 or crowd.members == 1]
+        return self.seconds + relayed + max((agreement_seconds(self.links, crowd) for crowd in others), default=0.0)
+
+    def _relay_seconds(self, grid: Grid) -> float:
+        """The time of a relay beyond that of reading: within a node, boxes are packed first, ring by ring."""
+        if len(self.run_steps) > 1 or self.target.sharding.halo_sizes is not None:
+            return 0.0
+        n_bytes = self._totals_by_step[0].most_sent
+        if not _RELAYED_FROM < n_bytes < _LARGEST_RELAYED:
+            return 0.0
+        near = near_bandwidth(self.links, crowd_of(grid, tuple(range(grid.ndim)), self.links).processes)
+        return n_bytes / near + -(-n_bytes // _RING_BYTES) * self.links.node_latency
 
     def _crowds(self, grid: Grid) -> list[Crowd]:
         """The groups of processes that meet, on their nodes; all of the larger ``grid`` where these are many."""

@@ -2,13 +2,14 @@
 
 import doctest
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import spmd_grid as sg
 from spmd_grid.links import costs as costs_module
-from spmd_grid.links.costs import Crowd, agreement_seconds, crowd_of
+from spmd_grid.links.costs import Crowd, agreement_seconds, crowd_of, operation_seconds
 from spmd_grid.links.model import LinkModel
 
 
@@ -58,7 +59,7 @@ def test_meetings(shape, node_size, seconds):
     links = LinkModel(
         node_size=node_size,
         call_seconds=1000,
-        meeting_seconds=7,
+        wake_seconds=7,
         node_latency=100,
         network_latency=10,
         message_seconds=1,
@@ -70,7 +71,7 @@ def test_meetings(shape, node_size, seconds):
 @pytest.mark.parametrize(
     "source, target, seconds",
     [
-        (([[0], [1]]), ([[0], []]), 0.5),  # rows stay on their nodes
+        (([[0], [1]]), ([[0], []]), 0),  # rows stay on their nodes: the step waits as long
         (([[0], [1]]), ([[], [1]]), 3 + 1 + 2 * 0.5),  # columns reach all nodes, and are joined where they meet
         (([[0], []]), ([[0], [1]]), 3),  # nothing moves
         (([[0], []]), ([[0, 1], []]), 3),
@@ -82,6 +83,35 @@ def test_plans_meet_where_they_connect(source, target, seconds):
     grid = sg.Grid((2, 2))
     plan = sg.plan_reshard(sg.Sharding(grid, source), sg.Sharding(grid, target), (4, 4), "f8", links=links)
     assert plan.run_seconds - plan.seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "name, n_bytes, waits",
+    [
+        ("all_gather", 1 << 14, 1),
+        ("all_gather", 1 << 20, 4),  # each member carries 1 MiB, in rounds of 256 KiB
+        ("broadcast", 1 << 24, 8),
+        ("reduce_scatter", 1 << 20, 8),  # eight chunks
+        ("all_reduce", 1 << 20, 9),
+        ("all_reduce", 1 << 24, 33),  # chunks of 256 KiB on each of two lanes
+        ("shift", 1 << 20, 1),
+    ],
+)
+def test_waits_for_other_nodes(name, n_bytes, waits):
+    links, grid = LinkModel(node_size=2), sg.Grid((4,))
+    slow = replace(links, wake_seconds=1)
+    found = operation_seconds(name, n_bytes, grid, (0,), slow) - operation_seconds(name, n_bytes, grid, (0,), links)
+    assert found == pytest.approx(1 + waits), "the meeting's, and those of the operation"
+
+
+@pytest.mark.parametrize("side, rings", [(32, 0), (256, 1), (1024, 2), (2048, 0)])
+def test_relays_within_a_node(side, rings):
+    """Half of a block goes to the mate: below 16 KiB it is read, from 4 MiB on too."""
+    links = LinkModel(node_size=2, node_latency=1000, node_bandwidth=1 << 40)
+    grid = sg.Grid((2,))
+    rows, columns = (sg.Sharding(grid, split) for split in ([[0], []], [[], [0]]))
+    plan = sg.plan_reshard(rows, columns, (side, side), "f8", links=links)
+    assert plan.run_seconds - plan.seconds == pytest.approx(1000 * rings, abs=0.1)
 
 
 def test_a_plan_without_steps_copies():

@@ -1,8 +1,9 @@
 """The cost of a step by a model of the links: seconds, bytes, messages and memory of the busiest process.
 
-A step is a round of messages, all under way at the same time: it waits for the latency once, each message keeps its
-process busy for `message_seconds`, and the bytes take as long as the busiest of these needs: a process, or the cable
-that a node's processes share (`links.costs` has the formulas and their sources).  Besides, everything that is packed,
+A step is a round of messages, all under way at the same time: it waits for the latency once, and `wake_seconds` pass
+until it goes on; each message keeps its process busy for `message_seconds`, and the bytes take as long as the busiest
+of these needs: a process, or the cable that a node's processes share (`links.costs` has the formulas and their
+sources).  Besides, everything that is packed,
 unpacked or combined is a pass over memory:
 
     exchange, swap,   the larger of what is sent and received; passes over what is sent and over the result, or over
@@ -100,7 +101,7 @@ def _exchange_seconds(traffic: NodeTraffic, link: Link, links: LinkModel) -> flo
     """The seconds of an exchange between nodes, but for passes over a process's own memory."""
     far = max(traffic.far / link.bandwidth, 0 if links.axes else traffic.far_of_node / links.cable)
     near = traffic.near / links.node_bandwidth + (links.node_latency if traffic.near else 0)
-    return link.latency + traffic.messages * links.message_seconds + far + near
+    return link.latency + links.wake_seconds + traffic.messages * links.message_seconds + far + near
 
 
 def _native(step: Step, link: Link, received: int, links: LinkModel, once: bool) -> tuple[int, float]:
