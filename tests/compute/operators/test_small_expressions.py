@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spmd_grid as sg
-from spmd_grid.compute import alike
+from spmd_grid.compute import alike, temporaries
 
 EXPRESSIONS = {
     "a stencil": lambda a: 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]),
@@ -17,7 +17,9 @@ EXPRESSIONS = {
 
 @pytest.fixture
 def runs(monkeypatch):
-    """What stood for a ufunc, and the calls of it."""
+    """The calls of the functions that stand for ufuncs, and whether these are compiled; of sites that are new."""
+    temporaries.sites.clear()
+    temporaries._codes.clear()
     seen, arithmetic = [], alike.kernels.arithmetic
 
     def watched(ufunc, operands):
