@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
+from spmd_grid import kernels
 from spmd_grid.compute.memory import ALONE
 from spmd_grid.compute.splits import plain_layout
 from spmd_grid.compute.temporaries import Site
@@ -17,6 +19,7 @@ __all__ = ["again", "on_equal_layouts"]
 _MOST_KEPT = 4096
 _MOST_SITES = 256  # that have kept results
 _MOST_KEPT_BYTES = 1 << 16  # of a result: to make larger ones takes little of their time
+_DOUBLE = np.dtype(float)
 _NUMBERS = frozenset((int, float, complex, bool))
 _result_dtypes: dict[tuple[Any, ...], np.dtype] = {}
 # By ufunc of two operands, the layout of the arrays among them, and what stands for each in `_result_dtypes`: those
@@ -65,8 +68,16 @@ def first_of_site(ufunc: np.ufunc, site: Site, array: Any, inputs: tuple[Any, An
         kinds = [x._local.dtype if type(x) is type(array) else type(x) for x in inputs]
         dtype = _known.get((ufunc, array._layout, *kinds))
         if dtype is not None:
-            site.known = array._layout, *kinds, dtype
+            site.known = array._layout, *kinds, dtype, _run_of(ufunc, kinds, array._local)
     return found
+
+
+def _run_of(ufunc: np.ufunc, kinds: list[Any], local: np.ndarray) -> Callable[..., Any]:
+    """``ufunc``, or a function that takes less time for small blocks of doubles."""
+    if local.nbytes > _MOST_KEPT_BYTES or any(kind not in (_DOUBLE, float) for kind in kinds):
+        return ufunc
+    left, right = ["number" if kind is float else "block" for kind in kinds]
+    return kernels.arithmetic(ufunc, "blocks" if left == right else f"{left} and {right}")
 
 
 def kept_result(array: Any, local: np.ndarray, site: Site, dtype: np.dtype) -> Any:

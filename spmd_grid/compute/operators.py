@@ -49,7 +49,7 @@ def _operator(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
             if is_array:
                 is_right = other._mark == frame_id + site.right
             if is_left or is_right:
-                layout, of_self, of_other, dtype = site.known
+                layout, of_self, of_other, dtype, run = site.known
                 a, b = self._local, other._local if is_array else other
                 if (
                     self._layout is layout
@@ -76,7 +76,7 @@ def _operator(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
                         into = other
                     else:
                         into = kept_result(self, a, site, dtype)
-                    ufunc(a, b, into._local)
+                    run(a, b, into._local)
                     into._mark = frame_id + site.mark
                     return into
                 found = first_of_site(ufunc, site, self, (self, other))
@@ -105,14 +105,14 @@ def _operator_of_number(name: str, ufunc: np.ufunc) -> Callable[[Any, Any], Any]
             site = sites.get(id(frame.f_code) + (frame.f_lasti << SHIFT)) or read_site(frame)
             frame_id = id(frame)
             if self._mark == frame_id + site.right:
-                layout, of_other, of_self, dtype = site.known
+                layout, of_other, of_self, dtype, run = site.known
                 b = self._local
                 if self._layout is layout and b.dtype is of_self and type(other) is of_other:
                     if of_self is dtype and self._lender is None and getrefcount(self) <= _OF_SELF + self.is_kept:
                         into = self
                     else:
                         into = kept_result(self, b, site, dtype)
-                    ufunc(other, b, into._local)
+                    run(other, b, into._local)
                     into._mark = frame_id + site.mark
                     return into
                 found = first_of_site(ufunc, site, self, (other, self))

@@ -56,7 +56,7 @@ class Site:
         self.left = left << SHIFT if left >= 0 else -1
         self.right = right << SHIFT if right >= 0 else -1
         self.is_constant = is_constant
-        self.known: tuple[Any, ...] = (None,) * 4
+        self.known: tuple[Any, ...] = (None,) * 5
 
 
 # By the address of a code object and the offset where its frame is, as in ``id(frame.f_code) + (frame.f_lasti <<

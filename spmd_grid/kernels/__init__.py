@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from spmd_grid.kernels.arithmetic.operations import arithmetic
 from spmd_grid.kernels.array_object import FIELDS_OFFSET, address_of
 from spmd_grid.kernels.builtin_functions import bound_builtins
 from spmd_grid.kernels.copy.tables import BoxRow, box_row, build_table, table_bytes
@@ -25,6 +26,7 @@ __all__ = [
     "BoxRow",
     "Flat",
     "address_of",
+    "arithmetic",
     "box_row",
     "build_table",
     "bytes_at",
