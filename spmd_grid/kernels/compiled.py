@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numba
-from llvmlite.binding import get_host_cpu_name
+from llvmlite.binding import get_host_cpu_name, parse_bitcode
 from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 
@@ -78,10 +78,18 @@ class _Keeper:
         return None
 
     def save_overload(self, signature: object, result: Any) -> None:
-        library = result.library
-        _, _, (object_file, _) = library.serialize_using_object_code()
-        needs = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
-        machine_code.keep(self._path, MachineCode(result.fndesc.llvm_cfunc_wrapper_name, needs, object_file))
+        result.library._ensure_finalized()
+        module = parse_bitcode(result.library._final_module.as_bitcode())
+        needs = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+        entry = module.get_function(result.fndesc.llvm_cfunc_wrapper_name)
+        # numba numbers functions within a process, so that in files of several processes different ones may have the
+        # same symbol: a process that loads both would use the first for both.  So all but the entry are the file's own.
+        for value in (*module.functions, *module.global_variables):
+            if not value.is_declaration:
+                value.linkage = "internal"
+        entry.linkage, entry.name = "external", f"spmd_grid.{self._path}"
+        object_file = result.library.codegen._tm.emit_object(module)
+        machine_code.keep(self._path, MachineCode(entry.name, needs, object_file))
 
 
 def _path_of(function: Callable[..., Any], name: str) -> str:

@@ -116,6 +116,31 @@ def test_kept_machine_code_runs_without_numba_and_damaged_code_is_compiled(tmp_p
     assert compiles() and not compiles()
 
 
+OF_ONE_NAME = """
+import sys
+import numpy as np
+from spmd_grid import kernels
+
+for name in sys.argv[1].split():
+    ufunc, x, out = getattr(np, name), np.arange(1.0, 6.0), np.zeros(5)
+    kernels.arithmetic(ufunc, "blocks")(x, x + 1, out)
+    assert (out == ufunc(x, x + 1)).all(), name
+print("numba" in sys.modules)
+"""
+
+
+def test_kept_functions_of_several_processes_do_not_stand_for_one_another(tmp_path):
+    """Each process gives the functions within its kernel the same symbols."""
+
+    def compiles(names):
+        with start(OF_ONE_NAME, names, NUMBA_CACHE_DIR=str(tmp_path)) as process:
+            text, errors = communicate(process, limit=120)
+        assert process.returncode == 0, errors
+        return text == "True\n"
+
+    assert compiles("add") and compiles("subtract") and not compiles("add subtract")
+
+
 def test_only_whole_files_of_machine_code_are_read(tmp_path, monkeypatch):
     from spmd_grid.kernels import machine_code
 

@@ -106,15 +106,9 @@ def _report(ways: int, raised: int) -> int:
 def make(operation: str, operands: str) -> Compiled:
     """The function of an ufunc's name and of "blocks", "number and block" or "block and number"."""
     step_8, step_4, step_2, step_1 = (_step(operation, operands, width) for width in (8, 4, 2, 1))
-    variant = f"{operation}_{operands.replace(' ', '_')}"
     a_is_block, b_is_block = operands != "number and block", operands != "block and number"
 
-    def own(function: Callable[..., Any]) -> Any:
-        """Compile for this variant: of functions of one name, a process would use the first that it loads for all."""
-        function.__qualname__ = f"{function.__name__}_{variant}"
-        return inner(function)
-
-    @own
+    @inner
     def row(a: int, b: int, x: float, out: int, n: int) -> None:
         at, end = 0, n * _CELL
         while end - at >= 8 * _CELL:
@@ -129,7 +123,7 @@ def make(operation: str, operands: str) -> Compiled:
         if at < end:
             step_1(a + at, b + at, x, out + at)
 
-    @own
+    @inner
     def done(first: int, second: int, out: int) -> int:
         """Compute, and return the flags that were raised; -1 of blocks that are left to numpy."""
         out += FIELDS_OFFSET
@@ -172,7 +166,7 @@ def make(operation: str, operands: str) -> Compiled:
             row(a + i * a_stride, b + i * b_stride, x, to + i * to_stride, n)
         return _raised(_EXCEPTIONS)
 
-    @by_address("int64(int64, int64, int64, int64)", variant)
+    @by_address("int64(int64, int64, int64, int64)", f"{operation}_{operands.replace(' ', '_')}")
     def compute(bound: int, arguments: int, number: int, names: int) -> int:
         ways = word_in(bound)  # words: the ufunc, what reports flags, None
         if number != 3 or names:

@@ -76,7 +76,7 @@ def _row_sums(name: str, cell: ir.Type, itemsize: int) -> Compiled:
             sums[i] = row_sum(cells + i * ROW)
         return 0
 
-    sum_rows.__name__ = sum_rows.__qualname__ = name
+    sum_rows.__name__ = name
     return on_integers(sum_rows)
 
 
