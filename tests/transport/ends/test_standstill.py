@@ -10,6 +10,14 @@ from support.jobs import of_mpi, run_job
 # -- the search by itself -----------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def search_module(monkeypatch):
+    """The module of the search, where other tests' threads do not count as threads of the program."""
+    module = of_mpi("liveness.standstill")
+    monkeypatch.setattr(module, "_others_may_operate", lambda: False)
+    return module
+
+
 class Rank:
     """A process that meets in one group after the other, in the order of its program."""
 
@@ -52,9 +60,9 @@ class Meeting:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_an_error_comes_if_and_only_if_processes_wait_in_a_circle(seed, monkeypatch):
+def test_an_error_comes_if_and_only_if_processes_wait_in_a_circle(search_module, seed, monkeypatch):
     """Random programs in random order; messages arrive late, but those between two processes in their order."""
-    module, choose = of_mpi("liveness.standstill"), random.Random(seed)
+    module, choose = search_module, random.Random(seed)
     for name in ("_ASKED_AFTER", "_ASKED_AGAIN", "_SETTLED"):
         monkeypatch.setattr(module, name, -1.0)  # the least patience: even so nothing wrong may be said
     size = choose.randint(2, 6)
@@ -93,11 +101,10 @@ def test_an_error_comes_if_and_only_if_processes_wait_in_a_circle(seed, monkeypa
             assert not waits
 
 
-def test_many_partners_are_asked_by_turns():
-    module = of_mpi("liveness.standstill")
+def test_many_partners_are_asked_by_turns(search_module):
     asked = []
     waiting = Meeting(tuple(range(100)), 1)
-    search = module.Standstill(
+    search = search_module.Standstill(
         5, lambda message, other: asked.append(other), lambda stock: None, lambda: waiting, str, asked.append
     )
     search.look()
