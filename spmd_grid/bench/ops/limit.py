@@ -15,7 +15,8 @@ import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
 from spmd_grid.bench.common.mpi import mpi
-from spmd_grid.kernels.address import give_way, load_acquire, pause, pointer, store_release
+from spmd_grid.kernels.address import give_way, load_acquire, pause, store_release
+from spmd_grid.kernels.copy.vectors import move
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
@@ -109,6 +110,6 @@ def _move(words: np.ndarray, rank: int, pieces: np.ndarray, target: np.ndarray) 
     start = 0
     for i in range(len(pieces)):
         other, size = pieces[i]
-        target[start : start + size] = numba.carray(pointer(words[other] + _WORD_BYTES, "<f8"), size)
+        move(words[other] + _WORD_BYTES, target.ctypes.data + start * _CELL_BYTES, size * _CELL_BYTES)
         start += size
     _agree(words, rank)

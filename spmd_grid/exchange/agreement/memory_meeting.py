@@ -44,8 +44,7 @@ COPIED_BYTES = MOST_STAGED
 # The most bytes of copies that a process holds for a group: of large arrays, which are copied or relayed, and of small.
 STAGED_BYTES = max(RING_BYTES + 8 * RELAYED_FROM, RING_HELD_BYTES)
 
-# Processors are far apart where a word takes longer from one to the other than within one cache.  Measured again
-# every _ASKED_EVERY meetings, since virtual processors move.
+# Processors are far apart where a word takes longer than within one cache.  Measured again every _ASKED_EVERY meetings.
 FAR_SECONDS = 170e-9
 _ASKED_EVERY = 256
 _ROLL_CALLS = 8
@@ -53,7 +52,8 @@ _ROLL_CALLS = 8
 # Bits of a meeting's result that are rare: -1 has all bits.
 _RARE = at.RENEWED | at.ASK
 
-_LEFT_CACHES = 1 << 25  # bytes; larger arrays lie in no cache, and are read where they lie
+# Bytes of the largest arrays that are always relayed between far processors, and of the largest that lie in a cache.
+_RELAYED_IF_FAR, _LEFT_CACHES = 1 << 22, 1 << 25
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -291,19 +291,22 @@ class MemoryMeeting(NodeMeeting):
         """Whether arrays, of which the largest has ``n_bytes``, are better relayed than read or sent.
 
         Collective; the same on all members.  ``readable``: whether all of them can be read where they lie;
-        ``most_if_near``: the size from which on that is better between near processors.  Between far ones it depends
-        on the machine: runs with the same ``key``, which is the same on all members, try both ways.
+        ``most_if_near``: the largest size that is better relayed between near processors.  For large arrays between
+        far ones it depends on the machine: runs with the same ``key``, the same on all members, try both ways.
         """
         if n_bytes <= RELAYED_FROM:
             return False
         self.count_relay()
-        if not readable:
+        if not readable or n_bytes <= most_if_near:
             return self.relays and self.rings() is not None
-        if n_bytes <= most_if_near:
-            return self.rings() is not None
-        if not self.is_far or n_bytes > _LEFT_CACHES or self.rings() is None:
+        if not self.is_far or n_bytes > _LEFT_CACHES or self.rings() is None:  # read where they lie
             return False
-        return self._ways.begin(key, self.most) == 0
+        return n_bytes <= _RELAYED_IF_FAR or self._ways.begin(key, self.most) == 0
+
+    def known_rings(self, n_bytes: int, most_if_near: int) -> Rings | None:
+        """The rings, where arrays of ``n_bytes`` are relayed at any distance and were before; else None.  Local."""
+        is_relayed = RELAYED_FROM < n_bytes <= most_if_near and self.relays
+        return self.rings() if is_relayed and self._rings is not None else None
 
     def note_end(self) -> None:
         self._ways.end()

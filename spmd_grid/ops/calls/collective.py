@@ -254,7 +254,7 @@ class CollectiveOperation(ABC):
                     opening.turns += 1
                     if opening.turns == _TURNS and QuickCall.is_possible(call):
                         slow = partial(self._operate_by_python, grid, grid_axes, args)
-                        call.quick = call.quick or QuickCall(self.name, gate, call, slow)
+                        call.quick = call.quick or QuickCall(self.name, gate, call, slow, allocate=grid.allocate)
                         call.quick.learn(opening, agreed, frames.headers, x, out, result)
             else:
                 result = self.run_in_gate(x, grid, grid_axes, args, out)

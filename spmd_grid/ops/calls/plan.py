@@ -118,7 +118,8 @@ class OperationPlan(LoopPlan):
         self._agreed, _ = made.agree_by_itself(opening, None)
         self._call.meeting = meeting_of(self._call.comm)
         if QuickCall.is_possible(self._call) and type(self).run is OperationPlan.run:
-            self._quick = QuickCall(f"{op.name}.plan.run", self._gate, self._call, self.run)
+            run = f"{op.name}.plan.run"
+            self._quick = QuickCall(run, self._gate, self._call, self.run, allocate=grid.allocate)
             self.__dict__["run"] = self._quick.run  # instead of the method
 
     def run(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> np.ndarray | None:

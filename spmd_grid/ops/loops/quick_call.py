@@ -1,4 +1,4 @@
-"""Operations on small arrays as one compiled function, for calls from Python: after a few calls on arrays of one kind.
+"""Operations as one compiled function, for calls from Python: after a few calls on arrays of one kind.
 
 `QuickCall` is called as the operation is.  Where it knows a compiled run for the arrays, the operation is made without
 another step of Python (``kernels/protocol/quick_call.py``); else ``slow`` makes it, and `learn` prepares such a run.
@@ -34,11 +34,19 @@ class QuickCall:
     """The quick form of ``call``, which is ``name`` in errors; ``call(x, out)`` of it is ``run``.
 
     ``slow(x, out)``, or with other arguments, makes whatever operation these compiled runs are not for.  ``finish``
-    ends one that Python goes on with.
+    ends one that Python goes on with.  ``allocate(shape, dtype)`` makes large results.
     """
 
-    def __init__(self, name: str, gate: Gate, call: PlannedRun, slow: Callable[..., Any], finish: Finish = run_agreed):
-        self._finish = finish
+    def __init__(
+        self,
+        name: str,
+        gate: Gate,
+        call: PlannedRun,
+        slow: Callable[..., Any],
+        finish: Finish = run_agreed,
+        allocate: Callable[..., np.ndarray] = np.empty,
+    ):
+        self._finish, self._allocate = finish, allocate
         self._name, self._gate, self._call = name, gate, call
         self._runs: list[CompiledRun] = []
         self._head = head = np.zeros(at.QUICK_WORDS, np.int64)
@@ -63,11 +71,12 @@ class QuickCall:
         find_work = getattr(agreed, "loop_work", None)
         if find_work is None or opening.agreed.get(headers) is not agreed:
             return
-        if isinstance(result, np.ndarray) and out is None and result.nbytes >= _MOST_MADE_BYTES:
-            return
         work = find_work()
         if work is not None:
-            self.add(work, opening, headers, x, result, None if result is None or out is not None else np.empty)
+            make = None
+            if result is not None and out is None:
+                make = np.empty if result.nbytes < _MOST_MADE_BYTES else self._allocate
+            self.add(work, opening, headers, x, result, make)
 
     def add(
         self,

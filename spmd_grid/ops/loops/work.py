@@ -1,4 +1,4 @@
-"""The part of an operation on small arrays that compiled loops do by themselves: copies and a fold."""
+"""The part of an operation that compiled runs do by themselves: copies and a fold of small arrays, or a relay."""
 
 from __future__ import annotations
 

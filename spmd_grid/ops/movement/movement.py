@@ -11,6 +11,7 @@ import numpy as np
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.memory_meeting import MEETING_LINE_BYTES, STAGED_BYTES
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM
+from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
@@ -105,7 +106,7 @@ class Movement:
         """This member's part of a run in compiled loops, by one meeting; None where Python must run it."""
         facts = self._arrays.facts
         if not is_short(facts):
-            return None
+            return self._relayed_work()
         if self.shape is None:
             return LoopWork()
         copies: list[list[BoxRow]] = [[] for _ in range(self.comm.size)]
@@ -117,6 +118,15 @@ class Movement:
         whole = Box.from_shape(self.shape)
         constant = np.full(self.shape, self.fill, self.dtype)
         return LoopWork([*copies, copies_of(self.shape, whole, self.shape, whole, self.dtype)], constant)
+
+    def _relayed_work(self) -> LoopWork | None:
+        if self._relayed is None or self.fill is not None:
+            return None
+        mine = self._arrays.facts[self.comm.rank]
+        given = () if mine.shape is None else c_strides(mine.shape, self.dtype.itemsize)
+        into = () if self.shape is None else c_strides(self.shape, self.dtype.itemsize)
+        relay = self._relayed.known_program(given, into)
+        return None if relay is None else LoopWork(relay=relay)
 
     @property
     def staging_bytes(self) -> int:

@@ -32,9 +32,8 @@ from spmd_grid.typing import Shape
 
 __all__ = ["RelayedCopies"]
 
-# Between near processors, arrays that can be read are faster to read from these numbers of bytes on: where members read
-# whole arrays, and where each reads a part.
-_WHOLE_IF_NEAR, _PARTS_IF_NEAR = 1 << 21, 1 << 18
+# Between near processors, larger arrays that can be read are faster to read.
+_MOST_IF_NEAR = 1 << 18
 
 Strides = tuple[int, ...]
 
@@ -51,7 +50,6 @@ class RelayedCopies:
         self._most = max(fact.nbytes for fact in facts)
         itemsize = max(self._itemsize(member) for member in range(len(facts)))
         self._fits = call.path is DIRECT and has_areas(call.comm.size, itemsize)
-        self._most_if_near = _PARTS_IF_NEAR if transfer.parts else _WHOLE_IF_NEAR
         self._programs: dict[tuple[Strides, Strides], RelayProgram] = {}
 
     def suits(self, readable: bool) -> bool:
@@ -62,20 +60,31 @@ class RelayedCopies:
         if not self._fits:
             return False
         key = self._call.fingerprint, self._most
-        return self._call.meeting.better_relayed(self._most, readable, self._most_if_near, key)
+        return self._call.meeting.better_relayed(self._most, readable, _MOST_IF_NEAR, key)
 
     def run(self, x: np.ndarray | None, target: np.ndarray | None) -> None:
         """Move all boxes from ``x`` to ``target``.  Collective."""
         meeting = self._call.meeting
         assert isinstance(meeting, MemoryMeeting)
+        rings = meeting.rings()
+        assert rings is not None  # `suits` has seen them
         key = () if x is None else x.strides, () if target is None else target.strides
-        program = self._programs.get(key)
+        meeting.relay(self._program(rings, *key), x, target)
+
+    def known_program(self, given: Strides, into: Strides) -> RelayProgram | None:
+        """The relay of arrays with such strides, if it has been run and is taken at any distance.  Local."""
+        meeting = self._call.meeting
+        if not (self._fits and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
+            return None
+        rings = meeting.known_rings(self._most, _MOST_IF_NEAR)
+        return None if rings is None else self._program(rings, given, into)
+
+    def _program(self, rings: Rings, given: Strides, into: Strides) -> RelayProgram:
+        program = self._programs.get((given, into))
         if program is None:
-            rings = meeting.rings()
-            assert rings is not None  # `suits` has seen them
-            program = self._parts(rings, *key) if self._transfer.parts else self._wholes(rings, *key)
-            keep(self._programs, key, program)
-        meeting.relay(program, x, target)
+            program = (self._parts if self._transfer.parts else self._wholes)(rings, given, into)
+            keep(self._programs, (given, into), program)
+        return program
 
     @property
     def _n_bytes(self) -> int:

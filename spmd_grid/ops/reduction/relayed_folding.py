@@ -33,8 +33,8 @@ from spmd_grid.typing import Shape
 
 __all__ = ["RelayedFolding"]
 
-# Between near processors, arrays that can be read are faster to read from this size on: each member then folds a part.
-_WHOLE_IF_NEAR, _BLOCKS_IF_NEAR = (1 << 20) - 1, 1 << 18
+# Between near processors, larger arrays that can be read are faster to read: each member then folds a part.
+_WHOLE_IF_NEAR, _BLOCKS_IF_NEAR = 1 << 19, 1 << 18
 
 # Up to these sizes two members, and more than two, fold whole arrays: slices take two steps more.
 _WHOLE_FOR = 1 << 19, 1 << 16
@@ -57,6 +57,7 @@ class RelayedFolding:
         folding: Folding,
     ):
         self._call, self._shape, self._dtype, self._root, self._blocks = call, shape, dtype, root, blocks
+        self._is_average = kind.is_average  # then the sum is divided, which is not the relay's part
         self._kind = "sum" if kind.is_average else kind.name
         self._folding = folding
         self._n_bytes = Box.from_shape(shape).size * dtype.itemsize
@@ -71,31 +72,43 @@ class RelayedFolding:
         """
         if not self._is_compiled:
             return False
-        most_if_near = _WHOLE_IF_NEAR if self._blocks is None else _BLOCKS_IF_NEAR
         key = self._call.fingerprint, self._n_bytes
-        return self._call.meeting.better_relayed(self._n_bytes, readable, most_if_near, key)
+        return self._call.meeting.better_relayed(self._n_bytes, readable, self._most_if_near, key)
+
+    @property
+    def _most_if_near(self) -> int:
+        return _WHOLE_IF_NEAR if self._blocks is None else _BLOCKS_IF_NEAR
 
     def run(self, x: np.ndarray, target: np.ndarray | None) -> None:
         """Fold all arrays into ``target``, or this member's blocks of them.  Collective."""
         meeting = self._call.meeting
         assert isinstance(meeting, MemoryMeeting)
-        if self._program is None:
-            rings = meeting.rings()
-            assert rings is not None  # `suits` has seen them
-            self._program = self._made(rings)
+        rings = meeting.rings()
+        assert rings is not None  # `suits` has seen them
         flat, finish = flat_target(target)
-        meeting.relay(self._program, x, flat)
+        meeting.relay(self._program_with(rings), x, flat)
         if flat is not None:
             self._folding.divide(flat)
         if finish is not None:
             finish()
 
-    def _made(self, rings: Rings) -> RelayProgram:
-        if self._blocks is not None:
-            return self._of_blocks(rings, self._blocks)
-        if self._root is None and self._n_bytes > _WHOLE_FOR[self._call.comm.size > 2]:
-            return self._of_slices(rings)
-        return self._of_wholes(rings)
+    def known_program(self) -> RelayProgram | None:
+        """The relay of contiguous arrays, if it is all of the fold and is known at any distance.  Local."""
+        meeting = self._call.meeting
+        if not (self._is_compiled and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
+            return None
+        rings = None if self._is_average else meeting.known_rings(self._n_bytes, self._most_if_near)
+        return None if rings is None else self._program_with(rings)
+
+    def _program_with(self, rings: Rings) -> RelayProgram:
+        if self._program is None:
+            if self._blocks is not None:
+                self._program = self._of_blocks(rings, self._blocks)
+            elif self._root is None and self._n_bytes > _WHOLE_FOR[self._call.comm.size > 2]:
+                self._program = self._of_slices(rings)
+            else:
+                self._program = self._of_wholes(rings)
+        return self._program
 
     @cached_property
     def _fold(self) -> int:
