@@ -130,7 +130,9 @@ def calls_per_batch(comm: Ranks, batch: Batch, seconds: float) -> int:
     n = 1
     while (taken := max(comm.allgather(_seconds(comm, batch, n)))) < _TRIAL_SECONDS:
         n *= 4
-    taken = min(taken, max(comm.allgather(_seconds(comm, batch, n))))  # the first may have been disturbed
+    for _ in range(2):  # first calls learn, and the first trial may have been disturbed
+        batch(max(1, round(seconds * n / taken)))
+        taken = min(taken, max(comm.allgather(_seconds(comm, batch, n))))
     return max(1, round(seconds * n / taken))
 
 

@@ -3,7 +3,7 @@
 A row is 64 lines.  Each of 64 / 4 steps adds a line to one of four vectors of partial sums, as wide as a line, whose
 lanes are added at last: no chain of additions in the cells' own precision is longer than in numpy's pairwise sum.
 Compilers may not choose such an order by themselves.  The next row is fetched meanwhile, since what the processor
-fetches by itself ends with the page.
+fetches by itself ends with the page; fetched as data to be read once, it leaves the caches to other data and code.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _row_sum(cell: ir.Type, itemsize: int) -> Callable[[int], float]:
 
             def line_at(offset: int) -> ir.Value:
                 ahead = builder.inttoptr(builder.add(args[0], _I64(offset + ROW)), _BYTES)
-                builder.call(fetch, [ahead, _I32(0), _I32(3), _I32(1)])  # to read; stays in the caches; data
+                builder.call(fetch, [ahead, _I32(0), _I32(0), _I32(1)])  # to read; not kept; data
                 found = builder.load(builder.inttoptr(builder.add(args[0], _I64(offset)), line.as_pointer()))
                 found.align = itemsize
                 return found
