@@ -71,8 +71,8 @@ def _fold_block(combine: Callable[..., Any], rows: list[np.ndarray], out: np.nda
         combine(out, row, out=out)
 
 
-def sum_rows(rows: np.ndarray) -> np.ndarray:
-    """The sums of rows of 4 KiB, of floats or doubles, as doubles, in the order of the compiled kernel.  Local."""
+def sum_rows(rows: np.ndarray) -> float:
+    """The sum of rows of 4 KiB, of floats or doubles, as a double, in the order of the compiled kernel.  Local."""
     steps = rows.reshape(len(rows), 16, 4, -1)  # of four lines each
     sums = steps[:, 0]
     for step in range(1, 16):
@@ -81,4 +81,9 @@ def sum_rows(rows: np.ndarray) -> np.ndarray:
     while lanes.shape[1] > 1:
         half = lanes.shape[1] // 2
         lanes = lanes[:, :half] + lanes[:, half:]
-    return lanes[:, 0]
+    found, held = -0.0, lanes[:, 0]
+    while held.size:
+        if held.size % 2:
+            found, held = found + held[-1], held[:-1]
+        held = held[::2] + held[1::2]
+    return found

@@ -1,4 +1,4 @@
-"""Sums of long runs: rows against their twin in numpy, bit for bit, and whole runs against exact sums."""
+"""Sums of long runs: by rows against their twin in numpy, bit for bit, and whole runs against exact sums."""
 
 from math import fsum
 
@@ -17,16 +17,22 @@ def cells_of(dtype, n):
     return (draw.standard_normal(n) * 10.0 ** draw.integers(-9, 9, n)).astype(dtype)
 
 
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 23])
 @pytest.mark.parametrize("dtype", SUMS)
-def test_rows(dtype):
-    n = 5
+def test_rows(dtype, n):
     cells = cells_of(dtype, n * 4096 // np.dtype(dtype).itemsize + 1)[1:]  # which do not begin on a line
     cells[:9] = [0.0, -0.0, 1.0, -1.0, 5e-39, -5e-39, 2.0, 3.0, 4.0]
+
+    def found():
+        levels = np.empty(64)
+        getattr(kernels, SUMS[dtype])(kernels.address_of(cells), n, 4096, kernels.address_of(levels))
+        return levels[0]
+
+    assert found().tobytes() == np.float64(reference.sum_rows(cells.reshape(n, -1))).tobytes()
     cells[-1] = np.inf
-    found = np.empty(n)
-    getattr(kernels, SUMS[dtype])(kernels.address_of(cells), n, kernels.address_of(found))
-    assert found.tobytes() == reference.sum_rows(cells.reshape(n, -1)).tobytes()
-    assert found[-1] == np.inf
+    assert found() == np.inf
+    cells[:] = -0.0
+    assert found() == 0.0 and np.signbit(found())
 
 
 @pytest.mark.parametrize("dtype", SUMS)

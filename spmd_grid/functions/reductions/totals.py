@@ -12,7 +12,8 @@ from spmd_grid.functions.dtypes import wide_dtype
 __all__ = ["runs", "total"]
 
 _LONG = 1 << 18  # bytes of a run
-_ROW = 4096  # bytes
+_ROW = 4096  # bytes of a row: see kernels/reduce/row_sums.py
+_LEVELS = 64  # doubles that the kernel needs
 _ROW_SUMS = {np.dtype("f4"): "sum_rows_f4", np.dtype("f8"): "sum_rows_f8"}
 
 RUN = 1 << 15  # cells that are copied at a time where they must be copied; they stay in the L2 cache
@@ -58,7 +59,7 @@ def _long_total(cells: np.ndarray) -> np.number:
     if cells.dtype not in _ROW_SUMS:
         return np.add.reduce(cells, axis=None)
     n = cells.nbytes // _ROW
-    sums = np.empty(n)
-    getattr(kernels, _ROW_SUMS[cells.dtype])(kernels.address_of(cells), n, kernels.address_of(sums))
+    levels = np.empty(_LEVELS)
+    getattr(kernels, _ROW_SUMS[cells.dtype])(kernels.address_of(cells), n, _ROW, kernels.address_of(levels))
     rest = cells.ravel("K")[n * _ROW // cells.itemsize :]
-    return np.add.reduce(sums) + np.add.reduce(rest)
+    return levels[0] + np.add.reduce(rest)
