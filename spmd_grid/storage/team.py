@@ -14,6 +14,7 @@ from spmd_grid.ops.all_gather import all_gather
 from spmd_grid.ops.broadcast import broadcast
 from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.storage.system import System, system_of
+from spmd_grid.transport.communicator import Communicator
 
 __all__ = ["Team", "processes_of"]
 
@@ -54,6 +55,11 @@ class Team:
     def system(self) -> System:
         """The system calls of this process."""
         return system_of(self.grid)
+
+    @property
+    def group(self) -> Communicator:
+        """The communicator of the team."""
+        return self.grid.group(_AXES)
 
     @property
     def failed(self) -> bool:

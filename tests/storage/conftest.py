@@ -39,6 +39,16 @@ By default some calls, pairs and kinds are tried.  With ``--full`` all are: ever
 save, and one in nine of the other kinds), and all 36 pairs of 1 to 6 ranks.
 """
 
+import pytest
 from support.own_folder import tmp_path
 
+from spmd_grid.exchange.paths import forced_path
+
 __all__ = ["tmp_path"]
+
+
+@pytest.fixture(params=["auto", "message"])
+def each_path(request):
+    """Cells that are loaded are written to all cores in shared memory, or sent in messages."""
+    with forced_path(request.param):
+        yield request.param

@@ -103,7 +103,7 @@ def test_restart_on_another_number_of_ranks(spmd, saving, loading):
     spmd(max(saving, loading), body)
 
 
-def test_every_layout(spmd):
+def test_every_layout(spmd, each_path):
     def body():
         grid = sg.init_grid((2, 3))
         want = values((9, 7), "f4")
@@ -120,7 +120,7 @@ def test_every_layout(spmd):
     spmd(6, body)
 
 
-def test_parts_slices_and_other_dtypes(spmd):
+def test_parts_slices_and_other_dtypes(spmd, each_path):
     def body():
         grid = sg.init_grid((3,))
         rows = sg.Sharding(grid, [[0]], halo_sizes=[1, 1])

@@ -148,7 +148,7 @@ def on_damaged(spmd, cases, check):
     spmd(2, body)
 
 
-def test_damaged_files(spmd):
+def test_damaged_files(spmd, each_path):
     def check(case, grid, series, shardings, words):
         alike(grid, sg.SpmdError, words, lambda: sg.load(series, shardings, grid, stage_bytes=64))
         assert sg.latest(series) == sg.latest(series, grid) == series / "save-000001"

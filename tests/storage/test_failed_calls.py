@@ -90,7 +90,7 @@ def test_each_call_of_a_save_fails(spmd, request, options, one_of):
     spmd(2, body)
 
 
-def test_each_call_of_a_load_fails(spmd):
+def test_each_call_of_a_load_fails(spmd, each_path):
     def body():
         grid = sg.init_grid((2,))
         old, new = states(grid)

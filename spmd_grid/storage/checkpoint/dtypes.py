@@ -15,15 +15,20 @@ _EXTENSIONS = "ml_dtypes"  # the package of bfloat16 and other short floats
 _DEEPEST = 32  # structures within structures
 
 
-def dtype_to_json(op: str, dtype: np.dtype) -> Any:
-    """A description that `dtype_from_json` understands.  Local.  Raises DTypeError for dtypes of other packages."""
+def dtype_to_json(op: str, dtype: np.dtype, depth: int = 0) -> Any:
+    """A description that `dtype_from_json` understands.  Local.
+
+    Raises DTypeError for dtypes of other packages, and for structures nested too deep.
+    """
+    if depth > _DEEPEST:
+        raise DTypeError(f"{op}: an array's dtype is nested more than {_DEEPEST} deep")
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
-        return {"of": dtype_to_json(op, base), "shape": list(shape)}
+        return {"of": dtype_to_json(op, base, depth + 1), "shape": list(shape)}
     if dtype.fields is not None:
         fields = [(name, dtype.fields[name]) for name in dtype.names or ()]
         return {
-            "fields": [[name, dtype_to_json(op, of), at] for name, (of, at, *_) in fields],
+            "fields": [[name, dtype_to_json(op, of, depth + 1), at] for name, (of, at, *_) in fields],
             "itemsize": dtype.itemsize,
         }
     module = dtype.type.__module__
@@ -31,7 +36,10 @@ def dtype_to_json(op: str, dtype: np.dtype) -> Any:
         return dtype.str
     if module == _EXTENSIONS:
         return {"extension": dtype.name}
-    raise DTypeError(f"{op}: arrays of dtype {dtype} cannot be stored: it is of the module {module}")
+    raise DTypeError(
+        f"{op}: arrays of dtype {dtype} cannot be stored: its elements are neither numpy's of a fixed size nor those of"
+        f" {_EXTENSIONS}"
+    )
 
 
 def dtype_from_json(op: str, description: Any) -> np.dtype:

@@ -15,6 +15,7 @@ from spmd_grid.errors import DamagedError, SpmdError, StorageError
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.grid.sharding import Sharding
+from spmd_grid.storage.checkpoint.dtypes import dtype_to_json
 from spmd_grid.storage.checkpoint.folders import Claim, claim, published, remove_checkpoint
 from spmd_grid.storage.checkpoint.manifest import MANIFEST, Manifest, StoredArray
 from spmd_grid.storage.checkpoint.tree import Arrays
@@ -24,6 +25,7 @@ from spmd_grid.storage.checksums import checksum
 from spmd_grid.storage.npy_format import stored_dtype
 from spmd_grid.storage.paths import File, Folders
 from spmd_grid.storage.ranges.move import give_blocks
+from spmd_grid.storage.ranges.padding import with_clean_padding
 from spmd_grid.storage.team import Team
 
 __all__ = ["Making"]
@@ -47,6 +49,7 @@ class Making:
         self.stored = [StoredArray(name, each.shape, each.dtype, block_bytes) for name, each in arrays.items()]
         for each in self.stored:
             stored_dtype("save", each.dtype)
+            dtype_to_json("save", each.dtype)
         self.writers: list[ArrayWriter] = []
         self.orders: list[list[int]] = []
         self.claimed: Claim | None = None
@@ -54,7 +57,8 @@ class Making:
     def text(self) -> str:
         """A line that is equal for equal states."""
         described = [f"{each.name} {each.shape} {each.dtype} {each.block_bytes}" for each in self.stored]
-        held = [checksum(np.ascontiguousarray(each)) for each in self.arrays.values() if isinstance(each, np.ndarray)]
+        plain = [np.ascontiguousarray(each) for each in self.arrays.values() if isinstance(each, np.ndarray)]
+        held = [checksum(with_clean_padding(each)) for each in plain]
         words = json.dumps([self.manifest.tree, self.manifest.attributes, described, held])
         digest = hashlib.sha256(words.encode()).hexdigest()[:16]
         options = f"keep={self.keep}, {self.stage_bytes} bytes, {'rename' if self.renames else 'file'}"

@@ -17,6 +17,7 @@ from spmd_grid.array import ShardedArray
 from spmd_grid.errors import DamagedError, DTypeError
 from spmd_grid.random import Generator
 from spmd_grid.storage.checkpoint.dtypes import dtype_from_json, dtype_to_json
+from spmd_grid.storage.ranges.padding import with_clean_padding
 
 __all__ = ["ARRAYS", "array_names", "file_name", "from_tree", "to_tree"]
 
@@ -28,23 +29,27 @@ _DEEPEST = 64
 Arrays = dict[str, "ShardedArray | np.ndarray"]
 
 
-def to_tree(op: str, state: Any, arrays: Arrays, name: str = "") -> Any:
+def to_tree(op: str, state: Any, arrays: Arrays, name: str = "", depth: int = 0) -> Any:
     """The tree of a state; its arrays are added to ``arrays`` by name, keys joined by slashes.
 
-    Local.  Raises DTypeError for a value that cannot be stored, and for a key that is not a string or has a slash.
+    Local.  Raises DTypeError for a value that cannot be stored, for a key that is not a string or has a slash, and for
+    a state nested too deep, as one that holds itself.
     """
+    if depth > _DEEPEST:
+        raise DTypeError(f"{op}: {_at(name[:_DEEPEST] + '...')} is nested more than {_DEEPEST} deep")
     if isinstance(state, dict):
         for key in state:
-            if not isinstance(key, str) or "/" in key or not key:
+            if not isinstance(key, str) or "/" in key or not key or not _is_text(key):
                 raise DTypeError(f"{op}: {_at(name)} has the key {key!r}; keys must be strings without slashes")
-        return {
-            "dict": {key: to_tree(op, each, arrays, f"{name}/{key}" if name else key) for key, each in state.items()}
-        }
+        names = {key: f"{name}/{key}" if name else key for key in state}
+        return {"dict": {key: to_tree(op, each, arrays, names[key], depth + 1) for key, each in state.items()}}
+    if isinstance(state, np.ma.MaskedArray):
+        raise DTypeError(f"{op}: {_at(name)} is a masked array; save its data and its mask")
     if isinstance(state, ShardedArray | np.ndarray):
         arrays[name] = state
         return {ARRAYS[not isinstance(state, ShardedArray)]: name}
     if isinstance(state, list | tuple) and type(state) in (list, tuple):
-        found = [to_tree(op, each, arrays, f"{name}/{i}") for i, each in enumerate(state)]
+        found = [to_tree(op, each, arrays, f"{name}/{i}", depth + 1) for i, each in enumerate(state)]
         return {type(state).__name__: found}
     return _value_to_tree(op, state, name)
 
@@ -60,7 +65,7 @@ def _value_to_tree(op: str, value: Any, name: str) -> Any:
     if kind is bytes:
         return {"bytes": value.hex()}
     if isinstance(value, np.generic) and not value.dtype.hasobject:
-        return {"scalar": [dtype_to_json(op, value.dtype), value.tobytes().hex()]}
+        return {"scalar": [dtype_to_json(op, value.dtype), with_clean_padding(np.asarray(value)).tobytes().hex()]}
     if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
         return {"numpy.random": _words(value.bit_generator.state)}
     if kind is Generator:
@@ -170,6 +175,11 @@ def file_name(name: str) -> str:
     if len(found) > _LONGEST_NAME:
         found = found[: _LONGEST_NAME - 33] + "-" + hashlib.sha256(name.encode()).hexdigest()[:32]
     return found + ".npy"
+
+
+def _is_text(key: str) -> bool:
+    """Whether a key can be part of a file's name: half of a surrogate pair cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in key)
 
 
 def _at(name: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from math import prod
 
 import numpy as np
@@ -23,7 +24,17 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.storage.ranges.blocks import Blocks
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["Deal", "Round", "cut_by_devices", "cut_by_processes", "block_bounds", "deal", "take_lead", "take_rows"]
+__all__ = [
+    "Deal",
+    "Round",
+    "block_bounds",
+    "cut_by_devices",
+    "cut_by_processes",
+    "deal",
+    "deal_without_rounds",
+    "take_lead",
+    "take_rows",
+]
 
 Interval = tuple[int, int]
 Cuts = tuple[int, ...]
@@ -108,35 +119,49 @@ def deal(
     ``stage_bytes``: the most bytes of blocks that a process handles in a round, if a block is not larger.  ``spread``:
     a block that several devices hold is handled by one of them, for writing; else it is shared, for reading.
     """
-    coords = layout.grid.device_of_process(processes[rank])
-    me = None if coords is None else layout.grid.multi_index(coords)
-    sharding, own, rounds = layout.sharding, [], []
-    axes = sharding.replicated_axes
-    replicas = prod([layout.grid.shape[axis] for axis in axes])
-    alone = not sharding.partial_axes and (spread or replicas == 1)
+    own, shared = _own_and_shared(blocks, region, layout, processes[rank], spread)
     per_process = max(1, stage_bytes // max(blocks.rows * blocks.row_bytes, 1))
-    pending: list[tuple[int, Interval]] = []
-    lead: MultiIndex = ()
-    count = 0
+    rounds: list[Round] = []
+    for lead, pieces in groupby(shared, lambda each: each[1].starts[: blocks.dim]):
+        pending = [(block, (piece.starts[blocks.dim], piece.stops[blocks.dim])) for block, piece in pieces]
+        rounds += _rounds(lead, pending, len(processes), per_process, layout, blocks, spread)
+    return Deal(own, rounds)
 
+
+def deal_without_rounds(blocks: Blocks, region: Box, layout: Layout, processes: Sequence[int], rank: int) -> list[int]:
+    """The blocks that process ``processes[rank]`` reads where it can write to the cores of all.  Plans only.
+
+    Of the shared blocks every process has an equal part, of blocks that follow one another.
+    """
+    own, shared = _own_and_shared(blocks, region, layout, processes[rank], spread=False)
+    n, size = len(shared), len(processes)
+    return own + [block for block, _ in shared[n * rank // size : n * (rank + 1) // size]]
+
+
+def _own_and_shared(
+    blocks: Blocks, region: Box, layout: Layout, process: int, spread: bool
+) -> tuple[list[int], list[tuple[int, Box]]]:
+    """The blocks that the process handles by itself, and those that no process does, with their cells in the region."""
+    coords = layout.grid.device_of_process(process)
+    me = None if coords is None else layout.grid.multi_index(coords)
+    sharding, own, shared = layout.sharding, [], []
+    axes = sharding.replicated_axes
+    sizes = [layout.grid.shape[axis] for axis in axes]
+    replicas = prod(sizes)
+    alone = not sharding.partial_axes and (spread or replicas == 1)
+    count = 0
     for block, piece in touched(blocks, region):
         holder = _holder(layout, piece) if alone else None
-        if holder is not None:
-            if me is not None:
-                replica = multi_index(count % replicas, [layout.grid.shape[axis] for axis in axes])
-                for axis, digit in zip(axes, replica):
-                    holder[axis] = digit
-                if all(mine == digit for mine, digit in zip(me, holder, strict=True)):
-                    own.append(block)
-            count += 1
+        if holder is None:
+            shared.append((block, piece))
             continue
-        before = piece.starts[: blocks.dim]
-        if before != lead:
-            rounds += _rounds(lead, pending, len(processes), per_process, layout, blocks, spread)
-            lead, pending = before, []
-        pending.append((block, (piece.starts[blocks.dim], piece.stops[blocks.dim])))
-    rounds += _rounds(lead, pending, len(processes), per_process, layout, blocks, spread)
-    return Deal(own, rounds)
+        if me is not None:
+            for axis, digit in zip(axes, multi_index(count % replicas, sizes)):
+                holder[axis] = digit
+            if all(mine == digit for mine, digit in zip(me, holder, strict=True)):
+                own.append(block)
+        count += 1
+    return own, shared
 
 
 def _rounds(

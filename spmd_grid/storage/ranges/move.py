@@ -1,6 +1,7 @@
 """A sharded array as blocks of its global row-major order: given to whoever stores them, or filled from them.
 
-Every block is handled by one process.  Cells that other processes hold come and go by resharding, in rounds that keep
+Every block is handled by one process.  Where processes share memory, the one that reads a block writes its cells to all
+cores that hold them.  Else, and to be stored, cells of other processes come and go by resharding, in rounds that keep
 to a limit of memory: see `deal`.
 """
 
@@ -19,7 +20,8 @@ from spmd_grid.grid.sharding import Sharding
 from spmd_grid.reshard.execute import reshard_local
 from spmd_grid.storage.ranges.ahead import Ahead
 from spmd_grid.storage.ranges.blocks import Blocks
-from spmd_grid.storage.ranges.deal import Deal, Round, deal, take_lead, take_rows
+from spmd_grid.storage.ranges.cores import HeldCore, cores_of_all, kept_while_written, own_core
+from spmd_grid.storage.ranges.deal import Deal, Round, deal, deal_without_rounds, take_lead, take_rows
 from spmd_grid.storage.ranges.even import even_parts
 from spmd_grid.storage.ranges.padding import with_clean_padding
 from spmd_grid.storage.team import Team
@@ -48,9 +50,8 @@ def give_blocks(
     """
     layout = Layout(array.sharding, blocks.extents)
     dealt = given_deal(layout, blocks, team.processes, team.rank, stage_bytes)
-    coords = array.grid.own_coords
-    box, core = layout.core_box(coords), array.stored_core
-    core = core.reshape(box.shape) if not array.shape else core
+    box = layout.core_box(array.grid.own_coords)
+    core = array.stored_core.reshape(box.shape) if not array.shape else array.stored_core
     with team.trying():
         for block in dealt.own:
             cells = core[blocks.box(block).relative_to(box.starts).slices()]
@@ -82,8 +83,8 @@ def take_blocks(
     team: Team,
     stage_bytes: int = STAGE_BYTES,
     region: Box | None = None,
-) -> Deal:
-    """Fill ``array`` from blocks that ``handle`` fills, each on one process; who handled what is returned.
+) -> None:
+    """Fill ``array`` from blocks that ``handle`` fills, each on one process.
 
     Collective over the team; a part of an operation that has passed the gate.  ``dtype``: that of the blocks, which are
     converted to the array's.  ``region``: the part of the global array that ``array`` is.  Errors of ``handle`` are
@@ -91,42 +92,72 @@ def take_blocks(
     """
     region = region or Box.from_shape(blocks.extents)
     layout = Layout(array.sharding, region.shape)
-    dealt = deal(blocks, region, layout, team.processes, team.rank, stage_bytes // _PART, spread=False)
-    coords = array.grid.own_coords
-    box, core = layout.core_box(coords), array.core_to_write()
-    core = core.reshape(box.shape) if not array.shape else core
-
-    def fill(block: int, cells: np.ndarray) -> None:
-        """Fill an array of the array's dtype with those cells of a block that lie in the region."""
-        whole = blocks.box(block)
-        piece = whole.intersect(region)
-        if piece == whole and dtype == cells.dtype and cells.flags.c_contiguous:
-            handle(block, cells)
+    own, reader = own_core(array, layout), _Reader(blocks, region, dtype, handle)
+    with kept_while_written(own[1], team):
+        cores = cores_of_all(own, layout, team)
+        if cores is not None:
+            with team.trying():
+                for block in deal_without_rounds(blocks, region, layout, team.processes, team.rank):
+                    reader.fill(block, cores)
+            team.agree()
             return
-        read = np.empty(whole.shape, dtype)
-        handle(block, read)
-        cells[...] = read[piece.relative_to(whole.starts).slices()]
-
+    dealt = deal(blocks, region, layout, team.processes, team.rank, stage_bytes // _PART, spread=False)
     with team.trying():
         for block in dealt.own:
-            piece = blocks.box(block).intersect(region).relative_to(region.starts)
-            fill(block, core[piece.relative_to(box.starts).slices()])
+            reader.fill(block, [own])
     team.agree()
     if dealt.rounds:
-        _take_rounds(core, box, dealt.rounds, fill, layout, team, stage_bytes // 2)
-    return dealt
+        _take_rounds(own, dealt.rounds, reader, layout, team, stage_bytes // 2)
+
+
+class _Reader:
+    """Reads blocks, and puts their cells where they belong."""
+
+    def __init__(self, blocks: Blocks, region: Box, dtype: np.dtype, handle: Handle):
+        self._blocks, self._region, self._dtype, self._handle = blocks, region, dtype, handle
+        self._memory = np.empty(0, np.uint8)
+
+    def fill(self, block: int, cores: Sequence[HeldCore]) -> None:
+        """Fill the cells of a block in all of ``cores``, whose boxes are in coordinates of the region.  Local.
+
+        It is read straight into a core that holds all of it as the file does.
+        """
+        whole, inside, parts = self._whole(block), self.piece(block), []
+        for box, cells in cores:
+            part = box.intersect(inside)
+            if not part.is_empty:
+                parts.append((part, cells[part.relative_to(box.starts).slices()]))
+        source = next((cells for part, cells in parts if part == whole and self._is_as_stored(cells)), None)
+        if source is None:
+            source = self._scratch(whole)
+        self._handle(block, source)
+        for part, cells in parts:
+            if cells is not source:
+                cells[...] = source[part.relative_to(whole.starts).slices()]
+
+    def piece(self, block: int) -> Box:
+        """The cells of a block that lie in the region, in coordinates of the region.  Plans only."""
+        return self._whole(block).intersect(Box.from_shape(self._region.shape))
+
+    def _whole(self, block: int) -> Box:
+        return self._blocks.box(block).relative_to(self._region.starts)
+
+    def _is_as_stored(self, cells: np.ndarray) -> bool:
+        return cells.dtype == self._dtype and cells.flags.c_contiguous
+
+    def _scratch(self, box: Box) -> np.ndarray:
+        """Memory for the cells of a block, the same for all blocks: fresh memory costs more than reading."""
+        n_bytes = box.size * self._dtype.itemsize
+        if len(self._memory) < n_bytes:
+            self._memory = np.empty(self._blocks.rows * self._blocks.row_bytes, np.uint8)
+        return self._memory[:n_bytes].view(self._dtype).reshape(box.shape)
 
 
 def _take_rounds(
-    core: np.ndarray,
-    box: Box,
-    rounds: Sequence[Round],
-    fill: Handle,
-    layout: Layout,
-    team: Team,
-    most_bytes: int,
+    own: HeldCore, rounds: Sequence[Round], reader: _Reader, layout: Layout, team: Team, most_bytes: int
 ) -> None:
     """Fill a core from shared blocks.  Collective.  A thread reads the next blocks while cells are on their way."""
+    box, core = own
     shapes = []
     for each in rounds:
         parts = Layout(each.block_sharding(team.grid.grid), each.shape(layout.global_shape))
@@ -140,7 +171,8 @@ def _take_rounds(
 
     def read(i: int) -> None:
         for block, rows in rounds[i].pieces(team.rank):
-            fill(block, of_round(i)[(*[slice(None)] * rounds[i].dim, rows)])
+            cells = of_round(i)[(*[slice(None)] * rounds[i].dim, rows)]
+            reader.fill(block, [(reader.piece(block), cells)])
 
     with Ahead([partial(read, i) for i in range(len(rounds))], n_buffers) as ahead:
         for i, each in enumerate(rounds):
