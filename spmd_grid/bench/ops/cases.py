@@ -24,7 +24,7 @@ from spmd_grid.ops.shift import shift
 
 __all__ = ["OPS", "Op", "OpsCase", "all_cases", "cut", "one_cut", "quick_cases"]
 
-_SIZES = 8, 1 << 10, 1 << 16, 1 << 20, 1 << 26
+_SIZES = 8, 1 << 10, 1 << 13, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 26
 _QUICK_SIZES = 8, 1 << 16
 _DOUBLE = 8  # bytes
 

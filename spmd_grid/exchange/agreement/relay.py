@@ -21,6 +21,7 @@ from spmd_grid.kernels.reduce.variants import BUFFER_BYTES
 
 __all__ = [
     "AREA_ALIGNMENT",
+    "COPIED_IF_RELAYED",
     "RELAYED_FROM",
     "RING_BYTES",
     "SLOT_BYTES",
@@ -38,8 +39,11 @@ RING_BYTES, SLOT_BYTES = 1 << 20, 1 << 18
 _SLOTS = RING_BYTES // SLOT_BYTES
 AREA_ALIGNMENT = 128  # bytes that no two writers share
 
-# Arrays of up to this many bytes are read where they lie, or from a copy: a relay costs one more round of words.
-RELAYED_FROM = 1 << 14
+# Arrays of up to this many bytes travel in the lines of a meeting: a relay costs one more round of words.
+RELAYED_FROM = at.LINE_ARRAY_BYTES
+
+# Operations that have no relay copy arrays of up to this many bytes, which lie elsewhere, into the arena.
+COPIED_IF_RELAYED = 1 << 14
 
 
 def area_of(owner: int, reader: int) -> int:
