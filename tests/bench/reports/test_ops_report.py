@@ -28,7 +28,7 @@ def row(case, ours=4.0, plan=2.0, by_hand=3.0, disturbed=False):
     return RowFigures(case, figures, {"rewriting": 1.0}, 61, disturbed=disturbed)
 
 
-@pytest.mark.parametrize("module", ["common.rows", "common.session", "reshard.cases"])
+@pytest.mark.parametrize("module", ["common.rows", "common.session", "halo.cases", "reshard.cases"])
 def test_examples(module):
     result = doctest.testmod(importlib.import_module(f"spmd_grid.bench.{module}"))
     assert result.attempted and not result.failed
