@@ -14,6 +14,7 @@ from spmd_grid.bench.common.rows import (
     ARRAY_LIBRARIES,
     IN_PLACE,
     LIMIT,
+    NUMBA_MPI,
     OURS,
     PROGRAM_LIBRARIES,
     RESHARD_LIBRARIES,
@@ -25,7 +26,7 @@ from spmd_grid.bench.common.verdicts import slower_rows
 from spmd_grid.bench.halo import report as halo_report
 from spmd_grid.bench.halo.cases import HaloCase
 from spmd_grid.bench.ops import report as ops_report
-from spmd_grid.bench.ops.cases import OpsCase
+from spmd_grid.bench.ops.cases import LEAST_BYTES, OpsCase
 from spmd_grid.bench.programs import report as programs_report
 from spmd_grid.bench.programs.cases import OPERATIONS, PLANNING, ProgramsCase
 from spmd_grid.bench.reshard import report as reshard_report
@@ -142,6 +143,28 @@ def _over_limit(rows: Sequence[ops_report.RowFigures]) -> str:
         medians = [f"{median(over):.1f}" if over and None not in over else "-" for over in found]
         texts.append(f"{bytes_text(n_bytes)} {' and '.join(medians)}")
     return ", ".join(texts)
+
+
+def _range_of(rows: Sequence[Row[Any]], contender: str) -> str:
+    """Microseconds of a contender on the fewest bytes, near and far."""
+    fewest = min(row.case.n_bytes for row in rows)
+    texts = []
+    for mood, far in ("near", False), ("far", True):
+        found = [row.us(contender) for row in rows if row.case.n_bytes == fewest and row.far == far]
+        if known := [us for us in found if us is not None]:
+            texts.append(f"{_range(known, 2)} us between {mood} processors")
+    return " and ".join(texts)
+
+
+def _numba_mpi(rows: Sequence[Row[Any]]) -> str:
+    """Microseconds of our plan and of numba-mpi's function in compiled loops, on the fewest bytes."""
+    texts = []
+    for mood, far in ("near", False), ("far", True):
+        for row in rows:
+            ours, theirs = row.us(ops_report.IN_LOOP), row.us(NUMBA_MPI)
+            if ours is not None and theirs is not None and row.far == far and row.case.n_bytes == LEAST_BYTES:
+                texts.append(f"{ours:.2f} us beside numba-mpi's {theirs:.2f} between {mood} processors")
+    return " and ".join(texts)
 
 
 def _times(rows: Sequence[Row[Any]]) -> str:
@@ -296,6 +319,9 @@ BENCHES: dict[str, Figures] = {
             "small calls": _small_calls,
             "large calls": _large_calls,
             "over limit": _over_limit,
+            "started": partial(_range_of, contender=ops_report.STARTED),
+            "in loops": partial(_range_of, contender=ops_report.IN_LOOP),
+            "numba-mpi": _numba_mpi,
             "words": _words,
         },
         NearAndFar.of,
