@@ -121,7 +121,7 @@ class RelayProgram:
         words[at.RELAY_STEPS], words[at.RELAY_RINGS] = len(steps), kernels.address_of(rings.addresses)
         words[at.RELAY_PARTS], words[at.RELAY_PART_BYTES] = RING_BYTES // part_bytes, part_bytes
         words[at.RELAY_COPY], words[at.RELAY_TABLE] = kernels.copy_address, kernels.address_of(table)
-        words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], large
+        words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], kernels.streams_for(n_bytes)
         words[at.RELAY_PACKS], words[at.RELAY_LANDS] = map(kernels.address_of, (packs.firsts, lands.firsts))
         words[at.RELAY_FOLD], words[at.RELAY_FOLDS] = fold, kernels.address_of(folds)
         words[at.RELAY_ROWS] = kernels.address_of(scratch)
