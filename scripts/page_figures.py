@@ -197,7 +197,7 @@ BENCHES: dict[str, Figures] = {
             "plain slower": phrases.plain_slower,
             "started": partial(phrases.range_of, contender=ops_report.STARTED),
             "in loops": partial(phrases.range_of, contender=ops_report.IN_LOOP),
-            "numba-mpi": phrases.numba_mpi,
+            "numba mpi": phrases.numba_mpi,
             "words": phrases.words,
         },
         NearAndFar.of,
