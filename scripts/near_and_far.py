@@ -4,7 +4,8 @@
 
 Processors are far where they share no cache, which changes from minute to minute on virtual machines.  Of the runs of a
 row in which they were near (or far) it keeps one whole: that with the median of the ratios of the best by hand to ours,
-the lower one of two.  Runs that other work disturbed count only where there are no others.
+the lower one of two.  Runs that other work disturbed count only where there are no others.  A run may hold some of the
+rows; the ``runs`` of the result are the most that any row had.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def joined(runs: Sequence[Run]) -> dict[str, Any]:
             rows.setdefault((row["row"], is_far(row)), []).append(row)
     names = dict.fromkeys(name for name, _ in rows)
     kept = [_median(rows[name, far]) for name in names for far in (False, True) if (name, far) in rows]
-    return {**first, "runs": len(runs), "rows": kept}
+    most = max(map(len, rows.values()), default=0)
+    return {**{name: value for name, value in first.items() if name != "summary"}, "runs": most, "rows": kept}
 
 
 def is_far(row: Run) -> bool:
@@ -57,7 +59,8 @@ def main() -> None:
     found = joined([json.loads(source.read_text()) for source in sources])
     target.write_text(json.dumps(found, indent=1) + "\n")
     far = sum(map(is_far, found["rows"]))
-    print(f"{target}: {len(found['rows']) - far} rows of near processors, {far} of far ones, of {len(sources)} runs")
+    near, runs = len(found["rows"]) - far, found["runs"]
+    print(f"{target}: {near} rows of near processors, {far} of far ones, of at most {runs} runs each")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from statistics import median
 from typing import Any, NamedTuple
+
+import page_phrases as phrases
 
 from spmd_grid.bench.arrays import report as arrays_report
 from spmd_grid.bench.arrays.cases import ArraysCase
@@ -21,20 +22,20 @@ from spmd_grid.bench.common.rows import (
     Row,
 )
 from spmd_grid.bench.common.table import Column, ratio, time_of
-from spmd_grid.bench.common.verdicts import slower_rows
 from spmd_grid.bench.halo import report as halo_report
 from spmd_grid.bench.halo.cases import HaloCase
 from spmd_grid.bench.ops import report as ops_report
 from spmd_grid.bench.ops.cases import OpsCase
 from spmd_grid.bench.programs import report as programs_report
-from spmd_grid.bench.programs.cases import OPERATIONS, PLANNING, ProgramsCase
+from spmd_grid.bench.programs.cases import ProgramsCase
 from spmd_grid.bench.reshard import report as reshard_report
 from spmd_grid.bench.reshard.cases import ReshardCase
 from spmd_grid.bench.storage import report as storage_report
-from spmd_grid.bench.storage.cases import BESIDE, StorageCase
+from spmd_grid.bench.storage.cases import StorageCase
 from spmd_grid.bench.watch import modes as watch_modes
 from spmd_grid.bench.watch import report as watch_report
-from spmd_grid.formatting import bytes_text
+
+_KIB = 1024
 
 
 class Figures(NamedTuple):
@@ -96,127 +97,8 @@ def _us(head: str, contender: str | Callable[[Row[Any]], str]) -> Column[Row[Any
     return Column(head, 0, lambda row: f"{row.us(contender if isinstance(contender, str) else contender(row)):.2f}")
 
 
-def _rows_slower(rows: Sequence[Row[Any]]) -> str:
-    slower = slower_rows(rows)
-    worst = min(slower, key=lambda row: row.over_best, default=None)
-    return f"{len(slower)} of the {len(rows)} rows" + (
-        f", at worst {worst.over_best:.2f}x ({worst.case.name})" if worst else ""
-    )
-
-
-def _rows_far_apart(rows: Sequence[Row[Any]]) -> str:
-    return f"{sum(row.far for row in rows)} of the {len(rows)} rows"
-
-
-def _words(rows: Sequence[Row[Any]]) -> str:
-    """Nanoseconds of a word between near and between far processors, the medians."""
-    texts = []
-    for mood, far in ("near", False), ("far", True):
-        if found := [row.hop_ns for row in rows if row.hop_ns and row.far == far]:
-            texts.append(f"{median(found):.0f} ns between {mood} ones")
-    return " and ".join(texts)
-
-
-def _rows_disturbed(rows: Sequence[Any]) -> str:
-    return f"{sum(row.disturbed for row in rows)} of the {len(rows)} rows"
-
-
-def _range(values: Sequence[float], digits: int) -> str:
-    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
-
-
-def _small_calls(rows: Sequence[Row[Any]]) -> str:
-    """The least and the largest ratio of the best by hand to ours, on the fewest bytes."""
-    fewest = min(row.case.n_bytes for row in rows)
-    return _times([row for row in rows if row.case.n_bytes == fewest])
-
-
-def _over_limit(rows: Sequence[ops_report.RowFigures]) -> str:
-    """Times of plans over those of copies in place, by size and distance of the processors: the median."""
-    texts = []
-    for n_bytes in sorted({row.case.n_bytes for row in rows}):
-        found = [
-            [row.plan_over_limit for row in rows if row.case.n_bytes == n_bytes and row.far == far]
-            for far in (False, True)
-        ]
-        medians = [f"{median(over):.1f}" if over and None not in over else "-" for over in found]
-        texts.append(f"{bytes_text(n_bytes)} {' and '.join(medians)}")
-    return ", ".join(texts)
-
-
-def _times(rows: Sequence[Row[Any]]) -> str:
-    """The least and the largest ratio of the best by hand to ours."""
-    return _range([row.over_best for row in rows], 1)
-
-
-def _large_calls(rows: Sequence[Row[Any]]) -> str:
-    """The same ratios for the rows of the most bytes."""
-    most = max(row.case.n_bytes for row in rows)
-    return _times([row for row in rows if row.case.n_bytes == most])
-
-
-def _swaps(rows: Sequence[Mapping[str, Any]]) -> str:
-    return _range([row["us"] for row in rows if row["case"]["kind"] == "swap"], 0)
-
-
-def _milliseconds(rows: Sequence[Mapping[str, Any]], beginning: str) -> str:
-    """Milliseconds of the rows whose name begins with ``beginning``."""
-    found = [row["ms"] for row in rows if row["row"].startswith(beginning)]
-    return _range(found, 0) if len(found) > 1 else f"{found[0]:.0f}"
-
-
-def _added(rows: Sequence[watch_report.WatchRow], to_exchanges: bool) -> str:
-    """Microseconds that checking adds to the updates of a `HaloExchange`, or to all other operations."""
-    added = [row.added_us for row in rows if row.case.name.startswith("HaloExchange") == to_exchanges]
-    return _range(added, 0) if len(added) > 1 else f"{added[0]:.0f}"
-
-
-def _small_sum(rows: Sequence[arrays_report.RowFigures]) -> str:
-    """Microseconds that a sum of the smallest blocks takes longer than numpy's."""
-    smallest = min((row for row in rows if row.case.op == "a + b"), key=lambda row: row.case.n_bytes)
-    return f"{smallest.added_us:.1f}"
-
-
-def _limits(rows: Sequence[arrays_report.RowFigures]) -> str:
-    """The rows that have limits, and those that miss them."""
-    limited = [row for row in rows if row.is_met is not None]
-    missed = [row.case.name for row in limited if not row.is_met]
-    met = f"{len(limited) - len(missed)} of the {len(limited)} rows with a limit"
-    return met + (f" (not {'; '.join(missed)})" if missed else "")
-
-
-def _slower_than_libraries(rows: Sequence[arrays_report.RowFigures | programs_report.RowFigures]) -> str:
-    compared = [row for row in rows if row.over_library() is not None]
-    slower = [row.case.name for row in compared if (row.over_library() or 0) < 1]
-    if not compared:
-        return "no other library was measured"
-    text = f"another library is faster in {len(slower)} of the {len(compared)} rows that one has"
-    return text + (f" ({'; '.join(slower)})" if slower else "")
-
-
-def _by_hand(rows: Sequence[programs_report.RowFigures]) -> str:
-    """The ratios of programs by hand to traced ones, and how many keep the limit."""
-    programs = [row for row in rows if row.case.is_program]
-    met = sum(row.is_met for row in programs)
-    return f"{_range([row.over_best for row in programs], 2)} ({met} of {len(programs)} at least 0.95)"
-
-
-def _per_operation(rows: Sequence[programs_report.RowFigures]) -> str:
-    """Microseconds that an operation takes longer than by hand."""
-    (row,) = (row for row in rows if row.case.program == OPERATIONS)
-    return f"{row.us_per_operation:+.2f}"
-
-
-def _planning(rows: Sequence[programs_report.RowFigures]) -> str:
-    """Milliseconds of planning, on few devices and on very many."""
-    return _range([row.planning_ms for row in rows if row.case.program == PLANNING], 0)
-
-
-def _beside(rows: Sequence[storage_report.RowFigures]) -> str:
-    """Milliseconds that saving beside the program adds to it, and saving as .npy before it goes on."""
-    (row,) = (row for row in rows if row.case.op == BESIDE)
-    added = [1e-3 * row.by_contender[name].us for name in (OURS, storage_report.NPY)]
-    return "{:.0f} ms to a program that computes for 0.1 s, saving before it goes on {:.0f} ms".format(*added)
+def _word(row: Row[Any]) -> str:
+    return "-" if row.hop_ns is None else f"{1e-3 * row.hop_ns:.2f}"
 
 
 BENCHES: dict[str, Figures] = {
@@ -231,10 +113,10 @@ BENCHES: dict[str, Figures] = {
             Column("limit", 0, arrays_report.limit_text),
         ],
         {
-            "small sum": _small_sum,
-            "limits": _limits,
-            "libraries": _slower_than_libraries,
-            "rows disturbed": _rows_disturbed,
+            "small sum": phrases.small_sum,
+            "limits": phrases.limits,
+            "libraries": phrases.slower_than_libraries,
+            "rows disturbed": phrases.rows_disturbed,
         },
     ),
     "halo": Figures(
@@ -247,9 +129,16 @@ BENCHES: dict[str, Figures] = {
                 _us("without shared memory", halo_report.MESSAGE),
                 _us("best by hand", _best),
                 ratio("ratio", lambda row: row.over_best),
+                Column("word", 0, _word),
             ]
         ),
-        {"rows slower": _rows_slower, "times": _times, "words": _words},
+        {
+            "rows slower": phrases.rows_slower,
+            "times": phrases.times,
+            "words": phrases.words,
+            "open lines": phrases.open_lines,
+            "one neighbour": phrases.one_neighbour,
+        },
         NearAndFar.of,
     ),
     "reshard": Figures(
@@ -274,7 +163,12 @@ BENCHES: dict[str, Figures] = {
                 ]
             ),
         ],
-        {"rows slower": _rows_slower, "rows far apart": _rows_far_apart, "times": _times},
+        {
+            "rows slower": phrases.rows_slower,
+            "rows far apart": phrases.rows_far_apart,
+            "times": phrases.times,
+            "plain Alltoallw": phrases.plain_alltoallw,
+        },
         NearAndFar.of,
     ),
     "ops": Figures(
@@ -291,14 +185,35 @@ BENCHES: dict[str, Figures] = {
             ]
         ),
         {
-            "rows slower": _rows_slower,
-            "rows far apart": _rows_far_apart,
-            "small calls": _small_calls,
-            "large calls": _large_calls,
-            "over limit": _over_limit,
-            "words": _words,
+            "rows slower": phrases.rows_slower,
+            "rows far apart": phrases.rows_far_apart,
+            "small calls": phrases.small_calls,
+            "large calls": phrases.large_calls,
+            "over limit": phrases.over_limit,
+            "middle sums": phrases.ratios("all_reduce", 64 * _KIB, 4 * _KIB * _KIB, OURS),
+            "middle scattered sums": phrases.ratios("reduce_scatter", 64 * _KIB, _KIB * _KIB, OURS),
+            "middle gathers": phrases.ratios("gather", 64 * _KIB, _KIB * _KIB, OURS),
+            "plain sums": phrases.ratios("all_reduce", _KIB * _KIB, 64 * _KIB * _KIB, ops_report.NUMPY),
+            "plain slower": phrases.plain_slower,
+            "started": partial(phrases.range_of, contender=ops_report.STARTED),
+            "in loops": partial(phrases.range_of, contender=ops_report.IN_LOOP),
+            "numba mpi": phrases.numba_mpi,
+            "words": phrases.words,
         },
         NearAndFar.of,
+    ),
+    "crowded": Figures(
+        partial(ops_report.RowFigures.from_dict, OpsCase),
+        "operation, bytes per rank",
+        [
+            time_of("ours", OURS),
+            time_of("plan", ops_report.PLAN),
+            time_of("from plain numpy arrays", ops_report.NUMPY),
+            time_of("best by hand", _best),
+            ratio("best / ours", lambda row: row.over_best),
+            ratio("best / plan", lambda row: row.best_over_plan),
+        ],
+        {"rows slower": phrases.rows_slower, "plans": phrases.plans, "rows disturbed": phrases.rows_disturbed},
     ),
     "programs": Figures(
         partial(programs_report.RowFigures.from_dict, ProgramsCase),
@@ -310,11 +225,11 @@ BENCHES: dict[str, Figures] = {
             *(time_of(name, partial(_best_of, name)) for name in PROGRAM_LIBRARIES),
         ],
         {
-            "by hand": _by_hand,
-            "per operation": _per_operation,
-            "planning": _planning,
-            "libraries": _slower_than_libraries,
-            "rows disturbed": _rows_disturbed,
+            "by hand": phrases.by_hand,
+            "per operation": phrases.per_operation,
+            "planning": phrases.planning,
+            "libraries": phrases.slower_than_libraries,
+            "rows disturbed": phrases.rows_disturbed,
         },
     ),
     "storage": Figures(
@@ -328,18 +243,18 @@ BENCHES: dict[str, Figures] = {
             ratio("one process / ours", lambda row: row.over_best),
             ratio("checksums", lambda row: row.checksums),
         ],
-        {"beside": _beside, "rows disturbed": _rows_disturbed},
+        {"beside": phrases.beside, "rows disturbed": phrases.rows_disturbed},
     ),
-    "plan": Figures(lambda figures: figures, "", [], {"swaps": _swaps}),
+    "plan": Figures(lambda figures: figures, "", [], {"swaps": phrases.swaps}),
     "start": Figures(
         lambda figures: figures,
         "",
         [],
         {
-            "import": partial(_milliseconds, beginning="import spmd_grid"),
-            "numpy": partial(_milliseconds, beginning="import numpy"),
-            "numba": partial(_milliseconds, beginning="import numba"),
-            "first": partial(_milliseconds, beginning="first "),
+            "import": partial(phrases.milliseconds, beginning="import spmd_grid"),
+            "numpy": partial(phrases.milliseconds, beginning="import numpy"),
+            "numba": partial(phrases.milliseconds, beginning="import numba"),
+            "first": partial(phrases.milliseconds, beginning="first "),
         },
     ),
     "watch": Figures(
@@ -353,9 +268,9 @@ BENCHES: dict[str, Figures] = {
             watch_report.off("when off"),
         ],
         {
-            "rows disturbed": _rows_disturbed,
-            "exchange": partial(_added, to_exchanges=True),
-            "operations": partial(_added, to_exchanges=False),
+            "rows disturbed": phrases.rows_disturbed,
+            "exchange": partial(phrases.added, to_exchanges=True),
+            "operations": partial(phrases.added, to_exchanges=False),
             "off": lambda rows: f"{max(row.off_ns for row in rows):.0f}",
         },
     ),

@@ -15,7 +15,7 @@ import numpy as np
 from spmd_grid.kernels.arithmetic.operations import arithmetic
 from spmd_grid.kernels.array_object import FIELDS_OFFSET, address_of
 from spmd_grid.kernels.builtin_functions import bound_builtins
-from spmd_grid.kernels.copy.tables import BoxRow, box_row, build_table, table_bytes
+from spmd_grid.kernels.copy.tables import BoxRow, box_row, build_table, streams_for, table_bytes
 from spmd_grid.kernels.loading import address_at, function_at
 from spmd_grid.kernels.memory import Flat, bytes_at, flatten
 from spmd_grid.kernels.reduce.folds import fold, fold_addresses
@@ -50,6 +50,7 @@ __all__ = [
     "relay_address",
     "run_course",
     "short_fold",
+    "streams_for",
     "sum_rows_f4",
     "sum_rows_f8",
     "supports",

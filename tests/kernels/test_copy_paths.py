@@ -164,3 +164,14 @@ def test_what_is_larger_than_the_caches(shape, axes):
     check(source, buffer[tuple(slice(1, None) for _ in source.shape)], buffer, copy_boxes=reference.copy_boxes)
     aligned = words(source.shape, 8)
     check(source.view("u8"), aligned, aligned)
+
+
+def test_calls_that_stream_or_do_not_whatever_the_size():
+    """Whether a result is streamed may follow from its size, of which a call copies a part."""
+    assert kernels.streams_for(1 << 20) != kernels.streams_for(1 << 25) == 1
+    source = memory(3 * 4096, 1)
+    for n_bytes in (1 << 20, 1 << 25):
+        target = np.zeros(source.size + 100, np.uint8)
+        table = kernels.build_table([row_of(source, target[37:-63])])
+        kernels.copy_table(kernels.address_of(table), table.shape[1], 1, 0, 0, kernels.streams_for(n_bytes))
+        assert (target[37:-63] == source).all() and not target[:37].any() and not target[-63:].any()

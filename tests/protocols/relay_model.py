@@ -173,7 +173,12 @@ class RelayMember(Member):
         ring_bytes = self._slots * slot_bytes
         sizes = {"SLOT_BYTES": slot_bytes, "RING_BYTES": ring_bytes, "_SLOTS": self._slots, "AREA_ALIGNMENT": WORD}
         slots = _small(relay.Slots, relay, sizes)
-        seen = SimpleNamespace(address_of=self._into_memory, build_table=kernels.build_table, copy_address=1)
+        seen = SimpleNamespace(
+            address_of=self._into_memory,
+            build_table=kernels.build_table,
+            copy_address=1,
+            streams_for=kernels.streams_for,
+        )
         program = _small(relay.RelayProgram, relay, sizes | {"kernels": seen})
         return sizes | {"Slots": slots, "RelayProgram": lambda *args, **options: program(*args, **options).address}
 

@@ -139,7 +139,8 @@ class Row(Generic[FieldsCase]):
     @classmethod
     def from_dict(cls, case_type: type[FieldsCase], figures: Mapping[str, Any]) -> Self:
         """The row whose `to_dict` gave ``figures``, read back from JSON."""
-        case = case_type(**{each.name: _as_kept(figures[each.name]) for each in fields(case_type)})
+        known = [each.name for each in fields(case_type) if each.name in figures]  # older files lack newer fields
+        case = case_type(**{name: _as_kept(figures[name]) for name in known})
         by_contender = {name: Figure(**figure) for name, figure in figures["contenders"].items()}
         return cls(case, by_contender, **{name: figures[name] for name in _KEPT if name in figures})
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_grid.formatting import bytes_text, count_text
 
-__all__ = ["HaloCase", "all_cases", "fill_faces", "quick_cases", "wrong_cells"]
+__all__ = ["HaloCase", "all_cases", "fill_faces", "neighbours_of", "quick_cases", "wrong_cells"]
 
 _SIZES = {2: (64, 512, 4096), 3: (32, 64, 128)}
 _DOUBLE = 8  # bytes
@@ -20,7 +20,7 @@ class HaloCase:
     """A block of ``n`` cells along each of ``ndim`` dimensions per rank, with a halo along dimension ``cut`` only.
 
     ``cut`` is the first dimension, whose faces are one run of memory each, or the last, whose faces are a short run per
-    line.
+    line.  A line of ranks that is not ``periodic`` has two ends, whose ranks have one neighbour.
     """
 
     ndim: int
@@ -28,6 +28,7 @@ class HaloCase:
     cut: int
     n_fields: int
     width: int
+    periodic: bool = True
 
     @property
     def is_rows(self) -> bool:
@@ -43,7 +44,8 @@ class HaloCase:
         kind = "rows" if self.is_rows else "unit stride"
         fields = count_text(self.n_fields, "field")
         face = bytes_text(self.face_bytes)
-        return f"{self.ndim}-d {self.n}^{self.ndim} {kind}, {fields}, width {self.width}, face {face}"
+        ends = "" if self.periodic else ", not periodic"
+        return f"{self.ndim}-d {self.n}^{self.ndim} {kind}, {fields}, width {self.width}, face {face}{ends}"
 
     def global_shape(self, ranks: int) -> tuple[int, ...]:
         return tuple(self.n * ranks if dim == self.cut else self.n for dim in range(self.ndim))
@@ -54,7 +56,7 @@ class HaloCase:
 
 
 def all_cases() -> list[HaloCase]:
-    return [
+    periodic = [
         HaloCase(ndim, n, cut, n_fields, width)
         for ndim, sizes in _SIZES.items()
         for n in sizes
@@ -62,6 +64,7 @@ def all_cases() -> list[HaloCase]:
         for n_fields in (1, 3)
         for width in (1, 2)
     ]
+    return periodic + [HaloCase(2, n, 0, 1, width, periodic=False) for n in _SIZES[2] for width in (1, 2)]
 
 
 def quick_cases() -> list[HaloCase]:
@@ -92,12 +95,24 @@ def fill_faces(fields: Sequence[np.ndarray], dim: int, width: int, rank: int) ->
             _layers(field, dim, start, start + width)[...] = np.nan
 
 
-def wrong_cells(fields: Sequence[np.ndarray], dim: int, width: int, rank: int, ranks: int) -> int:
-    """Number of halo cells without the value that a neighbour on the periodic line wrote by `fill_faces`."""
+def neighbours_of(rank: int, ranks: int, periodic: bool) -> list[int | None]:
+    """The ranks below and above on a line; None beyond its ends.
+
+    >>> neighbours_of(0, 2, periodic=True), neighbours_of(0, 2, periodic=False)
+    ([1, 1], [None, 1])
+    """
+    return [each % ranks if periodic or 0 <= each < ranks else None for each in (rank - 1, rank + 1)]
+
+
+def wrong_cells(
+    fields: Sequence[np.ndarray], dim: int, width: int, rank: int, ranks: int, periodic: bool = True
+) -> int:
+    """Number of halo cells without the value that a neighbour on the line wrote by `fill_faces`."""
     wrong = 0
+    below, above = neighbours_of(rank, ranks, periodic)
     for number, field in enumerate(fields):
-        n = field.shape[dim]
-        for side, start, neighbour in ((1, 0, rank - 1), (0, n - width, rank + 1)):
-            halo = _layers(field, dim, start, start + width)
-            wrong += int((halo != _pattern(halo, neighbour % ranks, number, side)).sum())
+        for side, start, neighbour in ((1, 0, below), (0, field.shape[dim] - width, above)):
+            if neighbour is not None:
+                halo = _layers(field, dim, start, start + width)
+                wrong += int((halo != _pattern(halo, neighbour, number, side)).sum())
     return wrong

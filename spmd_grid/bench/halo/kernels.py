@@ -56,7 +56,10 @@ def rewrite_faces(n_fields: int) -> Callable[[Views, int, int], None]:
 
 @numba.njit(nogil=True)
 def wrong_halos(fields: Views, width: int, value_below: int, value_above: int) -> int:
-    """Number of halo cells without the numbers that the ranks below and above wrote for these values."""
+    """Number of halo cells without the numbers that the ranks below and above wrote for these values.
+
+    A negative value: there is no rank on that side.
+    """
     wrong = 0
     for number in range(len(fields)):
         field = fields[number]
@@ -66,8 +69,8 @@ def wrong_halos(fields: Views, width: int, value_below: int, value_above: int) -
         for outer in range(field.shape[0]):
             for layer in range(width):
                 for inner_ in range(field.shape[2]):
-                    wrong += field[outer, layer, inner_] != from_below
-                    wrong += field[outer, above + layer, inner_] != from_above
+                    wrong += value_below >= 0 and field[outer, layer, inner_] != from_below
+                    wrong += value_above >= 0 and field[outer, above + layer, inner_] != from_above
     return wrong
 
 

@@ -19,7 +19,7 @@ from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import OURS, figures_of, is_disturbed
 from spmd_grid.bench.common.session import Session, setting_text
 from spmd_grid.bench.common.timing import Batch
-from spmd_grid.bench.halo.cases import HaloCase, fill_faces, wrong_cells
+from spmd_grid.bench.halo.cases import HaloCase, fill_faces, neighbours_of, wrong_cells
 from spmd_grid.bench.halo.overlap import OverlapFigures, measure_overlap, overlap_lines
 from spmd_grid.bench.halo.peers import hand_written
 from spmd_grid.bench.halo.report import IN_LOOP, MESSAGE, MESSAGE_IN_LOOP, RowFigures, summary, table
@@ -91,7 +91,7 @@ def measure_row(case: HaloCase, grid: ProcessGrid, comm: Intracomm, rounds: int)
             contenders[name] = trial.checked(name, exchange.update, *trial.arrays)
         for name, exchange in ((IN_LOOP, halo), (MESSAGE_IN_LOOP, by_messages)):
             contenders[name] = trial.checked_loop(name, exchange)
-        by_hand = stack.enter_context(hand_written(comm, trial.fields, case.cut, case.width))
+        by_hand = stack.enter_context(hand_written(comm, trial.fields, case.cut, case.width, case.periodic))
         for name, update in by_hand.items():
             contenders[name] = trial.checked(name, update)
         times, hop_ns = measure_with_hop(comm, contenders, rounds, _ROW_SECONDS)
@@ -121,9 +121,9 @@ class _Trial:
         self.first_value = grid.rank * _VALUES_PER_RANK
 
     def exchange(self, path: str | None = None) -> HaloExchange:
-        n_fields = self.case.n_fields
+        n_fields, periodic = self.case.n_fields, self.case.periodic
         return HaloExchange(
-            self.grid, self.sharding, self.shape, "float64", periodic=True, n_fields=n_fields, path=path
+            self.grid, self.sharding, self.shape, "float64", periodic=periodic, n_fields=n_fields, path=path
         )
 
     def rewriting(self, n: int) -> None:
@@ -149,7 +149,7 @@ class _Trial:
         fill_faces(self.fields, case.cut, width, comm.rank)
         comm.Barrier()
         update(*args)
-        n_wrong = wrong_cells(self.fields, case.cut, width, comm.rank, comm.size)
+        n_wrong = wrong_cells(self.fields, case.cut, width, comm.rank, comm.size, case.periodic)
         refuse_wrong_cells(name, case.name, n_wrong, comm)
         return batch
 
@@ -165,6 +165,9 @@ class _Trial:
         fill_faces(fields, case.cut, width, comm.rank)
         comm.Barrier()
         batch(3)
-        below, above = ((comm.rank + step) % comm.size * _VALUES_PER_RANK + 2 for step in (-1, 1))
+        below, above = (
+            -1 if rank is None else rank * _VALUES_PER_RANK + 2
+            for rank in neighbours_of(comm.rank, comm.size, case.periodic)
+        )
         refuse_wrong_cells(name, case.name, self.kernels.wrong_halos(views, width, below, above), comm)
         return batch

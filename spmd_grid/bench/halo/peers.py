@@ -1,6 +1,6 @@
 """Halo exchanges written by hand with mpi4py, as an expert would: the contenders of ``bench halo``.
 
-A line of ranks, periodic, cut along one dimension.  Types, buffers, requests and argument lists are made beforehand;
+A line of ranks, periodic or not, cut along one dimension.  Types, buffers, requests and argument lists are made first;
 all receives are posted before the first send; each direction (and field) has its own tag.  Every way to name the data
 (views of contiguous faces, a subarray type per face, one type for all fields, packed buffers) is combined with the ways
 to send it (nonblocking, persistent, neighbourhood collectives).
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from spmd_grid.bench.common.mpi import mpi, once_and_persistent
+from spmd_grid.bench.halo.cases import neighbours_of
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Datatype, Intracomm
@@ -28,11 +29,12 @@ Layers = tuple[int, int]
 Buffer = list[Any]  # a message specification of mpi4py
 
 
-class _Faces(NamedTuple):
-    """The layers [start, stop) along the cut dimension that one message of a field leaves from and arrives in."""
+class _Face(NamedTuple):
+    """The layers [start, stop) along the cut dimension that go to ``rank``, or come from it, by the direction's tag."""
 
-    sent: Layers
-    received: Layers
+    tag: int
+    layers: Layers
+    rank: int
 
 
 class _Messages(NamedTuple):
@@ -47,15 +49,23 @@ class _Messages(NamedTuple):
 class _Line:
     """The own fields and neighbours; the MPI objects of a row, which ``stack`` frees."""
 
-    def __init__(self, comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width: int, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        comm: Intracomm,
+        fields: Sequence[np.ndarray],
+        dim: int,
+        width: int,
+        periodic: bool,
+        stack: ExitStack,
+    ) -> None:
         self.mpi, self.comm, self.stack = mpi(), comm, stack
         self.fields, self.dim, self.width = fields, dim, width
-        self.below, self.above = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+        below, above = neighbours_of(comm.rank, comm.size, periodic)
         n = fields[0].shape[dim]
-        down = _Faces((width, 2 * width), (n - width, n))
-        up = _Faces((n - 2 * width, n - width), (0, width))
-        # By direction: the faces, the destination, the source.
-        self.directions = [(down, self.below, self.above), (up, self.above, self.below)]
+        sent = (0, (width, 2 * width), below), (1, (n - 2 * width, n - width), above)
+        received = (0, (n - width, n), above), (1, (0, width), below)
+        self.sent = [_Face(tag, layers, rank) for tag, layers, rank in sent if rank is not None]
+        self.received = [_Face(tag, layers, rank) for tag, layers, rank in received if rank is not None]
 
     def view(self, field: np.ndarray, layers: Layers) -> np.ndarray:
         return field[(slice(None),) * self.dim + (slice(*layers),)]
@@ -94,32 +104,34 @@ class _Line:
     def _per_field(self, buffer: Callable[[np.ndarray, Layers], Buffer]) -> _Messages:
         receives, sends = [], []
         for number, field in enumerate(self.fields):
-            for side, (faces, destination, source) in enumerate(self.directions):
-                tag = 2 * number + side
-                receives.append((buffer(field, faces.received), source, tag))
-                sends.append((buffer(field, faces.sent), destination, tag))
+            receives += [(buffer(field, layers), rank, 2 * number + tag) for tag, layers, rank in self.received]
+            sends += [(buffer(field, layers), rank, 2 * number + tag) for tag, layers, rank in self.sent]
         return _Messages(receives, sends)
 
     def by_one_type(self) -> _Messages:
         """A message per side for all fields, described by one type."""
-        receives, sends = [], []
-        for tag, (faces, destination, source) in enumerate(self.directions):
-            receives.append(([self.mpi.BOTTOM, 1, self.all_fields(faces.received)], source, tag))
-            sends.append(([self.mpi.BOTTOM, 1, self.all_fields(faces.sent)], destination, tag))
-        return _Messages(receives, sends)
+
+        def messages(faces: list[_Face]) -> list[tuple[Buffer, int, int]]:
+            return [([self.mpi.BOTTOM, 1, self.all_fields(layers)], rank, tag) for tag, layers, rank in faces]
+
+        return _Messages(messages(self.received), messages(self.sent))
 
     def by_packing(self) -> _Messages:
         """A message per side for all fields, from and to contiguous buffers."""
         receives, sends, before, after = [], [], [], []
-        for tag, (faces, destination, source) in enumerate(self.directions):
-            face = self.view(self.fields[0], faces.sent)
-            outgoing, incoming = np.empty((2, len(self.fields), *face.shape))
-            receives.append(([incoming, incoming.size, self.mpi.DOUBLE], source, tag))
-            sends.append(([outgoing, outgoing.size, self.mpi.DOUBLE], destination, tag))
-            for number, field in enumerate(self.fields):
-                before.append((outgoing[number], self.view(field, faces.sent)))
-                after.append((self.view(field, faces.received), incoming[number]))
+        for tag, layers, rank in self.received:
+            incoming = self.buffer_of(layers)
+            receives.append(([incoming, incoming.size, self.mpi.DOUBLE], rank, tag))
+            after += [(self.view(field, layers), part) for field, part in zip(self.fields, incoming, strict=True)]
+        for tag, layers, rank in self.sent:
+            outgoing = self.buffer_of(layers)
+            sends.append(([outgoing, outgoing.size, self.mpi.DOUBLE], rank, tag))
+            before += [(part, self.view(field, layers)) for field, part in zip(self.fields, outgoing, strict=True)]
         return _Messages(receives, sends, _copying(before), _copying(after))
+
+    def buffer_of(self, layers: Layers) -> np.ndarray:
+        """A contiguous buffer for these layers of all fields."""
+        return np.empty((len(self.fields), *self.view(self.fields[0], layers).shape))
 
     # -- ways to send it ---------------------------------------------------------------------------------------
 
@@ -127,7 +139,13 @@ class _Line:
         """Irecv and Isend at each update."""
         irecv, isend, wait_all = self.comm.Irecv, self.comm.Isend, self.mpi.Request.Waitall
         receives, sends, pack, unpack = messages
-        if len(sends) > 2:
+        if len(sends) == len(receives) == 1:
+            (into, source, tag_in), (origin, destination, tag_out) = receives[0], sends[0]
+
+            def move() -> None:
+                wait_all([irecv(into, source, tag_in), isend(origin, destination, tag_out)])
+
+        elif len(sends) != 2 or len(receives) != 2:
 
             def move() -> None:
                 requests = [irecv(*receive) for receive in receives]
@@ -174,22 +192,23 @@ class _Line:
         (Cartesian communicators of 1 or 2 periodic ranks list "below" first on both sides, which swaps the faces.)
         """
         graph = self.keep(
-            self.comm.Create_dist_graph_adjacent([self.above, self.below], [self.below, self.above], reorder=False)
+            self.comm.Create_dist_graph_adjacent(
+                [rank for _, _, rank in self.received], [rank for _, _, rank in self.sent], reorder=False
+            )
         )
         is_one = len(self.fields) == 1
 
-        def buffer(layers: Sequence[Layers]) -> Buffer:
-            types = [self.subarray(self.fields[0], each) if is_one else self.all_fields(each) for each in layers]
-            return [self.fields[0] if is_one else self.mpi.BOTTOM, ([1, 1], [0, 0]), types]
+        def buffer(faces: list[_Face]) -> Buffer:
+            types = [self.subarray(self.fields[0], each) if is_one else self.all_fields(each) for _, each, _ in faces]
+            return [self.fields[0] if is_one else self.mpi.BOTTOM, ([1] * len(faces), [0] * len(faces)), types]
 
-        outgoing = buffer([faces.sent for faces, _, _ in self.directions])
-        incoming = buffer([faces.received for faces, _, _ in self.directions])
+        outgoing, incoming = buffer(self.sent), buffer(self.received)
         return once_and_persistent(self.stack, graph, "Neighbor_alltoallw", outgoing, incoming)
 
 
 def _copying(pairs: list[tuple[np.ndarray, np.ndarray]]) -> Update:
     copy = np.copyto
-    if len(pairs) > 2:
+    if len(pairs) != 2:
 
         def run() -> None:
             for target, source in pairs:
@@ -218,14 +237,16 @@ def _between(before: Update | None, move: Update, after: Update | None) -> Updat
 
 
 @contextmanager
-def hand_written(comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width: int) -> Iterator[dict[str, Update]]:
+def hand_written(
+    comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width: int, periodic: bool = True
+) -> Iterator[dict[str, Update]]:
     """Contenders by name: functions that, called on all ranks, refresh the halos of ``fields`` along ``dim``.
 
     Collective.  ``fields``: C-contiguous arrays of doubles of one shape, halos of ``width`` cells included.  MPI
     objects are freed at the end of the ``with``.
     """
     with ExitStack() as stack:
-        line = _Line(comm, fields, dim, width, stack)
+        line = _Line(comm, fields, dim, width, periodic, stack)
         ways = {"subarray types": line.by_subarrays()}
         if dim == 0:
             ways["direct views"] = line.by_views()
@@ -246,7 +267,7 @@ def hand_written(comm: Intracomm, fields: Sequence[np.ndarray], dim: int, width:
 def split_by_hand(comm: Intracomm, field: np.ndarray, dim: int, width: int) -> Iterator[tuple[Update, Update, Update]]:
     """(start, test, wait) of an exchange of contiguous faces by persistent requests.  Collective."""
     with ExitStack() as stack:
-        line = _Line(comm, [field], dim, width, stack)
+        line = _Line(comm, [field], dim, width, True, stack)
         requests = line.requests(line.by_views())
         start_all = line.mpi.Prequest.Startall
         test_all, wait_all = line.mpi.Request.Testall, line.mpi.Request.Waitall

@@ -62,6 +62,9 @@ def goals() -> list[Goal[RowFigures]]:
     def over_persistent(row: RowFigures) -> float:
         return row.over_persistent
 
+    def is_open(row: RowFigures) -> bool:
+        return not row.case.periodic and row.case.face_bytes <= 64 * _KIB
+
     return [
         Goal(
             "2.5x persistent, row faces of 64^2 and 512^2",
@@ -78,6 +81,15 @@ def goals() -> list[Goal[RowFigures]]:
             True,
         ),
         Goal("2x persistent, unit-stride faces", lambda row: not row.case.is_rows, over_persistent, 2.0, True),
+        Goal("2.5x persistent, one neighbour, faces up to 64 KiB", is_open, over_persistent, 2.5, True),
+        Goal(
+            "0.25 us in-loop, one neighbour, near, faces up to 1 KiB",
+            lambda row: is_open(row) and is_small(row) and not row.far,
+            lambda row: row.us(IN_LOOP),
+            0.25,
+            False,
+            " us",
+        ),
         Goal("0.3 us in-loop, 64^2 rows", is_small, lambda row: row.us(IN_LOOP), 0.3, False, " us"),
         Goal("1 us from Python, 64^2 rows", is_small, lambda row: row.us(OURS), 1.0, False, " us"),
     ]

@@ -1,4 +1,4 @@
-"""Contenders of ``bench ops`` inside loops that numba compiles: our plan, and numba-mpi's function where installed."""
+"""Contenders of ``bench ops`` inside loops that numba compiles: our plans, and numba-mpi's sum where installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ from spmd_grid.bench.common.rows import NUMBA_MPI
 from spmd_grid.bench.ops.report import IN_LOOP
 from spmd_grid.ops.calls.plan import OperationPlan
 
-__all__ = ["contenders_in_loops", "rewriting"]
+__all__ = ["IN_LOOPS", "contenders_in_loops", "rewriting"]
+
+# Operations for which all ranks have an array and a result.
+IN_LOOPS = {
+    "all_gather axis 0",
+    "all_gather last axis",
+    "broadcast",
+    "all_to_all 0 to 1",
+    "all_to_all 1 to 0",
+    "shift",
+    "reduce_scatter",
+    "all_reduce",
+}
 
 
 @numba.njit(nogil=True)
@@ -36,12 +48,12 @@ def rewriting(x: np.ndarray, n: int) -> None:
     _rewrite(x, n)
 
 
-def contenders_in_loops(plan: OperationPlan, x: np.ndarray, out: np.ndarray) -> dict[str, Contender]:
-    """Contenders for a sum of all ranks' arrays, by name.  Collective: compiles the loops."""
+def contenders_in_loops(op: str, plan: OperationPlan, x: np.ndarray, out: np.ndarray) -> dict[str, Contender]:
+    """Contenders for ``op`` from ``x`` to ``out``, by name.  Collective: compiles the loops."""
     contenders = {
         IN_LOOP: Contender(lambda: _run(plan, x, out, 1, False), x, out, loop=lambda n: _run(plan, x, out, n, True))
     }
-    if find_spec("numba_mpi") is not None:
+    if op == "all_reduce" and find_spec("numba_mpi") is not None:
         loop = _numba_mpi()
         call, batch = (lambda: loop(x, out, 1, False)), (lambda n: loop(x, out, n, True))
         contenders[NUMBA_MPI] = Contender(call, x, out, loop=batch)

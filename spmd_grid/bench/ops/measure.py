@@ -24,7 +24,7 @@ from spmd_grid.bench.common.timing import Batch
 from spmd_grid.bench.ops.cases import OPS, Op, OpsCase
 from spmd_grid.bench.ops.limit import in_place
 from spmd_grid.bench.ops.peers import hand_written
-from spmd_grid.bench.ops.report import NEW, NUMPY, PLAN, PLAN_NUMPY, RowFigures, summary, table
+from spmd_grid.bench.ops.report import NEW, NUMPY, PLAN, PLAN_NUMPY, STARTED, RowFigures, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.ops.calls.plan import OperationPlan
 
@@ -36,7 +36,7 @@ __all__ = ["SUBJECT", "measure_row", "run_bench"]
 SUBJECT = Subject("ops", "Time per call", "bytes of each rank's array", OpsCase, RowFigures, table, summary)
 _REWRITING, _REWRITING_NUMPY, _REWRITING_IN_LOOP = "rewriting", "rewriting numpy arrays", "rewriting in a compiled loop"
 _REWRITING_IN_PLACE = "rewriting shared memory"
-_IN_LOOPS_UP_TO = 1 << 10  # bytes: above it Python's part is small
+_SMALL_BYTES = 1 << 10  # above it Python's part is small
 _ROW_SECONDS = 3.5
 _AXES = (0,)
 _COPIES = 20  # each rank holds at most this many copies of the arrays of all ranks
@@ -91,11 +91,13 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) 
             contenders[PLAN] = Contender(_plan_call(plan, *shared), *shared)
             contenders[PLAN_NUMPY] = Contender(_plan_call(plan, *plain), *plain)
         loops: dict[str, Batch] = {}
-        looped = np.empty(shape), np.empty(shape)
-        if case.op == "all_reduce" and case.n_bytes <= _IN_LOOPS_UP_TO:
+        looped = np.empty(shape)
+        if op.plan is not None and case.n_bytes <= _SMALL_BYTES:
+            contenders[STARTED] = Contender(_started_call(plan, *shared), *shared)
             kernels = import_module("spmd_grid.bench.ops.loops")
-            contenders |= kernels.contenders_in_loops(plan, *looped)
-            loops[_REWRITING_IN_LOOP] = partial(kernels.rewriting, looped[0])
+            if case.op in kernels.IN_LOOPS and result_shape is not None:
+                contenders |= kernels.contenders_in_loops(case.op, plan, looped, np.empty(result_shape))
+                loops[_REWRITING_IN_LOOP] = partial(kernels.rewriting, looped)
         by_hand = stack.enter_context(hand_written(comm, case.op, *plain))
         contenders |= {name: Contender(update, *plain) for name, update in by_hand.items()}
         for number, (name, contender) in enumerate(contenders.items()):
@@ -105,7 +107,7 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) 
         contenders[LIMIT] = Contender(_copy_call(plain[1]), *plain)
         sources = {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}
         if loops:
-            sources[_REWRITING_IN_LOOP] = looped[0]
+            sources[_REWRITING_IN_LOOP] = looped
         n_result = 0 if plain[1] is None else plain[1].size
         limit = stack.enter_context(in_place(comm, case.op, plain[0].size, n_result))
         if limit is not None:
@@ -135,6 +137,14 @@ def _operation_call(op: Op, x: np.ndarray, grid: ProcessGrid, out: np.ndarray | 
 def _plan_call(plan: OperationPlan, x: np.ndarray, out: np.ndarray | None) -> Callable[[], object]:
     run = plan.run
     return lambda: run(x, out)
+
+
+def _started_call(plan: OperationPlan, x: np.ndarray, out: np.ndarray | None) -> Callable[[], object]:
+    def call() -> object:
+        plan.start(x, out)
+        return plan.wait()
+
+    return call
 
 
 def _copy_call(out: np.ndarray | None) -> Callable[[], object]:

@@ -8,13 +8,15 @@ from typing import Any
 from spmd_grid.bench.common.rows import IN_PLACE, LIMIT, NUMBA_MPI, OURS, Row
 from spmd_grid.bench.common.table import Column, Table, best_by_hand, ours, ratio, remark, time_of
 from spmd_grid.bench.common.verdicts import Goal, slower_lines
-from spmd_grid.bench.ops.cases import OpsCase
+from spmd_grid.bench.ops.cases import LEAST_BYTES, OpsCase
 
-__all__ = ["IN_LOOP", "NEW", "NUMPY", "PLAN", "PLAN_NUMPY", "RowFigures", "goals", "summary", "table"]
+__all__ = ["IN_LOOP", "NEW", "NUMPY", "PLAN", "PLAN_NUMPY", "STARTED", "RowFigures", "goals", "summary", "table"]
 
 NEW, NUMPY = f"{OURS}, new result", f"{OURS}, numpy arrays"
 IN_LOOP = f"{OURS} plan in a compiled loop"
 PLAN, PLAN_NUMPY = f"{OURS} plan", f"{OURS} plan, numpy arrays"
+STARTED = f"{OURS} plan, start and wait"
+_STARTED_US, _IN_LOOP_US = 2.0, 0.5
 
 
 class RowFigures(Row[OpsCase]):
@@ -43,6 +45,8 @@ def table(libraries: Sequence[str] = ()) -> Table[RowFigures]:
         time_of("new result", NEW),
         time_of("from numpy", NUMPY),
         time_of("plan, numpy", PLAN_NUMPY),
+        time_of("start, wait", STARTED),
+        time_of("in-loop", IN_LOOP),
         time_of("copyto", LIMIT),
         time_of("in place", IN_PLACE),
         time_of("best by hand", RowFigures.best),
@@ -56,21 +60,29 @@ def table(libraries: Sequence[str] = ()) -> Table[RowFigures]:
 def goals() -> list[Goal[RowFigures]]:
     return [
         Goal("a plan not slower than the best by hand", lambda row: True, lambda row: row.best_over_plan, 1.0, True),
+        Goal("start and wait of a plan, 8 B", _is_least, lambda row: row.us(STARTED), _STARTED_US, False, " us"),
+        Goal(
+            "all_reduce of 8 B in a compiled loop, near",
+            lambda row: _is_least(row) and row.case.op == "all_reduce" and not row.far,
+            lambda row: row.us(IN_LOOP),
+            _IN_LOOP_US,
+            False,
+            " us",
+        ),
     ]
 
 
 def summary(rows: Sequence[RowFigures]) -> list[str]:
     """The verdicts, a line each."""
-    return [*slower_lines(rows), *(goal.verdict(rows) for goal in goals()), *map(_in_loops, filter(_has_loops, rows))]
+    besides = [_besides_numba_mpi(row) for row in rows if NUMBA_MPI in row.by_contender]
+    return [*slower_lines(rows), *(goal.verdict(rows) for goal in goals()), *besides]
 
 
-def _has_loops(row: RowFigures) -> bool:
-    return IN_LOOP in row.by_contender
+def _is_least(row: RowFigures) -> bool:
+    return row.case.n_bytes == LEAST_BYTES
 
 
-def _in_loops(row: RowFigures) -> str:
+def _besides_numba_mpi(row: RowFigures) -> str:
     """The times of a row inside compiled loops."""
-    times = [f"our plan {row.by_contender[IN_LOOP].us:.3g} us"]
-    if NUMBA_MPI in row.by_contender:
-        times.append(f"numba-mpi {row.by_contender[NUMBA_MPI].us:.3g} us")
-    return f"{row.case.name} in a compiled loop: {', '.join(times)}"
+    ours, theirs = row.by_contender[IN_LOOP].us, row.by_contender[NUMBA_MPI].us
+    return f"{row.case.name} in a compiled loop: our plan {ours:.3g} us, numba-mpi {theirs:.3g} us"

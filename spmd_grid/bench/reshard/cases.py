@@ -14,7 +14,7 @@ from spmd_grid.grid.sharding import Sharding
 
 __all__ = ["ReshardCase", "all_cases", "cells_of", "quick_cases"]
 
-_SQUARES = [(n, n) for n in (64, 512, 1024, 2048, 4096, 8192)]
+_SQUARES = [(n, n) for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)]
 _CUBES = [(n, n, n) for n in (32, 128, 256, 512)]
 _UNEVEN = (1023, 4097)
 _DOUBLE = 8  # bytes

@@ -18,7 +18,7 @@ from spmd_grid.errors import TransportError
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.quicker_way import QuickerWays
-from spmd_grid.exchange.agreement.relay import RELAYED_FROM, RING_BYTES, RelayProgram, Rings
+from spmd_grid.exchange.agreement.relay import COPIED_IF_RELAYED, RELAYED_FROM, RING_BYTES, RelayProgram, Rings
 from spmd_grid.exchange.agreement.staging_ring import MOST_STAGED, RING_HELD_BYTES, StagingRing
 from spmd_grid.exchange.transfer.machine_model import MachineModel
 from spmd_grid.kernels.protocol import slots as at
@@ -42,7 +42,7 @@ __all__ = [
 COPIED_BYTES = MOST_STAGED
 
 # The most bytes of copies that a process holds for a group: of large arrays, which are copied or relayed, and of small.
-STAGED_BYTES = max(RING_BYTES + 8 * RELAYED_FROM, RING_HELD_BYTES)
+STAGED_BYTES = max(RING_BYTES + 8 * COPIED_IF_RELAYED, RING_HELD_BYTES)
 
 # Processors are far apart where a word takes longer than within one cache.  Measured again every _ASKED_EVERY meetings.
 FAR_SECONDS = 170e-9
@@ -53,7 +53,7 @@ _ROLL_CALLS = 8
 _RARE = at.RENEWED | at.ASK
 
 # Bytes of the largest arrays that are always relayed between far processors, and of the largest that lie in a cache.
-_RELAYED_IF_FAR, _LEFT_CACHES = 1 << 22, 1 << 25
+_RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -105,7 +105,7 @@ class NodeMeeting(Meeting):
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         """Offset in this process's segment at which others can read ``x`` or a copy of it (else -1), and flags."""
         # Lines that a far processor has written are slower to read than a copy past the caches.
-        copies = self.is_far and x.nbytes <= RELAYED_FROM and not in_place
+        copies = self.is_far and x.nbytes <= COPIED_IF_RELAYED and not in_place
         if x.flags.c_contiguous and not copies:
             offset = self._arena.offset_of(kernels.address_of(x), x.nbytes)
             if offset >= 0:
@@ -116,7 +116,7 @@ class NodeMeeting(Meeting):
                 self._strides[: x.ndim] = x.strides
                 self._strides[x.ndim :] = 0
                 return offset, at.LENT | at.STRIDED
-        if x.nbytes > (RELAYED_FROM if self.relays else self.copied_bytes):
+        if x.nbytes > (COPIED_IF_RELAYED if self.relays else self.copied_bytes):
             return -1, 0
         return self._copies.copy(x, int(self._state[at.EPOCH]), self.is_far), 0
 

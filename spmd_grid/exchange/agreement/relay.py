@@ -21,6 +21,7 @@ from spmd_grid.kernels.reduce.variants import BUFFER_BYTES
 
 __all__ = [
     "AREA_ALIGNMENT",
+    "COPIED_IF_RELAYED",
     "RELAYED_FROM",
     "RING_BYTES",
     "SLOT_BYTES",
@@ -38,8 +39,11 @@ RING_BYTES, SLOT_BYTES = 1 << 20, 1 << 18
 _SLOTS = RING_BYTES // SLOT_BYTES
 AREA_ALIGNMENT = 128  # bytes that no two writers share
 
-# Arrays of up to this many bytes are read where they lie, or from a copy: a relay costs one more round of words.
-RELAYED_FROM = 1 << 14
+# Arrays of up to this many bytes travel in the lines of a meeting: a relay costs one more round of words.
+RELAYED_FROM = at.LINE_ARRAY_BYTES
+
+# Operations that have no relay copy arrays of up to this many bytes, which lie elsewhere, into the arena.
+COPIED_IF_RELAYED = 1 << 14
 
 
 def area_of(owner: int, reader: int) -> int:
@@ -117,7 +121,7 @@ class RelayProgram:
         words[at.RELAY_STEPS], words[at.RELAY_RINGS] = len(steps), kernels.address_of(rings.addresses)
         words[at.RELAY_PARTS], words[at.RELAY_PART_BYTES] = RING_BYTES // part_bytes, part_bytes
         words[at.RELAY_COPY], words[at.RELAY_TABLE] = kernels.copy_address, kernels.address_of(table)
-        words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], large
+        words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], kernels.streams_for(n_bytes)
         words[at.RELAY_PACKS], words[at.RELAY_LANDS] = map(kernels.address_of, (packs.firsts, lands.firsts))
         words[at.RELAY_FOLD], words[at.RELAY_FOLDS] = fold, kernels.address_of(folds)
         words[at.RELAY_ROWS] = kernels.address_of(scratch)

@@ -16,7 +16,7 @@ import numba  # noqa: F401 - imported first: see compiled.py
 from spmd_grid.kernels.address import copy_at, load
 from spmd_grid.kernels.compiled import by_address, inner, pasted
 from spmd_grid.kernels.copy.streams import STREAM_FROM, STREAM_PLANE, STREAM_RUN, stream_rows
-from spmd_grid.kernels.copy.tables import FIXED_COLUMNS
+from spmd_grid.kernels.copy.tables import ALWAYS, BY_SIZE, FIXED_COLUMNS
 from spmd_grid.kernels.copy.tiles import turn_plane
 from spmd_grid.kernels.copy.vectors import drain, move
 from spmd_grid.kernels.python_calls import on_integers
@@ -162,12 +162,13 @@ def _is_large(table: int, columns: int, first: int, last: int) -> bool:
 def copy_rows(table: int, columns: int, first: int, last: int, source_base: int, target_base: int, streams: int) -> int:
     """Copy the boxes of rows ``first`` to ``last`` (not included) of the table at an address; the bases are addresses.
 
-    ``streams``: 1 to stream past the caches whatever the size, 0 to stream only what is larger than they are.
+    ``streams``: ALWAYS or NEVER, to stream past the caches or not whatever the size; BY_SIZE streams what is larger
+    than they are.
     Other kernels call it by its address, so that it is compiled only once, which takes seconds.  A process that sees a
     release store which follows it sees all that was copied.
     """
     ndim = (columns - FIXED_COLUMNS) // 3
-    asked = large = streams != 0
+    asked, large = streams != BY_SIZE, streams == ALWAYS
     for i in range(first, last):
         row = table + 8 * columns * i
         source, target = source_base + load(row, 0), target_base + load(row, 1)

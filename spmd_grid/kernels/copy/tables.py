@@ -19,9 +19,22 @@ import numpy as np
 
 from spmd_grid.errors import OutputError
 
-__all__ = ["FIXED_COLUMNS", "BoxRow", "box_row", "build_table", "table_bytes"]
+__all__ = [
+    "ALWAYS",
+    "BY_SIZE",
+    "FIXED_COLUMNS",
+    "BoxRow",
+    "box_row",
+    "build_table",
+    "streams_for",
+    "table_bytes",
+]
 
 FIXED_COLUMNS = 4  # the columns before shape[D]
+
+# Whether a call streams past the caches: if it copies as much as they hold, or else for a reason of the caller's.
+BY_SIZE, ALWAYS, _NEVER = 0, 1, 2
+_LEAST_RESULT = 16 << 20  # bytes: smaller ones stay in the cache that all cores share
 
 
 class BoxRow(NamedTuple):
@@ -35,6 +48,11 @@ class BoxRow(NamedTuple):
     source_base: int
     target_base: int
     dims: tuple[tuple[int, int, int], ...]
+
+
+def streams_for(n_bytes: int) -> int:
+    """Whether copies stream into a result of ``n_bytes``, of which a call may copy a part.  Local."""
+    return ALWAYS if n_bytes >= _LEAST_RESULT else _NEVER
 
 
 def box_row(

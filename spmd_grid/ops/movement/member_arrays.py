@@ -129,7 +129,8 @@ class DirectCopies:
             found = table, kernels.address_of(table), table.shape[1], len(table)
             keep(self._tables, key, found)
         _, address, columns, rows = found
-        kernels.copy_table(address, columns, rows, 0, kernels.address_of(target), 0)
+        streams = kernels.streams_for(target.nbytes)
+        kernels.copy_table(address, columns, rows, 0, kernels.address_of(target), streams)
 
     def _table(self, arrays: Sequence[Any], target: np.ndarray) -> np.ndarray:
         start, rows = kernels.address_of(target), []

@@ -46,6 +46,8 @@ def test_the_check_sees_what_is_wrong(dim, width):
     exchanged_by_hand(fields, dim, width)
     assert wrong_cells(fields, dim, width, 0, 1) == 0
     assert wrong_cells(fields, dim, width, 0, 2) == halo_cells  # another rank's values were due
+    assert wrong_cells(fields, dim, width, 0, 2, periodic=False) == halo_cells // 2  # from the one above
+    assert wrong_cells(fields, dim, width, 0, 1, periodic=False) == 0  # from nobody
     assert wrong_cells(fields[::-1], dim, width, 0, 1) == halo_cells
     np.moveaxis(fields[1], dim, 0)[-1].flat[3] += 1
     assert wrong_cells(fields, dim, width, 0, 1) == 1

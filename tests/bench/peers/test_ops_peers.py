@@ -29,8 +29,10 @@ def test_every_contender_gets_every_cell_right(ranks):
 
 def test_the_cases():
     cases = all_cases()
-    assert len(cases) == 50 == len({case.name for case in cases})
-    assert {"all_gather axis 0, 8 B", "shift, 1 KiB", "scatter, 64 KiB", "broadcast, 64 MiB"} < {c.name for c in cases}
+    assert len(cases) == 80 == len({case.name for case in cases})
+    assert {"all_gather axis 0, 8 B", "shift, 1 KiB", "gather, 8 KiB", "scatter, 64 KiB", "broadcast, 64 MiB"} < {
+        c.name for c in cases
+    }
     assert set(quick_cases()) < set(cases)
     assert OpsCase("all_gather last axis", 1 << 20).shape(2) == (256, 512)
     assert OpsCase("scatter", 1 << 10).shape(3) == (384,)

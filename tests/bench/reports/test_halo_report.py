@@ -33,30 +33,34 @@ def row(case, ours=0.5, loop=0.1, by_hand=3.0, persistent=2.0, disturbed=False, 
 ROWS_64 = HaloCase(2, 64, 0, 1, 1)
 ROWS_64_KIB = HaloCase(3, 64, 0, 1, 2)
 COLUMNS_512 = HaloCase(2, 512, 1, 3, 2)
+ONE_NEIGHBOUR = HaloCase(2, 64, 0, 1, 1, periodic=False)
 
 
 def test_the_cases():
     cases = all_cases()
-    assert len(cases) == 48 == len({case.name for case in cases})
+    assert len(cases) == 54 == len({case.name for case in cases})
     assert {(c.ndim, c.n) for c in cases} == {(2, 64), (2, 512), (2, 4096), (3, 32), (3, 64), (3, 128)}
     assert {(c.n_fields, c.width) for c in cases} == {(1, 1), (1, 2), (3, 1), (3, 2)}
-    assert all(c.cut in (0, c.ndim - 1) for c in cases) and sum(c.is_rows for c in cases) == 24
+    assert all(c.cut in (0, c.ndim - 1) for c in cases) and sum(c.is_rows for c in cases) == 30
     assert HaloCase(2, 512, 0, 1, 1).name == "2-d 512^2 rows, 1 field, width 1, face 4 KiB"
     assert HaloCase(3, 128, 2, 3, 2).name == "3-d 128^3 unit stride, 3 fields, width 2, face 256 KiB"
     assert HaloCase(3, 128, 2, 3, 2).global_shape(2) == (128, 128, 256)
     assert HaloCase(3, 128, 0, 3, 2).split_axes == [[0], [], []]
+    ends = [case for case in cases if not case.periodic]
+    assert [case.face_bytes for case in ends] == [512, 1024, 4096, 8192, 32768, 65536]
+    assert ends[0].name == "2-d 64^2 rows, 1 field, width 1, face 512 B, not periodic"
     assert set(quick_cases()) < set(cases)
 
 
 @pytest.mark.parametrize(
     ("pattern", "n"),
     [
-        ("", 48),
-        ("rows", 24),
-        ("2-d 64^2", 8),
-        ("2-d 64^2 rows*width 1", 2),
-        ("face 64 KiB", 8),
-        ("face 512 B", 4),
+        ("", 54),
+        ("rows", 30),
+        ("2-d 64^2", 10),
+        ("2-d 64^2 rows*width 1", 3),
+        ("face 64 KiB", 9),
+        ("face 512 B", 5),
         ("x", 0),
     ],
 )
@@ -84,13 +88,14 @@ def test_slower_rows_are_named():
 
 
 def verdicts(*rows):
-    return {line.split("  ", 1)[1].strip().split(":")[0]: line for line in summary(rows)[-5:]}
+    return {line.split("  ", 1)[1].strip().split(":")[0]: line for line in summary(rows)[-7:]}
 
 
 def test_goals_met():
-    found = verdicts(row(ROWS_64), row(ROWS_64_KIB), row(COLUMNS_512))
-    assert len(found) == 5 and all(line.startswith("met") for line in found.values())
-    assert "1 of 1 rows; least 4.00x (2-d 64^2 rows" in found["2.5x persistent, row faces of 64^2 and 512^2"]
+    found = verdicts(row(ROWS_64), row(ROWS_64_KIB), row(COLUMNS_512), row(ONE_NEIGHBOUR))
+    assert len(found) == 7 and all(line.startswith("met") for line in found.values())
+    assert "2 of 2 rows; least 4.00x (2-d 64^2 rows" in found["2.5x persistent, row faces of 64^2 and 512^2"]
+    assert "1 of 1 rows; least 4.00x" in found["2.5x persistent, one neighbour, faces up to 64 KiB"]
     assert "most 0.10 us" in found["0.3 us in-loop, 64^2 rows"]
 
 

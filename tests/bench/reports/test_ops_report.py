@@ -7,10 +7,10 @@ import json
 import pytest
 
 from spmd_grid.bench.common.report import Outputs, read_again, write
-from spmd_grid.bench.common.rows import LIMIT, OURS, Figure
+from spmd_grid.bench.common.rows import LIMIT, NUMBA_MPI, OURS, Figure
 from spmd_grid.bench.ops.cases import OpsCase
 from spmd_grid.bench.ops.measure import SUBJECT
-from spmd_grid.bench.ops.report import NEW, NUMPY, PLAN, PLAN_NUMPY, RowFigures, summary, table
+from spmd_grid.bench.ops.report import IN_LOOP, NEW, NUMPY, PLAN, PLAN_NUMPY, STARTED, RowFigures, summary, table
 
 SMALL, LARGE = OpsCase("shift", 8), OpsCase("shift", 1 << 20)
 GATHER = OpsCase("gather", 8)
@@ -19,7 +19,7 @@ SETTING = {"ranks": 2, "cores": 2, "processor": "some processor", "library": "so
 
 def row(case, ours=4.0, plan=2.0, by_hand=3.0, disturbed=False):
     us = {OURS: ours, NEW: 5.0, NUMPY: 6.0, PLAN: plan, PLAN_NUMPY: 7.0, "Sendrecv": by_hand, "Isend/Irecv": 8.0}
-    us[LIMIT] = 0.5
+    us |= {LIMIT: 0.5, STARTED: 1.9}
     figures = {
         name: Figure(value, 0.9 * value, 1.2 * value, value + 1, 3, (value, value))
         for name, value in us.items()
@@ -28,7 +28,7 @@ def row(case, ours=4.0, plan=2.0, by_hand=3.0, disturbed=False):
     return RowFigures(case, figures, {"rewriting": 1.0}, 61, disturbed=disturbed)
 
 
-@pytest.mark.parametrize("module", ["common.rows", "common.session", "reshard.cases"])
+@pytest.mark.parametrize("module", ["common.rows", "common.session", "halo.cases", "reshard.cases"])
 def test_examples(module):
     result = doctest.testmod(importlib.import_module(f"spmd_grid.bench.{module}"))
     assert result.attempted and not result.failed
@@ -51,8 +51,20 @@ def test_verdicts():
         "Slower than the best hand-written variant in 1 of 2 rows:",
         "    shift, 8 B: 0.75x of Sendrecv",
     ]
-    assert text[-1].startswith("missed") and "1 of 2 rows; least 0.50x (shift, 1 MiB)" in text[-1]
-    assert summary([row(SMALL, plan=None)])[-1].startswith("not measured")
+    assert text[2].startswith("missed") and "1 of 2 rows; least 0.50x (shift, 1 MiB)" in text[2]
+    assert "start and wait of a plan, 8 B: 1 of 1 rows; most 1.90 us (shift, 8 B)" in text[3] and len(text) == 5
+    assert summary([row(SMALL, plan=None)])[2].startswith("not measured  a plan not slower")
+
+
+def test_verdicts_on_compiled_loops():
+    figures = row(OpsCase("all_reduce", 8))
+    figures.by_contender |= {IN_LOOP: Figure(0.6, 0, 0, 0, 1), NUMBA_MPI: Figure(1.2, 0, 0, 0, 1)}
+    goal, besides = summary([figures])[-2:]
+    assert goal.startswith("missed") and goal.endswith("0 of 1 rows; most 0.60 us (all_reduce, 8 B)")
+    assert besides == "all_reduce, 8 B in a compiled loop: our plan 0.6 us, numba-mpi 1.2 us"
+    assert figures.best() == "Sendrecv"
+    figures.hop_ns = 300.0  # far processors have no goal
+    assert summary([figures])[-2].startswith("not measured")
 
 
 def test_figures_are_told_again(tmp_path, capsys):

@@ -120,7 +120,7 @@ def try_both_ways(n_bytes):
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_relayed_or_read_by_trying(spmd, n):
-    spmd(n, try_both_ways, n * (5 << 20))
+    spmd(n, try_both_ways, n * (9 << 20))
 
 
 def uneven(far):

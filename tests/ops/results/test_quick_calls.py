@@ -12,7 +12,7 @@ from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.watch.recorder import Recorder
 
-SHAPE, RELAYED, ROUNDS = (6, 5), (30, 90), 12
+SHAPE, RELAYED, ROUNDS = (6, 5), (6, 90), 12
 # Operations with their arguments on a line of n, and the member without whose array they do; None: all have one.
 CASES = {
     "all_gather": lambda n: ((1,), None),
