@@ -134,7 +134,7 @@ class Wire:
             raise error
 
     def posting(self) -> Posting:
-        """What compiled code needs to send and receive single messages; only where messages carry frames.  Local."""
+        """Return what compiled code needs for single messages; only of transports that have nodes.  Local."""
         raise NotImplementedError
 
     def straight_sends(self, messages: Sequence[Straight]) -> RequestHandles | None:

@@ -92,7 +92,7 @@ class BoundPlan:
         return results
 
     def loop_work(self, x: np.ndarray | None = None, result: np.ndarray | None = None) -> LoopWork | None:
-        """What is left of a run for compiled code after the meeting; None, alike on all processes, where it cannot."""
+        """Return what compiled code does of a run after the meeting; None, alike on all processes, where it cannot."""
         if self.plan.target.sharding.halo_sizes is not None:
             return None
         if self.carried is not None:

@@ -48,7 +48,7 @@ class MpiLibrary(NamedTuple):
         ).copy()
 
     def posting(self, comm: MPI.Comm, tag: int) -> Posting:
-        """What compiled code needs to send and receive bytes as messages of ``comm``."""
+        """Return what compiled code needs to send and receive bytes as messages of ``comm``."""
         datatype, handle = (
             int.from_bytes(ctypes.string_at(MPI._addressof(each), MPI._sizeof(each)), sys.byteorder)
             for each in (MPI.BYTE, comm)
