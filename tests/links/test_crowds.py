@@ -48,9 +48,9 @@ def test_crowds_of_grids_that_nobody_could_list(node_size, nodes):
     [
         ((1,), 1, 1000),
         ((4,), 4, 100),  # in memory, by compiled code
-        ((4,), 2, 1000 + 7 + 2 * 100 + 10),  # in memory before and after frames cross
-        ((10,), 2, 1000 + 7 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
-        ((4,), 1, 1000 + 7 + 10 + 2),  # a message to each
+        ((4,), 2, 2 * 100 + 10),  # in memory before and after lines cross
+        ((10,), 2, 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
+        ((4,), 1, 10 + 2),  # a message to each
         ((16,), 1, 1000 + 7 + 4 * 10),  # by MPI, in rounds
         ((40,), 2, 1000 + 7 + 6 * 10),  # a member would have to serve ten nodes
     ],
@@ -72,7 +72,7 @@ def test_meetings(shape, node_size, seconds):
     "source, target, seconds",
     [
         (([[0], [1]]), ([[0], []]), 0),  # rows stay on their nodes: the step waits as long
-        (([[0], [1]]), ([[], [1]]), 3 + 1 + 2 * 0.5),  # columns reach all nodes, and are joined where they meet
+        (([[0], [1]]), ([[], [1]]), 1 + 2 * 0.5),  # columns reach all nodes, and are joined where they meet
         (([[0], []]), ([[0], [1]]), 3),  # nothing moves
         (([[0], []]), ([[0, 1], []]), 3),
     ],
@@ -101,7 +101,7 @@ def test_waits_for_other_nodes(name, n_bytes, waits):
     links, grid = LinkModel(node_size=2), sg.Grid((4,))
     slow = replace(links, wake_seconds=1)
     found = operation_seconds(name, n_bytes, grid, (0,), slow) - operation_seconds(name, n_bytes, grid, (0,), links)
-    assert found == pytest.approx(1 + waits), "the meeting's, and those of the operation"
+    assert found == pytest.approx(waits), "none in the meeting, which polls"
 
 
 @pytest.mark.parametrize("side, rings", [(32, 0), (256, 1), (1024, 2), (2048, 0)])
