@@ -38,8 +38,8 @@ _MIRROR_BYTES = 2 * MEETING_LINE_BYTES
 _WORD_BYTES = 8
 
 # A process that shares its core sleeps for at most this time between looks at signals and at other processes' ends;
-# before that it polls: the one that carries this often, each of which takes about a microsecond.
-_SLEEP_NANOSECONDS, _SLEEPS, _POLLS, _SPINS = 400_000, 2, 20, 1000
+# before that it polls: the one that carries some milliseconds, in which the others of its node sleep.
+_SLEEP_NANOSECONDS, _SLEEPS, _POLLS, _SPINS = 400_000, 2, 20, 10_000
 
 _NUMBER = -1  # of the wire, beside that of the node's own meeting
 
