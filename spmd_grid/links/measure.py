@@ -21,13 +21,14 @@ that do.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Sequence
 from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
 
+from spmd_grid import kernels
+from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.links.machine import machine_of
 from spmd_grid.links.model import LinkModel
 from spmd_grid.transport.communicator import FRAME_BYTES, Communicator, tag_of
@@ -39,8 +40,8 @@ _TAG = tag_of("blocking movements")
 _SMALL, _LEAST, _MOST = 8, 1 << 16, 1 << 23  # bytes of messages
 _LONG_ENOUGH = 0.01  # seconds of an exchange
 _SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 2, 16
-_WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 10, 20, 4
-_COPY_BYTES, _LINE_BYTES = 1 << 23, 64
+_ROLL_CALLS, _ROLL_BATCHES, _POLLS, _FOREVER = 10, 20, 20, 1 << 40
+_COPY_BYTES, _LINE_BYTES = 1 << 21, 64
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
 
@@ -64,6 +65,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         wake_seconds=wake,
         cable_bandwidth=cable or None,
         one_way=one_way,
+        relays=comm.times_well,
         bus_bandwidth=min(together, bus),
         nodes=tuple(nodes),
         machine=machine_of(comm, near),
@@ -110,6 +112,7 @@ class _Bench:
         self._turn = 0  # of the node's meetings so far
         self._memory = comm.process.arena.allocate(_COPY_BYTES + _LINE_BYTES, zeroed=True)
         self._seen = self._memory_of_mates()
+        self._roll: np.ndarray | None = None
 
     def _memory_of_mates(self) -> list[np.ndarray]:
         """The memory of all members of the node; empty where any member cannot see that of all.  Collective."""
@@ -297,7 +300,7 @@ class _Bench:
         after = (self._position + 1) % len(self._mates)
         if not self._seen:
             return self._near_by_messages(self._mates[after])
-        mine, seen = self._seen[self._position], self._seen[after]
+        seen = self._seen[after]
         target = np.empty(_COPY_BYTES, np.uint8)
 
         def read() -> None:
@@ -306,26 +309,23 @@ class _Bench:
         read()
         alone = self.pace_of(lambda: read() if self._position == 0 else None, _LARGE_ROUNDS)
         together = self.pace_of(read, _LARGE_ROUNDS)
-        words = mine[8:16].view(np.int64), seen[8:16].view(np.int64)
-        latency = min(
-            self._word_seconds(*words, first) for first in range(0, _WORD_BATCHES * _WORD_ROUNDS, _WORD_ROUNDS)
-        )
+        latency = min(self._roll_seconds() for _ in range(_ROLL_BATCHES))
         return self._slowest(latency), _COPY_BYTES / alone, self._most * _COPY_BYTES / together
 
-    def _word_seconds(self, mine: np.ndarray, seen: np.ndarray, first: int) -> float:
-        """Seconds of a round in which each process of a node writes a word and waits for its mate's."""
-        # The system's yield hands over a processor at once, as compiled waits do; simulated ranks have a scheduler.
-        give_way = self._comm.give_way if self._comm.shares_objects else os.sched_yield
+    def _roll_seconds(self) -> float:
+        """Seconds of a compiled meeting of the processes of a node: each writes a word and waits for those of all."""
+        if self._comm.shares_objects:  # simulated ranks, which take turns
+            return self.pace_of(self._comm.barrier, _ROLL_CALLS, 1)
+        state = self._roll
+        if state is None:
+            state = self._roll = np.zeros(at.BLOCKS + len(self._mates), np.int64)
+            state[at.MEMBERS], state[at.MEMBER] = len(self._mates), self._position
+            state[at.BLOCKS :] = [seen.ctypes.data for seen in self._seen]  # words lie behind the first line
+            state[at.POLLS], state[at.YIELDS] = _POLLS, _FOREVER
         self._comm.barrier()
         began = perf_counter()
-        for turn in range(first + 1, first + _WORD_ROUNDS + 1):
-            mine[0] = turn
-            looks = 0
-            while seen[0] < turn:
-                looks += 1
-                if looks % _LOOKS == 0:
-                    give_way()
-        return (perf_counter() - began) / _WORD_ROUNDS
+        kernels.call_roll(state.ctypes.data, _ROLL_CALLS, 0)
+        return (perf_counter() - began) / _ROLL_CALLS
 
     def _near_by_messages(self, mate: int) -> tuple[float, float, float]:
         """As `near`, where processes do not see one another's memory: they exchange messages."""

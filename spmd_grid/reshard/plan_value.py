@@ -124,7 +124,7 @@ class PlanValue:
 
     def _relay_seconds(self, grid: Grid) -> float:
         """The time of a relay beyond that of reading: within a node, boxes are packed first, ring by ring."""
-        if len(self.run_steps) > 1 or self.target.sharding.halo_sizes is not None:
+        if not self.links.relays or len(self.run_steps) > 1 or self.target.sharding.halo_sizes is not None:
             return 0.0
         n_bytes = self._totals_by_step[0].most_sent
         if not _RELAYED_FROM < n_bytes < _LARGEST_RELAYED:
