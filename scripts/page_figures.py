@@ -24,6 +24,10 @@ from spmd_grid.bench.common.table import Column, ratio, time_of
 from spmd_grid.bench.common.verdicts import slower_rows
 from spmd_grid.bench.halo import report as halo_report
 from spmd_grid.bench.halo.cases import HaloCase
+from spmd_grid.bench.links import report as links_report
+from spmd_grid.bench.links.cases import LARGE
+from spmd_grid.bench.network import report as network_report
+from spmd_grid.bench.network.cases import HALO, OPERATION, RESHARDING
 from spmd_grid.bench.ops import report as ops_report
 from spmd_grid.bench.ops.cases import OpsCase
 from spmd_grid.bench.programs import report as programs_report
@@ -219,6 +223,69 @@ def _beside(rows: Sequence[storage_report.RowFigures]) -> str:
     return "{:.0f} ms to a program that computes for 0.1 s, saving before it goes on {:.0f} ms".format(*added)
 
 
+# Operations in which every rank gets cells of ranks on the other host, so that none can go on before they have come.
+_BOTH_WAYS = "all_gather", "all_to_all", "reduce_scatter", "all_reduce"
+_FEW_BYTES, _CARRIED_BYTES = 1 << 10, 1 << 13
+
+
+def _network_rows(rows: Sequence[network_report.NetworkRow], *kinds: str) -> list[network_report.NetworkRow]:
+    return [row for row in rows if row.case.case.kind in kinds]
+
+
+def _few(rows: Sequence[network_report.NetworkRow], both_ways: bool) -> list[network_report.NetworkRow]:
+    """The operations on few bytes, of which all ranks wait for cells, or some send and go on."""
+    cases = [row for row in _network_rows(rows, OPERATION) if row.case.case.n_bytes == _FEW_BYTES]
+    return [row for row in cases if row.case.case.what.startswith(_BOTH_WAYS) == both_ways]
+
+
+def _many(rows: Sequence[network_report.NetworkRow], sends_twice: bool) -> list[network_report.NetworkRow]:
+    """The rows of many bytes that cross, of which code by hand sends some more than once, or none.
+
+    Reductions, which may add in any order by hand, count as the latter.
+    """
+    large = [row for row in _network_rows(rows, OPERATION, RESHARDING) if row.fewest > 1 << 18]
+    twice = [
+        row
+        for row in large
+        if "reduce" not in row.case.case.what and (row.network[row.by_hand] or 0) > 1.4 * row.fewest
+    ]
+    return twice if sends_twice else [row for row in large if row not in twice]
+
+
+def _network_ratios(pick: Callable[[Sequence[Any]], Sequence[Any]]) -> Callable[[Sequence[Any]], str]:
+    return lambda rows: _range([row.over_best for row in pick(rows)], 2)
+
+
+def _network_times(pick: Callable[[Sequence[Any]], Sequence[Any]]) -> Callable[[Sequence[Any]], str]:
+    return lambda rows: f"{_range([1e6 * row.seconds[row.ours] for row in pick(rows)], 0)} us"
+
+
+def _one_crossing(rows: Sequence[network_report.NetworkRow]) -> str:
+    """The time of the fastest exchange by hand of faces of as many bytes."""
+    (row,) = (row for row in _network_rows(rows, HALO) if row.case.case.n_bytes == _FEW_BYTES)
+    return f"{1e6 * row.seconds[row.by_hand]:.0f} us"
+
+
+def _goals_of(links: str, number: int, rows: Sequence[links_report.LinksRow]) -> str:
+    """The number of rows of these links that meet a goal of the model, and the one that is furthest from it."""
+    goal = links_report.goals()[number]
+    values = [goal.value(row) or 0 for row in rows if row.case.links == links and goal.applies(row)]
+    return f"{sum(value <= goal.bound for value in values)} of {len(values)}, at worst {max(values):.2f}x"
+
+
+def _reshardings(links: str, rows: Sequence[links_report.LinksRow]) -> str:
+    """Measured times of large reshardings over those of the model."""
+    found = [
+        row.measured[links_report.AUTO] / row.predicted[links_report.AUTO]
+        for row in rows
+        if row.case.links == links and row.case.case.size == LARGE and row.case.case.number >= 0
+    ]
+    return f"{len(found)}: {min(found):.2f}x to {max(found):.2f}x, median {median(found):.2f}x"
+
+
+_SHAPED_LINKS = "1ms 100mbit", "100us 1gbit", "20us 10gbit"
+
+
 BENCHES: dict[str, Figures] = {
     "arrays": Figures(
         partial(arrays_report.RowFigures.from_dict, ArraysCase),
@@ -299,6 +366,36 @@ BENCHES: dict[str, Figures] = {
             "words": _words,
         },
         NearAndFar.of,
+    ),
+    "links": Figures(
+        links_report.LinksRow.from_dict,
+        "links, operation",
+        links_report.table().columns[1:4],
+        {f"goal {i} at {links}": partial(_goals_of, links, i - 1) for links in _SHAPED_LINKS for i in (1, 2, 3)}
+        | {f"reshardings at {links}": partial(_reshardings, links) for links in _SHAPED_LINKS},
+    ),
+    "network": Figures(
+        network_report.NetworkRow.from_dict,
+        "row",
+        [*network_report.table().columns, *network_report.table().notes],
+        {
+            "few both ways": _network_ratios(partial(_few, both_ways=True)),
+            "few one way": _network_ratios(partial(_few, both_ways=False)),
+            "few": _network_times(lambda rows: _few(rows, True) + _few(rows, False)),
+            "one crossing": _one_crossing,
+            "many by hand twice": _network_ratios(partial(_many, sends_twice=True)),
+            "many": _network_ratios(partial(_many, sends_twice=False)),
+            "halos": _network_ratios(lambda rows: _network_rows(rows, HALO)),
+            "small reshardings": _network_ratios(
+                lambda rows: [
+                    row
+                    for row in _network_rows(rows, RESHARDING)
+                    if row.case.case.n_bytes == _CARRIED_BYTES and row.fewest
+                ]
+            ),
+            "within hosts": _network_ratios(lambda rows: [row for row in rows if not row.fewest]),
+            "rows": lambda rows: f"{sum(row.over_best >= 1 for row in rows)} of the {len(rows)} rows",
+        },
     ),
     "programs": Figures(
         partial(programs_report.RowFigures.from_dict, ProgramsCase),

@@ -57,6 +57,8 @@ __all__ = [
     "PRICED_OPERATIONS",
     "Crowd",
     "agreement_seconds",
+    "body_bytes",
+    "carried_seconds",
     "crowd_of",
     "crowd_on",
     "far_seconds",
@@ -203,15 +205,13 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     if name not in PRICED_OPERATIONS:
         raise ShardingError(f"links: operation is {name!r}; it must be one of {', '.join(PRICED_OPERATIONS)}")
     crowd = crowd_of(grid, axes, links)
+    if n_bytes <= body_bytes(crowd):
+        return carried_seconds(links, crowd, n_bytes, name not in ("broadcast", "scatter"))
     if name == "scatter":
         n_bytes = -(-n_bytes // crowd.members)
     seconds = agreement_seconds(links, crowd)
     if crowd.members == 1:
         return seconds + n_bytes / links.memory_bandwidth
-    if n_bytes <= _body_bytes(crowd):
-        all_sent = crowd.on_node * (crowd.members - crowd.on_node) * n_bytes
-        seconds += far_seconds(links, all_sent / crowd.on_node, crowd.groups * all_sent)
-        return seconds + crowd.members * n_bytes / links.memory_bandwidth
     seconds += _near_seconds(name, n_bytes, crowd, links)
     if crowd.nodes > 1:
         crossing = _crossing(name, n_bytes, crowd)
@@ -227,8 +227,17 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     return seconds
 
 
-def _body_bytes(crowd: Crowd) -> int:
-    """The bytes of an array that travels with the headers."""
+def carried_seconds(links: LinkModel, crowd: Crowd, n_bytes: int, by_all: bool = True) -> float:
+    """Seconds of an operation whose arrays, of all members or of one alone, travel with the headers.  Plans only."""
+    arrays = crowd.on_node * n_bytes if by_all else n_bytes
+    others = crowd.nodes - 1
+    messages = -(-others // crowd.on_node)  # of the busiest member
+    seconds = agreement_seconds(links, crowd) + far_seconds(links, messages * arrays, crowd.groups * others * arrays)
+    return seconds + (crowd.members if by_all else 1) * n_bytes / links.memory_bandwidth
+
+
+def body_bytes(crowd: Crowd) -> int:
+    """The bytes of the largest array that travels with the headers.  Plans only."""
     if crowd.nodes == 1 or crowd.members > _FEW:
         return FRAME_ARRAY_BYTES
     return max(FRAME_ARRAY_BYTES, min(_LARGEST_BODY, _MOST_TOGETHER // crowd.members**2))

@@ -40,7 +40,7 @@ _TAG = tag_of("blocking movements")
 _SMALL, _LEAST, _MOST = 8, 1 << 16, 1 << 23  # bytes of messages
 _LONG_ENOUGH = 0.01  # seconds of an exchange
 _SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 2, 16
-_ROLL_CALLS, _ROLL_BATCHES, _POLLS, _FOREVER = 10, 20, 20, 1 << 40
+_ROLL_CALLS, _ROLL_BATCHES, _POLLS, _FOREVER = 20, 20, 20, 1 << 40
 _COPY_BYTES, _LINE_BYTES = 1 << 21, 64
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
@@ -322,7 +322,7 @@ class _Bench:
             state[at.MEMBERS], state[at.MEMBER] = len(self._mates), self._position
             state[at.BLOCKS :] = [seen.ctypes.data for seen in self._seen]  # words lie behind the first line
             state[at.POLLS], state[at.YIELDS] = _POLLS, _FOREVER
-        self._comm.barrier()
+        kernels.call_roll(state.ctypes.data, 1, 0)  # all have come
         began = perf_counter()
         kernels.call_roll(state.ctypes.data, _ROLL_CALLS, 0)
         return (perf_counter() - began) / _ROLL_CALLS

@@ -15,7 +15,15 @@ import numpy as np
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
-from spmd_grid.links.costs import Crowd, agreement_seconds, crowd_of, crowd_on, near_bandwidth
+from spmd_grid.links.costs import (
+    Crowd,
+    agreement_seconds,
+    body_bytes,
+    carried_seconds,
+    crowd_of,
+    crowd_on,
+    near_bandwidth,
+)
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.components import MOST_SEARCHED, connected_processes, is_searched
 from spmd_grid.reshard.geometry.messages import Redistribution
@@ -120,7 +128,15 @@ class PlanValue:
         relayed = self._relay_seconds(grid) if all(crowd.nodes == 1 for crowd in crowds) else 0.0
         # Within a node the meeting is the wait of the first step.
         others = [crowd for crowd in crowds if crowd.nodes > 1 or crowd.members == 1]
+        n_bytes = most_local(self.source) * self.itemsize
+        if self._may_be_carried and all(crowd.nodes > 1 and n_bytes <= body_bytes(crowd) for crowd in crowds):
+            return max(carried_seconds(self.links, crowd, n_bytes) for crowd in crowds)
         return self.seconds + relayed + max((agreement_seconds(self.links, crowd) for crowd in others), default=0.0)
+
+    @property
+    def _may_be_carried(self) -> bool:
+        """Whether small arrays travel with the headers: one array, nothing that is folded, and no chunks."""
+        return len(self.dtypes) == 1 and self.chunks == 1 and all(move.hidden is None for move in self.moves)
 
     def _relay_seconds(self, grid: Grid) -> float:
         """The time of a relay beyond that of reading: within a node, boxes are packed first, ring by ring."""

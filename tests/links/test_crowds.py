@@ -79,10 +79,20 @@ def test_meetings(shape, node_size, seconds):
     ids=str,
 )
 def test_plans_meet_where_they_connect(source, target, seconds):
-    links = LinkModel(node_size=2, call_seconds=3, node_latency=0.5, network_latency=1, message_seconds=0)
+    links = LinkModel(node_size=2, call_seconds=3, node_latency=0.5, network_latency=1, message_seconds=0, relays=False)
     grid = sg.Grid((2, 2))
-    plan = sg.plan_reshard(sg.Sharding(grid, source), sg.Sharding(grid, target), (4, 4), "f8", links=links)
+    plan = sg.plan_reshard(sg.Sharding(grid, source), sg.Sharding(grid, target), (256, 256), "f8", links=links)
     assert plan.run_seconds - plan.seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("dtype, crosses_once", [("f4", True), ("f8", True), ("c16", False)])
+def test_small_arrays_travel_with_the_headers(dtype, crosses_once):
+    """All members get all arrays, by one message for each pair of nodes; larger ones take another round."""
+    links = LinkModel(node_size=2, node_latency=0, network_latency=1, cable_bandwidth=1e3, memory_bandwidth=1e99)
+    grid, itemsize = sg.Grid((4,)), np.dtype(dtype).itemsize
+    rows, columns = sg.Sharding(grid, [[0], []]), sg.Sharding(grid, [[], [0]])
+    plan = sg.plan_reshard(rows, columns, (32, 64), dtype, links=links)
+    assert (plan.run_seconds == pytest.approx(1 + 2 * 512 * itemsize / 1e3)) == crosses_once
 
 
 @pytest.mark.parametrize(
