@@ -83,6 +83,7 @@ _LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # in small groups; as exchange
 _FEW_NODES = 8  # over which arrays are folded one node after the other
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8  # of a fold, as ops/reduction/crossing_folding.py has them
 _ROUND_BYTES, _ROUNDS = 1 << 18, 8  # of a crossing, as exchange/nodes/crossing.py has them
+_COMPILED = 1 / 20  # the time of a compiled call, as a part of that of an operation's Python code
 _FEW = 8  # members of a group up to which single messages are sent
 _MOST_CARRIED = 8  # messages of headers that a member sends to other nodes, as crossing_meeting.py has it
 
@@ -184,10 +185,11 @@ def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
     if crowd.members == 1:
         return links.call_seconds
     if crowd.nodes == 1:  # compiled code meets, and moves the arrays
-        return links.node_latency
+        return links.node_latency + _COMPILED * links.call_seconds
     others = crowd.nodes - 1
     if others <= _MOST_CARRIED * crowd.on_node:
         near = 2 * links.node_latency if crowd.on_node > 1 else 0.0
+        near += _COMPILED * links.call_seconds
         return near + links.network_latency + (-(-others // crowd.on_node) - 1) * links.message_seconds
     seconds = links.call_seconds + links.wake_seconds
     return seconds + _log2(crowd.members) * links.network_latency

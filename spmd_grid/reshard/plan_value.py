@@ -125,13 +125,14 @@ class PlanValue:
         if not self.run_steps:  # a copy
             return self.links.call_seconds + most_local(self.target) * self.itemsize / self.links.memory_bandwidth
         crowds = self._crowds(grid)
-        relayed = self._relay_seconds(grid) if all(crowd.nodes == 1 for crowd in crowds) else 0.0
-        # Within a node the meeting is the wait of the first step.
+        if all(crowd.nodes == 1 < crowd.members for crowd in crowds):  # the meeting is the wait of the first step
+            call = agreement_seconds(self.links, crowds[0]) - self.links.node_latency
+            return self.seconds + self._relay_seconds(grid) + call
         others = [crowd for crowd in crowds if crowd.nodes > 1 or crowd.members == 1]
         n_bytes = most_local(self.source) * self.itemsize
         if self._may_be_carried and all(crowd.nodes > 1 and n_bytes <= body_bytes(crowd) for crowd in crowds):
             return max(carried_seconds(self.links, crowd, n_bytes) for crowd in crowds)
-        return self.seconds + relayed + max((agreement_seconds(self.links, crowd) for crowd in others), default=0.0)
+        return self.seconds + max(agreement_seconds(self.links, crowd) for crowd in others)
 
     @property
     def _may_be_carried(self) -> bool:

@@ -47,10 +47,10 @@ def test_crowds_of_grids_that_nobody_could_list(node_size, nodes):
     "shape, node_size, seconds",
     [
         ((1,), 1, 1000),
-        ((4,), 4, 100),  # in memory, by compiled code
-        ((4,), 2, 2 * 100 + 10),  # in memory before and after lines cross
-        ((10,), 2, 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
-        ((4,), 1, 10 + 2),  # a message to each
+        ((4,), 4, 100 + 50),  # in memory, by compiled code
+        ((4,), 2, 50 + 2 * 100 + 10),  # in memory before and after lines cross
+        ((10,), 2, 50 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
+        ((4,), 1, 50 + 10 + 2),  # a message to each
         ((16,), 1, 1000 + 7 + 4 * 10),  # by MPI, in rounds
         ((40,), 2, 1000 + 7 + 6 * 10),  # a member would have to serve ten nodes
     ],
@@ -71,8 +71,8 @@ def test_meetings(shape, node_size, seconds):
 @pytest.mark.parametrize(
     "source, target, seconds",
     [
-        (([[0], [1]]), ([[0], []]), 0),  # rows stay on their nodes: the step waits as long
-        (([[0], [1]]), ([[], [1]]), 1 + 2 * 0.5),  # columns reach all nodes, and are joined where they meet
+        (([[0], [1]]), ([[0], []]), 3 / 20),  # rows stay on their nodes: the step waits as long
+        (([[0], [1]]), ([[], [1]]), 1 + 2 * 0.5 + 3 / 20),  # columns reach all nodes, and are joined where they meet
         (([[0], []]), ([[0], [1]]), 3),  # nothing moves
         (([[0], []]), ([[0, 1], []]), 3),
     ],
