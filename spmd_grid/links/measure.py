@@ -183,14 +183,15 @@ class _Bench:
             size = min(_MOST, size * max(2, int(_LONG_ENOUGH / seconds)))
             seconds = self._shift_seconds(1, size, 2)
         rest, wake = waited + meeting, max(waited - latency, 0.0)
-        one = together = self._bandwidth(1, size, rest)
+        one = together = cable = self._bandwidth(1, size, rest)
         if self._most > 1:
             size = max(_LEAST, size // self._most)
             together = self._bandwidth(self._most, size, rest)
+            cable = self._least * together  # less than one alone where their processors are the limit
         self._one_way = True
         alone = self._bandwidth(self._most, size, rest)
         self._one_way = False
-        return latency, one, max(one, self._least * together), wake, max(alone / together, 1.0)
+        return latency, one, cable, wake, max(alone / together, 1.0)
 
     def _bandwidth(self, n_members: int, size: int, rest: float) -> float:
         """Bytes per second of each of ``n_members`` of each node that send to the next one; ``rest``: of few bytes."""
