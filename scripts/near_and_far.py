@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spmd_grid.exchange.agreement.memory_meeting import FAR_SECONDS
+from spmd_grid.exchange.agreement.node_meeting import FAR_SECONDS
 
 _SETTING = "ranks", "library", "processor", "cores", "numpy", "mpi4py"  # alike in all runs
 

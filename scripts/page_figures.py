@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import page_phrases as phrases
+import page_phrases_network as between
 
 from spmd_grid.bench.arrays import report as arrays_report
 from spmd_grid.bench.arrays.cases import ArraysCase
@@ -24,6 +25,8 @@ from spmd_grid.bench.common.rows import (
 from spmd_grid.bench.common.table import Column, ratio, time_of
 from spmd_grid.bench.halo import report as halo_report
 from spmd_grid.bench.halo.cases import HaloCase
+from spmd_grid.bench.links import report as links_report
+from spmd_grid.bench.network import report as network_report
 from spmd_grid.bench.ops import report as ops_report
 from spmd_grid.bench.ops.cases import OpsCase
 from spmd_grid.bench.programs import report as programs_report
@@ -100,6 +103,8 @@ def _us(head: str, contender: str | Callable[[Row[Any]], str]) -> Column[Row[Any
 def _word(row: Row[Any]) -> str:
     return "-" if row.hop_ns is None else f"{1e-3 * row.hop_ns:.2f}"
 
+
+_SHAPED_LINKS = "1ms 100mbit", "100us 1gbit", "20us 10gbit"
 
 BENCHES: dict[str, Figures] = {
     "arrays": Figures(
@@ -214,6 +219,30 @@ BENCHES: dict[str, Figures] = {
             ratio("best / plan", lambda row: row.best_over_plan),
         ],
         {"rows slower": phrases.rows_slower, "plans": phrases.plans, "rows disturbed": phrases.rows_disturbed},
+    ),
+    "links": Figures(
+        links_report.LinksRow.from_dict,
+        "links, operation",
+        links_report.table().columns[1:4],
+        {f"goal {i} at {links}": partial(between.goal, links, i - 1) for links in _SHAPED_LINKS for i in (1, 2, 3)}
+        | {f"reshardings at {links}": partial(between.reshardings, links) for links in _SHAPED_LINKS},
+    ),
+    "network": Figures(
+        network_report.NetworkRow.from_dict,
+        "row",
+        [*network_report.table().columns, *network_report.table().notes],
+        {
+            "few both ways": between.ratios(partial(between.few, both_ways=True)),
+            "few one way": between.ratios(partial(between.few, both_ways=False)),
+            "few": between.times(lambda rows: between.few(rows, True) + between.few(rows, False)),
+            "one crossing": between.one_crossing,
+            "many by hand twice": between.ratios(partial(between.many, sends_twice=True)),
+            "many": between.ratios(partial(between.many, sends_twice=False)),
+            "halos": between.ratios(between.halos),
+            "small reshardings": between.ratios(between.small_reshardings),
+            "within hosts": between.ratios(lambda rows: [row for row in rows if not row.fewest]),
+            "rows": lambda rows: f"{sum(row.over_best >= 1 for row in rows)} of the {len(rows)} rows",
+        },
     ),
     "programs": Figures(
         partial(programs_report.RowFigures.from_dict, ProgramsCase),

@@ -48,7 +48,7 @@ def rows_disturbed(rows: Sequence[Any]) -> str:
     return f"{sum(row.disturbed for row in rows)} of the {len(rows)} rows"
 
 
-def _range(values: Sequence[float], digits: int) -> str:
+def value_range(values: Sequence[float], digits: int) -> str:
     return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
@@ -78,7 +78,7 @@ def range_of(rows: Sequence[Row[Any]], contender: str) -> str:
     for mood, far in ("near", False), ("far", True):
         found = [row.us(contender) for row in rows if row.case.n_bytes == fewest and row.far == far]
         if known := [us for us in found if us is not None]:
-            texts.append(f"{_range(known, 2)} us between {mood} processors")
+            texts.append(f"{value_range(known, 2)} us between {mood} processors")
     return " and ".join(texts)
 
 
@@ -98,7 +98,7 @@ def ratios(op: str, least: int, most: int, contender: str) -> Callable[[Sequence
 
     def phrase(rows: Sequence[Row[Any]]) -> str:
         found = [row for row in rows if row.case.op == op and least <= row.case.n_bytes <= most]
-        return _range([row.ratio(row.best(), contender) for row in found], 1)
+        return value_range([row.ratio(row.best(), contender) for row in found], 1)
 
     return phrase
 
@@ -113,7 +113,7 @@ def plain_slower(rows: Sequence[Row[Any]]) -> str:
 
 def open_lines(rows: Sequence[halo_report.RowFigures]) -> str:
     """The ratios of persistent requests to ours, where ranks have one neighbour."""
-    return _range([row.over_persistent for row in rows if not row.case.periodic], 1)
+    return value_range([row.over_persistent for row in rows if not row.case.periodic], 1)
 
 
 def one_neighbour(rows: Sequence[halo_report.RowFigures]) -> str:
@@ -135,17 +135,17 @@ def one_neighbour(rows: Sequence[halo_report.RowFigures]) -> str:
 def plain_alltoallw(rows: Sequence[Row[Any]]) -> str:
     """The ratios of Alltoallw to ours from plain arrays, of the reshardings of rows to columns."""
     found = [row for row in rows if row.case.before == 0 and row.case.after == len(row.case.shape) - 1]
-    return _range([row.ratio(row.best("Alltoallw"), reshard_report.NUMPY) for row in found], 1)
+    return value_range([row.ratio(row.best("Alltoallw"), reshard_report.NUMPY) for row in found], 1)
 
 
 def plans(rows: Sequence[ops_report.RowFigures]) -> str:
     """The least and the largest ratio of the best by hand to our plans."""
-    return _range([row.best_over_plan for row in rows if row.best_over_plan is not None], 1)
+    return value_range([row.best_over_plan for row in rows if row.best_over_plan is not None], 1)
 
 
 def times(rows: Sequence[Row[Any]]) -> str:
     """The least and the largest ratio of the best by hand to ours."""
-    return _range([row.over_best for row in rows], 1)
+    return value_range([row.over_best for row in rows], 1)
 
 
 def large_calls(rows: Sequence[Row[Any]]) -> str:
@@ -155,19 +155,19 @@ def large_calls(rows: Sequence[Row[Any]]) -> str:
 
 
 def swaps(rows: Sequence[Mapping[str, Any]]) -> str:
-    return _range([row["us"] for row in rows if row["case"]["kind"] == "swap"], 0)
+    return value_range([row["us"] for row in rows if row["case"]["kind"] == "swap"], 0)
 
 
 def milliseconds(rows: Sequence[Mapping[str, Any]], beginning: str) -> str:
     """Milliseconds of the rows whose name begins with ``beginning``."""
     found = [row["ms"] for row in rows if row["row"].startswith(beginning)]
-    return _range(found, 0) if len(found) > 1 else f"{found[0]:.0f}"
+    return value_range(found, 0) if len(found) > 1 else f"{found[0]:.0f}"
 
 
 def added(rows: Sequence[watch_report.WatchRow], to_exchanges: bool) -> str:
     """Microseconds that checking adds to the updates of a `HaloExchange`, or to all other operations."""
     added = [row.added_us for row in rows if row.case.name.startswith("HaloExchange") == to_exchanges]
-    return _range(added, 0) if len(added) > 1 else f"{added[0]:.0f}"
+    return value_range(added, 0) if len(added) > 1 else f"{added[0]:.0f}"
 
 
 def small_sum(rows: Sequence[arrays_report.RowFigures]) -> str:
@@ -197,7 +197,7 @@ def by_hand(rows: Sequence[programs_report.RowFigures]) -> str:
     """The ratios of programs by hand to traced ones, and how many keep the limit."""
     programs = [row for row in rows if row.case.is_program]
     met = sum(row.is_met for row in programs)
-    return f"{_range([row.over_best for row in programs], 2)} ({met} of {len(programs)} at least 0.95)"
+    return f"{value_range([row.over_best for row in programs], 2)} ({met} of {len(programs)} at least 0.95)"
 
 
 def per_operation(rows: Sequence[programs_report.RowFigures]) -> str:
@@ -208,7 +208,7 @@ def per_operation(rows: Sequence[programs_report.RowFigures]) -> str:
 
 def planning(rows: Sequence[programs_report.RowFigures]) -> str:
     """Milliseconds of planning, on few devices and on very many."""
-    return _range([row.planning_ms for row in rows if row.case.program == PLANNING], 0)
+    return value_range([row.planning_ms for row in rows if row.case.program == PLANNING], 0)
 
 
 def beside(rows: Sequence[storage_report.RowFigures]) -> str:

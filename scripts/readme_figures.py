@@ -1,4 +1,4 @@
-"""Check that the figures of README.md, docs/performance.md and docs/debugging.md are those of docs/bench_*.json.
+"""Check that the figures of README.md and of pages in docs are those of docs/bench_*.json.
 
     python scripts/readme_figures.py            # prints the differences, and exits with 1 if there are any
     python scripts/readme_figures.py --write    # writes the figures into the pages
@@ -26,7 +26,7 @@ from page_figures import BENCHES, Figures  # noqa: E402
 
 from spmd_grid.bench.common.table import markdown_table  # noqa: E402
 
-PAGES = ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "debugging.md"
+PAGES = ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "debugging.md", ROOT / "docs" / "links.md"
 _ENCLOSED = re.compile(
     r"(?P<begin><!-- figures: (?P<kind>\w+)(?:, (?P<phrase>[\w ]+))? -->)(?P<shown>.*?)(?P<end><!-- end -->)", re.DOTALL
 )

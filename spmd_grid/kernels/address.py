@@ -16,7 +16,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from spmd_grid.kernels.compiled import Intrinsic
+from spmd_grid.kernels.compiled import Intrinsic, inner
+from spmd_grid.kernels.protocol.slots import FUTEX
 
 __all__ = [
     "call",
@@ -29,10 +30,13 @@ __all__ = [
     "load_acquire",
     "pause",
     "pointer",
+    "post_message",
+    "sleep_on",
     "start_messages",
     "store",
     "store_release",
     "this_thread",
+    "wake_all",
 ]
 
 _I32, _I64, _VOID = ir.IntType(32), ir.IntType(64), ir.VoidType()
@@ -43,6 +47,26 @@ _HINTS["AMD64"], _HINTS["arm64"] = _HINTS["x86_64"], _HINTS["aarch64"]
 
 give_way = types.ExternalFunction("sched_yield", types.int32())
 this_thread = types.ExternalFunction("pthread_self", types.int64())  # equal to threading.get_ident()
+
+# futex(address, operation, value, timeout): see ``slots.FUTEX``.
+_FUTEX = FUTEX
+_WAIT, _WAKE, _ALL, _LOW_HALF = 0, 1, (1 << 31) - 1, (1 << 32) - 1
+_ask_system = types.ExternalFunction("syscall", types.int64(*[types.int64] * 5))
+
+
+@inner
+def sleep_on(address: int, seen: int, longest: int) -> None:
+    """Sleep until another process wakes those that sleep on the word at ``address``, unless it is no longer ``seen``.
+
+    ``longest``: address of the most seconds and nanoseconds.  Only the word's lower half is compared.
+    """
+    _ask_system(_FUTEX, address, _WAIT, seen & _LOW_HALF, longest)
+
+
+@inner
+def wake_all(address: int) -> None:
+    """Wake all processes that sleep on a word."""
+    _ask_system(_FUTEX, address, _WAKE, _ALL, 0)
 
 
 @intrinsic(prefer_literal=True)
@@ -191,3 +215,22 @@ def complete_messages(
 ) -> Intrinsic:
     """``int MPI_Testall(int, MPI_Request *, int *, MPI_Status *)``."""
     return types.int64(*[types.int64] * 5), _caller(_I32, _I32, _I64, _I64, _I64)
+
+
+@intrinsic
+def post_message(
+    typingctx: Any,
+    function: types.Type,
+    buffer: types.Type,
+    n_bytes: types.Type,
+    datatype: types.Type,
+    peer: types.Type,
+    tag: types.Type,
+    comm: types.Type,
+    request: types.Type,
+) -> Intrinsic:
+    """``int MPI_Isend(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *)``, and MPI_Irecv.
+
+    Handles of MPI are integers or addresses: either fits into a word, of which the function reads its part.
+    """
+    return types.int64(*[types.int64] * 8), _caller(_I32, _I64, _I32, _I64, _I32, _I32, _I64, _I64)

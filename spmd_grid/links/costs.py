@@ -27,9 +27,11 @@ comes out goes back the same way, in chunks that overlap.  There the bytes are
 and half of a chunk before and after, for each of the H - 1 rounds there and, but for reduce_scatter, back.
 
 Wherever a process waits for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.
+What goes into one node or out of it alone (gather, scatter, and between two nodes broadcast) is faster by `one_way`.
 
 Within nodes, members read one another's memory at the pace of `near_bandwidth`.  Every operation begins with an
-exchange of headers, in which arrays of a few bytes travel along: `agreement_seconds`.
+exchange of headers, in which arrays of a few bytes travel along: `agreement_seconds`.  Compiled code makes it, and
+polls meanwhile.
 
 Sources: that no byte needs to cross twice is the principle of Karonis et al., "Exploiting hierarchy in parallel
 computer networks to optimize collective operation performance", 2000; the rounds and bytes of all_reduce and reduce are
@@ -55,6 +57,8 @@ __all__ = [
     "PRICED_OPERATIONS",
     "Crowd",
     "agreement_seconds",
+    "body_bytes",
+    "carried_seconds",
     "crowd_of",
     "crowd_on",
     "far_seconds",
@@ -75,12 +79,13 @@ PRICED_OPERATIONS = (
 )
 
 FRAME_ARRAY_BYTES = 128  # an array of this size travels with the headers
-_LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # the same in small groups; see transport/mpi/frame_swap.py
+_LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # in small groups; as exchange/agreement/crossing_meeting.py has them
 _FEW_NODES = 8  # over which arrays are folded one node after the other
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8  # of a fold, as ops/reduction/crossing_folding.py has them
 _ROUND_BYTES, _ROUNDS = 1 << 18, 8  # of a crossing, as exchange/nodes/crossing.py has them
+_COMPILED = 1 / 20  # the time of a compiled call, as a part of that of an operation's Python code
 _FEW = 8  # members of a group up to which single messages are sent
-_MOST_CARRIED = 8  # messages of frames that a member sends to other nodes; see exchange/agreement/frame_crossing.py
+_MOST_CARRIED = 8  # messages of headers that a member sends to other nodes, as crossing_meeting.py has it
 
 
 class Crowd(NamedTuple):
@@ -180,16 +185,14 @@ def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
     if crowd.members == 1:
         return links.call_seconds
     if crowd.nodes == 1:  # compiled code meets, and moves the arrays
-        return links.node_latency
+        return links.node_latency + _COMPILED * links.call_seconds
     others = crowd.nodes - 1
-    if crowd.on_node > 1 and others <= _MOST_CARRIED * crowd.on_node:
-        rounds, messages, near = 1, -(-others // crowd.on_node), 2 * links.node_latency
-    elif crowd.members <= _FEW:
-        rounds, messages, near = 1, crowd.members - 1, 0.0
-    else:
-        rounds, messages, near = _log2(crowd.members), _log2(crowd.members), 0.0
-    seconds = links.call_seconds + links.wake_seconds + near
-    return seconds + rounds * links.network_latency + (messages - rounds) * links.message_seconds
+    if others <= _MOST_CARRIED * crowd.on_node:
+        near = 2 * links.node_latency if crowd.on_node > 1 else 0.0
+        near += _COMPILED * links.call_seconds
+        return near + links.network_latency + (-(-others // crowd.on_node) - 1) * links.message_seconds
+    seconds = links.call_seconds + links.wake_seconds
+    return seconds + _log2(crowd.members) * links.network_latency
 
 
 def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...], links: LinkModel) -> float:
@@ -204,29 +207,39 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
     if name not in PRICED_OPERATIONS:
         raise ShardingError(f"links: operation is {name!r}; it must be one of {', '.join(PRICED_OPERATIONS)}")
     crowd = crowd_of(grid, axes, links)
+    if n_bytes <= body_bytes(crowd):
+        return carried_seconds(links, crowd, n_bytes, name not in ("broadcast", "scatter"))
     if name == "scatter":
         n_bytes = -(-n_bytes // crowd.members)
     seconds = agreement_seconds(links, crowd)
     if crowd.members == 1:
         return seconds + n_bytes / links.memory_bandwidth
-    if n_bytes <= _body_bytes(crowd):
-        all_sent = crowd.on_node * (crowd.members - crowd.on_node) * n_bytes
-        seconds += far_seconds(links, all_sent / crowd.on_node, crowd.groups * all_sent)
-        return seconds + crowd.members * n_bytes / links.memory_bandwidth
     seconds += _near_seconds(name, n_bytes, crowd, links)
     if crowd.nodes > 1:
         crossing = _crossing(name, n_bytes, crowd)
+        seconds += links.call_seconds
         rounds, messages = _rounds(name, crowd)
         seconds += rounds * links.network_latency + messages * links.message_seconds
         seconds += _waits(name, n_bytes, crossing, crowd) * links.wake_seconds
         if _is_folded(name, crowd):
             crossing += (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) * _chunk_bytes(n_bytes, crowd) / 2
-        seconds += far_seconds(links, crossing / _carriers(name, crowd), crowd.groups * crossing)
+        goes_one_way = name in ("gather", "scatter") or (name == "broadcast" and crowd.nodes == 2)
+        pace = links.one_way if goes_one_way else 1.0
+        seconds += far_seconds(links, crossing / _carriers(name, crowd), crowd.groups * crossing) / pace
     return seconds
 
 
-def _body_bytes(crowd: Crowd) -> int:
-    """The bytes of an array that travels with the headers."""
+def carried_seconds(links: LinkModel, crowd: Crowd, n_bytes: int, by_all: bool = True) -> float:
+    """Seconds of an operation whose arrays, of all members or of one alone, travel with the headers.  Plans only."""
+    arrays = crowd.on_node * n_bytes if by_all else n_bytes
+    others = crowd.nodes - 1
+    messages = -(-others // crowd.on_node)  # of the busiest member
+    seconds = agreement_seconds(links, crowd) + far_seconds(links, messages * arrays, crowd.groups * others * arrays)
+    return seconds + (crowd.members if by_all else 1) * n_bytes / links.memory_bandwidth
+
+
+def body_bytes(crowd: Crowd) -> int:
+    """The bytes of the largest array that travels with the headers.  Plans only."""
     if crowd.nodes == 1 or crowd.members > _FEW:
         return FRAME_ARRAY_BYTES
     return max(FRAME_ARRAY_BYTES, min(_LARGEST_BODY, _MOST_TOGETHER // crowd.members**2))

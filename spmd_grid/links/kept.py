@@ -14,7 +14,8 @@ import numpy as np
 
 from spmd_grid.errors import MismatchError, ShardingError, StorageError
 from spmd_grid.links.files import read_record
-from spmd_grid.links.measure import machine_of, measure_links
+from spmd_grid.links.machine import machine_of
+from spmd_grid.links.measure import measure_links
 from spmd_grid.links.model import LinkModel, Machine
 from spmd_grid.links.nodes import numbered
 from spmd_grid.transport.communicator import Communicator

@@ -5,10 +5,13 @@ bytes both ways, as in most operations.  First one process of each node does so,
 what a cable carries.  Sizes grow until an exchange takes long enough to be timed.  Within nodes, processes read one
 another's memory, first one process of each node, then all.
 
+Latencies are those of a process that polls, as compiled meetings do.  What a few bytes take beyond that where processes
+wait as they do for many bytes are the model's `wake_seconds`: processes that share a processor sleep between polls.
+
 Exchanges of many bytes begin with a meeting each, as operations do: processes wait for the last one, and cables stand
-still meanwhile.  It is made of what meetings between nodes are made of: the members of a node wait for one another, one
-of them exchanges their frames with the next node, and the others wait for it.  What that takes beyond latencies are the
-model's `wake_seconds`: processes that wait have to be woken, and more so where they share processors.
+still meanwhile.  The members of a node wait for one another, one of them exchanges their frames with the next node,
+and the others wait for it.  Where processors are the limit, bytes that all go one way pass faster: every other node
+sends to the next one, which says by what factor.
 
 The lower quartile of a few batches counts, since other work on the machine only adds time, and all processes take that
 of the slowest.  Processes that take no part sleep meanwhile: on a full node they would take the processors from those
@@ -18,26 +21,27 @@ that do.
 from __future__ import annotations
 
 import ctypes
-import os
-import platform
 from collections.abc import Callable, Sequence
 from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
 
-from spmd_grid.links.model import LinkModel, Machine
+from spmd_grid import kernels
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.links.machine import machine_of
+from spmd_grid.links.model import LinkModel
 from spmd_grid.transport.communicator import FRAME_BYTES, Communicator, tag_of
 
-__all__ = ["machine_of", "measure_links"]
+__all__ = ["measure_links"]
 
 _TAG = tag_of("blocking movements")
 
 _SMALL, _LEAST, _MOST = 8, 1 << 16, 1 << 23  # bytes of messages
 _LONG_ENOUGH = 0.01  # seconds of an exchange
 _SMALL_ROUNDS, _LARGE_ROUNDS, _IN_A_ROW = 20, 2, 16
-_WORD_ROUNDS, _WORD_BATCHES, _LOOKS = 10, 20, 4
-_COPY_BYTES, _LINE_BYTES = 1 << 23, 64
+_ROLL_CALLS, _ROLL_BATCHES, _POLLS, _FOREVER = 20, 20, 20, 1 << 40
+_COPY_BYTES, _LINE_BYTES = 1 << 21, 64
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
 
@@ -49,8 +53,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
     bench = _Bench(comm, near)
     memory, bus = bench.copies()
     latency, bandwidth, together = bench.near(memory)
-    far_latency, far_bandwidth, cable, meeting = bench.far()
-    waits = 2 * latency if bench.meets_in_memory else 0.0
+    far_latency, far_bandwidth, cable, wake, one_way = bench.far()
     model = LinkModel(
         node_latency=latency,
         node_bandwidth=bandwidth,
@@ -59,25 +62,16 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         memory_bandwidth=memory,
         message_seconds=bench.in_a_row(far_latency),
         call_seconds=bench.code(),
-        wake_seconds=max(meeting - far_latency - waits, 0.0),
+        wake_seconds=wake,
         cable_bandwidth=cable or None,
+        one_way=one_way,
+        relays=comm.times_well,
         bus_bandwidth=min(together, bus),
         nodes=tuple(nodes),
         machine=machine_of(comm, near),
     )
     bench.close()
     return model
-
-
-def machine_of(comm: Communicator, near: Sequence[int]) -> Machine:
-    """The machine that the members of ``comm`` run on; ``near``: by member, its node.  Collective, alike on all."""
-    name = platform.node().encode()[:64]
-    sent, received = np.zeros(64, np.uint8), np.zeros(64 * comm.size, np.uint8)
-    sent[: len(name)] = np.frombuffer(name, np.uint8)
-    comm.all_gather(sent, received, [64] * comm.size)
-    names = [bytes(received[64 * i : 64 * i + 64]).rstrip(b"\0").decode(errors="replace") for i in range(comm.size)]
-    firsts = [near.index(node) for node in dict.fromkeys(near)]
-    return Machine(tuple(names[first] for first in firsts), platform.machine(), comm.library)
 
 
 def _same(number: int) -> int:
@@ -105,7 +99,8 @@ class _Bench:
             by_node.setdefault(node, []).append(member)
         members = list(by_node.values())
         self.n_nodes = len(members)
-        own = next(i for i, found in enumerate(members) if comm.rank in found)
+        self._own = own = next(i for i, found in enumerate(members) if comm.rank in found)
+        self._one_way = False  # whether nodes only send or only receive
         self._mates = members[own]
         self._position = self._mates.index(comm.rank)
         after, before = members[(own + 1) % self.n_nodes], members[own - 1]
@@ -117,6 +112,7 @@ class _Bench:
         self._turn = 0  # of the node's meetings so far
         self._memory = comm.process.arena.allocate(_COPY_BYTES + _LINE_BYTES, zeroed=True)
         self._seen = self._memory_of_mates()
+        self._roll: np.ndarray | None = None
 
     def _memory_of_mates(self) -> list[np.ndarray]:
         """The memory of all members of the node; empty where any member cannot see that of all.  Collective."""
@@ -169,26 +165,33 @@ class _Bench:
 
     # -- between nodes -----------------------------------------------------------------------------------------------
 
-    def far(self) -> tuple[float, float, float, float]:
-        """Latency and bandwidth of a process that sends to another node, a node's bandwidth, and a meeting's seconds.
+    def far(self) -> tuple[float, float, float, float, float]:
+        """Latency and bandwidth of a process that sends to another node, a node's bandwidth, and two more.
 
-        All are 0 on one node.
+        They are the seconds that a process which waited takes to go on, and the factor of bytes that go one way.  On
+        one node all are 0, but for the factor.
         """
         if self.n_nodes == 1:
-            return 0.0, 0.0, 0.0, 0.0
-        latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS)
-        latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, idle_seconds=latency)
+            return 0.0, 0.0, 0.0, 0.0, 1.0
+        waited = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS)
+        latency = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, idle_seconds=waited, polls=True)
+        waited = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, idle_seconds=waited)
         meeting = self.pace_of(self._meet, _SMALL_ROUNDS, 7)
         size = _LEAST
         seconds = self._shift_seconds(1, size, 2)
         while seconds < _LONG_ENOUGH and size < _MOST:
             size = min(_MOST, size * max(2, int(_LONG_ENOUGH / seconds)))
             seconds = self._shift_seconds(1, size, 2)
-        one = self._bandwidth(1, size, latency + meeting)
-        if self._most == 1:
-            return latency, one, one, meeting
-        together = self._bandwidth(self._most, max(_LEAST, size // self._most), latency + meeting)
-        return latency, one, max(one, self._least * together), meeting
+        rest, wake = waited + meeting, max(waited - latency, 0.0)
+        one = together = cable = self._bandwidth(1, size, rest)
+        if self._most > 1:
+            size = max(_LEAST, size // self._most)
+            together = self._bandwidth(self._most, size, rest)
+            cable = self._least * together  # less than one alone where their processors are the limit
+        self._one_way = True
+        alone = self._bandwidth(self._most, size, rest)
+        self._one_way = False
+        return latency, one, cable, wake, max(alone / together, 1.0)
 
     def _bandwidth(self, n_members: int, size: int, rest: float) -> float:
         """Bytes per second of each of ``n_members`` of each node that send to the next one; ``rest``: of few bytes."""
@@ -202,8 +205,14 @@ class _Bench:
             return
         self._together()
         frames = np.zeros((2, FRAME_BYTES * self._most), np.uint8)
-        self._comm.wait_all(self._shift(1, frames[0], frames[1:]))
+        self._poll(self._shift(1, frames[0], frames[1:], both_ways=True))
         self._together()
+
+    def _poll(self, requests: Sequence[Any]) -> None:
+        """Waits without a pause; on simulated ranks, which take turns, as otherwise."""
+        while not self._comm.shares_objects and not self._comm.test_all(requests):
+            pass
+        self._comm.wait_all(requests)
 
     def _together(self) -> None:
         """Waits for the other members of the node, in its memory."""
@@ -213,12 +222,21 @@ class _Bench:
         self._comm.wait_all([_Word(word, self._turn) for word in words])
 
     def _shift_seconds(
-        self, n_members: int, size: int, rounds: int, n: int = 1, idle_seconds: float = 0.0, meets: bool = False
+        self,
+        n_members: int,
+        size: int,
+        rounds: int,
+        n: int = 1,
+        idle_seconds: float = 0.0,
+        meets: bool = False,
+        polls: bool = False,
     ) -> float:
         """Seconds in which ``n_members`` members of each node send ``n`` times ``size`` bytes to the next node.
 
         ``idle_seconds``: how long the others sleep in the meantime.  ``meets``: whether all meet before that.
+        ``polls``: whether they wait without a pause.
         """
+        wait = self._poll if polls else self._comm.wait_all
         sent, received = np.ones(size, np.uint8), np.empty((n, size), np.uint8)
         takes_part = self._position < n_members
 
@@ -227,18 +245,23 @@ class _Bench:
                 self._meet()
             elif not takes_part and idle_seconds:
                 sleep(idle_seconds)
-            self._comm.wait_all(self._shift(n_members, sent, received))
+            wait(self._shift(n_members, sent, received))
 
         shift()  # connects
         return self.pace_of(shift, rounds, 7, takes_part or meets)
 
-    def _shift(self, n_members: int, sent: np.ndarray, received: np.ndarray) -> list[Any]:
-        """Starts to send ``sent`` to the next node, once for each row that is ``received``."""
+    def _shift(self, n_members: int, sent: np.ndarray, received: np.ndarray, both_ways: bool = False) -> list[Any]:
+        """Starts to send ``sent`` to the next node, once for each row that is ``received``.
+
+        Unless it must be ``both_ways``, nodes only send or only receive while the measurement is of one way.
+        """
         requests: list[Any] = []
-        if self._position < n_members and self._previous is not None:
+        every = both_ways or not self._one_way
+        sends = every or (self._own % 2 == 0 and self._own + 1 < self.n_nodes)
+        if self._position < n_members and self._previous is not None and (every or self._own % 2):
             for row in received:
                 requests += self._comm.irecv(row, self._previous, _TAG)
-        if self._position < n_members and self._next is not None:
+        if self._position < n_members and self._next is not None and sends:
             for _ in received:
                 requests += self._comm.isend(sent, self._next, _TAG)
         return requests
@@ -247,7 +270,7 @@ class _Bench:
         """Seconds that a small message to another node keeps its processes busy, when several are sent."""
         if self.n_nodes == 1:
             return LinkModel.message_seconds
-        many = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, _IN_A_ROW, idle_seconds=latency)
+        many = self._shift_seconds(1, _SMALL, _SMALL_ROUNDS, _IN_A_ROW, idle_seconds=latency, polls=True)
         return max(many - latency, 1e-8) / (_IN_A_ROW - 1)
 
     def code(self) -> float:
@@ -278,7 +301,7 @@ class _Bench:
         after = (self._position + 1) % len(self._mates)
         if not self._seen:
             return self._near_by_messages(self._mates[after])
-        mine, seen = self._seen[self._position], self._seen[after]
+        seen = self._seen[after]
         target = np.empty(_COPY_BYTES, np.uint8)
 
         def read() -> None:
@@ -287,26 +310,23 @@ class _Bench:
         read()
         alone = self.pace_of(lambda: read() if self._position == 0 else None, _LARGE_ROUNDS)
         together = self.pace_of(read, _LARGE_ROUNDS)
-        words = mine[8:16].view(np.int64), seen[8:16].view(np.int64)
-        latency = min(
-            self._word_seconds(*words, first) for first in range(0, _WORD_BATCHES * _WORD_ROUNDS, _WORD_ROUNDS)
-        )
+        latency = min(self._roll_seconds() for _ in range(_ROLL_BATCHES))
         return self._slowest(latency), _COPY_BYTES / alone, self._most * _COPY_BYTES / together
 
-    def _word_seconds(self, mine: np.ndarray, seen: np.ndarray, first: int) -> float:
-        """Seconds of a round in which each process of a node writes a word and waits for its mate's."""
-        # The system's yield hands over a processor at once, as compiled waits do; simulated ranks have a scheduler.
-        give_way = self._comm.give_way if self._comm.shares_objects else os.sched_yield
-        self._comm.barrier()
+    def _roll_seconds(self) -> float:
+        """Seconds of a compiled meeting of the processes of a node: each writes a word and waits for those of all."""
+        if self._comm.shares_objects:  # simulated ranks, which take turns
+            return self.pace_of(self._comm.barrier, _ROLL_CALLS, 1)
+        state = self._roll
+        if state is None:
+            state = self._roll = np.zeros(at.BLOCKS + len(self._mates), np.int64)
+            state[at.MEMBERS], state[at.MEMBER] = len(self._mates), self._position
+            state[at.BLOCKS :] = [seen.ctypes.data for seen in self._seen]  # words lie behind the first line
+            state[at.POLLS], state[at.YIELDS] = _POLLS, _FOREVER
+        kernels.call_roll(state.ctypes.data, 1, 0)  # all have come
         began = perf_counter()
-        for turn in range(first + 1, first + _WORD_ROUNDS + 1):
-            mine[0] = turn
-            looks = 0
-            while seen[0] < turn:
-                looks += 1
-                if looks % _LOOKS == 0:
-                    give_way()
-        return (perf_counter() - began) / _WORD_ROUNDS
+        kernels.call_roll(state.ctypes.data, _ROLL_CALLS, 0)
+        return (perf_counter() - began) / _ROLL_CALLS
 
     def _near_by_messages(self, mate: int) -> tuple[float, float, float]:
         """As `near`, where processes do not see one another's memory: they exchange messages."""

@@ -44,6 +44,7 @@ _RULES = {
     "wake_seconds": "seconds, from 0",
     "cable_bandwidth": _BANDWIDTH,
     "bus_bandwidth": _BANDWIDTH,
+    "one_way": "times as fast as bytes that go both ways, at least 1",
     "taper": "cables whose bytes share the bandwidth of one in the network's core, at least 1",
 }
 _OPTIONAL = "cable_bandwidth", "bus_bandwidth"
@@ -77,8 +78,10 @@ class LinkModel:
     a process's own memory; ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` the
     time of an operation's Python code, ``wake_seconds`` what a process that waited for another node takes to go
     on.  ``cable_bandwidth`` bounds what all processes of a node send to other nodes together, and what they
-    receive; ``bus_bandwidth`` what they copy from one another; None: no process slows another down.  ``taper``: where
-    the core of the network is narrower than all cables together, by what factor.
+    receive; ``bus_bandwidth`` what they copy from one another; None: no process slows another down.  ``one_way``: by
+    what factor bytes are faster that all go one way, where processors are the limit.  ``relays``: whether boxes pass
+    through staging memory within a node, as they do where every process has a core of its own.  ``taper``: where the
+    core of the network is narrower than all cables together, by what factor.
 
     ``node_size`` consecutive processes share a node; else ``nodes`` lists the node of every process.  ``axes``
     overrides (latency, bandwidth) by number of a grid axis.  The slowest axis that a step crosses determines its pace.
@@ -105,6 +108,8 @@ class LinkModel:
     wake_seconds: float = 0.0
     cable_bandwidth: float | None = None
     bus_bandwidth: float | None = None
+    one_way: float = 1.0
+    relays: bool = True
     taper: float = 1.0
     nodes: tuple[int, ...] | None = None
     machine: Machine | None = field(default=None, compare=False, repr=False)
@@ -125,6 +130,8 @@ class LinkModel:
             wake_seconds: float = ...,
             cable_bandwidth: float | None = ...,
             bus_bandwidth: float | None = ...,
+            one_way: float = ...,
+            relays: bool = ...,
             taper: float = ...,
             nodes: Sequence[int] | None = ...,
             machine: Machine | None = ...,
@@ -132,11 +139,13 @@ class LinkModel:
 
     def __post_init__(self) -> None:
         for name, rule in _RULES.items():
-            value, least = getattr(self, name), 1 if name == "taper" else 0
+            value, least = getattr(self, name), 1 if name in ("taper", "one_way") else 0
             if value is None and name in _OPTIONAL:
                 continue
             if not _is_number(value) or value < least or (value == 0 and "bandwidth" in name):
                 raise ShardingError(f"links: {name} is {value!r}; it must be a number of {rule}")
+        if not isinstance(self.relays, bool):
+            raise ShardingError(f"links: relays is {self.relays!r}; it must be True or False")
         if (as_ints((self.node_size,)) or (0,))[0] < 1:
             raise ShardingError(f"links: node_size is {self.node_size!r}; it must be a number of processes, at least 1")
         object.__setattr__(self, "axes", _check_axes(self.axes))

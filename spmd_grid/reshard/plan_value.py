@@ -15,7 +15,15 @@ import numpy as np
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
-from spmd_grid.links.costs import Crowd, agreement_seconds, crowd_of, crowd_on, near_bandwidth
+from spmd_grid.links.costs import (
+    Crowd,
+    agreement_seconds,
+    body_bytes,
+    carried_seconds,
+    crowd_of,
+    crowd_on,
+    near_bandwidth,
+)
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.components import MOST_SEARCHED, connected_processes, is_searched
 from spmd_grid.reshard.geometry.messages import Redistribution
@@ -117,14 +125,23 @@ class PlanValue:
         if not self.run_steps:  # a copy
             return self.links.call_seconds + most_local(self.target) * self.itemsize / self.links.memory_bandwidth
         crowds = self._crowds(grid)
-        relayed = self._relay_seconds(grid) if all(crowd.nodes == 1 for crowd in crowds) else 0.0
-        # Within a node the meeting is the wait of the first step.
+        if all(crowd.nodes == 1 < crowd.members for crowd in crowds):  # the meeting is the wait of the first step
+            call = agreement_seconds(self.links, crowds[0]) - self.links.node_latency
+            return self.seconds + self._relay_seconds(grid) + call
         others = [crowd for crowd in crowds if crowd.nodes > 1 or crowd.members == 1]
-        return self.seconds + relayed + max((agreement_seconds(self.links, crowd) for crowd in others), default=0.0)
+        n_bytes = most_local(self.source) * self.itemsize
+        if self._may_be_carried and all(crowd.nodes > 1 and n_bytes <= body_bytes(crowd) for crowd in crowds):
+            return max(carried_seconds(self.links, crowd, n_bytes) for crowd in crowds)
+        return self.seconds + max(agreement_seconds(self.links, crowd) for crowd in others)
+
+    @property
+    def _may_be_carried(self) -> bool:
+        """Whether small arrays travel with the headers: one array, nothing that is folded, and no chunks."""
+        return len(self.dtypes) == 1 and self.chunks == 1 and all(move.hidden is None for move in self.moves)
 
     def _relay_seconds(self, grid: Grid) -> float:
         """The time of a relay beyond that of reading: within a node, boxes are packed first, ring by ring."""
-        if len(self.run_steps) > 1 or self.target.sharding.halo_sizes is not None:
+        if not self.links.relays or len(self.run_steps) > 1 or self.target.sharding.halo_sizes is not None:
             return 0.0
         n_bytes = self._totals_by_step[0].most_sent
         if not _RELAYED_FROM < n_bytes < _LARGEST_RELAYED:

@@ -12,7 +12,7 @@ the call, carries errors that one process alone can know, and, for small arrays,
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -34,7 +34,6 @@ __all__ = [
     "Activity",
     "Communicator",
     "Frames",
-    "MemberBytes",
     "Process",
     "StartedOperation",
     "tag_of",
@@ -60,6 +59,7 @@ TAGS = {
     "meetings": range(30000, 30001),
     "none": range(30001, 30002),
     "frames of meetings": range(30002, 30003),
+    "lines of meetings": range(30003, 30004),
 }
 
 
@@ -68,9 +68,6 @@ def tag_of(use: str, turn: int = 0) -> int:
     tags = TAGS[use]
     return tags[turn % len(tags)]
 
-
-# A member, and the flat bytes that go to it or come from it.
-MemberBytes: TypeAlias = tuple[int, np.ndarray]
 
 # Messages are cut into pieces of at most this many bytes: some MPI libraries count in 32-bit integers.
 LARGEST_MESSAGE = 1 << 30
@@ -170,19 +167,17 @@ class Frames:
     ``headers``: the members' headers one after the other (hashable bytes).  ``data``: all frames, member after
     member, valid until the next swap on the same communicator.  ``exposed``: the objects that the members exposed,
     None where objects are not shared.  ``locations``: the locations of the members' arrays, where memory is shared.
-    ``bodies``: what came after the members' frames, valid as ``data`` is; the bodies of some may be older.
     ``lent``: whether any array must not change until its readers have finished; ``lends``: whether this member's own
     is one of them.
     """
 
-    __slots__ = ("bodies", "data", "exposed", "headers", "lends", "lent", "locations")
+    __slots__ = ("data", "exposed", "headers", "lends", "lent", "locations")
 
     def __init__(self, headers: bytes, data: bytes | bytearray | memoryview, exposed: list[Any] | None):
         self.headers = headers
         self.data = data
         self.exposed = exposed
         self.locations: bytes | None = None
-        self.bodies: list[np.ndarray] = []
         self.lent: bool | int = exposed is not None
         self.lends: bool | int = 0
 
@@ -208,7 +203,6 @@ class Communicator(Protocol):
     library: str  # the library that carries messages, with its version
     meeting: Any  # the group's meeting, kept here by `exchange.agreement.meeting`
     frame: bytearray
-    largest_body: int  # the bytes that may follow a frame in a swap; 0: none
     started: int  # number of operations that this process has started here; equal on all members
     channels: int  # number of channels that this process has made here; equal on neighbours
 
@@ -231,17 +225,8 @@ class Communicator(Protocol):
         Collective over all processes; a method of their communicator only.  Raises TransportError.
         """
 
-    def swap_frames(self, exposed: Any = None, body: np.ndarray | None = None) -> Frames:
-        """Posts ``self.frame`` and, where objects are shared, ``exposed``; the frames of all members.  Collective.
-
-        ``body``: flat bytes, of at most ``largest_body``, that all members get with the frame.
-        """
-
-    def swap_messages(self, sends: Sequence[MemberBytes], receives: Sequence[MemberBytes]) -> None:
-        """Exchanges messages between some of the members, at most one from each to each, in a meeting of all.
-
-        Collective.  ``receives`` may be longer than what comes.
-        """
+    def swap_frames(self, exposed: Any = None) -> Frames:
+        """Posts ``self.frame`` and, where objects are shared, ``exposed``; the frames of all members.  Collective."""
 
     def share(self, value: Any) -> list[Any]:
         """The values of all members by reference; only where ``shares_objects``.  Collective."""

@@ -17,7 +17,7 @@ import numpy as np
 from spmd_grid.watch.call_site import call_site
 from spmd_grid.watch.traffic import Activity
 
-__all__ = ["Messages", "RequestHandles", "Straight", "Wire"]
+__all__ = ["Messages", "Posting", "RequestHandles", "Straight", "Wire"]
 
 _FINE, _GIVE_UP = 0, 2
 
@@ -36,6 +36,21 @@ class Straight(NamedTuple):
     member: int
     head: np.ndarray
     cells: list[tuple[int, tuple[int, ...], tuple[int, ...], int]]  # address, shape, strides, item size
+
+
+class Posting(NamedTuple):
+    """The addresses of functions with the arguments of ``MPI_Isend`` and ``MPI_Irecv``, and what is passed to them.
+
+    ``datatype`` and ``comm`` are handles; those of requests have ``handle_bytes``, and statuses ``status_bytes``.
+    """
+
+    isend: int
+    irecv: int
+    datatype: int
+    comm: int
+    tag: int
+    handle_bytes: int
+    status_bytes: int
 
 
 class RequestHandles:
@@ -59,7 +74,7 @@ class Wire:
 
     on_post = 0
     calls_back = False  # whether ``start`` and ``test`` are callbacks
-    meets = False  # whether its waits are for all members to enter the meeting that this one has entered
+    meets = False  # whether its waits are for all members to begin the exchange that this one has begun
     times_well = False  # whether measured times are meaningful: no simulation, and a core for every process
 
     def __init__(self) -> None:
@@ -117,6 +132,10 @@ class Wire:
         error, self.error = self.error, None
         if error is not None:
             raise error
+
+    def posting(self) -> Posting:
+        """Return what compiled code needs for single messages; only of transports that have nodes.  Local."""
+        raise NotImplementedError
 
     def straight_sends(self, messages: Sequence[Straight]) -> RequestHandles | None:
         """Requests that send these messages without packing; None if the transport has none of that kind.  Local."""

@@ -5,7 +5,8 @@ import pytest
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
-from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MemoryMeeting
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.node_meeting import COPIED_BYTES
 from spmd_grid.exchange.transfer.machine_model import MachineModel, cached_model, keep_model
 
 

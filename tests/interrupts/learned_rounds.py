@@ -15,7 +15,7 @@ from spmd_grid.kernels.protocol import slots as at
 
 def learned_call(grid):
     """A call that is one compiled function, and goes on in Python while rank 0 is late."""
-    _wait_in_python(meeting_of(grid.group((0,)))._state)
+    _wait_in_python(meeting_of(grid.group((0,))).state)
 
     def run(k):
         come_late(grid, k)
@@ -30,7 +30,7 @@ def learned_call(grid):
 def learned_plan(grid):
     plan = sg.all_to_all.plan(grid, (6, 2), "f8", [0], 0, 1)
     x, out = np.empty((6, 2)), np.empty((2, 6))
-    _wait_in_python(meeting_of(grid.group((0,)))._state)
+    _wait_in_python(meeting_of(grid.group((0,))).state)
 
     def run(k):
         x[:], out[:] = 10.0 * k + grid.rank, -1
@@ -46,7 +46,7 @@ def learned_plan(grid):
 
 def learned_start(grid):
     plan = sg.all_gather.plan(grid, (2,), "i8", [0], 0)
-    _wait_in_python(meeting_of(grid.group((0,)))._state)
+    _wait_in_python(meeting_of(grid.group((0,))).state)
 
     def run(k):
         come_late(grid, k)
@@ -79,7 +79,7 @@ def learned_halo(grid):
 def relayed_fold(grid):
     """Of four steps, in which the others wait for rank 0."""
     x = np.empty(100_000)
-    _wait_in_python(meeting_of(grid.group((0,)))._state)
+    _wait_in_python(meeting_of(grid.group((0,))).state)
 
     def run(k):
         x[:] = k + grid.rank
@@ -95,7 +95,7 @@ def relayed_boxes(grid):
     rows, columns = sg.Sharding(grid, [[0]]), sg.Sharding(grid, [[], [0]])
     whole = np.add.outer(1000.0 * np.arange(300), np.arange(600))
     own, there = (layout.shard_slices((300, 600), grid.coords) for layout in (rows, columns))
-    _wait_in_python(meeting_of(grid.group((0,)))._state)
+    _wait_in_python(meeting_of(grid.group((0,))).state)
 
     def run(k):
         with _late_relays(grid, k) as relays:
@@ -122,7 +122,7 @@ def learned_resharding(grid):
     for _ in range(12):
         by_python(whole[own] + 0.0, out)
     assert plan._prepared.quick_for(plan.plan)._runs and plan.run != by_python
-    _wait_in_python(meeting_of(grid.group((0,)))._state)
+    _wait_in_python(meeting_of(grid.group((0,))).state)
     return run
 
 

@@ -56,7 +56,7 @@ def test_models_are_kept(spmd, tmp_path):
         one, again = LinkModel.measure(grid, path), LinkModel.measure(grid, str(path))
         assert one == again == LinkModel.load(path) and one.machine == again.machine
         record = json.loads(path.read_text())
-        assert record["version"] == 2 and len(record["machine"]["hosts"]) == 2
+        assert record["version"] == 3 and len(record["machine"]["hosts"]) == 2
         assert [file.name for file in path.parent.iterdir()] == ["links.json"]
 
     spmd(3, body)
@@ -140,8 +140,8 @@ def test_saved_models_are_the_same(tmp_path, model):
     [
         ("", "holds no model of links"),
         ("[1]", "holds no model of links"),
-        ('{"format": "spmd_grid links", "version": 1}', "version 1; this package reads version 2"),
-        ('{"format": "spmd_grid links", "version": 2, "model": {}}', "has no model with the entries"),
+        ('{"format": "spmd_grid links", "version": 1}', "version 1; this package reads version 3"),
+        ('{"format": "spmd_grid links", "version": 3, "model": {}}', "has no model with the entries"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, words):

@@ -42,7 +42,7 @@ class Member:
         self.recorder, self.rank, self.size = recorder, rank, recorder.size
         self.at = at = small_slots()
         words = {name: getattr(recorder, name) for name in ("load", "store", "store_release", "wait_for", "move")}
-        words["announce"] = reread(waits, words | {"at": at})["announce"]
+        words |= {name: reread(waits, words | {"at": at})[name] for name in ("announce", "wake")}
         kernels = reread(meeting, words | {"at": at, "_HEADER_WORDS": at.FRAME_WORDS // 2})
         self._meet, self._depart, self._call_roll = kernels["meet"], kernels["depart"], kernels["call_roll"]
         self.fold, self._copy_rows = _fold(recorder), copy_words(recorder)

@@ -87,8 +87,9 @@ def test_pokes_read_and_write_nothing_that_others_use():
             assert steps[0] == steps[1]
 
 
+@pytest.mark.parametrize("sleeps", [0, 72])
 @pytest.mark.parametrize("look", range(3))
-def test_a_wait_ends_with_an_acquire_load(look):
+def test_a_wait_ends_with_an_acquire_load(look, sleeps):
     """Wherever in ``wait_for`` the word is seen: in the models, that function is one step."""
     from spmd_grid.kernels.protocol import slots, waits
 
@@ -96,13 +97,18 @@ def test_a_wait_ends_with_an_acquire_load(look):
 
     def load(address, slot=0):
         assert address == state, "a word that others write is loaded by a plain load"
-        return {slots.POLLS: 1, slots.YIELDS: 1}[slot]
+        return {slots.POLLS: 1, slots.YIELDS: 1, slots.CARRIER: 0, slots.SLEEPS: sleeps}[slot]
 
     def load_acquire(address):
         assert address == word
         looks.append(address)
         return 5 if len(looks) > look else 4
 
+    def sleep_on(address, seen, longest):
+        assert (address, seen, longest) == (word, 4, sleeps), "it would sleep past the store"
+
     words = {"load": load, "load_acquire": load_acquire, "pause": lambda: None, "give_way": lambda: None}
+    words |= {"sleep_on": sleep_on}
     wait_for = reread(waits, words)["wait_for"]
-    assert wait_for(state, word, 5, 0) == slots.FINE and len(looks) == look + 1
+    assert wait_for(state, word, 5, 0) == slots.FINE
+    assert len(looks) in (look + 1, look + 1 + bool(sleeps))  # once more after the last look before a sleep

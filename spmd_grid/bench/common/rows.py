@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from spmd_grid.bench.common.timing import Times
-from spmd_grid.exchange.agreement.memory_meeting import FAR_SECONDS
+from spmd_grid.exchange.agreement.node_meeting import FAR_SECONDS
 
 __all__ = [
     "ARRAY_LIBRARIES",

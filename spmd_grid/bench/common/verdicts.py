@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from spmd_grid.bench.common.rows import LIBRARIES, OURS, NamedCase, Row
-from spmd_grid.exchange.agreement.memory_meeting import FAR_SECONDS
+from spmd_grid.exchange.agreement.node_meeting import FAR_SECONDS
 
 __all__ = ["Goal", "disturbed_lines", "library_lines", "slower_lines", "slower_rows"]
 

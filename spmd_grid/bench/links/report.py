@@ -12,7 +12,7 @@ from spmd_grid.bench.common.verdicts import Goal
 from spmd_grid.bench.links.cases import LARGE, SMALL, LinksCase
 from spmd_grid.formatting import bytes_text, seconds_text
 
-__all__ = ["AUTO", "LinksRow", "less_disturbed", "summary", "table"]
+__all__ = ["goals", "AUTO", "LinksRow", "less_disturbed", "summary", "table"]
 
 AUTO = "auto"
 _CLOSE, _NEAR, _BEST = 1.25, 2.0, 1.1
@@ -81,7 +81,9 @@ def table() -> Table[LinksRow]:
     )
 
 
-def _goals() -> list[Goal[LinksRow]]:
+def goals() -> list[Goal[LinksRow]]:
+    """The goals of the model: for many bytes, for few, and for the choice between ways."""
+
     def off(size: str, bound: float) -> Goal[LinksRow]:
         title = f"{size}: measured within {bound:g}x of the model"
         return Goal(title, lambda row: row.case.case.size == size, lambda row: row.off, bound, at_least=False)
@@ -98,4 +100,4 @@ def summary(rows: Sequence[LinksRow]) -> list[str]:
     """The verdicts for each of the links, a line each."""
     names = dict.fromkeys(row.case.links for row in rows)
     by_links = {name: [row for row in rows if row.case.links == name] for name in names}
-    return [goal.verdict(found) for found in by_links.values() for goal in _goals()]
+    return [goal.verdict(found) for found in by_links.values() for goal in goals()]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import astuple
 
 import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.errors import TransportError
-from spmd_grid.exchange.agreement.frame_crossing import frames_cross_once, inbox_bytes
+from spmd_grid.exchange.agreement.crossing_meeting import CrossingMeeting, carried_memory, lines_cross_once
 from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.agreement.meeting import Meeting
-from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MEETING_BLOCK_BYTES, MemoryMeeting
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.mixed_meeting import MixedMeeting
+from spmd_grid.exchange.agreement.node_meeting import COPIED_BYTES, MEETING_BLOCK_BYTES, NodeMeeting
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.nodes.stage import Stage, stage_memory
 from spmd_grid.exchange.transfer.machine_model import MachineModel, cached_model, keep_model, measure_model
@@ -57,17 +59,18 @@ def _make(comm: Communicator) -> Meeting:
         if member != comm.rank and base is not None:
             addresses[i] = base + offsets[member]
     if not comm.shares_memory:
-        meeting = MixedMeeting(comm, members, block, addresses)
         firsts = [first for _, first, _, _ in swapped]
         short = {first for own, first, _, _ in swapped if own < 0}  # nodes without space, which share nothing
         nodes = NodeMap.from_firsts([i if first in short else first for i, first in enumerate(firsts)])
+        meeting = _crossing_meeting(comm, nodes, members, block, addresses) or MixedMeeting(
+            comm, members, block, addresses
+        )
         least = min(n_bytes for *_, n_bytes in swapped)
         if nodes.is_shared and least and memory is not None:
             bases = {i: arena.base_of(comm.processes[i]) for i in members}
             stages = {i: base + swapped[i][2] for i, base in bases.items() if base is not None}
             stages[comm.rank] = kernels.address_of(memory)
             meeting.stage = Stage(comm, nodes, least, stages, meeting.together)
-        _cross_once(meeting, nodes)
         return meeting
     in_memory = MemoryMeeting(comm, members, block, addresses)
     if comm.times_well:
@@ -77,20 +80,24 @@ def _make(comm: Communicator) -> Meeting:
     return in_memory
 
 
-def _cross_once(meeting: MixedMeeting, nodes: NodeMap) -> None:
-    """Let frames cross once between each pair of nodes, if all members have memory for it.  Collective."""
-    comm, arena = meeting.comm, meeting.comm.process.arena
-    if not frames_cross_once(nodes):
-        return
-    n_bytes = max(inbox_bytes(nodes, comm.rank, comm.largest_body), 1)
-    inbox = arena.allocate(n_bytes) if comm.near else np.empty(n_bytes, np.uint8)
-    address = 0 if inbox is None else kernels.address_of(inbox)
-    offset = -1 if inbox is None else max(arena.offset_of(address, n_bytes), 0)
+def _crossing_meeting(
+    comm: Communicator, nodes: NodeMap, members: Sequence[int], block: np.ndarray, addresses: Sequence[int]
+) -> CrossingMeeting | None:
+    """The meeting in lines that cross once between nodes; None where it does not suit, alike on all.  Collective."""
+    if not lines_cross_once(nodes):
+        return None
+    arena, n_bytes = comm.process.arena, carried_memory(nodes, comm.rank)
+    memory = arena.allocate(n_bytes, zeroed=True) if comm.near and n_bytes else np.zeros(n_bytes, np.uint8)
+    address = 0 if memory is None else kernels.address_of(memory)
+    offset = -1 if memory is None else max(arena.offset_of(address, n_bytes), 0)
     offsets = [struct.unpack("q", each)[0] for each in swap_in_frame(comm, struct.pack("q", offset))]
-    if inbox is None or min(offsets) < 0:
-        return
-    inboxes = {i: base + offsets[i] for i in comm.near if (base := arena.base_of(comm.processes[i])) is not None}
-    meeting.cross_once(nodes, inbox, inboxes | {comm.rank: address})
+    if memory is None or min(offsets) < 0:
+        return None
+    bases = {i: base for i in comm.near if (base := arena.base_of(comm.processes[i])) is not None}
+    memories = {i: base + offsets[i] for i, base in bases.items()} | {comm.rank: address}
+    near = NodeMeeting(comm, members, block, addresses)
+    blocks = dict(zip(members, addresses, strict=True))
+    return CrossingMeeting(near, blocks, nodes, memory, memories)
 
 
 def _agreed_model(comm: Communicator) -> MachineModel:

@@ -21,7 +21,7 @@ from spmd_grid.kernels.address import call, claim, copy_at, load, store, store_r
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for
+from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for, wake
 
 __all__ = ["loop_run", "run_once"]
 
@@ -41,7 +41,7 @@ def _post(run: int, state: int, x: int, epoch: int) -> None:
             store(line + at.LINE_FRAME, i, load(header, i))
         offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY if n_bytes else -1
         store(line + at.LINE_LOCATION, at.LOCATION_OFFSET, offset)
-        store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, 0)
+        store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, n_bytes * at.BODY_BYTES)
         store(state, at.HOLDS + odd, key)
     if 0 < n_bytes <= at.SHORT_BYTES:
         move(x, line + at.LINE_SHORT, n_bytes)
@@ -49,7 +49,10 @@ def _post(run: int, state: int, x: int, epoch: int) -> None:
     store(line, at.LINE_KEY, key)
     if n_bytes:
         move(x, line + at.LINE_ARRAY, n_bytes)
+        if n_bytes <= at.INLINE_BYTES and load(state, at.IN_FRAME):
+            move(x, line + at.LINE_FRAME + 8 * _HEADER_WORDS, n_bytes)
     store_release(line, epoch)  # after the stores of the line, and the loads of the meeting before this one
+    wake(state, line)
 
 
 @inner

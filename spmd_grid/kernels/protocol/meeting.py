@@ -17,7 +17,7 @@ from spmd_grid.kernels.address import load, store, store_release
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.waits import announce, wait_for
+from spmd_grid.kernels.protocol.waits import announce, wait_for, wake
 from spmd_grid.kernels.python_calls import on_integers
 
 __all__ = ["call_roll", "collect", "depart", "meet"]
@@ -85,6 +85,7 @@ def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
     if n_bytes:
         move(array, line + at.LINE_ARRAY, n_bytes)
         offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY
+        flags = n_bytes * at.BODY_BYTES
     location = state + 8 * at.LOCATION
     store(location, at.LOCATION_OFFSET, offset)
     store(location, at.LOCATION_FLAGS, flags)
@@ -93,6 +94,7 @@ def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
     store(line, at.LINE_KEY, 0)
     store(state, at.HOLDS + (epoch & 1), 0)
     store_release(line, epoch)  # after the stores of the line, and after the loads of the meeting before this one
+    wake(state, line)
     if not announce(state):
         return -1
 
@@ -114,6 +116,7 @@ def depart(state: int, lends: int) -> int:
     epoch, size, rank = load(state, at.EPOCH), load(state, at.MEMBERS), load(state, at.MEMBER)
     done = 2 * load(state, at.LINE_BYTES)
     store_release(load(state, at.BLOCKS + rank) + done, epoch)  # after the loads, and stores, of what was lent
+    wake(state, load(state, at.BLOCKS + rank) + done)
     if not announce(state):
         return at.ENDED
     if lends:
@@ -140,6 +143,7 @@ def call_roll(state: int, rounds: int, value: int) -> int:
         if number == last:
             store(own, 1 + (last & 1), value)
         store_release(own, number)  # after the store of the number, and the loads of the call before this one
+        wake(state, own)
         for i in range(size):
             if i != rank and wait_for(state, load(state, at.BLOCKS + i) + words, number, i) != at.FINE:
                 return -1

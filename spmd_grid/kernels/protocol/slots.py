@@ -6,6 +6,8 @@ exchange: the slots ``CALL_*``, then one row of ``FIELD_WORDS`` per field.
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
@@ -66,7 +68,9 @@ THREAD = IN_USE + 1  # the thread whose compiled loops own it; 0: none
 CALLS_BACK = THREAD + 1  # whether START_MESSAGES and TEST_MESSAGES are callbacks, which set WENT_ON
 LATCH = CALLS_BACK + 1  # address of the latch of the gate, while code that has the interpreter's lock waits; else 0
 STREAMS = LATCH + 1  # whether cells are staged past the caches: 1 where neighbours are far
-HEADER_WORDS = STREAMS + 1
+CARRIER = STREAMS + 1  # address of what this process carries between nodes while it waits (carrying.py); 0: nothing
+SLEEPS = CARRIER + 1  # address of the longest sleep in waits for words, as the system takes it; 0: waits do not sleep
+HEADER_WORDS = SLEEPS + 1
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
 
@@ -114,17 +118,19 @@ LOCATION = HEADER_WORDS + 7  # of this process's array: LOCATION_WORDS, of which
 LOCATION_OFFSET, LOCATION_FLAGS, LOCATION_STRIDES = 0, 1, 2
 LOCATION_WORDS = 16
 LENT, STRIDED = 1, 2  # flags: others read it where it lies; it has strides of its own
-BODY_BYTES = 1 << 8  # flags are this times the size of a small array in the line, which goes to other nodes too
+BODY_BYTES = 1 << 8  # flags also have this times the size of a small array in the line
 CALLS = LOCATION + LOCATION_WORDS  # roll calls so far
 ASKS = CALLS + 1  # after each meeting whose number this divides, members measure how far apart they are; 0: never
 HOLDS = ASKS + 1  # keys of the plans whose frames this process's lines hold, for even and odd meetings; 0: others
 RELAYS = HOLDS + 2  # relays that members have considered so far
-BLOCKS = RELAYS + 1  # addresses of the members' blocks
+IN_FRAME = RELAYS + 1  # whether frames have arrays of up to INLINE_BYTES, also of compiled loops
+BLOCKS = IN_FRAME + 1  # addresses of the members' blocks; of members on other nodes, of what mirrors them here
 LINE_KEY = 1  # word of a line: the key of the run that a compiled loop posted, else 0; SHORT if LINE_SHORT is filled
 LINE_SHORT, SHORT_BYTES = 16, 48  # bytes from the start of a line: a second copy of a short array, beside the number
 SHORT = 1  # keys are even
 LINE_LOCATION, LINE_FRAME, LINE_ARRAY = 64, 192, 512  # bytes from the start of a line
-FRAME_WORDS = 32  # of which the first half is the header
+FRAME_WORDS = 32  # of which the first half is the header, the second a small array
+INLINE_BYTES = FRAME_WORDS * 4
 # Result bits of a meeting: an array is lent; headers or places differ from two meetings ago; its number is odd; members
 # measure now how far apart they are.
 ANY_LENT, RENEWED, ODD, ASK = 1, 2, 4, 8
@@ -227,6 +233,26 @@ LATCH_TOKENS, LATCH_TOKEN = 0, 1  # the list of tokens, and a token
 LATCH_THREAD = 2  # the thread that has taken it; 0: none
 LATCH_WORDS = 3
 
+# -- a carrier: the messages between nodes that a member of a meeting sends and receives (see carrying.py) -------
+CARRIED, SENT = 0, 1  # the meetings whose lines it has carried, and whose messages it has begun
+AWAITED = 2  # address of the line of its own node that it waits for; 0: it waits for messages
+FAILED = 3  # whether MPI has failed
+SPUN, SPINS = 4, 5  # polls for messages in this meeting without a sleep, and the most of them
+NEAR, NEAR_BLOCKS = 6, 7  # the number of members of its node, and the address of words: their blocks
+OUTGOING = 8  # address of its message, the same to all nodes
+NODES, NODE_ROWS = 9, 10  # the number of nodes with which it exchanges messages; the address of their rows
+HANDLES, HANDLE_BYTES = 11, 12  # address of the handles of requests, and bytes of each
+ISEND, IRECV = 13, 14  # addresses of MPI_Isend and MPI_Irecv
+DATATYPE, COMMUNICATOR, TAG = 15, 16, 17  # handles of MPI, and the tag of all messages
+CARRIER_WORDS = 18
+NODE_PEER = 0  # the member of another node that sends and receives its messages
+NODE_INBOX, NODE_INBOX_BYTES = 1, 2  # address and size of the memory for its message
+NODE_MEMBERS, NODE_MIRRORS = 3, 4  # the number of its members; the address of words: the blocks that mirror theirs
+NODE_WORDS = 5
+# A message: a head for each member, and behind all of them their arrays, each from a multiple of BODY_ALIGNED bytes.
+HEAD_KEY, HEAD_OFFSET, HEAD_FLAGS, HEAD_FRAME = 0, 1, 2, 4
+HEAD_WORDS, BODY_ALIGNED = HEAD_FRAME + FRAME_WORDS, 16
+
 # -- a relay: arrays that pass through staging memory in steps (see relay.py) -----------------------------------------
 RELAY_STEPS = 0
 RELAY_STATE = 1  # address of the state of the meeting, where its STREAMS says whether cells are staged past the caches
@@ -245,6 +271,11 @@ FOLD_ELEMENTS, FOLD_OUT, FOLD_FIRST = 0, 1, 2
 
 # -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6
+
+# The number of the call by which Linux lets a process sleep until a word of shared memory changes; 0: there is none.
+# It compares the lower half of the word, which is at its address on processors of this byte order.
+_KNOWN = sys.platform == "linux" and sys.byteorder == "little"
+FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if _KNOWN else 0
 
 
 def dtype_word(dtype: np.dtype) -> int:

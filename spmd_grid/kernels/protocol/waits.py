@@ -1,6 +1,8 @@
 """Waits of the compiled protocols: for words that other processes store, and for messages.
 
-A wait polls, then gives way to other threads, then lets the interpreter run (``ON_WAIT``), which may give it up.
+A wait polls, then gives way to other threads, then lets the interpreter run (``ON_WAIT``), which may give it up.  Where
+several processes share a core, it may sleep in place of giving way, and who stores the word wakes it.  A process that
+carries messages between nodes (``carrying.py``) does so while it waits.
 """
 
 from __future__ import annotations
@@ -14,15 +16,18 @@ from spmd_grid.kernels.address import (
     load,
     load_acquire,
     pause,
+    sleep_on,
     start_messages,
     store,
     this_thread,
+    wake_all,
 )
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.carrying import carry
 from spmd_grid.kernels.python_calls import append, clear_list
 
-__all__ = ["announce", "start_all", "test_all", "wait_a_while", "wait_for", "wait_for_messages"]
+__all__ = ["announce", "start_all", "test_all", "wait_a_while", "wait_for", "wait_for_messages", "wake"]
 
 
 @inner
@@ -44,16 +49,43 @@ def _look_around(state: int, address: int, value: int, member: int) -> bool:
 
 
 @inner
+def _sleep(state: int, carrier: int, address: int, value: int) -> None:
+    """Sleep for some time, until the word at ``address`` changes, unless it is at least ``value``.
+
+    One that carries sleeps until the others of its node have come, and then polls for messages: nothing else needs its
+    core, since the others sleep.  Where messages come late, it sleeps between polls.
+    """
+    if carrier:
+        while not carry(state, carrier) and not load(carrier, at.AWAITED):
+            if load(carrier, at.SPUN) >= load(carrier, at.SPINS):
+                break
+            store(carrier, at.SPUN, load(carrier, at.SPUN) + 1)
+        if load(carrier, at.AWAITED):
+            address, value = load(carrier, at.AWAITED), load(state, at.EPOCH)
+    seen = load_acquire(address)
+    if seen < value:
+        sleep_on(address, seen, load(state, at.SLEEPS))
+
+
+@inner
 def wait_a_while(state: int, address: int, value: int) -> bool:
     """Wait some time for the word at ``address`` to be at least ``value``; whether it is."""
+    carrier = load(state, at.CARRIER)
     for _ in range(load(state, at.POLLS)):
         if load_acquire(address) >= value:
             return True
+        if carrier:
+            carry(state, carrier)
         pause()
     for _ in range(load(state, at.YIELDS)):
         if load_acquire(address) >= value:
             return True
-        give_way()
+        if load(state, at.SLEEPS):
+            _sleep(state, carrier, address, value)
+        else:
+            if carrier:
+                carry(state, carrier)
+            give_way()
     return load_acquire(address) >= value
 
 
@@ -61,9 +93,18 @@ def wait_a_while(state: int, address: int, value: int) -> bool:
 def wait_for(state: int, address: int, value: int, member: int) -> int:
     """Wait until the word at ``address`` is at least ``value``; FINE, or ENDED if the wait was given up."""
     while not wait_a_while(state, address, value):
+        if load(state, at.CARRIER) and load(load(state, at.CARRIER), at.FAILED):
+            return at.ENDED
         if not _look_around(state, address, value, member):
             return at.ENDED
     return at.FINE
+
+
+@inner
+def wake(state: int, address: int) -> None:
+    """Wake the processes that sleep until the word at ``address`` changes, after it was stored."""
+    if load(state, at.SLEEPS):
+        wake_all(address)
 
 
 @inner

@@ -1,6 +1,6 @@
 """The compiled run of an operation on small arrays of known shapes, and what Python does where it ends early.
 
-Where arrays travel in the lines of a `MemoryMeeting`, one meeting and some copies are the whole operation
+Where arrays travel in the lines of a `LineMeeting`, one meeting and some copies are the whole operation
 (``kernels/protocol/loop_run.py``).  The members meet as in Python's own run, so it does not matter which of them are in
 the compiled one.
 """
@@ -15,8 +15,8 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.errors import SpmdError
-from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.paths import DIRECT
+from spmd_grid.exchange.agreement.line_meeting import LineMeeting
+from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.kernels.list_object import length_address
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.opening import Opening
@@ -55,7 +55,7 @@ def run_agreed(agreed: Any, x: Any, out: np.ndarray | None, frames: Any) -> Any:
 def can_be_compiled(call: PlannedRun) -> bool:
     """Whether the members of a call meet where compiled runs do, and the calling thread is the one that may.  Local."""
     gate, alone = call.comm.process.gate, call.comm.size == 1
-    meets = alone or (isinstance(call.meeting, MemoryMeeting) and call.path is DIRECT)
+    meets = alone or (isinstance(call.meeting, LineMeeting) and call.path in (DIRECT, MIXED))
     return meets and bool(length_address(gate.tokens)) and not gate.thread_name()
 
 
@@ -81,7 +81,7 @@ class CompiledRun:
         """
         self.opening, self._headers = opening, headers
         if self.call.comm.size > 1:
-            self._meeting: MemoryMeeting = self.call.meeting
+            self._meeting: LineMeeting = self.call.meeting
         self._fill(work, headers, x, out)
         self.is_prepared = True
 

@@ -1,7 +1,7 @@
 """The entry of compiled loops into a plan of an operation.
 
 The first run of a loop is Python's own, `OperationPlan.run`; so is every run that is not of the common kind, with its
-checks, errors, records and traces.  Where small arrays travel in the lines of a `MemoryMeeting`, the entry then
+checks, errors, records and traces.  Where small arrays travel in the lines of a `LineMeeting`, the entry then
 prepares a compiled run (``kernels/protocol/loop_run.py``), which meets the same members in the same lines: it does not
 matter which of them are in compiled loops.
 """

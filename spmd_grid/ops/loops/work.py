@@ -10,6 +10,8 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.line_meeting import LineMeeting
+from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.relay import RelayProgram
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.transfer import run_of
@@ -53,9 +55,10 @@ class LoopWork(NamedTuple):
         return list(accumulate(map(len, self.copies), initial=0))
 
 
-def is_short(facts: Sequence[Facts]) -> bool:
-    """Whether all arrays travel in the lines of a meeting."""
-    return all(fact.nbytes <= at.LINE_ARRAY_BYTES for fact in facts)
+def is_short(facts: Sequence[Facts], meeting: Meeting | None) -> bool:
+    """Whether all arrays travel in the lines of a meeting; None: that of a process alone."""
+    most = meeting.line_bytes if isinstance(meeting, LineMeeting) else at.LINE_ARRAY_BYTES
+    return all(fact.nbytes <= most for fact in facts)
 
 
 def copies_of(

@@ -9,7 +9,8 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.mixed_meeting import MixedMeeting, array_in_frame
+from spmd_grid.exchange.agreement.meeting import array_in_frame
+from spmd_grid.exchange.agreement.node_meeting import NodeMeeting
 from spmd_grid.exchange.paths import DIRECT, INLINE, MESSAGE, MIXED
 from spmd_grid.exchange.transfer.execute import copy_from
 from spmd_grid.exchange.transfer.flat_bytes import view_of
@@ -102,7 +103,7 @@ class MemberArrays:
     def is_read_by(self, frames: Frames, member: int) -> bool:
         """Whether ``member`` reads this member's array by itself, on the mixed path.  Local."""
         meeting = self._call.meeting
-        assert isinstance(meeting, MixedMeeting)
+        assert isinstance(meeting, NodeMeeting)
         return meeting.is_read_by(frames, self._facts, member)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.memory_meeting import MEETING_LINE_BYTES, STAGED_BYTES
+from spmd_grid.exchange.agreement.memory_meeting import STAGED_BYTES
+from spmd_grid.exchange.agreement.node_meeting import MEETING_LINE_BYTES
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED
@@ -105,7 +106,7 @@ class Movement:
     def loop_work(self) -> LoopWork | None:
         """This member's part of a run in compiled loops, by one meeting; None where Python must run it."""
         facts = self._arrays.facts
-        if not is_short(facts):
+        if not is_short(facts, self.call.meeting):
             return self._relayed_work()
         if self.shape is None:
             return LoopWork()

@@ -16,7 +16,8 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.memory_meeting import MEETING_LINE_BYTES, STAGED_BYTES
+from spmd_grid.exchange.agreement.memory_meeting import STAGED_BYTES
+from spmd_grid.exchange.agreement.node_meeting import MEETING_LINE_BYTES
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM
 from spmd_grid.exchange.paths import DIRECT, INLINE
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
@@ -161,10 +162,10 @@ class Reduction:
 
     def loop_work(self) -> LoopWork | None:
         """This member's part of a run in compiled loops, by one meeting; None where Python must run it."""
-        if not is_short(self._arrays.facts):
+        if not is_short(self._arrays.facts, self.call.meeting):
             relay = None if self._relayed is None else self._relayed.known_program()
             return None if relay is None else LoopWork(relay=relay)
-        if not (self.kind.elementwise and (self._whole or self._blocks is not None)):
+        if not (self.kind.elementwise and (self._whole or self._mixes or self._blocks is not None)):
             return None
         if not self.has_result:
             return LoopWork()

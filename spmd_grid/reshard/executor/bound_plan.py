@@ -8,12 +8,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from spmd_grid.exchange.agreement.relay import RING_BYTES, RelayProgram
+from spmd_grid.exchange.agreement.relay import RING_BYTES
 from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
 from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall
+from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.reshard.executor.exchanges.box_exchange import MOST_STAGED_BYTES, BoxExchange
 from spmd_grid.reshard.executor.exchanges.carried_boxes import CarriedBoxes
 from spmd_grid.reshard.executor.exchanges.chunked_exchange import ChunkedExchange
@@ -90,12 +91,16 @@ class BoundPlan:
                 result[cells] = np.zeros((), result.dtype)
         return results
 
-    def relay(self, x: np.ndarray | None = None, result: np.ndarray | None = None) -> RelayProgram | None:
-        """The relay of such arrays, if that is all that a run does; None alike on all processes."""
-        if len(self._exchanges) != 1 or self.plan.target.sharding.halo_sizes is not None:
+    def loop_work(self, x: np.ndarray | None = None, result: np.ndarray | None = None) -> LoopWork | None:
+        """Return what compiled code does of a run after the meeting; None, alike on all processes, where it cannot."""
+        if self.plan.target.sharding.halo_sizes is not None:
             return None
-        (exchange,) = self._exchanges
-        return exchange.program(x, result) if isinstance(exchange, BoxExchange) else None
+        if self.carried is not None:
+            return self.carried.loop_work()
+        if len(self._exchanges) != 1 or not isinstance(self._exchanges[0], BoxExchange):
+            return None
+        relay = self._exchanges[0].program(x, result)
+        return None if relay is None else LoopWork(relay=relay)
 
     def traffic(self) -> Traffic:
         """The bytes that this process sends to each other one, for traces."""

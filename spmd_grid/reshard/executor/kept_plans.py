@@ -39,7 +39,7 @@ class KeptPlans(OrderedDict[Hashable, BoundPlan]):
         if bound is not None:
             self.move_to_end(key)
             bound.runs += 1
-            if bound.runs == _RUNS and len(self._pinned) < _MOST_PINNED and bound.relay() is not None:
+            if bound.runs == _RUNS and len(self._pinned) < _MOST_PINNED and bound.loop_work() is not None:
                 self._pinned[key] = self.pop(key)
                 self.n_bytes -= bound.plan.kept_bytes
         return bound

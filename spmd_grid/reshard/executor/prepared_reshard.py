@@ -25,7 +25,6 @@ from spmd_grid.ops.calls.compare import AgreePlan
 from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.ops.loops.entry import Ran
 from spmd_grid.ops.loops.quick_call import QuickCall
-from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.reshard.executor.arguments import ArrayTypes, LocalArrays, LocalResult, output_arrays, source_arrays
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
 from spmd_grid.reshard.executor.exchanges.carried_boxes import carried_bytes
@@ -279,8 +278,8 @@ class PreparedReshard:
         if types is None or not (_is_plain(x) and _is_plain(out)):
             return None
         key = self._plans[types][1]
-        relay = self._kept.find(key).relay(x, out) if self._kept.is_pinned(key) else None  # type: ignore[union-attr]
-        return Ran(opening, headers, x, None if relay is None else LoopWork(relay=relay))
+        bound = self._kept.find(key) if self._kept.is_pinned(key) else None
+        return Ran(opening, headers, x, None if bound is None else bound.loop_work(x, out))
 
     def last_run(self, x: Any, out: np.ndarray) -> Ran | None:
         """The last run by Python, of such arrays, in the form that compiled loops need.  Local."""

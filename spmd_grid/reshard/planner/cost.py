@@ -91,7 +91,8 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     seconds = passes / links.memory_bandwidth
     if link.in_node and messages:
         crowd = crowd_of(move.target.grid, tuple(range(move.target.grid.ndim)), links)
-        seconds += link.latency + max(received, sent) / near_bandwidth(links, crowd.on_node)
+        # Those who need cells copy them; all wait before, and the owners afterwards.
+        seconds += 2 * link.latency + received / near_bandwidth(links, crowd.on_node)
     elif traffic is not None:
         seconds += _exchange_seconds(traffic, link, links)
     return Cost(seconds, received, messages, source + target + buffers + stacked)

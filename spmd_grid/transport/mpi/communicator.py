@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from spmd_grid.errors import DeadlockError, TransportError
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, MemberBytes, tag_of
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, tag_of
 from spmd_grid.transport.mismatch import listed
 from spmd_grid.transport.mpi.buffers import all_equal, by_counts, pieces, send_straight
-from spmd_grid.transport.mpi.frame_swap import BodySwap, FrameSwap, MessageSwap, frame_swap, largest_body
+from spmd_grid.transport.mpi.frame_swap import FrameSwap, frame_swap
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.group_creation import Gathering, open_group
 from spmd_grid.transport.mpi.library import MPI, abort, library
@@ -66,7 +66,6 @@ class MpiCommunicator(Group):
         self._swapped = Frames(b"", self._frames, None)
         self._swap: FrameSwap | None = None
         self._swap_done: Callable[[], bool]
-        self._body_swap: BodySwap
         self.times_well = not world.polite
         self.library = MPI.Get_library_version().splitlines()[0]
         base_of = world.process.arena.base_of
@@ -74,7 +73,6 @@ class MpiCommunicator(Group):
             i for i, process in enumerate(processes) if i != self.rank and base_of(process) is not None
         ]
         self.shares_memory = self.size > 1 and len(self.near) == self.size - 1
-        self.largest_body = largest_body(self.size) if not self.shares_memory else 0
         known[processes] = self
 
     def subgroup(self, processes: Sequence[int], meets: bool = True, grid: object = None) -> MpiCommunicator:
@@ -148,28 +146,16 @@ class MpiCommunicator(Group):
 
     # -- meetings --------------------------------------------------------------------------------------------
 
-    def swap_frames(self, exposed: Any = None, body: np.ndarray | None = None) -> Frames:
+    def swap_frames(self, exposed: Any = None) -> Frames:
         self.entered += 1
         if self._swap is None:
-            if self.largest_body:
-                self._swap = self._body_swap = BodySwap(self.comm, self.frame, self._frames, self.largest_body)
-                self._swapped.bodies = self._body_swap.bodies
-            else:
-                self._swap = frame_swap(self.comm, self.frame, self._frames)
+            self._swap = frame_swap(self.comm, self.frame, self._frames, self.shares_memory)
             self._swap_done = self._swap.Test
-        if body is not None:
-            self._body_swap.body = body
         self._swap.Start()
         self._finish_meeting(self._swap, self._swap_done)
         swapped = self._swapped
         swapped.headers = b"".join(self._headers)
         return swapped
-
-    def swap_messages(self, sends: Sequence[MemberBytes], receives: Sequence[MemberBytes]) -> None:
-        self.entered += 1
-        if sends or receives:
-            messages = MessageSwap(self.comm, sends, receives)
-            self._finish_meeting(messages, messages.Test)
 
     def _finish_meeting(self, request: Testable, test: Callable[[], bool]) -> None:
         """Waits until a meeting has been completed; reports say that this process is in it."""

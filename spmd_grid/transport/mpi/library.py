@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ import numpy as np
 
 from spmd_grid.errors import TransportError
 from spmd_grid.transport.mpi.start import start_mpi
+from spmd_grid.transport.wire import Posting
 
 try:
     start_mpi()
@@ -35,6 +37,7 @@ class MpiLibrary(NamedTuple):
     """The properties of the MPI library in use that compiled code needs."""
 
     functions: tuple[int, int]  # addresses of MPI_Startall and MPI_Testall
+    posts: tuple[int, int]  # addresses of MPI_Isend and MPI_Irecv
     status_bytes: int
 
     def handles(self, requests: Sequence[MPI.Request]) -> np.ndarray:
@@ -44,15 +47,24 @@ class MpiLibrary(NamedTuple):
             b"".join(ctypes.string_at(MPI._addressof(request), width) for request in requests) + b"\0" * width, np.uint8
         ).copy()
 
+    def posting(self, comm: MPI.Comm, tag: int) -> Posting:
+        """Return what compiled code needs to send and receive bytes as messages of ``comm``."""
+        datatype, handle = (
+            int.from_bytes(ctypes.string_at(MPI._addressof(each), MPI._sizeof(each)), sys.byteorder)
+            for each in (MPI.BYTE, comm)
+        )
+        return Posting(*self.posts, datatype, handle, tag, MPI._sizeof(MPI.Request), self.status_bytes)
+
 
 @cache
 def library() -> MpiLibrary:
     """The MPI library in use."""
     symbols = ctypes.CDLL(MPI.__file__)
-    start, test = (
-        ctypes.cast(getattr(symbols, name), ctypes.c_void_p).value or 0 for name in ("MPI_Startall", "MPI_Testall")
+    start, test, send, receive = (
+        ctypes.cast(getattr(symbols, name), ctypes.c_void_p).value or 0
+        for name in ("MPI_Startall", "MPI_Testall", "MPI_Isend", "MPI_Irecv")
     )
-    return MpiLibrary((start, test), MPI._sizeof(MPI.Status))
+    return MpiLibrary((start, test), (send, receive), MPI._sizeof(MPI.Status))
 
 
 def before_abort(function: Callable[[], object]) -> None:

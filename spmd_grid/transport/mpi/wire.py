@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from spmd_grid.transport.communicator import tag_of
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.library import MPI, MpiLibrary
 from spmd_grid.transport.mpi.liveness.departure import Departed, WaitedFor
 from spmd_grid.transport.mpi.liveness.lifeline import Lifeline
 from spmd_grid.transport.mpi.liveness.signals import raise_postponed_interrupt
-from spmd_grid.transport.mpi.watched_requests import MeetingWait
-from spmd_grid.transport.wire import Messages, RequestHandles, Straight, Wire
+from spmd_grid.transport.wire import Messages, Posting, RequestHandles, Straight, Wire
 from spmd_grid.watch.traffic import Activity
 
 __all__ = ["MpiWire"]
@@ -35,7 +35,7 @@ _word_at = ctypes.c_int64.from_address
 
 
 class _WireWait:
-    """A wait for a word that another process writes, or for messages, if ``address`` is 0.
+    """A wait for a word that another process writes; for messages, or for all ``processes``, if ``address`` is 0.
 
     ``value``: what the word must reach, or the number of the exchange; ``is_certain``: whether all of ``processes``
     must have come to it.
@@ -121,6 +121,9 @@ class MpiWire(Wire):
         # They may be released by the garbage collector, in the middle of anything: they are freed later.
         return RequestHandles(handles.ctypes.data, len(made), lambda: self._discarded.append((made, handles)))
 
+    def posting(self) -> Posting:
+        return self._library.posting(self._comm.comm, tag_of("lines of meetings"))
+
     def _free_discarded(self) -> None:
         while self._discarded:
             requests, _ = self._discarded.pop()
@@ -155,7 +158,7 @@ class MpiWire(Wire):
 
     def _wait_for(self, address: int, value: int, member: int) -> WaitedFor:
         if self.meets:
-            return MeetingWait(self._comm)
+            return _WireWait(self.key, 0, self.epoch(), self._comm.processes, True)
         if address == 0:
             members = self._peers[member]
         else:

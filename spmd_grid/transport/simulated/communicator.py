@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from spmd_grid.errors import TransportError
-from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, MemberBytes, Process, tag_of
+from spmd_grid.transport.communicator import FRAME_BYTES, HEADER_BYTES, Frames, Process, tag_of
 from spmd_grid.transport.simulated.messages import Inbox, Pending, PendingReceive, PendingSend, SentMessage, copy_bytes
 from spmd_grid.transport.simulated.scheduler import RankWait
 from spmd_grid.transport.simulated.wire import ThreadWire
@@ -34,7 +34,6 @@ class ThreadCommunicator:
     """A group of simulated ranks, as one of them sees it (the protocol is `communicator.Communicator`)."""
 
     shares_memory = shares_objects = True
-    largest_body = 0
     meeting: Any = None
     times_well = False
     library = "simulated"
@@ -88,11 +87,8 @@ class ThreadCommunicator:
 
     # -- meetings --------------------------------------------------------------------------------------------
 
-    def swap_frames(self, exposed: Any = None, body: np.ndarray | None = None) -> Frames:
+    def swap_frames(self, exposed: Any = None) -> Frames:
         return self._meet((bytes(self.frame), exposed), _join_frames).result
-
-    def swap_messages(self, sends: Sequence[MemberBytes], receives: Sequence[MemberBytes]) -> None:
-        self._meet([(member, sent.copy()) for member, sent in sends]).deliver(self.rank, receives)
 
     def share(self, value: Any) -> list[Any]:
         return self._meet(value).values

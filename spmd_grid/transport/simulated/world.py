@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from spmd_grid.transport.arena import OneProcessArena
-from spmd_grid.transport.communicator import MemberBytes, Process
+from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.segment_sizes import ranks_per_node
-from spmd_grid.transport.simulated.messages import Inbox, copy_bytes
+from spmd_grid.transport.simulated.messages import Inbox
 from spmd_grid.transport.simulated.scheduler import Scheduler
 from spmd_grid.watch.recorder import Recorder
 from spmd_grid.watch.settings import Settings
@@ -37,13 +36,6 @@ class Rendezvous:
     @property
     def done(self) -> bool:
         return not self.missing
-
-    def deliver(self, rank: int, receives: Sequence[MemberBytes]) -> None:
-        """Copy what members have brought for member ``rank``, each (member, bytes), into the buffers it receives in."""
-        for source, buffer in receives:
-            for member, data in self.values[source]:
-                if member == rank:
-                    copy_bytes(data, buffer[: len(data)])
 
 
 class SharedGroup:

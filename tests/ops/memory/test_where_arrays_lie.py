@@ -12,7 +12,8 @@ from support.ops.arrays_anywhere import KINDS, check_all
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
-from spmd_grid.exchange.agreement.memory_meeting import COPIED_BYTES, MemoryMeeting
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.node_meeting import COPIED_BYTES
 
 SHAPES = [(4, 6), (40, 33), (150, 151), (301, 700)]  # with the line, with the line for some, copied, by messages
 

@@ -72,29 +72,6 @@ def test_swap_frames(spmd, n):
 
 
 @pytest.mark.parametrize("n", SIZES)
-def test_swap_messages(spmd, n):
-    """Shorter than their buffers too, from some members to some, again and again."""
-
-    def body():
-        comm = current_world()
-        for turn in range(4):
-            step = 1 + turn % max(n - 1, 1)
-            to, source = (comm.rank + step) % n, (comm.rank - step) % n
-            odd = turn % 2 and n > 1
-            sends = [(to, np.full(5 + comm.rank, comm.rank + 10 * turn, np.uint8))]
-            received = np.full(20, 255, np.uint8)
-            comm.swap_messages(
-                sends if not odd or comm.rank % 2 else [], [(source, received)] if not odd or source % 2 else []
-            )
-            if not odd or source % 2:
-                assert received.tolist() == [source + 10 * turn] * (5 + source) + [255] * (15 - source)
-            else:
-                assert set(received.tolist()) == {255}
-
-    spmd(n, body)
-
-
-@pytest.mark.parametrize("n", SIZES)
 def test_share(spmd, n):
     def body():
         comm = current_world()

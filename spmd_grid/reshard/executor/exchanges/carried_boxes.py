@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.crossing_meeting import CrossingMeeting
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.mixed_meeting import MixedMeeting
 from spmd_grid.exchange.paths import AUTO, MIXED, chosen_path
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.reshard.executor.members import coords_of, coords_of_process, member_of
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.plan_value import PlanValue
@@ -28,7 +31,7 @@ def carried_bytes(comm: Communicator) -> int:
     if comm.shares_memory or comm.shares_objects or comm.size == 1 or chosen_path() not in (AUTO, MIXED):
         return 0
     meeting = meeting_of(comm)
-    return meeting.carried_bytes if isinstance(meeting, MixedMeeting) else 0
+    return meeting.carried_bytes if isinstance(meeting, CrossingMeeting) else 0
 
 
 def _stays_within(move: Redistribution, comm: Communicator) -> bool:
@@ -44,14 +47,15 @@ class CarriedBoxes:
     All steps at once, since every process has the whole source.
     """
 
-    def __init__(self, move: Redistribution, comm: Communicator, meeting: MixedMeeting, facts: list[Facts]):
+    def __init__(self, move: Redistribution, comm: Communicator, meeting: CrossingMeeting, facts: list[Facts]):
         self._meeting, self._facts = meeting, facts
         self.move = move
         # By member, the box in its array and in the result; of this process's own array.
         self._boxes: list[tuple[int, Box, Box]] = []
         self._own: list[tuple[Box, Box]] = []
-        self._tables: dict[tuple[int, ...], np.ndarray] = {}  # by the strides of the result
+        self._tables: dict[Hashable, np.ndarray] = {}  # by where arrays lie, and the strides of the result
         target = coords_of(move.target, comm)
+        self._shape = None if target is None else move.target.local_shape(target)
         if target is None:
             return
         corner, kept, own = move.target.local_box(target).starts, move.kept_box(target), coords_of(move.source, comm)
@@ -82,7 +86,7 @@ class CarriedBoxes:
             for device in devices
         ]
         meeting = meeting_of(comm)
-        if not isinstance(meeting, MixedMeeting) or max(fact.nbytes for fact in facts) > most:
+        if not isinstance(meeting, CrossingMeeting) or max(fact.nbytes for fact in facts) > most:
             return None
         return cls(move, comm, meeting, facts)
 
@@ -90,18 +94,29 @@ class CarriedBoxes:
         """Copies boxes out of the arrays in ``frames``, and of this process's own, into ``result``.  Local."""
         if result is None:
             return
-        table = self._tables.get(result.strides)
+        key = frames.locations, result.strides
+        table = self._tables.get(key)
         if table is None:
             table = self._table(frames, result)
-            keep(self._tables, result.strides, table)
+            keep(self._tables, key, table)
         if len(table):
             kernels.copy_table(kernels.address_of(table), table.shape[1], len(table), 0, kernels.address_of(result), 0)
         if array is not None:
             for there, here in self._own:
                 view_of(result, here)[...] = view_of(array, there)
 
+    def loop_work(self) -> LoopWork:
+        """The same as a part of a compiled run, which begins with the meeting.  Local."""
+        copies: list[list[kernels.BoxRow]] = [[] for _ in self._facts]
+        if self._shape is not None:
+            me = self._meeting.comm.rank
+            for member, there, here in [*self._boxes, *((me, *boxes) for boxes in self._own)]:
+                shape, dtype = self._facts[member].array()
+                copies[member] += copies_of(shape, there, self._shape, here, dtype)
+        return LoopWork(copies)
+
     def _table(self, frames: Frames, result: np.ndarray) -> np.ndarray:
-        """The rows of the copy table; arrays lie at the same addresses after every meeting."""
+        """The copy table of arrays as they lie now."""
         arrays, start, rows = self._meeting.arrays(frames, self._facts) or [], kernels.address_of(result), []
         for member, there, here in self._boxes:
             array = arrays[member]

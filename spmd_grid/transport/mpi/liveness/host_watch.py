@@ -20,6 +20,7 @@ __all__ = ["HostAnswer", "HostCall", "HostWatch"]
 
 # Seconds of waiting until a host is asked, between two questions, and until silence is reported.
 _ASKED_AFTER, _ASKED_AGAIN, _SILENT_AFTER = 20.0, 5.0, 10.0
+_LAST_ANSWERS_SECONDS = 0.2
 
 
 @dataclass
@@ -52,6 +53,7 @@ class HostWatch:
         self._first_call: float | None = None  # the time of the first question without an answer
         self._next_call = 0.0
         self._calls = 0
+        self._unanswered = 0  # questions without an answer
         self._reported: float | None = None  # the time of the first question, once the silence is reported
 
     def look(self, is_waiting: bool, where: Callable[[], str]) -> None:
@@ -84,13 +86,25 @@ class HostWatch:
             call = pickle.dumps(HostCall())
             for other in self._asked_ranks[: 1 if self._calls == 1 else None]:
                 self._post(call, other)
+                self._unanswered += 1
 
     def answered(self) -> None:
         """Takes in an answer."""
+        self._unanswered -= 1
         if self._reported is not None:
             silent = time.monotonic() - self._reported
             self._say(f"{self._host} answers {self._label()} again, after {silent:.0f} s")
         self._reported = self._first_call = None
+
+    def take_last_answers(self, collect: Callable[[], None]) -> None:
+        """Calls ``collect()`` until all questions are answered, or for some time: a host may have died.
+
+        For the end of the program: MPI complains of messages that no process has received.
+        """
+        end = time.monotonic() + _LAST_ANSWERS_SECONDS
+        while self._unanswered > 0 and time.monotonic() < end:
+            collect()
+            time.sleep(1e-3)
 
 
 def _asked_host(rank: int, hosts: Mapping[str, Sequence[int]]) -> tuple[str, Sequence[int]]:

@@ -170,6 +170,7 @@ class Lifeline:
             self._hosts.look(True, lambda: "the end of the program")
             time.sleep(nap)
             nap = min(2 * nap, 0.02)
+        self._hosts.take_last_answers(self._collect)
 
     def _collect(self) -> None:
         if not self._collecting.acquire(blocking=False):

@@ -1,0 +1,190 @@
+"""Meetings of groups that span nodes, in lines that cross once between each pair of nodes.
+
+For each pair of nodes one member of either, its *carrier*, sends the lines of its node to the other one in a message,
+and receives theirs (``kernels/protocol/carrying.py``).  With two nodes of two members:
+
+    0 --\\                   /--> 2
+         meet -> 1 <=> 2 -> all
+    1 --/                   \\--> 3      and the same the other way, at the same time
+
+Members of a node read one another's larger arrays; other messages carry them to other nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.line_meeting import LineMeeting
+from spmd_grid.exchange.agreement.meeting import array_in_frame
+from spmd_grid.exchange.agreement.node_meeting import MEETING_LINE_BYTES, NodeMeeting, read_locations
+from spmd_grid.exchange.nodes.node_map import NodeMap
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import INLINE_BYTES, Frames
+
+__all__ = ["CrossingMeeting", "carried_memory", "lines_cross_once"]
+
+# No member carries more messages than these.  More nodes are better met by MPI's own collectives: these take more
+# rounds, but fewer messages.
+_MOST_CARRIED = 8
+
+# All members get all arrays that travel in lines.  In large groups those that are small are sent to who needs them.
+_MOST_MEMBERS, _LARGEST_CARRIED, _MOST_TOGETHER = 8, at.LINE_ARRAY_BYTES, 1 << 17
+
+_MIRROR_BYTES = 2 * MEETING_LINE_BYTES
+_WORD_BYTES = 8
+
+# A process that shares its core sleeps for at most this time between looks at signals and at other processes' ends;
+# before that it polls: the one that carries some milliseconds, in which the others of its node sleep.
+_SLEEP_NANOSECONDS, _SLEEPS, _POLLS, _SPINS = 400_000, 2, 20, 10_000
+
+_NUMBER = -1  # of the wire, beside that of the node's own meeting
+
+
+def lines_cross_once(nodes: NodeMap) -> bool:
+    """Whether no member has many messages to carry, if there is one for each pair of nodes.  Local."""
+    return 1 < len(nodes.nodes) <= 1 + _MOST_CARRIED * min(map(len, nodes.nodes))
+
+
+def carried_memory(nodes: NodeMap, member: int) -> int:
+    """The bytes in which ``member`` keeps what it carries for its node: the mirrors of other nodes' blocks.  Local."""
+    return _MIRROR_BYTES * sum(len(nodes.nodes[node]) for node in _carried(nodes, member))
+
+
+def _carrier(nodes: NodeMap, node: int, other: int) -> int:
+    """The member of ``node`` that carries what goes to and comes from node ``other``."""
+    members = nodes.nodes[node]
+    return members[other % len(members)]
+
+
+def _carried(nodes: NodeMap, member: int) -> list[int]:
+    """The nodes with which ``member`` exchanges messages."""
+    node = nodes.node_of[member]
+    return [other for other in range(len(nodes.nodes)) if other != node and _carrier(nodes, node, other) == member]
+
+
+class CrossingMeeting(LineMeeting):
+    """A meeting of a group in which only some members see one another's memory.
+
+    ``near``: the meeting of this node's members, and by member their blocks (``blocks``) and the addresses of their
+    `carried_memory` (``memories``); ``memory``: this member's.
+    """
+
+    def __init__(
+        self,
+        near: NodeMeeting,
+        blocks: Mapping[int, int],
+        nodes: NodeMap,
+        memory: np.ndarray,
+        memories: Mapping[int, int],
+    ):
+        comm = near.comm
+        mirrors = _mirrors(nodes, nodes.node_of[comm.rank], memories)
+        blocks = {**blocks, **mirrors}
+        super().__init__(comm, range(comm.size), near.block, [blocks[member] for member in range(comm.size)], _NUMBER)
+        self._near, self._mirrors, self._memory = near, mirrors, memory
+        self._wire.meets = True  # each wait ends once all members have come
+        self.state[at.IN_FRAME] = 1
+        self._kept: list[np.ndarray] = []
+        if at.FUTEX and not comm.times_well:
+            pause = self._keep([0, _SLEEP_NANOSECONDS])
+            for state in (self.state, near.state):
+                state[at.SLEEPS], state[at.POLLS], state[at.YIELDS] = pause, _POLLS, _SLEEPS
+        carried = _carried(nodes, comm.rank)
+        if carried:
+            own = list(nodes.nodes[nodes.node_of[comm.rank]])
+            self.state[at.CARRIER] = self._carrier_words(nodes, carried, [blocks[member] for member in own])
+
+    def _carrier_words(self, nodes: NodeMap, carried: Sequence[int], own_blocks: Sequence[int]) -> int:
+        """The address of the words with which this member carries lines to and from the nodes ``carried``."""
+        posting, here = self._wire.posting(), nodes.node_of[self.comm.rank]
+        rows = np.zeros((len(carried), at.NODE_WORDS), np.int64)
+        for row, node in zip(rows, carried, strict=True):
+            members = nodes.nodes[node]
+            size = _message_bytes(len(members), self.line_bytes)
+            row[at.NODE_PEER] = _carrier(nodes, node, here)
+            row[at.NODE_INBOX], row[at.NODE_INBOX_BYTES] = self._words(size), size
+            row[at.NODE_MEMBERS] = len(members)
+            row[at.NODE_MIRRORS] = self._keep([self._mirrors[member] for member in members])
+        words = np.zeros(at.CARRIER_WORDS, np.int64)
+        words[at.NEAR], words[at.NEAR_BLOCKS] = len(own_blocks), self._keep(own_blocks)
+        words[at.OUTGOING] = self._words(_message_bytes(len(own_blocks), self.line_bytes))
+        words[at.NODES], words[at.NODE_ROWS] = len(carried), self._keep(rows)
+        words[at.HANDLES] = self._words(2 * len(carried) * posting.handle_bytes)
+        words[at.HANDLE_BYTES], words[at.SPINS] = posting.handle_bytes, _SPINS
+        words[at.ISEND], words[at.IRECV] = posting.isend, posting.irecv
+        words[at.DATATYPE], words[at.COMMUNICATOR], words[at.TAG] = posting.datatype, posting.comm, posting.tag
+        state = self.state
+        state[at.TEST_MESSAGES], state[at.FLAG] = self._wire.test, self._words(_WORD_BYTES)
+        state[at.STATUSES] = self._words(2 * len(carried) * posting.status_bytes)
+        return self._keep(words)
+
+    def _keep(self, words: Sequence[int] | np.ndarray) -> int:
+        """Keeps words for compiled code; their address."""
+        self._kept.append(np.array(words, np.int64))
+        return kernels.address_of(self._kept[-1])
+
+    def _words(self, n_bytes: int) -> int:
+        return self._keep(np.zeros(-(-n_bytes // _WORD_BYTES), np.int64))
+
+    @property
+    def line_bytes(self) -> int:  # type: ignore[override]  # fewer in large groups
+        size = self.comm.size
+        carried = min(_LARGEST_CARRIED, _MOST_TOGETHER // size**2) if size <= _MOST_MEMBERS else 0
+        return max(INLINE_BYTES, carried)
+
+    carried_bytes = line_bytes
+
+    def depart(self, frames: Frames) -> None:
+        self._near.state[at.EPOCH] = self.state[at.EPOCH]
+        self._near.depart(frames)
+
+    def together(self) -> None:
+        self._near.together()
+
+    def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
+        """As of any meeting: arrays in lines, and those that near members let others read; None for this member."""
+        found: list[np.ndarray | None] = []
+        for member, (fact, location) in enumerate(zip(facts, read_locations(frames.locations), strict=True)):
+            offset = location[at.LOCATION_OFFSET]
+            if fact.shape is None or member == self.comm.rank:
+                found.append(None)
+            elif fact.fits_inline:
+                found.append(array_in_frame(frames.data, member, fact))
+            elif offset < 0 or (member in self._mirrors and fact.nbytes > self.line_bytes):
+                found.append(None)
+            elif member in self._mirrors:
+                shape, dtype = fact.array()
+                memory = kernels.bytes_at(self._mirrors[member] + offset, fact.nbytes)
+                found.append(memory.view(dtype).reshape(shape))
+            else:
+                found.append(self._array_at(member, fact, location))
+        return found
+
+    def describe(self) -> str:
+        return (
+            f"mixed: arrays of up to {self.carried_bytes} bytes come with the header;"
+            f" {len(self.comm.near) + 1} members on this node read one another's arrays; those outside its memory"
+            f" are copied into it if of up to {self.copied_bytes} bytes; messages carry the rest"
+        )
+
+
+def _mirrors(nodes: NodeMap, here: int, memories: Mapping[int, int]) -> dict[int, int]:
+    """The addresses of the mirrors of all members of other nodes."""
+    found: dict[int, int] = {}
+    for carrier in nodes.nodes[here]:
+        start = memories[carrier]
+        for node in _carried(nodes, carrier):
+            for member in nodes.nodes[node]:
+                found[member] = start
+                start += _MIRROR_BYTES
+    return found
+
+
+def _message_bytes(n_members: int, line_bytes: int) -> int:
+    """The size of the largest message from a node."""
+    bodies = n_members * (line_bytes + at.BODY_ALIGNED)
+    return n_members * at.HEAD_WORDS * _WORD_BYTES + bodies
