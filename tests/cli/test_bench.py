@@ -203,7 +203,7 @@ def test_the_launcher_beside_python_comes_first(tmp_path, monkeypatch):
 @needs_mpiexec
 def test_one_row(tmp_path):
     figures, table = tmp_path / "figures.json", tmp_path / "table.md"
-    pattern = "2-d 64^2 rows, 1 field, width 1,"
+    pattern = "2-d 64^2 rows, 1 field, width 1, face 512 B, not periodic"
     words = ["--rows", pattern, "--rounds", "2", "--json", figures, "--markdown", table]
     done = python("-W", "error", "-m", "spmd_grid", "bench", "halo", *words)
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr

@@ -4,7 +4,7 @@ Ranks are threads.  Without a seed they run side by side (compiled kernels relea
 runs at a time, and the seed alone decides which rank goes on at each communication, so a run can be repeated.  It also
 decides which of several messages a receive from any source takes, and, after ``may_keep_waiting``, which unreceived
 messages keep their senders waiting.  All bookkeeping happens under one lock, so a deadlock is known at the moment it
-arises.
+arises; where a second thread of a rank waits, once all have waited for a second, since the first thread may go on.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _MOST_TESTS = 2_000
 
 # The part of the unreceived messages that keep their senders waiting; the seed chooses one for the whole run.
 _PENDING_PARTS = 0.0, 0.5, 1.0
+
+_GRACE_SECONDS = 1.0  # for ranks of which a second thread waits
 
 
 class RankStopped(BaseException):
@@ -65,6 +67,9 @@ class Scheduler:
         self._tests: list[int] = []  # the ranks that have tested requests, since anything else happened
         self._state = [RUNNING if seed is None else READY] * size
         self._waits: dict[int, RankWait] = {}  # by rank
+        self._threads: dict[int, int] = {}  # those of the ranks' programs, by rank
+        self._beside: set[int] = set()  # the ranks of which another thread waits
+        self._n_waits = 0
         self._active = size
         self._ended: dict[int, SystemExit | None] = {}
         # A rank that may not run waits at its gate, a lock that is released to let it run.
@@ -75,6 +80,7 @@ class Scheduler:
 
     def begin(self, rank: int) -> None:
         """The first act of a rank: with a seed it waits for its turn."""
+        self._threads[rank] = threading.get_ident()
         if self._random is not None:
             self._await_turn(rank)
         self._check()
@@ -136,10 +142,13 @@ class Scheduler:
             if rank in self._waits and not self._is_off:
                 return False
             self._waits[rank] = wait
+            if self._threads.get(rank) != threading.get_ident():
+                self._beside.add(rank)
         try:
             self._wait(rank, wait, prepare)
         finally:
             self._waits.pop(rank, None)
+            self._beside.discard(rank)
         return True
 
     def _wait(self, rank: int, wait: RankWait, prepare: Callable[[], None]) -> None:
@@ -151,10 +160,10 @@ class Scheduler:
                 prepare()
                 self._state[rank] = WAITING
                 self._active -= 1
+                self._n_waits += 1
                 if self._ended:
                     self._fail_if_hopeless(rank)
-                if self._active == 0:
-                    self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
+                self._fail_if_all_wait()
                 self._hand_over()
             self._await_turn(rank)
 
@@ -205,8 +214,7 @@ class Scheduler:
                     self.wake(other)
                 elif self._state[other] is WAITING:
                     self._fail_if_hopeless(other)
-            if self._active == 0 and WAITING in self._state:
-                self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
+            self._fail_if_all_wait()
             self._hand_over()
 
     def fail(self, rank: int, failure: BaseException) -> None:
@@ -254,6 +262,23 @@ class Scheduler:
                 self._state[other] = RUNNING
                 self._gates[other].release()
             self.wake(other)
+
+    def _fail_if_all_wait(self, is_last_look: bool = False) -> None:
+        if self._active or WAITING not in self._state:
+            return
+        if is_last_look or not self._beside:
+            self._fail(None, DeadlockError(f"deadlock: no simulated rank can go on\n{self._report()}"))
+            return
+        n_waits = self._n_waits
+
+        def look_again() -> None:
+            with self.lock:
+                if self._n_waits == n_waits:
+                    self._fail_if_all_wait(is_last_look=True)
+
+        timer = threading.Timer(_GRACE_SECONDS, look_again)
+        timer.daemon = True
+        timer.start()
 
     def _fail_if_hopeless(self, rank: int) -> None:
         wait = self._waits[rank]

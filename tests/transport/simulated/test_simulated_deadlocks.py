@@ -1,5 +1,9 @@
 """Simulated ranks: deadlocks and mismatches are found at once, and told rank by rank."""
 
+from contextlib import suppress
+from threading import Thread
+from time import sleep
+
 import numpy as np
 import pytest
 from simulated_runs import MODES, elapsed, world
@@ -72,3 +76,34 @@ def test_different_operations_are_named(seed):
         "  rank 1 (1,): all_reduce",
         "  rank 2 (2,): all_reduce",
     ]
+
+
+def _with_a_second_thread(grid, at_last):
+    """Rank 0 calls all_reduce in a second thread, then ``at_last(thread)`` while all ranks wait; rank 1 receives."""
+
+    def call():
+        with suppress(BaseException):  # the run ends
+            sg.all_reduce(1, grid, [0], "sum")
+
+    if grid.rank == 1:
+        sg.recv(grid, [0], [0])
+    else:
+        beside = Thread(target=call, name="beside")
+        beside.start()
+        sleep(0.1)
+        at_last(beside)
+
+
+def test_a_rank_of_which_a_second_thread_waits_may_go_on():
+    def body():
+        grid = world()
+        with pytest.raises(sg.CutOffError):
+            _with_a_second_thread(grid, lambda beside: sg.send(1, grid, [0], [1]))
+        return True
+
+    assert sg.run_spmd(body, ranks=2) == [True, True]
+
+
+def test_deadlock_of_a_second_thread():
+    error, seconds = elapsed(lambda: _with_a_second_thread(world(), lambda beside: beside.join()), ranks=2)
+    assert type(error) is DeadlockError and in_time(seconds, 2) and "in thread number 1" in str(error)
