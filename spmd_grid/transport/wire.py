@@ -133,9 +133,9 @@ class Wire:
         if error is not None:
             raise error
 
-    def posting(self) -> Posting:
-        """Return what compiled code needs for single messages; only of transports that have nodes.  Local."""
-        raise NotImplementedError
+    def posting(self) -> Posting | None:
+        """Return what compiled code needs for single messages; None of transports that have no nodes.  Local."""
+        return None
 
     def straight_sends(self, messages: Sequence[Straight]) -> RequestHandles | None:
         """Requests that send these messages without packing; None if the transport has none of that kind.  Local."""

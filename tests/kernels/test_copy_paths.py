@@ -167,7 +167,7 @@ def test_what_is_larger_than_the_caches(shape, axes):
 
 
 def test_calls_that_stream_or_do_not_whatever_the_size():
-    """Whether a result is streamed may follow from its size, of which a call copies a part."""
+    """The size of the whole result decides whether it is streamed, also where a call copies a part of it."""
     assert kernels.streams_for(1 << 20) != kernels.streams_for(1 << 25) == 1
     source = memory(3 * 4096, 1)
     for n_bytes in (1 << 20, 1 << 25):

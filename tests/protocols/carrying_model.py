@@ -17,7 +17,7 @@ _FAR = 2  # the number of the member of the other node
 
 @cache
 def recorded_meetings(rounds: int) -> tuple[tuple[Step, ...], ...]:
-    """The programs of both members of the node in so many meetings."""
+    """The programs that both members of the node run in a number of meetings."""
     recorder = Recorder(2)
     members = [_NearMember(recorder, rank) for rank in range(2)]
     mirror = recorder.allocate(members[0].line_bytes * 2 // WORD, "mirror")
@@ -103,7 +103,7 @@ class _NearMember(Member):
         return 0
 
     def _complete(self, function: int, count: int, requests: int, flag: int, statuses: int) -> int:
-        """The message of the other node, of one member with a word, has come."""
+        """Receives the message of the other node: the line of its one member, with a word."""
         at, words, epoch = self.at, self.recorder.words, self._get(self.at.EPOCH)
         words[self.inbox + WORD * at.HEAD_FLAGS] = WORD * at.BODY_BYTES
         for word in range(at.FRAME_WORDS):

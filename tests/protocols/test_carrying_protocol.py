@@ -26,6 +26,6 @@ def test_every_order_and_every_wait_is_needed():
 
 
 def test_one_mirror_would_be_enough():
-    """The carrier writes it after all of its node have posted, and so have read: there are two to be as lines are."""
+    """A carrier writes it once all of its node have posted, hence have read it.  There are two, since lines are two."""
     for name in ("mirror", "array in mirror"):
         assert noticed([recorded_meetings(3)], merged(name)) == NOTHING

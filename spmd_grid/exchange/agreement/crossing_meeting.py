@@ -101,6 +101,7 @@ class CrossingMeeting(LineMeeting):
     def _carrier_words(self, nodes: NodeMap, carried: Sequence[int], own_blocks: Sequence[int]) -> int:
         """The address of the words with which this member carries lines to and from the nodes ``carried``."""
         posting, here = self._wire.posting(), nodes.node_of[self.comm.rank]
+        assert posting is not None  # there are nodes
         rows = np.zeros((len(carried), at.NODE_WORDS), np.int64)
         for row, node in zip(rows, carried, strict=True):
             members = nodes.nodes[node]
@@ -123,7 +124,7 @@ class CrossingMeeting(LineMeeting):
         return self._keep(words)
 
     def _keep(self, words: Sequence[int] | np.ndarray) -> int:
-        """Keeps words for compiled code; their address."""
+        """Keep words for compiled code, and return their address."""
         self._kept.append(np.array(words, np.int64))
         return kernels.address_of(self._kept[-1])
 
@@ -163,13 +164,6 @@ class CrossingMeeting(LineMeeting):
             else:
                 found.append(self._array_at(member, fact, location))
         return found
-
-    def describe(self) -> str:
-        return (
-            f"mixed: arrays of up to {self.carried_bytes} bytes come with the header;"
-            f" {len(self.comm.near) + 1} members on this node read one another's arrays; those outside its memory"
-            f" are copied into it if of up to {self.copied_bytes} bytes; messages carry the rest"
-        )
 
 
 def _mirrors(nodes: NodeMap, here: int, memories: Mapping[int, int]) -> dict[int, int]:

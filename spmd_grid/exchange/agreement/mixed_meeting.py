@@ -50,10 +50,3 @@ class MixedMeeting(NodeMeeting):
             else:
                 found.append(self._array_at(member, fact, location))
         return found
-
-    def describe(self) -> str:
-        return (
-            f"mixed: arrays of up to {self.carried_bytes} bytes come with the header;"
-            f" {len(self.comm.near) + 1} members on this node read one another's arrays; those outside its memory"
-            f" are copied into it if of up to {self.copied_bytes} bytes; messages carry the rest"
-        )

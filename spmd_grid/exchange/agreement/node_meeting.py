@@ -122,6 +122,13 @@ class NodeMeeting(Meeting):
             for location in read_locations(frames.locations)
         ]
 
+    def describe(self) -> str:
+        return (
+            f"mixed: arrays of up to {self.carried_bytes} bytes come with the header;"
+            f" {len(self.comm.near) + 1} members on this node read one another's arrays; those outside its memory"
+            f" are copied into it if of up to {self.copied_bytes} bytes; messages carry the rest"
+        )
+
     def is_read_by(self, frames: Frames, facts: Sequence[Facts], member: int) -> bool:
         """Whether ``member`` can read this member's array without a message.  Local."""
         me = self.comm.rank
