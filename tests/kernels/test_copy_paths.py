@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from spmd_grid import kernels
 from spmd_grid.kernels import reference
+from spmd_grid.kernels.copy.tables import BY_LINES
 
 WORDS = [1, 2, 4, 8, 16]
 either_way = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
@@ -71,12 +72,17 @@ def test_runs_of_0_to_300_bytes(misaligned, streamed):
         check(source[:, 3 : 3 + run], buffer[:, 1 : 1 + run], buffer, streamed and run % 50 == 0)
 
 
+def copy_by_lines(table, source, target):
+    kernels.copy_table(kernels.address_of(table), table.shape[1], len(table), source, target, BY_LINES)
+
+
 @pytest.mark.parametrize("run", [1000, 1024, 1025, 1087, 1279, 2048, 2049, 5000, 16384])
 def test_long_runs_with_odd_heads_and_tails(run):
     for head in (*range(0, 65, 7), 1, 8, 16, 32, 63):
         source, buffer = memory(3 * (run + 70), 5 * head % 64), memory(3 * (run + 33) + head).reshape(-1)
         target = buffer[head:].reshape(3, -1)[:, :run]
         check(source.reshape(3, -1)[:, 9 : 9 + run], target, buffer, streamed=True)
+        check(source.reshape(3, -1)[:, 9 : 9 + run], target, buffer, copy_boxes=copy_by_lines)
 
 
 @either_way
@@ -142,7 +148,8 @@ def test_streamed_boxes_of_any_strides(data):
     source = words([shape[axis] * abs(steps[axis]) for axis in axes], width, offsets[0], 1)
     source = source.transpose(np.argsort(axes))[tuple(slice(None, None, step) for step in steps)]
     buffer = words([n + 1 for n in shape], width, offsets[1], 2)
-    check(source, buffer[tuple(slice(1, None) for _ in shape)], buffer, streamed=True)
+    for how in ({"streamed": True}, {"copy_boxes": copy_by_lines}):
+        check(source, buffer[tuple(slice(1, None) for _ in shape)], buffer, **how)
 
 
 def large(shape, axes):

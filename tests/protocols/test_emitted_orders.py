@@ -46,9 +46,9 @@ def test_a_drain_is_a_fence_behind_streaming_stores():
     """The tests of protocols, which run the source of copies and folds, show that each has one in its place."""
     import numba
 
-    from spmd_grid.kernels.copy.vectors import drain, streaming
+    from spmd_grid.kernels.copy.vectors import drain, lines_moved
 
-    stream_line = streaming(1)
+    stream_line = lines_moved(1, True)
 
     @numba.njit("void(int64, int64)")
     def streamed(source, target):

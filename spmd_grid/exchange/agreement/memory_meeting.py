@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from itertools import count
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from spmd_grid.exchange.agreement.staging_ring import RING_HELD_BYTES
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, Frames
 
-__all__ = ["STAGED_BYTES", "MemoryMeeting"]
+__all__ = ["STAGED_BYTES", "KnownRelay", "MemoryMeeting"]
 
 # The most bytes of copies that a process holds for a group: of large arrays, which are copied or relayed, and of small.
 STAGED_BYTES = max(RING_BYTES + 8 * COPIED_IF_RELAYED, RING_HELD_BYTES)
@@ -33,7 +33,18 @@ _ASKED_EVERY = 256
 # Bytes of the largest arrays that are always relayed between far processors, and of the largest that lie in a cache.
 _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 
+# Bytes of the largest arrays that compiled runs relay, which keep the interpreter's lock while they copy.
+_MOST_COMPILED = 1 << 24
+
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
+
+
+class KnownRelay(NamedTuple):
+    """The rings of a relay; whether it depends on where arrays lie, and whether it does not between far processors."""
+
+    rings: Rings
+    depends: bool
+    if_far: bool
 
 
 class MemoryMeeting(LineMeeting):
@@ -102,10 +113,11 @@ class MemoryMeeting(LineMeeting):
             return False
         return n_bytes <= _RELAYED_IF_FAR or self._ways.begin(key, self.most) == 0
 
-    def known_rings(self, n_bytes: int, most_if_near: int) -> Rings | None:
-        """The rings, where arrays of ``n_bytes`` are relayed at any distance and were before; else None.  Local."""
-        is_relayed = RELAYED_FROM < n_bytes <= most_if_near and self.relays
-        return self.rings() if is_relayed and self._rings is not None else None
+    def known_relay(self, n_bytes: int, most_if_near: int) -> KnownRelay | None:
+        """How a compiled run relays arrays of ``n_bytes``, if any have been relayed; None where it does not.  Local."""
+        may = RELAYED_FROM < n_bytes <= max(most_if_near, _MOST_COMPILED) and self.relays
+        rings = self.rings() if may and self._rings is not None else None
+        return None if rings is None else KnownRelay(rings, n_bytes > most_if_near, n_bytes <= _RELAYED_IF_FAR)
 
     def note_end(self) -> None:
         self._ways.end()

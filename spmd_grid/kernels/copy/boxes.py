@@ -15,8 +15,8 @@ import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, load
 from spmd_grid.kernels.compiled import by_address, inner, pasted
-from spmd_grid.kernels.copy.streams import STREAM_FROM, STREAM_PLANE, STREAM_RUN, stream_rows
-from spmd_grid.kernels.copy.tables import ALWAYS, BY_SIZE, FIXED_COLUMNS
+from spmd_grid.kernels.copy.streams import STREAM_FROM, STREAM_PLANE, STREAM_RUN, line_rows, stream_rows
+from spmd_grid.kernels.copy.tables import ALWAYS, BY_LINES, BY_SIZE, FIXED_COLUMNS, NEVER
 from spmd_grid.kernels.copy.tiles import turn_plane
 from spmd_grid.kernels.copy.vectors import drain, move
 from spmd_grid.kernels.python_calls import on_integers
@@ -123,13 +123,13 @@ def _repeated(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0:
 
 
 @inner
-def _plane(
-    source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int, streamed: bool
-) -> None:
-    """Copy n1 x n0 runs of ``run`` bytes."""
-    across = 0 < abs(s1) < abs(s0) and run < MEMCPY_FROM
+def _plane(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int, how: int) -> None:
+    """Copy n1 x n0 runs of ``run`` bytes; ``how``: ALWAYS, NEVER or BY_LINES."""
+    across, streamed = 0 < abs(s1) < abs(s0) and run < MEMCPY_FROM, how == ALWAYS
     if streamed and run >= STREAM_RUN:
         stream_rows(source, target, run, n1, s1, t1, n0, s0, t0)
+    elif how == BY_LINES and run >= STREAM_RUN:
+        line_rows(source, target, run, n1, s1, t1, n0, s0, t0)
     elif s0 == 0 and t0 == run and n0 > EDGE:
         _repeated(source, target, run, n1, s1, t1, n0)
     elif not (across and s1 == run == t0 and turn_plane(source, target, run, n1, t1, n0, s0, streamed)):
@@ -163,7 +163,7 @@ def copy_rows(table: int, columns: int, first: int, last: int, source_base: int,
     """Copy the boxes of rows ``first`` to ``last`` (not included) of the table at an address; the bases are addresses.
 
     ``streams``: ALWAYS or NEVER, to stream past the caches or not whatever the size; BY_SIZE streams what is larger
-    than they are.
+    than they are; BY_LINES does not stream, and copies long runs line by line.
     Other kernels call it by its address, so that it is compiled only once, which takes seconds.  A process that sees a
     release store which follows it sees all that was copied.
     """
@@ -184,14 +184,14 @@ def copy_rows(table: int, columns: int, first: int, last: int, source_base: int,
             planes *= load(shape, d)
         if planes == 0:  # a row that copies nothing
             continue
-        past_caches = n1 * n0 * run >= STREAM_PLANE
-        if past_caches:
+        how = BY_LINES if streams == BY_LINES else NEVER
+        if n1 * n0 * run >= STREAM_PLANE:
             if not asked:
                 asked, large = True, _is_large(table, columns, first, last)
-            past_caches = large
+            how = ALWAYS if large else how
         done = 0
         while True:
-            _plane(source, target, run, n1, s1, t1, n0, s0, t0, past_caches)
+            _plane(source, target, run, n1, s1, t1, n0, s0, t0, how)
             done += 1
             turns = done
             for d in range(ndim - 4, -1, -1):  # an odometer of the other loops

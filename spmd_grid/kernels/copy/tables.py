@@ -21,8 +21,10 @@ from spmd_grid.errors import OutputError
 
 __all__ = [
     "ALWAYS",
+    "BY_LINES",
     "BY_SIZE",
     "FIXED_COLUMNS",
+    "NEVER",
     "BoxRow",
     "box_row",
     "build_table",
@@ -32,8 +34,9 @@ __all__ = [
 
 FIXED_COLUMNS = 4  # the columns before shape[D]
 
-# Whether a call streams past the caches: if it copies as much as they hold, or else for a reason of the caller's.
-BY_SIZE, ALWAYS, _NEVER = 0, 1, 2
+# Whether a call streams past the caches: if it copies as much as they hold, or else for a reason of the caller's.  With
+# BY_LINES it does not, and copies long runs, which another processor has written, line by line.
+BY_SIZE, ALWAYS, NEVER, BY_LINES = 0, 1, 2, 3
 _LEAST_RESULT = 16 << 20  # bytes: smaller ones stay in the cache that all cores share
 
 
@@ -52,7 +55,7 @@ class BoxRow(NamedTuple):
 
 def streams_for(n_bytes: int) -> int:
     """Whether copies stream into a result of ``n_bytes``, of which a call may copy a part.  Local."""
-    return ALWAYS if n_bytes >= _LEAST_RESULT else _NEVER
+    return ALWAYS if n_bytes >= _LEAST_RESULT else NEVER
 
 
 def box_row(

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 
 from spmd_grid.kernels.compiled import Intrinsic
 
-__all__ = ["LINE", "drain", "move", "streaming", "turn"]
+__all__ = ["LINE", "drain", "lines_moved", "move", "turn"]
 
 LINE = 64  # bytes of a cache line
 
@@ -40,21 +40,21 @@ def move(typingctx: Any, source: types.Type, target: types.Type, size: types.Typ
     return types.void(types.int64, types.int64, types.int64), emit
 
 
-def streaming(count: int) -> Callable[..., None]:
-    """Make an intrinsic that copies ``count`` lines, by streaming stores, to a target that begins on a line."""
+def lines_moved(count: int, streaming: bool) -> Callable[..., None]:
+    """Make an intrinsic that copies ``count`` lines to a target that begins on a line, by streaming or plain stores."""
 
     @intrinsic
-    def streamed(typingctx: Any, source: types.Type, target: types.Type) -> Intrinsic:
+    def moved(typingctx: Any, source: types.Type, target: types.Type) -> Intrinsic:
         def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
             line, offsets = ir.VectorType(_I64, LINE // 8), range(0, count * LINE, LINE)
             lines = [_load(builder, builder.add(args[0], _I64(at)), line) for at in offsets]
             for at, value in zip(offsets, lines, strict=True):
-                _store(builder, value, builder.add(args[1], _I64(at)), streamed=LINE)
+                _store(builder, value, builder.add(args[1], _I64(at)), streamed=LINE * streaming)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64), emit
 
-    return streamed
+    return moved
 
 
 @intrinsic

@@ -9,8 +9,10 @@ A run is given up before it begins, for Python (BY_PYTHON), where an operation o
 another member has posted anything but the header that is known, Python goes on from the meeting (OTHERS); so it does
 where a run that is not ``patient``, since it has the interpreter's lock, would wait for long.
 
-Larger arrays are relayed after the meeting, in which nothing but headers is posted then.  In the long waits of a relay
-Python's other threads run, which find the token of the gate taken.
+Larger arrays are relayed after the meeting, in which nothing but headers is posted then.  Some are not relayed if all
+can be read where they lie: a member whose array can be read leaves these operations to Python, and one without an array
+goes on in Python where the others have posted readable ones.  In the long waits of a relay Python's other threads run,
+which find the token of the gate taken.
 """
 
 from __future__ import annotations
@@ -71,9 +73,18 @@ def _array_in(line: int, run: int, member: int) -> int:
 
 
 @inner
+def _depends(run: int, state: int) -> int:
+    """The words at RUN_UNLESS_READ, where it depends on the arrays' memory whether they are relayed; else 0."""
+    return 0 if load(run, at.RUN_IF_FAR) and load(state, at.STREAMS) else load(run, at.RUN_UNLESS_READ)
+
+
+@inner
 def _meet(run: int, state: int, x: int, patient: bool) -> int:
     """Meet the other members, and note where the arrays of all lie."""
     epoch, asks = load(state, at.EPOCH) + 1, load(state, at.ASKS)
+    depends, rank = _depends(run, state), load(state, at.MEMBER)
+    if depends and load(depends, rank) and 0 <= x - load(run, at.RUN_SEGMENT) < load(run, at.RUN_SEGMENT_BYTES):
+        return at.BY_PYTHON
     if not load(load(run, at.RUN_TOKENS), 0) or (asks and epoch % asks == 0):
         return at.BY_PYTHON
     if load(run, at.RUN_RELAY) and asks and (load(state, at.RELAYS) + 1) % at.RELAYS_ASK == 0:
@@ -82,7 +93,7 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
     _post(run, state, x, epoch)
     if not announce(state):
         return at.ENDED
-    turn, rank = (epoch & 1) * load(state, at.LINE_BYTES), load(state, at.MEMBER)
+    turn, outside = (epoch & 1) * load(state, at.LINE_BYTES), depends and load(depends, rank)
     rows, shift = load(run, at.RUN_ROWS), load(run, at.RUN_SHIFT)
     for i in range(load(state, at.MEMBERS)):
         array = x
@@ -96,8 +107,10 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
             array = _array_in(line, run, i)
             if not array:
                 return at.OTHERS
+            if depends and load(depends, i) and load(line + at.LINE_LOCATION, at.LOCATION_OFFSET) < 0:
+                outside = 1
         store(rows, i, array + shift)
-    return at.FINE
+    return at.OTHERS if depends and not outside else at.FINE
 
 
 @inner

@@ -15,6 +15,7 @@ import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, fold_at, load, store, store_release
 from spmd_grid.kernels.compiled import by_address, inner
+from spmd_grid.kernels.copy.tables import BY_LINES, NEVER
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.waits import announce, wait_for
 from spmd_grid.kernels.python_calls import on_integers
@@ -34,13 +35,14 @@ def _base(program: int, number: int, x: int, result: int, part: int) -> int:
 
 @inner
 def _copy(program: int, firsts: int, step: int, x: int, result: int, part: int, streams: int) -> None:
-    """Copy the rows of the table that belong to a step."""
+    """Copy the rows of the table that belong to a step; what others have packed is not for memcpy to fetch."""
     table, columns = load(program, at.RELAY_TABLE), load(program, at.RELAY_COLUMNS)
     for row in range(load(firsts, step), load(firsts, step + 1)):
         fixed = table + 8 * columns * row
         source = _base(program, load(fixed, 2), x, result, part)
         target = _base(program, load(fixed, 3), x, result, part)
-        copy_at(load(program, at.RELAY_COPY), table, columns, row, row + 1, source, target, streams)
+        how = BY_LINES if streams == NEVER and load(fixed, 2) >= at.FIRST_RING else streams
+        copy_at(load(program, at.RELAY_COPY), table, columns, row, row + 1, source, target, how)
 
 
 @inner

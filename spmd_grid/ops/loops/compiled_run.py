@@ -128,6 +128,10 @@ class CompiledRun:
         state[at.RUN_LATCH] = kernels.address_of(self.keep(self.gate.latch))
         if work.relay is not None:
             state[at.RUN_RELAY], state[at.RUN_RELAY_COURSE] = self.keep(work.relay).address, kernels.relay_address
+        if work.unless_read:
+            members = self.keep(np.isin(np.arange(size), work.unless_read).astype(np.int64))
+            state[at.RUN_UNLESS_READ], state[at.RUN_IF_FAR] = kernels.address_of(members), work.if_far
+            state[[at.RUN_SEGMENT, at.RUN_SEGMENT_BYTES]] = self.call.comm.process.arena.own_segment()
         state[at.RUN_SHIFT] = work.shift
         if work.constant is not None:
             rows = self.keep(np.zeros(size + 1, np.int64))

@@ -24,7 +24,7 @@ __all__ = ["QuickCall"]
 
 _MOST_RUNS = 8  # of one call, for arrays of different kinds
 _MOST_STRANGERS = 8  # meetings in which other members have changed their arrays, until a run is given up
-_TURNS_AGAIN = -64  # since members whose arrays change by turns make compiled runs useless
+_TURNS_AGAIN = -64  # operations later: members whose arrays change by turns make compiled runs useless
 _MOST_MADE_BYTES = 1 << 12  # larger results come from the arena
 
 _NONE, _OUT = None, intern("out")
@@ -72,7 +72,9 @@ class QuickCall:
         if find_work is None or opening.agreed.get(headers) is not agreed:
             return
         work = find_work()
-        if work is not None:
+        if work is None:
+            opening.turns = _TURNS_AGAIN  # relays may be known then
+        else:
             make = None
             if result is not None and out is None:
                 make = np.empty if result.nbytes < _MOST_MADE_BYTES else self._allocate

@@ -34,7 +34,8 @@ class LoopWork(NamedTuple):
 
     ``copies``: rows of a copy table by member, then those that copy from ``constant``; they copy to the result, or to
     ``scratch``, whose rows are then folded.  Otherwise the members' arrays are folded, ``shift`` bytes after their
-    first.  ``relay``: makes it all after the meeting, for arrays of any size.
+    first.  ``relay``: makes it all after the meeting, for arrays of any size; but not if all arrays of the members that
+    ``unless_read`` lists can be read where they lie, unless processors are far apart and it is taken ``if_far``.
     """
 
     copies: Sequence[Sequence[kernels.BoxRow]] = ()
@@ -43,6 +44,8 @@ class LoopWork(NamedTuple):
     shift: int = 0
     scratch: np.ndarray | None = None
     relay: RelayProgram | None = None
+    unless_read: Sequence[int] = ()
+    if_far: bool = False
 
     @property
     def table(self) -> np.ndarray:

@@ -126,8 +126,7 @@ class Movement:
         mine = self._arrays.facts[self.comm.rank]
         given = () if mine.shape is None else c_strides(mine.shape, self.dtype.itemsize)
         into = () if self.shape is None else c_strides(self.shape, self.dtype.itemsize)
-        relay = self._relayed.known_program(given, into)
-        return None if relay is None else LoopWork(relay=relay)
+        return self._relayed.loop_work(given, into)
 
     @property
     def staging_bytes(self) -> int:

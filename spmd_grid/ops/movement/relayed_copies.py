@@ -28,6 +28,7 @@ from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
+from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.typing import Shape
 
 __all__ = ["RelayedCopies"]
@@ -71,13 +72,16 @@ class RelayedCopies:
         key = () if x is None else x.strides, () if target is None else target.strides
         meeting.relay(self._program(rings, *key), x, target)
 
-    def known_program(self, given: Strides, into: Strides) -> RelayProgram | None:
-        """The relay of arrays with such strides, if it has been run and is taken at any distance.  Local."""
+    def loop_work(self, given: Strides, into: Strides) -> LoopWork | None:
+        """What compiled runs do for arrays with such strides, if relays are known.  Local."""
         meeting = self._call.meeting
         if not (self._fits and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
             return None
-        rings = meeting.known_rings(self._most, _MOST_IF_NEAR)
-        return None if rings is None else self._program(rings, given, into)
+        known = meeting.known_relay(self._most, _MOST_IF_NEAR)
+        if known is None:
+            return None
+        members = [member for member, fact in enumerate(self._facts) if fact.nbytes] if known.depends else ()
+        return LoopWork(relay=self._program(known.rings, given, into), unless_read=members, if_far=known.if_far)
 
     def _program(self, rings: Rings, given: Strides, into: Strides) -> RelayProgram:
         program = self._programs.get((given, into))

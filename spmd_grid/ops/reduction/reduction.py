@@ -163,8 +163,7 @@ class Reduction:
     def loop_work(self) -> LoopWork | None:
         """This member's part of a run in compiled loops, by one meeting; None where Python must run it."""
         if not is_short(self._arrays.facts, self.call.meeting):
-            relay = None if self._relayed is None else self._relayed.known_program()
-            return None if relay is None else LoopWork(relay=relay)
+            return None if self._relayed is None else self._relayed.loop_work()
         if not (self.kind.elementwise and (self._whole or self._mixes or self._blocks is not None)):
             return None
         if not self.has_result:

@@ -26,6 +26,7 @@ from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.collective import CollectiveCall
+from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.ops.reduction.folding import Folding, flat_target
 from spmd_grid.ops.reduction.slice_folding import slices_of
 from spmd_grid.reduction_kind import ReductionKind
@@ -92,13 +93,16 @@ class RelayedFolding:
         if finish is not None:
             finish()
 
-    def known_program(self) -> RelayProgram | None:
-        """The relay of contiguous arrays, if it is all of the fold and is known at any distance.  Local."""
+    def loop_work(self) -> LoopWork | None:
+        """What compiled runs do for contiguous arrays, if it is all of the fold and relays are known.  Local."""
         meeting = self._call.meeting
         if not (self._is_compiled and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
             return None
-        rings = None if self._is_average else meeting.known_rings(self._n_bytes, self._most_if_near)
-        return None if rings is None else self._program_with(rings)
+        known = None if self._is_average else meeting.known_relay(self._n_bytes, self._most_if_near)
+        if known is None:
+            return None
+        members = range(self._call.comm.size) if known.depends else ()
+        return LoopWork(relay=self._program_with(known.rings), unless_read=members, if_far=known.if_far)
 
     def _program_with(self, rings: Rings) -> RelayProgram:
         if self._program is None:

@@ -10,6 +10,7 @@ from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.quicker_way import TRIES
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM, SLOT_BYTES
+from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.shape_rules import cut_box
 
 WORDS = SLOT_BYTES // 8
@@ -41,6 +42,7 @@ def as_if(grid, far):
         return
     relay = meeting.relay
     meeting.is_far, meeting.ask_distance = far, lambda: None
+    meeting.state[at.STREAMS] = far
     meeting.relay = lambda *args: (relays.append(1), relay(*args))
     try:
         yield relays
@@ -157,3 +159,37 @@ def check_uneven(grid, n, me):
 @pytest.mark.parametrize("far", [False, True])
 def test_uneven(spmd, n, far):
     spmd(n, uneven, far)
+
+
+def wherever_arrays_lie(far):
+    """Large arrays in the arena on all members, some or none, by turns: results of plans that have compiled runs."""
+    grid = sg.init_grid((-1,))
+    n, me, shape = grid.size, grid.rank, (12, 5 * WORDS // 12 + 7)
+    everywhere = ["arena"] * n, ["plain"] * n, ["arena", *["plain"] * (n - 1)], ["plain", *["arena"] * (n - 1)]
+    cases = {
+        "all_reduce": (("sum",), lambda xs: sum(xs)),
+        "all_gather": ((1,), lambda xs: np.concatenate(xs, 1)),
+        "all_to_all": ((0, 1), lambda xs: np.concatenate([x[cut_box(shape, 0, (n,), me).slices()] for x in xs], 1)),
+        "broadcast": (([0],), lambda xs: xs[0]),
+        "scatter": ((1, [0]), lambda xs: xs[0][cut_box(shape, 1, (n,), me).slices()]),
+        "shift": ((0, 1, True), lambda xs: xs[me - 1]),
+    }
+    with as_if(grid, far):
+        for name, (args, wanted) in cases.items():
+            has_array = me == 0 or name not in ("broadcast", "scatter")
+            with getattr(sg, name).plan(grid, *((shape, "f8") if has_array else (None, None)), [0], *args) as plan:
+                for turn in range(5 * len(everywhere)):
+                    parts = [np.full(shape, 10.0 * turn + i) for i in range(n)]
+                    for i, part in enumerate(parts):
+                        part[turn % 12, i::7] -= i
+                    x = made(grid, parts[me], everywhere[turn % len(everywhere)][me]) if has_array else None
+                    out = made(grid, np.zeros_like(wanted(parts)), ("arena", "plain")[turn // 3 % 2])
+                    assert plan.run(x, out) is out and np.array_equal(out, wanted(parts)), (name, turn)
+                meeting = meeting_of(grid.group((0,)))
+                assert not isinstance(meeting, MemoryMeeting) or plan._quick._runs, name
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("far", [False, True])
+def test_compiled_runs_wherever_arrays_lie(spmd, n, far):
+    spmd(n, wherever_arrays_lie, far)

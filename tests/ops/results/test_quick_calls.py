@@ -13,6 +13,7 @@ from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.watch.recorder import Recorder
 
 SHAPE, RELAYED, ROUNDS = (6, 5), (6, 90), 12
+LARGE = (6, 20000)  # relayed where arrays lie outside the arena
 # Operations with their arguments on a line of n, and the member without whose array they do; None: all have one.
 CASES = {
     "all_gather": lambda n: ((1,), None),
@@ -71,7 +72,7 @@ def check_all(shape):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("shape", [SHAPE, RELAYED], ids=["posted", "relayed"])
+@pytest.mark.parametrize("shape", [SHAPE, RELAYED, LARGE], ids=["posted", "relayed", "large"])
 def test_all_operations(spmd, n, shape, path):
     spmd(n, check_all, shape)
 
