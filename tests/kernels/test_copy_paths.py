@@ -76,7 +76,7 @@ def copy_by_lines(table, source, target):
     kernels.copy_table(kernels.address_of(table), table.shape[1], len(table), source, target, BY_LINES)
 
 
-@pytest.mark.parametrize("run", [1000, 1024, 1025, 1087, 1279, 2048, 2049, 5000, 16384])
+@pytest.mark.parametrize("run", [1000, 1024, 1025, 1087, 1279, 2048, 2049, 5000, 16384, 16500])
 def test_long_runs_with_odd_heads_and_tails(run):
     for head in (*range(0, 65, 7), 1, 8, 16, 32, 63):
         source, buffer = memory(3 * (run + 70), 5 * head % 64), memory(3 * (run + 33) + head).reshape(-1)

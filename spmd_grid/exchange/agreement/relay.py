@@ -81,12 +81,19 @@ class Slots(NamedTuple):
 class RelayStep(NamedTuple):
     """The rows of a copy table that one step packs and lands, and the words of its fold (none: nothing is folded).
 
-    Bases of the rows are FROM_X, INTO_RESULT, and FIRST_RING + a member's index.
+    Bases of the rows are FROM_X, INTO_RESULT, and FIRST_RING + a member's index.  Rows that land from this member's own
+    array are copied while others pack, as soon as it has posted the step.
     """
 
     packs: list[BoxRow | None]
     lands: list[BoxRow | None]
     fold: list[int]
+
+    def parts(self) -> tuple[list[BoxRow], list[BoxRow], list[BoxRow]]:
+        """The rows that are packed, that stay on this member, and that come from others."""
+        packs, lands = ([row for row in rows if row is not None] for rows in (self.packs, self.lands))
+        own = [row for row in lands if row.source_base == at.FROM_X]
+        return packs, own, [row for row in lands if row.source_base != at.FROM_X]
 
 
 class RelayProgram:
@@ -107,14 +114,16 @@ class RelayProgram:
         own_in_ring: bool = False,
         spreads: bool = False,
     ):
-        packs, lands = _counted([step.packs for step in steps]), _counted([step.lands for step in steps])
-        lands.firsts[:] += len(packs.rows)
-        table = kernels.build_table([*packs.rows, *lands.rows])
+        parts = [step.parts() for step in steps]
+        packs, keeps, lands = (_counted(rows) for rows in zip(*parts)) if parts else [_counted([])] * 3
+        keeps.firsts[:] += len(packs.rows)
+        lands.firsts[:] += len(packs.rows) + len(keeps.rows)
+        table = kernels.build_table([*packs.rows, *keeps.rows, *lands.rows])
         width = at.FOLD_FIRST + len(rings.addresses)
         folds = np.array([step.fold or (0,) * width for step in steps], np.int64)
         scratch, large = np.zeros(len(rings.addresses), np.int64), n_bytes >= STREAMED_FROM
         buffer = np.empty(BUFFER_BYTES if fold and large and not spreads else 0, np.uint8)
-        self._alive = rings, table, packs, lands, folds, scratch, buffer
+        self._alive = rings, table, packs, keeps, lands, folds, scratch, buffer
         self.words = words = np.zeros(at.RELAY_WORDS, np.int64)
         part_bytes = min(len(steps), _SLOTS) * slots.n_bytes
         words[at.RELAY_STATE] = rings.state
@@ -122,7 +131,9 @@ class RelayProgram:
         words[at.RELAY_PARTS], words[at.RELAY_PART_BYTES] = RING_BYTES // part_bytes, part_bytes
         words[at.RELAY_COPY], words[at.RELAY_TABLE] = kernels.copy_address, kernels.address_of(table)
         words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], kernels.streams_for(n_bytes)
-        words[at.RELAY_PACKS], words[at.RELAY_LANDS] = map(kernels.address_of, (packs.firsts, lands.firsts))
+        words[[at.RELAY_PACKS, at.RELAY_KEEPS, at.RELAY_LANDS]] = [
+            kernels.address_of(each.firsts) for each in (packs, keeps, lands)
+        ]
         words[at.RELAY_FOLD], words[at.RELAY_FOLDS] = fold, kernels.address_of(folds)
         words[at.RELAY_ROWS] = kernels.address_of(scratch)
         words[at.RELAY_BUFFER] = kernels.address_of(buffer) if buffer.size else 0
@@ -142,10 +153,10 @@ class _Counted(NamedTuple):
     firsts: np.ndarray
 
 
-def _counted(steps: Sequence[Sequence[BoxRow | None]]) -> _Counted:
+def _counted(steps: Sequence[Sequence[BoxRow]]) -> _Counted:
     rows: list[BoxRow] = []
     firsts = [0]
     for step in steps:
-        rows += [row for row in step if row is not None]
+        rows += step
         firsts.append(len(rows))
     return _Counted(rows, np.array(firsts, np.int64))

@@ -15,7 +15,7 @@ import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, load
 from spmd_grid.kernels.compiled import by_address, inner, pasted
-from spmd_grid.kernels.copy.streams import STREAM_FROM, STREAM_PLANE, STREAM_RUN, line_rows, stream_rows
+from spmd_grid.kernels.copy.streams import LINES_RUN, STREAM_FROM, STREAM_PLANE, STREAM_RUN, line_rows, stream_rows
 from spmd_grid.kernels.copy.tables import ALWAYS, BY_LINES, BY_SIZE, FIXED_COLUMNS, NEVER
 from spmd_grid.kernels.copy.tiles import turn_plane
 from spmd_grid.kernels.copy.vectors import drain, move
@@ -128,7 +128,7 @@ def _plane(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: in
     across, streamed = 0 < abs(s1) < abs(s0) and run < MEMCPY_FROM, how == ALWAYS
     if streamed and run >= STREAM_RUN:
         stream_rows(source, target, run, n1, s1, t1, n0, s0, t0)
-    elif how == BY_LINES and run >= STREAM_RUN:
+    elif how == BY_LINES and run >= LINES_RUN:
         line_rows(source, target, run, n1, s1, t1, n0, s0, t0)
     elif s0 == 0 and t0 == run and n0 > EDGE:
         _repeated(source, target, run, n1, s1, t1, n0)

@@ -2,7 +2,8 @@
 
 Each member owns a *ring* of memory that all see.  In each step it packs a piece of its array into its ring, posts the
 number of the step in a word, waits until all others have posted theirs, and copies or folds what they packed in the
-step before.  So it packs while others may still read.
+step before.  So it packs while others may still read.  Cells that stay on a member are copied between its post and its
+wait, when the caches have just read those around them.
 
 A part of the ring is used again four steps later.  Who packs step s has seen all posts of step s - 2; who posted
 step s - 2 had read all that was packed in step s - 4.  A relay follows a meeting, in which all members have left the
@@ -75,6 +76,8 @@ def _run(program: int, x: int, result: int) -> int:
             store_release(load(state, at.BLOCKS + rank) + word, posted + step + 1)
             if not announce(state):
                 return at.ENDED
+            streams = load(program, at.RELAY_LANDS_STREAMING)
+            _copy(program, load(program, at.RELAY_KEEPS), step, x, result, part, streams)
         if step:
             for i in range(size):
                 if i != rank and wait_for(state, load(state, at.BLOCKS + i) + word, posted + step, i) != at.FINE:

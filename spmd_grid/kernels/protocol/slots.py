@@ -264,11 +264,12 @@ RELAY_RINGS = 3  # address of words: the address of each member's ring
 RELAY_PARTS, RELAY_PART_BYTES = 4, 5  # the parts of a ring that relays take by turns
 RELAY_COPY, RELAY_TABLE, RELAY_COLUMNS = 6, 7, 8  # address of the compiled copies, of their table; words per row
 RELAY_PACKS, RELAY_LANDS = 9, 10  # addresses of words: the first row of each step, and the end
+RELAY_KEEPS = 16  # likewise, of the rows that copy from this member's own array to its result
 RELAY_FOLD = 11  # address of the compiled fold; 0: nothing is folded
 RELAY_FOLDS = 12  # address of words of each step: elements, bytes from the start of the result, and of each row
 RELAY_ROWS, RELAY_BUFFER = 13, 14  # address of words for addresses of rows, and of the fold's buffer, or 0
 RELAY_OWN_IN_RING = 15  # whether a member folds its own row from its ring, not from its array
-RELAY_WORDS = 16
+RELAY_WORDS = 17
 FROM_X, INTO_RESULT, FIRST_RING = 0, 1, 2  # bases of the table's rows; then the other members' rings
 FOLD_ELEMENTS, FOLD_OUT, FOLD_FIRST = 0, 1, 2
 

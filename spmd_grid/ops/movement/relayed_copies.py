@@ -73,7 +73,7 @@ class RelayedCopies:
         meeting.relay(self._program(rings, *key), x, target)
 
     def loop_work(self, given: Strides, into: Strides) -> LoopWork | None:
-        """What compiled runs do for arrays with such strides, if relays are known.  Local."""
+        """Return what compiled runs do for arrays with such strides, if relays are known.  Local."""
         meeting = self._call.meeting
         if not (self._fits and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
             return None

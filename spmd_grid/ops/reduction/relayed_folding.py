@@ -94,7 +94,7 @@ class RelayedFolding:
             finish()
 
     def loop_work(self) -> LoopWork | None:
-        """What compiled runs do for contiguous arrays, if it is all of the fold and relays are known.  Local."""
+        """Return what compiled runs do for contiguous arrays, if the relay is all of the fold and is known.  Local."""
         meeting = self._call.meeting
         if not (self._is_compiled and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
             return None
