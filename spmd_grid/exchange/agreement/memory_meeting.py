@@ -114,7 +114,7 @@ class MemoryMeeting(LineMeeting):
         return n_bytes <= _RELAYED_IF_FAR or self._ways.begin(key, self.most) == 0
 
     def known_relay(self, n_bytes: int, most_if_near: int) -> KnownRelay | None:
-        """Find how a compiled run relays arrays of ``n_bytes``; None where it does not, or none were relayed.  Local."""
+        """Find how compiled runs relay arrays of ``n_bytes``; None where they do not, or none were relayed.  Local."""
         may = RELAYED_FROM < n_bytes <= max(most_if_near, _MOST_COMPILED) and self.relays
         rings = self.rings() if may and self._rings is not None else None
         return None if rings is None else KnownRelay(rings, n_bytes > most_if_near, n_bytes <= _RELAYED_IF_FAR)
