@@ -150,11 +150,17 @@ class Channel:
         """Number of bytes allocated for cells packed for neighbours that see this process's memory."""
         return self.block.held_bytes
 
+    def stage_if_slow(self, seconds: float) -> None:
+        """Makes this process stage in place of lending its arrays, for some time, once landing takes longer.  Local."""
+        reads = any(self._state.is_read_in_place(member) for member in (*self.sources, *self.readers))
+        self._state.watch_landing(seconds if reads else 0)
+
     def way_to(self, member: int) -> str:
         """Text for users: the way of cells to and from a neighbour.  Local."""
         if member in self.receives or member in self.sends:
             return "by message"
-        return "by memory, " + ("read in member" if self._state.is_read_in_place(member) else "staged")
+        is_read = self._state.is_read_in_place(member) and not self._state.stages_all
+        return "by memory, " + ("read in member" if is_read else "staged")
 
     def traffic(self) -> Traffic:
         """The record of an exchange for traces: neighbours wait for one another, and for no other process."""

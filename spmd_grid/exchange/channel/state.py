@@ -165,6 +165,15 @@ class ChannelState:
         reads = member in self._source_rows and self.words[self._source_rows[member] + at.S_SEGMENT] >= 0
         return bool(reads or (member in self._reader_rows and not self.words[self._reader_rows[member] + at.R_STAGED]))
 
+    def watch_landing(self, seconds: float) -> None:
+        """Makes this process stage for some time after exchanges whose landing took longer; 0: never."""
+        self.words[at.SLOW_LANDING] = round(1e9 * seconds)
+
+    @property
+    def stages_all(self) -> bool:
+        """Whether the next exchange stages all cells, since reading in place was slow."""
+        return bool(self.epoch + 1 < self.words[at.STAGED_UNTIL])
+
     def staged_by(self, member: int) -> int | None:
         """Address of the cells that a member has staged in the last exchange; None where it is no source."""
         if member not in self._source_rows:

@@ -1,7 +1,8 @@
 """The trial of the ways between neighbours when a plan is made, since machines and MPI libraries differ.
 
 A time loop rewrites the faces before every update, so the trial does that too, and times it: a face that neighbours
-have read is slow to write, which staging avoids.
+have read is slow to write, which staging avoids.  Processors may move apart later: exchanges stage where arrays are
+read in place and that takes longer than an update with staging did.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def try_ways(channel: Channel) -> dict[str, float]:
             best = min(found, key=found.__getitem__)
             channel.choose(best if found[best] < _CLEARLY * found[ways[0]] else ways[0])
             seconds |= found
+    channel.stage_if_slow(seconds.get(STAGED, 0))
     return seconds
 
 

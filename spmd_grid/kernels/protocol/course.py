@@ -9,6 +9,10 @@ may post the next one while a slower neighbour still reads this one.  It cannot 
 next post, or, if it reads nothing from it, waits for its ``done``.  A process whose own arrays are read waits for
 ``done`` before it returns.
 
+Whether its arrays are read in place is each process's own choice, exchange by exchange: it posts where they lie, or
+that they are staged.  Processors may move apart, and reading then takes several times as long as staging.  A process
+whose own reading was slow (SLOW_LANDING) concludes that its neighbours read as slowly from it, and stages for a while.
+
 *Messages*, by persistent requests; the functions that start and test them are called by address: those of MPI, or of
 the simulation.
 
@@ -25,6 +29,7 @@ import numba  # noqa: F401 - imported first: see compiled.py
 from spmd_grid.kernels.address import call, claim, copy_at, load, load_acquire, store, store_release, this_thread
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.clock import nanoseconds, read_clock
 from spmd_grid.kernels.protocol.unchanged_arrays import field_of, is_unchanged
 from spmd_grid.kernels.protocol.waits import announce, start_all, test_all, wait_for, wait_for_messages
 from spmd_grid.kernels.python_calls import on_integers
@@ -79,7 +84,7 @@ def _begin(state: int, call_: int) -> int:
         if not start_all(state, load(state, at.REQUESTS_IN), load(state, at.COUNT_IN)):
             return at.ENDED
 
-    lends = 0
+    lends, stages = 0, epoch < load(state, at.STAGED_UNTIL)
     if load(state, at.N_READERS):
         staging = load(state, at.STAGING) + odd * load(state, at.STAGING_BYTES)
         if not refused:
@@ -89,7 +94,7 @@ def _begin(state: int, call_: int) -> int:
                 for f in range(n_fields):
                     if (unchanged >> f) & 1:
                         continue
-                    if load(reader, at.R_STAGED) or field_of(call_, f, at.F_OFFSET) < 0:
+                    if stages or load(reader, at.R_STAGED) or field_of(call_, f, at.F_OFFSET) < 0:
                         first = load(reader, at.R_ROWS) + f * pieces
                         source = field_of(call_, f, at.F_ADDRESS)
                         _copy(state, call_, first, pieces, source, staging, load(state, at.STREAMS))
@@ -100,7 +105,7 @@ def _begin(state: int, call_: int) -> int:
         if refused:
             _write_text(load(state, at.TEXT), line + load(state, at.LINE_TEXT))
         for f in range(n_fields):
-            store(line, at.POSTED_OFFSETS + f, field_of(call_, f, at.F_OFFSET))
+            store(line, at.POSTED_OFFSETS + f, -1 if stages else field_of(call_, f, at.F_OFFSET))
         store_release(line, epoch)  # after the stores of line and staging, and the loads of the exchange before
         if not announce(state):
             return at.ENDED
@@ -208,6 +213,21 @@ def _land(state: int) -> None:
 
 
 @inner
+def _land_by_the_clock(state: int) -> None:
+    """Land, and lend no arrays for a while after slow landings: neighbours that are far away read them as slowly."""
+    clock = state + 8 * at.LANDING_CLOCK
+    read_clock(clock)
+    _land(state)
+    read_clock(clock + 16)
+    if nanoseconds(clock + 16) - nanoseconds(clock) <= load(state, at.SLOW_LANDING):
+        store(state, at.LANDED_SLOWLY, 0)
+        return
+    store(state, at.LANDED_SLOWLY, load(state, at.LANDED_SLOWLY) + 1)
+    if load(state, at.LANDED_SLOWLY) >= at.MOST_SLOW:
+        store(state, at.STAGED_UNTIL, load(state, at.EPOCH) + at.STAGED_FOR)
+
+
+@inner
 def _leave(state: int) -> int:
     """Tell the neighbours that this process has read what they posted."""
     epoch = load(state, at.EPOCH)
@@ -274,7 +294,10 @@ def course(what: int, state: int, call_: int) -> int:
     code = at.FINE
     if what & at.LAND and load(state, at.PHASE) == at.ARRIVED:
         if is_unchanged(state, load(state, at.CALL)):
-            _land(state)
+            if load(state, at.SLOW_LANDING):
+                _land_by_the_clock(state)
+            else:
+                _land(state)
         else:
             store(state, at.MISSED, load(state, at.EPOCH))
             code = at.MOVED

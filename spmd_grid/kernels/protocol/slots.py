@@ -70,9 +70,14 @@ LATCH = CALLS_BACK + 1  # address of the latch of the gate, while code that has 
 STREAMS = LATCH + 1  # whether cells are staged past the caches: 1 where neighbours are far
 CARRIER = STREAMS + 1  # address of what this process carries between nodes while it waits (carrying.py); 0: nothing
 SLEEPS = CARRIER + 1  # address of the longest sleep in waits for words, as the system takes it; 0: waits do not sleep
-HEADER_WORDS = SLEEPS + 1
+SLOW_LANDING = SLEEPS + 1  # nanoseconds of landing from which on neighbours' arrays are slow to read; 0: nobody asks
+LANDED_SLOWLY = SLOW_LANDING + 1  # exchanges in a row that landed as slowly
+STAGED_UNTIL = LANDED_SLOWLY + 1  # the exchange from which on arrays are lent again
+LANDING_CLOCK = STAGED_UNTIL + 1  # when landing began and ended, two words each
+HEADER_WORDS = LANDING_CLOCK + 4
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
+MOST_SLOW, STAGED_FOR = 3, 256  # slow landings in a row after which arrays are not lent, and for how many exchanges
 
 # -- a source: a neighbour whose memory this process reads ---------------------------------------------------------
 SOURCE_WORDS = 8

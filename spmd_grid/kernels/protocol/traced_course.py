@@ -5,28 +5,19 @@ The state of an exchange that is not traced holds the address of the plain cours
 
 from __future__ import annotations
 
-import time
-
 import numba  # noqa: F401 - imported first: see compiled.py
 from numba import types
 
 from spmd_grid.kernels.address import call, load, pointer, store
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.clock import nanoseconds, read_clock
 
 __all__ = ["traced_course"]
 
-_clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
 _write = types.ExternalFunction("write", types.int64(types.int32, types.int64, types.int64))
 
-_CLOCK = getattr(time, "CLOCK_UPTIME_RAW", time.CLOCK_MONOTONIC)  # the clock of time.monotonic(): the former on macOS
-_SECOND = 1_000_000_000
 _ZERO, _SPACE = ord("0"), ord(" ")
-
-
-@inner
-def _nanoseconds(clock: int, which: int) -> int:
-    return load(clock, 2 * which) * _SECOND + load(clock, 2 * which + 1)
 
 
 @inner
@@ -45,13 +36,13 @@ def traced_course(what: int, state: int, call_: int) -> int:
     form = load(state, at.FORM)
     file, clock = load(form, at.FORM_FILE), form + 8 * at.FORM_CLOCK
     store(file, at.FILE_BUSY, 1)
-    _clock_gettime(_CLOCK, clock)
+    read_clock(clock)
     code = call(load(state, at.COURSE), what, state, call_)
-    _clock_gettime(_CLOCK, clock + 16)
+    read_clock(clock + 16)
     store(file, at.FILE_BUSY, 0)
-    began = _nanoseconds(clock, 0)
+    began = nanoseconds(clock)
     _fill_in(form, at.FORM_BEGAN, began)
-    _fill_in(form, at.FORM_TOOK, _nanoseconds(clock, 1) - began)
+    _fill_in(form, at.FORM_TOOK, nanoseconds(clock + 16) - began)
     _fill_in(form, at.FORM_TURN, load(state, at.EPOCH) if code == at.FINE else 0)
     length = load(form, at.FORM_BYTES)
     if _write(load(file, at.FILE_DESCRIPTOR), load(form, at.FORM_TEXT), length) != length:
