@@ -104,6 +104,11 @@ def _word(row: Row[Any]) -> str:
     return "-" if row.hop_ns is None else f"{1e-3 * row.hop_ns:.2f}"
 
 
+def _in_place(row: Row[Any]) -> str:
+    us = row.us(IN_PLACE)
+    return "-" if us is None else f"{us:.2f}"
+
+
 _SHAPED_LINKS = "1ms 100mbit", "100us 1gbit", "20us 10gbit"
 
 BENCHES: dict[str, Figures] = {
@@ -134,6 +139,7 @@ BENCHES: dict[str, Figures] = {
                 _us("without shared memory", halo_report.MESSAGE),
                 _us("best by hand", _best),
                 ratio("ratio", lambda row: row.over_best),
+                Column("in place", 0, _in_place),
                 Column("word", 0, _word),
             ]
         ),

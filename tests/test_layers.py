@@ -43,7 +43,7 @@ LAYERS = [
 # Which modules may load these: nobody else does, so that programs which need neither stay light.
 HEAVY = {
     "mpi4py": ["transport.mpi", "bench.common.mpi"],
-    "numba": ["kernels", "halo.jit", "ops.loops.jit", "bench.halo.kernels", "bench.ops.limit", "bench.ops.loops"],
+    "numba": ["kernels", "halo.jit", "ops.loops.jit", "bench.halo.kernels", "bench.common.limit", "bench.ops.loops"],
     "llvmlite": ["kernels", "halo.jit", "ops.loops.jit"],
     "xdsl": ["dialect"],
 }

@@ -21,7 +21,7 @@ from spmd_grid.transport.launch import current_world
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
 
-__all__ = ["Contender", "Race", "check", "measure_with_hop", "race", "refuse_wrong_cells"]
+__all__ = ["Contender", "Race", "check", "measure_with_hop", "race", "refuse_wrong_cells", "rewriting"]
 
 
 class Contender(NamedTuple):
@@ -97,11 +97,11 @@ def race(
 
     ``sources``: their source arrays, by the name of the rewriting; ``loops``: those that compiled loops make, by name.
     """
-    batches = {name: _rewriting(source) for name, source in sources.items()} | dict(loops)
+    batches = {name: rewriting(source) for name, source in sources.items()} | dict(loops)
     batches |= {name: contender.batch for name, contender in contenders.items()}
     times, hop_ns = measure_with_hop(comm, batches, rounds, at_most_seconds)
-    rewriting = {id(source): name for name, source in sources.items()}
-    bases = {name: rewriting[id(contender.source)] for name, contender in contenders.items()}
+    names = {id(source): name for name, source in sources.items()}
+    bases = {name: names[id(contender.source)] for name, contender in contenders.items()}
     return Race(
         figures_of(times, bases),
         {name: 1e6 * times.median(name) for name in sources},
@@ -127,7 +127,9 @@ def _hop_ns() -> float | None:
     return None if seconds is None else 1e9 * seconds
 
 
-def _rewriting(source: np.ndarray) -> Batch:
+def rewriting(source: np.ndarray) -> Batch:
+    """The batch that rewrites ``source`` and makes no calls."""
+
     def batch(n: int) -> None:
         for value in range(n):
             source.fill(value)

@@ -47,6 +47,11 @@ class HaloCase:
         ends = "" if self.periodic else ", not periodic"
         return f"{self.ndim}-d {self.n}^{self.ndim} {kind}, {fields}, width {self.width}, face {face}{ends}"
 
+    def received_cells(self, ranks: int) -> int:
+        """Cells that a rank receives, which has two neighbours unless a line of two ranks ends there."""
+        sides = 2 if self.periodic or ranks > 2 else 1
+        return sides * self.n_fields * self.face_bytes // _DOUBLE
+
     def global_shape(self, ranks: int) -> tuple[int, ...]:
         return tuple(self.n * ranks if dim == self.cut else self.n for dim in range(self.ndim))
 

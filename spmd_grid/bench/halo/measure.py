@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spmd_grid.array import zeros
-from spmd_grid.bench.common.contenders import measure_with_hop, refuse_wrong_cells
+from spmd_grid.bench.common.contenders import measure_with_hop, refuse_wrong_cells, rewriting
+from spmd_grid.bench.common.limit import in_place
 from spmd_grid.bench.common.report import Outputs, write_files
-from spmd_grid.bench.common.rows import OURS, figures_of, is_disturbed
+from spmd_grid.bench.common.rows import IN_PLACE, OURS, figures_of, is_disturbed
 from spmd_grid.bench.common.session import Session, setting_text
 from spmd_grid.bench.common.timing import Batch
 from spmd_grid.bench.halo.cases import HaloCase, fill_faces, neighbours_of, wrong_cells
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["measure_row", "run_bench"]
 
-_REWRITING, _REWRITING_IN_LOOP = "rewriting", "rewriting in-loop"
+_REWRITING, _REWRITING_IN_LOOP, _REWRITING_IN_PLACE = "rewriting", "rewriting in-loop", "rewriting shared memory"
 _ROW_SECONDS = 3.5  # so that all rows together stay below four minutes where updates are slow
 _VALUES_PER_RANK = 1 << 32  # ranks write values from ranges that do not meet, so that values from a wrong rank show
 
@@ -67,7 +68,8 @@ def _measure_rows(cases: Sequence[HaloCase], grid: ProcessGrid, rounds: int, ses
     printed = table()
     session.say(
         f"medians over {rounds} interleaved rounds, without the time of rewriting the faces",
-        "ours: called from Python, as the hand-written ones; message: ours without shared memory",
+        "ours: called from Python, as the hand-written ones; message: ours without shared memory;"
+        " in place: as many bytes copied from another's memory, and two words",
         "",
         printed.head(),
     )
@@ -94,14 +96,17 @@ def measure_row(case: HaloCase, grid: ProcessGrid, comm: Intracomm, rounds: int)
         by_hand = stack.enter_context(hand_written(comm, trial.fields, case.cut, case.width, case.periodic))
         for name, update in by_hand.items():
             contenders[name] = trial.checked(name, update)
+        limit = stack.enter_context(
+            in_place(comm, "shift", case.received_cells(comm.size), case.received_cells(comm.size))
+        )
+        bases = {name: _REWRITING_IN_LOOP if name in (IN_LOOP, MESSAGE_IN_LOOP) else _REWRITING for name in contenders}
+        if limit is not None and case.is_rows:  # other faces are limited by the copies of short runs
+            contenders |= {_REWRITING_IN_PLACE: rewriting(limit.source), IN_PLACE: limit.batch}
+            bases[IN_PLACE] = _REWRITING_IN_PLACE
         times, hop_ns = measure_with_hop(comm, contenders, rounds, _ROW_SECONDS)
         plan = halo.describe()
-    in_loop, rewriting = (IN_LOOP, MESSAGE_IN_LOOP), (_REWRITING, _REWRITING_IN_LOOP)
-    bases = {
-        name: _REWRITING_IN_LOOP if name in in_loop else _REWRITING for name in contenders if name not in rewriting
-    }
-    rewriting_us = {name: 1e6 * times.median(name) for name in rewriting}
-    figures = figures_of(times, bases)
+    rewriting_us = {name: 1e6 * times.median(name) for name in dict.fromkeys(bases.values())}
+    figures = figures_of(times, {name: base for name, base in bases.items() if name not in rewriting_us})
     disturbed = is_disturbed(times)
     return RowFigures(case, figures, rewriting_us, times.rounds, plan=plan, disturbed=disturbed, hop_ns=hop_ns)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_grid.bench.common.rows import OURS, Row
+from spmd_grid.bench.common.rows import IN_PLACE, OURS, Row
 from spmd_grid.bench.common.table import Column, Table, best_by_hand, ours, ratio, remark, time_of
 from spmd_grid.bench.common.verdicts import Goal, slower_lines
 from spmd_grid.bench.halo.cases import HaloCase
@@ -47,6 +47,7 @@ def table() -> Table[RowFigures]:
         *ours(),
         time_of("in-loop", IN_LOOP),
         time_of("message", MESSAGE),
+        time_of("in place", IN_PLACE),
         time_of("best by hand", RowFigures.best),
         time_of("persistent", lambda row: row.best(PERSISTENT)),
         ratio("best/ours", lambda row: row.over_best),

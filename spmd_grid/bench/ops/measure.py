@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender, check, race
+from spmd_grid.bench.common.limit import in_place
 from spmd_grid.bench.common.machine import free_bytes
 from spmd_grid.bench.common.report import Outputs, Subject, write
 from spmd_grid.bench.common.rows import IN_PLACE, LIMIT, OURS
 from spmd_grid.bench.common.session import Session
 from spmd_grid.bench.common.timing import Batch
 from spmd_grid.bench.ops.cases import OPS, Op, OpsCase
-from spmd_grid.bench.ops.limit import in_place
 from spmd_grid.bench.ops.peers import hand_written
 from spmd_grid.bench.ops.report import NEW, NUMPY, PLAN, PLAN_NUMPY, STARTED, RowFigures, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid

@@ -6,8 +6,8 @@ import numpy as np
 from mpi4py import MPI
 
 from spmd_grid.bench.common.contenders import Contender, check
+from spmd_grid.bench.common.limit import in_place, pieces_of
 from spmd_grid.bench.ops.cases import OPS, OpsCase
-from spmd_grid.bench.ops.limit import in_place, pieces_of
 from spmd_grid.bench.ops.peers import hand_written
 
 comm = MPI.COMM_WORLD
