@@ -70,6 +70,8 @@ LATCH = CALLS_BACK + 1  # address of the latch of the gate, while code that has 
 STREAMS = LATCH + 1  # whether cells are staged past the caches: 1 where neighbours are far
 CARRIER = STREAMS + 1  # address of what this process carries between nodes while it waits (carrying.py); 0: nothing
 SLEEPS = CARRIER + 1  # address of the longest sleep in waits for words, as the system takes it; 0: waits do not sleep
+MOST_SLEEPS = 2  # before a call of ON_WAIT
+SLEEPERS = 56  # bytes from a word that others wait for in meetings to the number of those that sleep meanwhile
 HEADER_WORDS = SLEEPS + 1
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
@@ -126,7 +128,7 @@ RELAYS = HOLDS + 2  # relays that members have considered so far
 IN_FRAME = RELAYS + 1  # whether frames have arrays of up to INLINE_BYTES, also of compiled loops
 BLOCKS = IN_FRAME + 1  # addresses of the members' blocks; of members on other nodes, of what mirrors them here
 LINE_KEY = 1  # word of a line: the key of the run that a compiled loop posted, else 0; SHORT if LINE_SHORT is filled
-LINE_SHORT, SHORT_BYTES = 16, 48  # bytes from the start of a line: a second copy of a short array, beside the number
+LINE_SHORT, SHORT_BYTES = 16, 40  # bytes from the start of a line: a second copy of a short array, beside the number
 SHORT = 1  # keys are even
 LINE_LOCATION, LINE_FRAME, LINE_ARRAY = 64, 192, 512  # bytes from the start of a line
 FRAME_WORDS = 32  # of which the first half is the header, the second a small array
@@ -266,6 +268,9 @@ RELAY_FOLDS = 12  # address of words of each step: elements, bytes from the star
 RELAY_ROWS, RELAY_BUFFER = 13, 14  # address of words for addresses of rows, and of the fold's buffer, or 0
 RELAY_OWN_IN_RING = 15  # whether a member folds its own row from its ring, not from its array
 RELAY_WORDS = 16
+# A relay's post is its meeting's number, then its step in these bits.  A sleep compares the lower half of a word, so a
+# part of the number is there.
+RELAY_STEP_BITS = 24
 FROM_X, INTO_RESULT, FIRST_RING = 0, 1, 2  # bases of the table's rows; then the other members' rings
 FOLD_ELEMENTS, FOLD_OUT, FOLD_FIRST = 0, 1, 2
 
