@@ -34,7 +34,7 @@ class Process:
         raise Reached(*step)
 
     def next_step(self, history):
-        """What it does after its steps have given ``history``; None at its end."""
+        """Return the step after those that have given ``history``; None at its end."""
         self._given = iter(history)
         try:
             self._live(self._words)

@@ -220,6 +220,22 @@ QUICK_NONE, QUICK_OUT, QUICK_ARRAY = 3, 4, 5  # None, the string "out", and the 
 QUICK_TYPE, QUICK_FIELDS = 6, 7  # bytes from the start of an object to its type, and to the fields of an array
 QUICK_WORDS = 8
 
+# -- a known call: a compiled function that finds a quick call by the objects it is called with (see known_call.py) ---
+KNOWN_SLOW = 0  # the Python function that does everything else
+KNOWN_CHANGES, KNOWN_AT = 1, 2  # address of a word, and what it was when the rows were filled: else they do not count
+KNOWN_COUNT = 3  # rows
+KNOWN_TYPE, KNOWN_LIST = 4, 5  # bytes from the start of an object to its type; the type of lists
+KNOWN_ARRAYS = 6  # two words for arguments
+KNOWN_ROWS = 8
+MOST_KNOWN_CALLS, MOST_THINGS, MOST_ITEMS = 8, 6, 4
+ROW_GRID, ROW_RUN, ROW_NUMBER = 0, 1, 2  # the grid, the quick call, and the number of arguments
+ROW_THINGS = 3  # the axes, then the arguments
+THING_ADDRESS = 0  # of an object that does not change, or 0
+THING_TYPE, THING_LENGTH, THING_ITEMS = 1, 2, 3  # or one of this type, a list or a tuple, with these items; 0: no other
+THING_WORDS = THING_ITEMS + MOST_ITEMS
+ROW_WORDS = ROW_THINGS + MOST_THINGS * THING_WORDS
+OPERANDS = 5  # x, the grid, the axes, a tuple of arguments, and out
+
 # -- a quick update of halos, likewise (see quick_update.py) -----------------------------------------------------------
 FIELDS_STATE = 0  # address of the plan's state
 FIELDS_KNOWN = 1  # address of MOST_KNOWN rows: the address of a call, or 0, then its fields
