@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from spmd_grid.errors import SimulationError, TransportError
-from spmd_grid.transport.asked_path import NAME, asked_path
+from spmd_grid.transport.asked_path import NAME, asked_path, changes
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.transport.launch import is_simulated
 
@@ -72,10 +72,12 @@ def forced_path(name: str) -> Iterator[None]:
         raise SimulationError("forced_path inside a simulated rank, which shares the setting with all: put it around")
     global _forced
     previous, _forced = _forced, checked_path(name, "the forced path")
+    changes[0] += 1
     try:
         yield
     finally:
         _forced = previous
+        changes[0] += 1
 
 
 def allows_memory(name: str) -> bool:

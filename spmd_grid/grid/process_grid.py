@@ -44,6 +44,7 @@ class ProcessGrid:
         "coords",
         "functions",
         "grid",
+        "known",
         "plans",
         "process",
         "rank",
@@ -57,6 +58,7 @@ class ProcessGrid:
         self.rank = world.rank
         self.coords: MultiIndex | None = None if device is None else grid.multi_index(device)
         self.calls: dict[tuple[object, ...], Any] = {}  # operations keep their prepared calls here
+        self.known: list[object] = []  # and what compiled code knows of them
         self.functions: dict[tuple[Any, ...], Any] = {}  # functions of sharded arrays their courses
         self.results: dict[object, list[Any]] = {}  # and results that are given again
         self.plans: Any = None  # and `map_overlap` its plans
@@ -231,6 +233,7 @@ class ProcessGrid:
         """End the use of this grid by this process.  Local; may be called again."""
         self._closed = True
         self.calls.clear()
+        self.known.clear()
         self.functions.clear()
         self.forget_results()
         self.plans = self.updates = None

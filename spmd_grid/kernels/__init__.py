@@ -44,6 +44,7 @@ __all__ = [
     "fold_addresses",
     "loop_run_address",
     "meet",
+    "new_known_call",
     "new_quick_call",
     "new_quick_update",
     "relay",
@@ -80,6 +81,12 @@ _FUNCTIONS = {
 _COPIES = {"copy_table": "copy.boxes.copy_table", "copy_table_between": "copy.boxes.copy_table_between"}
 # ... and from which functions for one plan or call are made: their names and signatures ...
 _MAKERS = {
+    "new_known_call": (
+        "protocol.known_call.known_call",
+        "operate",
+        "operate($self, x, grid, grid_axes, args, out)",
+        "Run the operation; see the class",
+    ),
     "new_quick_call": (
         "protocol.quick_call.quick_call",
         "run",

@@ -20,10 +20,12 @@ from spmd_grid.kernels.compiled import Intrinsic, inner
 from spmd_grid.kernels.protocol.slots import FUTEX
 
 __all__ = [
+    "add",
     "call",
     "claim",
     "complete_messages",
     "copy_at",
+    "fence",
     "fold_at",
     "give_way",
     "load",
@@ -132,6 +134,27 @@ def claim(typingctx: Any, address: types.Type) -> Intrinsic:
         return builder.atomic_rmw("xchg", word, ir.Constant(_I64, 1), "acquire")
 
     return types.int64(types.int64), emit
+
+
+@intrinsic
+def add(typingctx: Any, address: types.Type, value: types.Type) -> Intrinsic:
+    """Add to the word at ``address``, to which several processes may add at once; its old value."""
+
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.atomic_rmw("add", builder.inttoptr(args[0], _I64.as_pointer()), args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), emit
+
+
+@intrinsic
+def fence(typingctx: Any) -> Intrinsic:
+    """Let all stores before it be seen before anything after it is loaded."""
+
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value]) -> ir.Value:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), emit
 
 
 @intrinsic

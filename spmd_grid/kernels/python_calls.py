@@ -23,6 +23,7 @@ __all__ = [
     "item_of",
     "items_in",
     "length_of",
+    "list_item_of",
     "new_integer",
     "new_reference",
     "release",
@@ -36,6 +37,7 @@ _object = types.int64  # an address
 call_python = types.ExternalFunction("PyObject_Vectorcall", _object(_object, types.int64, types.int64, _object))
 item_of = types.ExternalFunction("PyTuple_GetItem", _object(_object, types.int64))
 length_of = types.ExternalFunction("PyTuple_Size", types.int64(_object))
+list_item_of = types.ExternalFunction("PyList_GetItem", _object(_object, types.int64))
 items_in = types.ExternalFunction("PyList_Size", types.int64(_object))
 append = types.ExternalFunction("PyList_Append", types.int32(_object, _object))
 _set_slice = types.ExternalFunction("PyList_SetSlice", types.int32(_object, types.int64, types.int64, _object))

@@ -8,11 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import numpy as np
+
 from spmd_grid.errors import TransportError
 
-__all__ = ["NAME", "asked_path", "join_paths"]
+__all__ = ["NAME", "asked_path", "changes", "join_paths"]
 
 NAME = "SPMD_GRID_PATH"
+
+# How often something has changed on which the way of a call depends, other than its arguments: for compiled code.
+changes = np.zeros(1, np.int64)
 
 _path: str | None = None  # the value that this process has read, or agreed on with others
 
@@ -39,3 +44,4 @@ def join_paths(paths: Sequence[str]) -> None:
         said = " and ".join(f"{path!r} on rank {processes[0]}" for path, processes in found.items())
         raise TransportError(f"{NAME} is {said}; it must be the same on all processes, or set on some of them only")
     _path = next(iter(found), "")
+    changes[0] += 1

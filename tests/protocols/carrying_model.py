@@ -36,15 +36,16 @@ class _NearMember(Member):
     """A member of the node; the first has a carrier's words."""
 
     def __init__(self, recorder: Recorder, rank: int):
-        from spmd_grid.kernels.protocol import carrying, meeting, waits
+        from spmd_grid.kernels.protocol import carrying, meeting, sleeping, waits
 
         super().__init__(recorder, rank)
         at = self.at
         words = {name: getattr(recorder, name) for name in ("load", "store", "store_release", "move")} | {"at": at}
+        words["wake"] = reread(sleeping, words)["wake"]
         mpi = {"load_acquire": self._look, "post_message": self._post, "complete_messages": self._complete}
         self._carry = reread(carrying, words | mpi | {"_HEAD_BYTES": WORD * at.HEAD_WORDS})["carry"]
         words |= {"wait_for": self._wait_for, "_HEADER_WORDS": at.FRAME_WORDS // 2}
-        words |= {name: reread(waits, words)[name] for name in ("announce", "wake")}
+        words["announce"] = reread(waits, words)["announce"]
         self._meet = reread(meeting, words)["meet"]
         self.carrier = 0
 

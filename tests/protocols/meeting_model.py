@@ -37,12 +37,13 @@ class Member:
     """One member: its block, its arrays, and the kernels of a meeting."""
 
     def __init__(self, recorder: Recorder, rank: int):
-        from spmd_grid.kernels.protocol import meeting, waits
+        from spmd_grid.kernels.protocol import meeting, sleeping, waits
 
         self.recorder, self.rank, self.size = recorder, rank, recorder.size
         self.at = at = small_slots()
         words = {name: getattr(recorder, name) for name in ("load", "store", "store_release", "wait_for", "move")}
-        words |= {name: reread(waits, words | {"at": at})[name] for name in ("announce", "wake")}
+        words["announce"] = reread(waits, words | {"at": at})["announce"]
+        words["wake"] = reread(sleeping, words | {"at": at})["wake"]
         kernels = reread(meeting, words | {"at": at, "_HEADER_WORDS": at.FRAME_WORDS // 2})
         self._meet, self._depart, self._call_roll = kernels["meet"], kernels["depart"], kernels["call_roll"]
         self.fold, self._copy_rows = _fold(recorder), copy_words(recorder)

@@ -47,10 +47,11 @@ class RelayMember(Member):
     def __init__(self, recorder: Recorder, rank: int, slots: int):
         super().__init__(recorder, rank)
         self._slots = slots
-        from spmd_grid.kernels.protocol import relay, waits
+        from spmd_grid.kernels.protocol import relay, sleeping, waits
 
         words = {name: getattr(recorder, name) for name in ("load", "store", "store_release", "wait_for")}
         words["announce"] = reread(waits, words | {"at": self.at})["announce"]
+        words["wake"] = reread(sleeping, words | {"at": self.at})["wake"]
         words["copy_at"], words["fold_at"] = self._copy_at, self._fold_at
         self._relay = reread(relay, words | {"at": self.at})["relay"]
         self.ring = recorder.allocate(slots * self.size, f"ring {rank}")

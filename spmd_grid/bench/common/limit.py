@@ -1,7 +1,8 @@
 """The limit of an operation on one node: each rank copies what it needs from the others' memory, and nothing else.
 
 Ranks post a word, wait for the others' words, copy, and do so again, since sources may change only after they were
-read.  That is two words and one pass, in compiled code: no arguments, no headers, no checks.
+read.  That is two words and one pass, in compiled code: no arguments, no headers, no checks.  Where ranks share cores,
+most of it may be waiting, so the wait for one word is a contender of its own.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ import numba
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender
+from spmd_grid.bench.common.machine import crowding
 from spmd_grid.bench.common.mpi import mpi
+from spmd_grid.bench.common.timing import Batch
 from spmd_grid.kernels.address import give_way, load_acquire, pause, store_release
 from spmd_grid.kernels.copy.vectors import move
 
 if TYPE_CHECKING:
     from spmd_grid.bench.common.mpi import Intracomm
 
-__all__ = ["Piece", "in_place", "pieces_of"]
+__all__ = ["Limits", "Piece", "limits", "pieces_of"]
 
 _WORD_BYTES = 256  # before each rank's cells: no cache line has cells and a word
 _CELL_BYTES = 8
-_POLLS = 1000  # after which a rank lets others compute, where there are more of them than processors
+_POLLS = 1000  # after which a rank that has a core of its own gives way; one that has none does so at once
 
 # Arrays that a rank gets from others, by operation: of ``n`` ranks, the root is rank 0.
 _FETCHED: dict[str, Callable[[int, int], float]] = {
@@ -61,11 +64,22 @@ def pieces_of(op: str, rank: int, ranks: int, n_cells: int, n_result: int) -> li
     return pieces
 
 
-@contextmanager
-def in_place(comm: Intracomm, op: str, n_cells: int, n_result: int) -> Iterator[Contender | None]:
-    """A contender that moves the cells of ``op`` between arrays of doubles; None where ranks share no memory.
+class Limits(NamedTuple):
+    """Two contenders: one moves the cells of an operation, one only waits for the other ranks.
 
-    Collective.  Its source is this rank's array, in memory that all ranks share.
+    ``rewriting``: the compiled loop in which the source of the second is rewritten.
+    """
+
+    in_place: Contender
+    waiting: Contender
+    rewriting: Batch
+
+
+@contextmanager
+def limits(comm: Intracomm, op: str, n_cells: int, n_result: int) -> Iterator[Limits | None]:
+    """The limits of ``op`` on arrays of doubles; None where ranks share no memory.
+
+    Collective.  The source of the first is this rank's array, in memory that all ranks share.
     """
     MPI = mpi()
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
@@ -81,8 +95,17 @@ def in_place(comm: Intracomm, op: str, n_cells: int, n_result: int) -> Iterator[
             source = memory[comm.rank][_WORD_BYTES:].view(np.float64)
             pieces = np.array(pieces_of(op, comm.rank, comm.size, n_cells, n_result), np.int64).reshape(-1, 2)
             target, rank = np.empty(int(pieces[:, 1].sum())), comm.rank
+            polls, nothing = 0 if crowding(comm) else _POLLS, np.zeros(1)
             comm.Barrier()
-            yield Contender(lambda: _move(words, rank, pieces, target), source, target)
+            yield Limits(
+                Contender(lambda: _move(words, rank, polls, pieces, target), source, target),
+                Contender(
+                    lambda: _meet(words, rank, polls, nothing, 1),
+                    nothing,
+                    loop=lambda n: _meet(words, rank, polls, nothing, n),
+                ),
+                lambda n: _rewrite(nothing, n),
+            )
             comm.Barrier()
         finally:
             window.Free()
@@ -91,25 +114,40 @@ def in_place(comm: Intracomm, op: str, n_cells: int, n_result: int) -> Iterator[
 
 
 @numba.njit(nogil=True)
-def _agree(words: np.ndarray, rank: int) -> None:
+def _agree(words: np.ndarray, rank: int, polls: int) -> None:
     """Wait until all ranks are here."""
     number = load_acquire(words[rank]) + 1
     store_release(words[rank], number)
     for word in words:
-        polls = 0
+        left = polls
         while load_acquire(word) < number:
-            pause()
-            polls += 1
-            if polls % _POLLS == 0:
+            if left:
+                left -= 1
+                pause()
+            else:
+                left = polls
                 give_way()
 
 
 @numba.njit(nogil=True)
-def _move(words: np.ndarray, rank: int, pieces: np.ndarray, target: np.ndarray) -> None:
-    _agree(words, rank)
+def _rewrite(source: np.ndarray, n: int) -> None:
+    for value in range(n):
+        source[:] = value
+
+
+@numba.njit(nogil=True)
+def _meet(words: np.ndarray, rank: int, polls: int, source: np.ndarray, n: int) -> None:
+    for value in range(n):
+        source[:] = value
+        _agree(words, rank, polls)
+
+
+@numba.njit(nogil=True)
+def _move(words: np.ndarray, rank: int, polls: int, pieces: np.ndarray, target: np.ndarray) -> None:
+    _agree(words, rank, polls)
     start = 0
     for i in range(len(pieces)):
         other, size = pieces[i]
         move(words[other] + _WORD_BYTES, target.ctypes.data + start * _CELL_BYTES, size * _CELL_BYTES)
         start += size
-    _agree(words, rank)
+    _agree(words, rank, polls)

@@ -24,6 +24,7 @@ __all__ = [
     "RESHARD_LIBRARIES",
     "Row",
     "STORAGE_LIBRARIES",
+    "WAITING",
     "figures_of",
     "is_disturbed",
     "matching_cases",
@@ -32,6 +33,7 @@ __all__ = [
 OURS = "spmd_grid"  # our default variant; the names of our other variants begin with it
 LIMIT = "numpy.copyto"  # a copy of the same number of bytes: the limit that memory sets
 IN_PLACE = "in place"  # the same bytes copied from the others' memory, and two words: the limit that processors set
+WAITING = "waiting"  # every rank posts a word and waits for the others' words
 RESHARD_LIBRARIES = "mpi4py-fft", "heat", "DTensor", "JAX"
 ARRAY_LIBRARIES = "heat", "DTensor", "dask"
 PROGRAM_LIBRARIES = "DTensor", "JAX"
@@ -161,7 +163,7 @@ class Row(Generic[FieldsCase]):
 
     def by_hand(self) -> list[str]:
         """The names of the hand-written contenders."""
-        others = OURS, LIMIT, IN_PLACE, NUMBA_MPI, *LIBRARIES
+        others = OURS, LIMIT, IN_PLACE, WAITING, NUMBA_MPI, *LIBRARIES
         return [name for name in self.by_contender if not name.startswith(others)]
 
     def best_of(self, library: str) -> str | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from spmd_grid.array import zeros
 from spmd_grid.bench.common.contenders import measure_with_hop, refuse_wrong_cells, rewriting
-from spmd_grid.bench.common.limit import in_place
+from spmd_grid.bench.common.limit import limits
 from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import IN_PLACE, OURS, figures_of, is_disturbed
 from spmd_grid.bench.common.session import Session, setting_text
@@ -96,12 +96,11 @@ def measure_row(case: HaloCase, grid: ProcessGrid, comm: Intracomm, rounds: int)
         by_hand = stack.enter_context(hand_written(comm, trial.fields, case.cut, case.width, case.periodic))
         for name, update in by_hand.items():
             contenders[name] = trial.checked(name, update)
-        limit = stack.enter_context(
-            in_place(comm, "shift", case.received_cells(comm.size), case.received_cells(comm.size))
-        )
+        received = case.received_cells(comm.size)
+        found = stack.enter_context(limits(comm, "shift", received, received))
         bases = {name: _REWRITING_IN_LOOP if name in (IN_LOOP, MESSAGE_IN_LOOP) else _REWRITING for name in contenders}
-        if limit is not None and case.is_rows:  # other faces are limited by the copies of short runs
-            contenders |= {_REWRITING_IN_PLACE: rewriting(limit.source), IN_PLACE: limit.batch}
+        if found is not None and case.is_rows:  # other faces are limited by the copies of short runs
+            contenders |= {_REWRITING_IN_PLACE: rewriting(found.in_place.source), IN_PLACE: found.in_place.batch}
             bases[IN_PLACE] = _REWRITING_IN_PLACE
         times, hop_ns = measure_with_hop(comm, contenders, rounds, _ROW_SECONDS)
         plan = halo.describe()

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spmd_grid.bench.common.contenders import Contender, check, race
-from spmd_grid.bench.common.limit import in_place
+from spmd_grid.bench.common.limit import limits
 from spmd_grid.bench.common.machine import free_bytes
 from spmd_grid.bench.common.report import Outputs, Subject, write
-from spmd_grid.bench.common.rows import IN_PLACE, LIMIT, OURS
+from spmd_grid.bench.common.rows import IN_PLACE, LIMIT, OURS, WAITING
 from spmd_grid.bench.common.session import Session
 from spmd_grid.bench.common.timing import Batch
 from spmd_grid.bench.ops.cases import OPS, Op, OpsCase
@@ -35,7 +35,7 @@ __all__ = ["SUBJECT", "measure_row", "run_bench"]
 
 SUBJECT = Subject("ops", "Time per call", "bytes of each rank's array", OpsCase, RowFigures, table, summary)
 _REWRITING, _REWRITING_NUMPY, _REWRITING_IN_LOOP = "rewriting", "rewriting numpy arrays", "rewriting in a compiled loop"
-_REWRITING_IN_PLACE = "rewriting shared memory"
+_REWRITING_IN_PLACE, _REWRITING_WAITING = "rewriting shared memory", "rewriting a word"
 _SMALL_BYTES = 1 << 10  # above it Python's part is small
 _ROW_SECONDS = 3.5
 _AXES = (0,)
@@ -51,7 +51,7 @@ def run_bench(cases: Sequence[OpsCase], rounds: int, outputs: Outputs) -> None:
     say(
         f"medians over {rounds} interleaved rounds, without the time of rewriting the array",
         "ours: into out=, arrays from grid.allocate; copyto: a copy of the bytes of the result;"
-        " in place: the same bytes copied from the others' memory, and two words",
+        " in place: the same bytes copied from the others' memory, and two words; waiting: one word",
         "",
         printed.head(),
     )
@@ -106,13 +106,14 @@ def measure_row(case: OpsCase, grid: ProcessGrid, comm: Intracomm, rounds: int) 
             del xs
         contenders[LIMIT] = Contender(_copy_call(plain[1]), *plain)
         sources = {_REWRITING: shared[0], _REWRITING_NUMPY: plain[0]}
-        if loops:
+        if _REWRITING_IN_LOOP in loops:
             sources[_REWRITING_IN_LOOP] = looped
         n_result = 0 if plain[1] is None else plain[1].size
-        limit = stack.enter_context(in_place(comm, case.op, plain[0].size, n_result))
-        if limit is not None:
-            contenders[IN_PLACE] = limit
-            sources[_REWRITING_IN_PLACE] = limit.source
+        found = stack.enter_context(limits(comm, case.op, plain[0].size, n_result))
+        if found is not None:
+            contenders[IN_PLACE], contenders[WAITING] = found.in_place, found.waiting
+            sources[_REWRITING_IN_PLACE], sources[_REWRITING_WAITING] = found.in_place.source, found.waiting.source
+            loops[_REWRITING_WAITING] = found.rewriting
         outcome = race(comm, contenders, sources, rounds, _ROW_SECONDS, loops)
     return RowFigures(
         case,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_grid.bench.common.rows import IN_PLACE, LIMIT, NUMBA_MPI, OURS, Row
+from spmd_grid.bench.common.rows import IN_PLACE, LIMIT, NUMBA_MPI, OURS, WAITING, Row
 from spmd_grid.bench.common.table import Column, Table, best_by_hand, ours, ratio, remark, time_of
 from spmd_grid.bench.common.verdicts import Goal, slower_lines
 from spmd_grid.bench.ops.cases import LEAST_BYTES, OpsCase
@@ -49,6 +49,7 @@ def table(libraries: Sequence[str] = ()) -> Table[RowFigures]:
         time_of("in-loop", IN_LOOP),
         time_of("copyto", LIMIT),
         time_of("in place", IN_PLACE),
+        time_of("waiting", WAITING),
         time_of("best by hand", RowFigures.best),
         ratio("best/ours", lambda row: row.over_best),
         ratio("best/plan", lambda row: row.best_over_plan),

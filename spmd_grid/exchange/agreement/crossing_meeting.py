@@ -37,9 +37,9 @@ _MOST_MEMBERS, _LARGEST_CARRIED, _MOST_TOGETHER = 8, at.LINE_ARRAY_BYTES, 1 << 1
 _MIRROR_BYTES = 2 * MEETING_LINE_BYTES
 _WORD_BYTES = 8
 
-# A process that shares its core sleeps for at most this time between looks at signals and at other processes' ends;
-# before that it polls: the one that carries some milliseconds, in which the others of its node sleep.
-_SLEEP_NANOSECONDS, _SLEEPS, _POLLS, _SPINS = 400_000, 2, 20, 10_000
+# A process that shares its core polls before it sleeps: the one that carries some milliseconds, in which the others of
+# its node sleep.
+_POLLS, _SPINS = 20, 10_000
 
 _NUMBER = -1  # of the wire, beside that of the node's own meeting
 
@@ -89,10 +89,9 @@ class CrossingMeeting(LineMeeting):
         self._wire.meets = True  # each wait ends once all members have come
         self.state[at.IN_FRAME] = 1
         self._kept: list[np.ndarray] = []
-        if at.FUTEX and not comm.times_well:
-            pause = self._keep([0, _SLEEP_NANOSECONDS])
-            for state in (self.state, near.state):
-                state[at.SLEEPS], state[at.POLLS], state[at.YIELDS] = pause, _POLLS, _SLEEPS
+        if not comm.times_well:
+            self.sleep_after(_POLLS, 0)
+            near.sleep_after(_POLLS, 0)
         carried = _carried(nodes, comm.rank)
         if carried:
             own = list(nodes.nodes[nodes.node_of[comm.rank]])

@@ -39,6 +39,8 @@ _ROLL_CALLS = 8
 MEETING_LINE_BYTES = at.LINE_ARRAY + at.LINE_ARRAY_BYTES
 MEETING_BLOCK_BYTES = 2 * MEETING_LINE_BYTES + 256
 LOCATION_BYTES = at.LOCATION_WORDS * 8  # a frame carries as many beside its header
+# A process that shares its core sleeps for at most this time between looks at signals and at other processes' ends.
+_SLEEP_NANOSECONDS = 400_000
 _MOST_STRIDES = at.LOCATION_WORDS - at.LOCATION_STRIDES
 
 
@@ -82,6 +84,16 @@ class NodeMeeting(Meeting):
 
     copied_bytes = COPIED_BYTES
     model: MachineModel | None = None
+
+    def sleep_after(self, polls: int, yields: int) -> None:
+        """Lets waits sleep after some polls, and after giving way some times, where the system has such sleeps.  Local.
+
+        All members of the node do so, or none.
+        """
+        if at.FUTEX:
+            self._pause = np.array([0, _SLEEP_NANOSECONDS], np.int64)
+            state = self.state
+            state[at.POLLS], state[at.YIELDS], state[at.SLEEPS] = polls, yields, kernels.address_of(self._pause)
 
     @property
     def relays(self) -> bool:
@@ -141,6 +153,8 @@ class NodeMeeting(Meeting):
             self._raise_ended()
 
     def ask_distance(self) -> float | None:
+        if not self.comm.times_well:  # the time would be that of the system's switches from one process to the next
+            return None
         taken = []
         for _ in range(3):
             began = perf_counter()

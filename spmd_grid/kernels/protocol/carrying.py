@@ -20,11 +20,11 @@ from spmd_grid.kernels.address import (
     post_message,
     store,
     store_release,
-    wake_all,
 )
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.sleeping import wake
 
 __all__ = ["carry"]
 
@@ -73,8 +73,7 @@ def _unpack(state: int, row: int, turn: int, epoch: int) -> None:
         store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, flags)
         move(head + 8 * at.HEAD_FRAME, line + at.LINE_FRAME, 8 * at.FRAME_WORDS)
         store_release(line, epoch)  # after the stores of the line
-        if load(state, at.SLEEPS):
-            wake_all(line)
+        wake(state, line)
 
 
 @inner

@@ -23,7 +23,8 @@ from spmd_grid.kernels.address import call, claim, copy_at, load, store, store_r
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for, wake
+from spmd_grid.kernels.protocol.sleeping import wake
+from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for
 
 __all__ = ["loop_run", "run_once"]
 

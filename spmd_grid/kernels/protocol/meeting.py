@@ -17,7 +17,8 @@ from spmd_grid.kernels.address import load, store, store_release
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.waits import announce, wait_for, wake
+from spmd_grid.kernels.protocol.sleeping import wake
+from spmd_grid.kernels.protocol.waits import announce, wait_for
 from spmd_grid.kernels.python_calls import on_integers
 
 __all__ = ["call_roll", "collect", "depart", "meet"]

@@ -18,6 +18,7 @@ from spmd_grid.kernels.address import copy_at, fold_at, load, store, store_relea
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.copy.tables import BY_LINES, NEVER
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.sleeping import wake
 from spmd_grid.kernels.protocol.waits import announce, wait_for
 from spmd_grid.kernels.python_calls import on_integers
 
@@ -67,13 +68,14 @@ def _run(program: int, x: int, result: int) -> int:
     size, rank, epoch = load(state, at.MEMBERS), load(state, at.MEMBER), load(state, at.EPOCH)
     steps, word = load(program, at.RELAY_STEPS), 2 * load(state, at.LINE_BYTES) + 128  # on a line of its own
     part = epoch % load(program, at.RELAY_PARTS) * load(program, at.RELAY_PART_BYTES)
-    posted = epoch << 32  # of all relays of this meeting, and no other
+    posted = epoch << at.RELAY_STEP_BITS  # of all relays of this meeting, and no other
     for step in range(steps + 1):
         if step < steps:
             streams = load(state, at.STREAMS)
             _copy(program, load(program, at.RELAY_PACKS), step, x, result, part, streams)
             # After the stores of what was packed, and the loads of the steps before.
             store_release(load(state, at.BLOCKS + rank) + word, posted + step + 1)
+            wake(state, load(state, at.BLOCKS + rank) + word)
             if not announce(state):
                 return at.ENDED
             streams = load(program, at.RELAY_LANDS_STREAMING)

@@ -75,6 +75,8 @@ LANDED_SLOWLY = SLOW_LANDING + 1  # exchanges in a row that landed as slowly
 STAGED_UNTIL = LANDED_SLOWLY + 1  # the exchange from which on arrays are lent again
 LANDING_CLOCK = STAGED_UNTIL + 1  # when landing began and ended, two words each
 HEADER_WORDS = LANDING_CLOCK + 4
+MOST_SLEEPS = 2  # before a call of ON_WAIT
+SLEEPERS = 56  # bytes from a word that others wait for in meetings to the number of those that sleep meanwhile
 
 IDLE, BEGUN, ARRIVED, LEFT = 0, 1, 2, 3
 MOST_SLOW, STAGED_FOR = 3, 256  # slow landings in a row after which arrays are not lent, and for how many exchanges
@@ -131,7 +133,7 @@ RELAYS = HOLDS + 2  # relays that members have considered so far
 IN_FRAME = RELAYS + 1  # whether frames have arrays of up to INLINE_BYTES, also of compiled loops
 BLOCKS = IN_FRAME + 1  # addresses of the members' blocks; of members on other nodes, of what mirrors them here
 LINE_KEY = 1  # word of a line: the key of the run that a compiled loop posted, else 0; SHORT if LINE_SHORT is filled
-LINE_SHORT, SHORT_BYTES = 16, 48  # bytes from the start of a line: a second copy of a short array, beside the number
+LINE_SHORT, SHORT_BYTES = 16, 40  # bytes from the start of a line: a second copy of a short array, beside the number
 SHORT = 1  # keys are even
 LINE_LOCATION, LINE_FRAME, LINE_ARRAY = 64, 192, 512  # bytes from the start of a line
 FRAME_WORDS = 32  # of which the first half is the header, the second a small array
@@ -226,6 +228,22 @@ QUICK_NONE, QUICK_OUT, QUICK_ARRAY = 3, 4, 5  # None, the string "out", and the 
 QUICK_TYPE, QUICK_FIELDS = 6, 7  # bytes from the start of an object to its type, and to the fields of an array
 QUICK_WORDS = 8
 
+# -- a known call: a compiled function that finds a quick call by the objects it is called with (see known_call.py) ---
+KNOWN_SLOW = 0  # the Python function that does everything else
+KNOWN_CHANGES, KNOWN_AT = 1, 2  # address of a word, and what it was when the rows were filled: else they do not count
+KNOWN_COUNT = 3  # rows
+KNOWN_TYPE, KNOWN_LIST = 4, 5  # bytes from the start of an object to its type; the type of lists
+KNOWN_ARRAYS = 6  # two words for arguments
+KNOWN_ROWS = 8
+MOST_KNOWN_CALLS, MOST_THINGS, MOST_ITEMS = 8, 6, 4
+ROW_GRID, ROW_RUN, ROW_NUMBER = 0, 1, 2  # the grid, the quick call, and the number of arguments
+ROW_THINGS = 3  # the axes, then the arguments
+THING_ADDRESS = 0  # of an object that does not change, or 0
+THING_TYPE, THING_LENGTH, THING_ITEMS = 1, 2, 3  # or one of this type, a list or a tuple, with these items; 0: no other
+THING_WORDS = THING_ITEMS + MOST_ITEMS
+ROW_WORDS = ROW_THINGS + MOST_THINGS * THING_WORDS
+OPERANDS = 5  # x, the grid, the axes, a tuple of arguments, and out
+
 # -- a quick update of halos, likewise (see quick_update.py) -----------------------------------------------------------
 FIELDS_STATE = 0  # address of the plan's state
 FIELDS_KNOWN = 1  # address of MOST_KNOWN rows: the address of a call, or 0, then its fields
@@ -275,6 +293,9 @@ RELAY_FOLDS = 12  # address of words of each step: elements, bytes from the star
 RELAY_ROWS, RELAY_BUFFER = 13, 14  # address of words for addresses of rows, and of the fold's buffer, or 0
 RELAY_OWN_IN_RING = 15  # whether a member folds its own row from its ring, not from its array
 RELAY_WORDS = 17
+# A relay's post is its meeting's number, then its step in these bits.  A sleep compares the lower half of a word, so a
+# part of the number is there.
+RELAY_STEP_BITS = 24
 FROM_X, INTO_RESULT, FIRST_RING = 0, 1, 2  # bases of the table's rows; then the other members' rings
 FOLD_ELEMENTS, FOLD_OUT, FOLD_FIRST = 0, 1, 2
 

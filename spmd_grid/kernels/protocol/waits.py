@@ -1,8 +1,9 @@
 """Waits of the compiled protocols: for words that other processes store, and for messages.
 
 A wait polls, then gives way to other threads, then lets the interpreter run (``ON_WAIT``), which may give it up.  Where
-several processes share a core, it may sleep in place of giving way, and who stores the word wakes it.  A process that
-carries messages between nodes (``carrying.py``) does so while it waits.
+several processes share a core, it sleeps before that, and who stores the word wakes it (``sleeping.py``): the system
+lets a process that gives way go on at once, though another one of its core has work, if that has had more of the core.
+A process that carries messages between nodes (``carrying.py``) does so while it waits.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ from spmd_grid.kernels.address import (
     load,
     load_acquire,
     pause,
-    sleep_on,
     start_messages,
     store,
     this_thread,
-    wake_all,
 )
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.carrying import carry
+from spmd_grid.kernels.protocol.sleeping import sleep_until
 from spmd_grid.kernels.python_calls import append, clear_list
 
-__all__ = ["announce", "start_all", "test_all", "wait_a_while", "wait_for", "wait_for_messages", "wake"]
+__all__ = ["announce", "start_all", "test_all", "wait_a_while", "wait_for", "wait_for_messages"]
 
 
 @inner
@@ -62,9 +62,7 @@ def _sleep(state: int, carrier: int, address: int, value: int) -> None:
             store(carrier, at.SPUN, load(carrier, at.SPUN) + 1)
         if load(carrier, at.AWAITED):
             address, value = load(carrier, at.AWAITED), load(state, at.EPOCH)
-    seen = load_acquire(address)
-    if seen < value:
-        sleep_on(address, seen, load(state, at.SLEEPS))
+    sleep_until(address, value, load(state, at.SLEEPS))
 
 
 @inner
@@ -80,12 +78,14 @@ def wait_a_while(state: int, address: int, value: int) -> bool:
     for _ in range(load(state, at.YIELDS)):
         if load_acquire(address) >= value:
             return True
-        if load(state, at.SLEEPS):
+        if carrier:
+            carry(state, carrier)
+        give_way()
+    if load(state, at.SLEEPS):
+        for _ in range(at.MOST_SLEEPS):
+            if load_acquire(address) >= value:
+                return True
             _sleep(state, carrier, address, value)
-        else:
-            if carrier:
-                carry(state, carrier)
-            give_way()
     return load_acquire(address) >= value
 
 
@@ -98,13 +98,6 @@ def wait_for(state: int, address: int, value: int, member: int) -> int:
         if not _look_around(state, address, value, member):
             return at.ENDED
     return at.FINE
-
-
-@inner
-def wake(state: int, address: int) -> None:
-    """Wake the processes that sleep until the word at ``address`` changes, after it was stored."""
-    if load(state, at.SLEEPS):
-        wake_all(address)
 
 
 @inner

@@ -32,6 +32,7 @@ from spmd_grid.ops.calls.abstract import answer_of
 from spmd_grid.ops.calls.arguments import as_array, as_grid_axes, check_grid, check_output, gate_of
 from spmd_grid.ops.calls.bounded_cache import keep, keep_call
 from spmd_grid.ops.calls.call_text import text_of_call, text_of_member
+from spmd_grid.ops.calls.known_calls import find_quick_run
 from spmd_grid.ops.calls.opening import Opening, can_be_used, opening_key
 from spmd_grid.ops.calls.plan import OperationPlan
 from spmd_grid.ops.loops.quick_call import QuickCall
@@ -231,12 +232,8 @@ class CollectiveOperation(ABC):
         self, x: Any, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, out: np.ndarray | None = None
     ) -> Any:
         """Run the operation; its own signature says whether it may return None."""
-        try:
-            axes = tuple(grid_axes) if type(grid_axes) is list else grid_axes
-            quick = grid.calls[self.name, axes, args, tuple(map(type, args)), "", chosen_path(), ""].quick
-        except (KeyError, TypeError, AttributeError):
-            quick = None
-        return self._operate_by_python(grid, grid_axes, args, x, out) if quick is None else quick.run(x, out)
+        run = find_quick_run(self, grid, grid_axes, args)
+        return self._operate_by_python(grid, grid_axes, args, x, out) if run is None else run(x, out)
 
     def _operate_by_python(
         self, grid: ProcessGrid, grid_axes: GridAxes | None, args: tuple, x: Any, out: np.ndarray | None = None

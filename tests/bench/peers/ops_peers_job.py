@@ -6,7 +6,7 @@ import numpy as np
 from mpi4py import MPI
 
 from spmd_grid.bench.common.contenders import Contender, check
-from spmd_grid.bench.common.limit import in_place, pieces_of
+from spmd_grid.bench.common.limit import limits, pieces_of
 from spmd_grid.bench.ops.cases import OPS, OpsCase
 from spmd_grid.bench.ops.peers import hand_written
 
@@ -33,14 +33,15 @@ def main():
 def check_in_place(case, n_result):
     """The limit copies as many cells as the result has, those of the others as they are at each call."""
     size = int(np.prod(case.shape(comm.size)))
-    with in_place(comm, case.op, size, n_result) as limit:
-        if comm.size == 1 or limit is None:
+    with limits(comm, case.op, size, n_result) as found:
+        if comm.size == 1 or found is None:
             return
         for first in (0, 1000):
             xs = [x.reshape(-1) for x in case.arrays(comm.size, first)]
             pieces = pieces_of(case.op, comm.rank, comm.size, size, n_result)
             wanted = np.concatenate([np.empty(0), *(xs[rank][:n] for rank, n in pieces)])
-            check("in place", limit, case.name, xs[comm.rank], wanted, comm)
+            found.waiting.batch(2)
+            check("in place", found.in_place, case.name, xs[comm.rank], wanted, comm)
             if "reduce" not in case.op:
                 assert wanted.size == n_result
 
