@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.transport.communicator import tag_of
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.library import MPI, MpiLibrary
 from spmd_grid.transport.mpi.liveness.departure import Departed, WaitedFor
@@ -121,8 +120,8 @@ class MpiWire(Wire):
         # They may be released by the garbage collector, in the middle of anything: they are freed later.
         return RequestHandles(handles.ctypes.data, len(made), lambda: self._discarded.append((made, handles)))
 
-    def posting(self) -> Posting:
-        return self._library.posting(self._comm.comm, tag_of("lines of meetings"))
+    def posting(self, tag: int) -> Posting:
+        return self._library.posting(self._comm.comm, tag)
 
     def _free_discarded(self) -> None:
         while self._discarded:
@@ -160,7 +159,7 @@ class MpiWire(Wire):
         if self.meets:
             return _WireWait(self.key, 0, self.epoch(), self._comm.processes, True)
         if address == 0:
-            members = self._peers[member]
+            members = self._peers[member] if self.find_peers is None else self.find_peers(member)
         else:
             members = [self._sources[member] if member >= 0 else self._readers[-2 - member]]
         # MPI may complete a send before it is received.

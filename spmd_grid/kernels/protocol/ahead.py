@@ -1,0 +1,242 @@
+"""Runs of plans that do not meet: members send what others need of them, and go on.
+
+What members pass, shapes and dtypes, was compared when the plan was made, so a run has nothing to agree on but that it is
+the same one everywhere.  Its *key* says that, and travels with whatever moves:
+
+- between nodes in messages, each with the number of the run and its key before the cells;
+- within a node in lines, as in meetings, of which each member has several.  A member posts a line in every run.  It reads
+  those that it needs now, and compares all others some runs later, before it posts again in the line that they
+  had for that run: so no member of a node is further ahead of another one.
+
+All keys so far make a digest, which the next meeting of the group compares (``meeting.py``).  The state is that of the
+members of one node; it has the words of a meeting that waits need.
+"""
+
+from __future__ import annotations
+
+import numba  # noqa: F401 - imported first: see compiled.py
+
+from spmd_grid.kernels.address import (
+    complete_messages,
+    copy_at,
+    give_way,
+    load,
+    load_acquire,
+    post_message,
+    store,
+    store_release,
+)
+from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.copy.boxes import move
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.waits import look_around, wait_a_while, wait_for, wake
+
+__all__ = ["begin_ahead", "go_ahead"]
+
+_LAG = at.AHEAD_LINES // 2  # a line is written again once all have posted in the run _LAG after it, and so have read it
+_DIGEST_FACTOR = 6364136223846793005
+
+
+@inner
+def _line(state: int, member: int, number: int) -> int:
+    return load(state, at.AHEAD_BLOCKS + member) + number % at.AHEAD_LINES * load(state, at.LINE_BYTES)
+
+
+@inner
+def _wait(state: int, member: int, number: int, patient: bool) -> int:
+    """Wait for the line of a member in a run, and compare its key: FINE, OTHERS, ENDED or ANOTHER_RUN."""
+    line = _line(state, member, number)
+    if patient:
+        if wait_for(state, line, number, member) != at.FINE:
+            return at.ENDED
+    elif not wait_a_while(state, line, number):
+        return at.OTHERS
+    return _compare(state, number, number, load(line, 1), -1 - member)
+
+
+@inner
+def _compare(state: int, number: int, other: int, key: int, who: int) -> int:
+    """Compare the number and the key of a run of ``who`` with those of this process."""
+    if other == number and key == load(state, at.AHEAD_KEYS + number % at.AHEAD_LINES):
+        return at.FINE
+    store(state, at.AHEAD_OTHER, other)
+    store(state, at.AHEAD_OTHER + 1, key)
+    store(state, at.AHEAD_OTHER + 2, who)
+    return at.ANOTHER_RUN
+
+
+@inner
+def _catch_up(state: int, last: int, patient: bool) -> int:
+    """Compare the lines of all members of the node up to the run ``last``."""
+    while load(state, at.AHEAD_SEEN) < last:
+        number = load(state, at.AHEAD_SEEN) + 1
+        for i in range(load(state, at.MEMBERS)):
+            if i != load(state, at.MEMBER):
+                code = _wait(state, i, number, patient)
+                if code != at.FINE:
+                    return code
+        store(state, at.AHEAD_SEEN, number)
+    return at.FINE
+
+
+@inner
+def _post(program: int, state: int, x: int, number: int) -> None:
+    """Post this member's line, with its array or the one that it has received for its node."""
+    line, source = _line(state, load(state, at.MEMBER), number), x
+    if load(program, at.AHEAD_POSTS) == at.RECEIVED:
+        source = load(load(program, at.AHEAD_RECEIVE_ROWS), at.AHEAD_BUFFER) + at.AHEAD_CELLS
+    if load(program, at.AHEAD_POSTS) != at.NO_ARRAY:
+        move(source, line + at.AHEAD_LINE_ARRAY, load(program, at.AHEAD_POST_BYTES))
+    store(line, 1, load(program, at.AHEAD_KEY))
+    store_release(line, number)  # after the stores of the line, and the loads of the runs before this one
+    wake(state, line)
+
+
+@inner
+def _begin_message(program: int, function: int, row: int, request: int) -> bool:
+    """Begin to send or to receive a message; whether MPI has taken it."""
+    return (
+        post_message(
+            function,
+            load(row, at.AHEAD_BUFFER),
+            load(row, at.AHEAD_BYTES),
+            load(program, at.AHEAD_DATATYPE),
+            load(row, at.AHEAD_PEER),
+            load(program, at.AHEAD_TAG),
+            load(program, at.AHEAD_COMMUNICATOR),
+            request,
+        )
+        == 0
+    )
+
+
+@inner
+def _receive(program: int) -> bool:
+    """Begin to receive all messages of a run; whether MPI has taken them."""
+    request, width = load(program, at.AHEAD_HANDLES), load(program, at.AHEAD_HANDLE_BYTES)
+    for i in range(load(program, at.AHEAD_RECEIVES)):
+        row = load(program, at.AHEAD_RECEIVE_ROWS) + 8 * at.AHEAD_MESSAGE_WORDS * i
+        if not _begin_message(program, load(program, at.AHEAD_IRECV), row, request + i * width):
+            return False
+    return True
+
+
+@inner
+def _send(run: int, program: int, number: int) -> bool:
+    """Begin to send all messages of a run; whether MPI has taken them."""
+    table, columns = load(program, at.AHEAD_TABLE), load(program, at.AHEAD_COLUMNS)
+    for i in range(load(program, at.AHEAD_PACKS)):
+        row = load(program, at.AHEAD_PACK_ROWS) + 8 * at.PACK_WORDS * i
+        first, last, cells = load(row, at.PACK_FIRST), load(row, at.PACK_LAST), load(row, at.PACK_CELLS)
+        source = load(load(run, at.RUN_ROWS), load(row, at.PACK_SOURCE))
+        copy_at(load(run, at.RUN_COPY), table, columns, first, last, source, cells, 0)
+    width = load(program, at.AHEAD_HANDLE_BYTES)
+    request = load(program, at.AHEAD_HANDLES) + load(program, at.AHEAD_RECEIVES) * width
+    for i in range(load(program, at.AHEAD_SENDS)):
+        row = load(program, at.AHEAD_SEND_ROWS) + 8 * at.AHEAD_MESSAGE_WORDS * i
+        message = load(row, at.AHEAD_BUFFER)
+        store(message, 0, number)
+        store(message, 1, load(program, at.AHEAD_KEY))
+        if not _begin_message(program, load(program, at.AHEAD_ISEND), row, request + i * width):
+            return False
+    return True
+
+
+@inner
+def _need(run: int, state: int, rows: int, count: int, number: int, patient: bool) -> int:
+    """Wait for lines of this run, and note where their arrays lie; as `_wait`."""
+    for i in range(count):
+        row = rows + 8 * at.NEED_WORDS * i
+        code = _wait(state, load(row, at.NEED_MEMBER), number, patient)
+        if code != at.FINE:
+            return code
+        line = _line(state, load(row, at.NEED_MEMBER), number)
+        store(load(run, at.RUN_ROWS), load(row, at.NEED_SOURCE), line + at.AHEAD_LINE_ARRAY)
+    return at.FINE
+
+
+@inner
+def _finish_messages(state: int, handles: int, count: int, outgoing: int, patient: bool) -> int:
+    """Wait for messages: FINE, OTHERS, ENDED or CUT."""
+    flag = load(state, at.FLAG)
+    while True:
+        for i in range(load(state, at.AHEAD_TESTS)):
+            code = complete_messages(load(state, at.TEST_MESSAGES), count, handles, flag, load(state, at.STATUSES))
+            if code != 0:
+                return at.CUT
+            if load(flag, 0):
+                return at.FINE
+            if i >= load(state, at.POLLS):
+                give_way()
+        if not patient:
+            return at.OTHERS
+        if not look_around(state, 0, 0, outgoing):
+            return at.ENDED
+
+
+@inner
+def _take_messages(run: int, program: int, state: int, number: int) -> int:
+    """Compare what stands before the cells of the messages that have arrived, and note where these lie."""
+    for i in range(load(program, at.AHEAD_RECEIVES)):
+        row = load(program, at.AHEAD_RECEIVE_ROWS) + 8 * at.AHEAD_MESSAGE_WORDS * i
+        message = load(row, at.AHEAD_BUFFER)
+        code = _compare(state, number, load(message, 0), load(message, 1), load(row, at.AHEAD_PEER))
+        if code != at.FINE:
+            return code
+        for j in range(load(row, at.AHEAD_SOURCES)):
+            source = load(load(row, at.AHEAD_SOURCE_ROWS), j)
+            store(load(run, at.RUN_ROWS), source, message + at.AHEAD_CELLS)
+    return at.FINE
+
+
+@inner
+def begin_ahead(run: int, program: int, x: int, patient: bool) -> int:
+    """Begin a run, once this member is not too far ahead of others of its node: FINE, ENDED, CUT or ANOTHER_RUN.
+
+    OTHERS, and nothing has begun, if a run that is not ``patient`` would wait for long.
+    """
+    state, meeting = load(program, at.AHEAD_STATE), load(program, at.AHEAD_MEETING)
+    number, key = load(state, at.EPOCH) + 1, load(program, at.AHEAD_KEY)
+    code = _catch_up(state, number - _LAG, patient)
+    if code != at.FINE:
+        return code
+    store(state, at.EPOCH, number)
+    store(state, at.AHEAD_PROGRAM, program)
+    store(state, at.AHEAD_KEYS + number % at.AHEAD_LINES, key)
+    store(meeting, at.RAN_AHEAD, load(meeting, at.RAN_AHEAD) * _DIGEST_FACTOR + key)
+    if not _receive(program):
+        return at.CUT
+    if load(program, at.AHEAD_POSTS) != at.RECEIVED:
+        _post(program, state, x, number)
+    return at.FINE
+
+
+@inner
+def go_ahead(run: int, program: int, x: int, patient: bool) -> int:
+    """Go on with a run that has begun, until all arrays have come that this member needs, and all messages have gone.
+
+    FINE, ENDED, CUT or ANOTHER_RUN; OTHERS if a run that is not ``patient`` would wait for long: then it is called again.
+    """
+    state = load(program, at.AHEAD_STATE)
+    number, handles = load(state, at.EPOCH), load(program, at.AHEAD_HANDLES)
+    receives, sends, code = load(program, at.AHEAD_RECEIVES), load(program, at.AHEAD_SENDS), at.FINE
+    if sends and load(program, at.AHEAD_SENT) != number:
+        code = _need(run, state, load(program, at.AHEAD_CARRY_ROWS), load(program, at.AHEAD_CARRIES), number, patient)
+        if code != at.FINE:
+            return code
+        if not _send(run, program, number):
+            return at.CUT
+        store(program, at.AHEAD_SENT, number)
+    if receives and load(program, at.AHEAD_ARRIVED) != number:
+        code = _finish_messages(state, handles, receives, 0, patient)
+        if code == at.FINE:
+            code = _take_messages(run, program, state, number)
+        if code != at.FINE:
+            return code
+        store(program, at.AHEAD_ARRIVED, number)
+    if load_acquire(_line(state, load(state, at.MEMBER), number)) != number:
+        _post(program, state, x, number)
+    code = _need(run, state, load(program, at.AHEAD_NEED_ROWS), load(program, at.AHEAD_NEEDS), number, patient)
+    if code == at.FINE and sends:
+        code = _finish_messages(state, handles + receives * load(program, at.AHEAD_HANDLE_BYTES), sends, 1, patient)
+    return code

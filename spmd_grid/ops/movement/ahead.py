@@ -1,0 +1,175 @@
+"""Movements without a meeting, in groups that span nodes: who sends what to whom is known when a plan is made.
+
+What goes from one node to another is one message, as in meetings, where that is possible::
+
+    0 --> line \\                    / line --> 2
+                0 -- message --> 2 -
+    1 --> line /                    \\ line --> 3
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid.exchange.nodes.node_map import NodeMap
+from spmd_grid.exchange.transfer.transfer import Transfer
+from spmd_grid.grid.box import Box
+from spmd_grid.kernels import BoxRow
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.ops.loops.work import LoopWork, copies_of
+from spmd_grid.typing import Shape
+
+__all__ = ["AheadMessage", "AheadWork", "Item", "ahead_messages", "ahead_work", "decode_receives", "encode_receives"]
+
+
+class Item(NamedTuple):
+    """A box of the array of ``source``, for some members of one node."""
+
+    source: int
+    box: Box
+
+
+class AheadMessage(NamedTuple):
+    """A message between nodes: its items one after the other; ``readers`` need some of them."""
+
+    sender: int
+    receiver: int
+    items: tuple[Item, ...]
+    readers: frozenset[int]
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return sum(item.box.size for item in self.items)
+
+    def start(self, item: Item) -> int:
+        """The number of the item's first cell."""
+        before = self.items[: self.items.index(item)]
+        return sum(each.box.size for each in before)
+
+
+class AheadWork(NamedTuple):
+    """This member's part of a movement.
+
+    ``sends``: for each message that it sends the receiver, the bytes of its cells, and rows that copy to it by their
+    sources.  ``receives``: for each message that it receives the sender, the bytes of its cells, and their sources.
+    ``posts``: what the others of the node read in this member's line, of ``post_bytes``.  ``carries``: the members
+    whose lines go to messages.  ``needs``: whose lines this member reads itself, and whose arrays lie there.  ``work``:
+    the copies to the result.
+    """
+
+    sends: list[tuple[int, int, list[tuple[int, list[BoxRow]]]]]
+    receives: list[tuple[int, int, list[int]]]
+    posts: int
+    post_bytes: int
+    carries: list[int]
+    needs: list[tuple[int, int]]
+    work: LoopWork
+
+
+def encode_receives(transfer: Transfer) -> bytes:
+    """What this member receives, for the others."""
+    return json.dumps(
+        [(each.peer, each.source_box.starts, each.source_box.stops) for each in transfer.receives]
+    ).encode()
+
+
+def decode_receives(text: bytes) -> list[Item]:
+    """What another member receives."""
+    return [Item(peer, Box(tuple(starts), tuple(stops))) for peer, starts, stops in json.loads(text)]
+
+
+def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int) -> list[AheadMessage]:
+    """The messages between nodes, alike on all members; ``received``: what each of these needs.
+
+    Items of one pair of nodes go in one message, by the first member of either node where there are several, if it has
+    at most ``most_cells``, and if the receiver has nothing else to post for its node.
+    """
+    items: dict[tuple[int, int], dict[Item, list[int]]] = {}
+    posting = set()  # members whose own arrays others of their node need
+    for member, needed in enumerate(received):
+        for item in needed:
+            here, there = nodes.node_of[item.source], nodes.node_of[member]
+            if here != there:
+                items.setdefault((here, there), {}).setdefault(item, []).append(member)
+            elif item.source != member:
+                posting.add(item.source)
+    for (here, _), these in items.items():
+        sources = {item.source for item in these}
+        if len(sources) > 1:
+            posting |= sources - {nodes.nodes[here][0]}
+    messages = []
+    for (here, there), these in items.items():
+        sources = {item.source for item in these}
+        readers = {member for members in these.values() for member in members}
+        sender = min(sources) if len(sources) == 1 else nodes.nodes[here][0]
+        receiver = min(readers) if len(readers) == 1 else nodes.nodes[there][0]
+        message = AheadMessage(sender, receiver, tuple(these), frozenset(readers))
+        if len(readers) == 1 or (message.cells <= most_cells and receiver not in posting):
+            messages.append(message)
+            if len(readers) > 1:
+                posting.add(receiver)
+            continue
+        for item, members in these.items():
+            messages += [AheadMessage(item.source, member, (item,), frozenset([member])) for member in members]
+    return messages
+
+
+def ahead_work(
+    transfer: Transfer,
+    shapes: Sequence[Shape | None],
+    received: Sequence[Sequence[Item]],
+    messages: Sequence[AheadMessage],
+    work: LoopWork,
+    dtype: np.dtype,
+    nodes: NodeMap,
+) -> AheadWork:
+    """The part of this member in ``transfer`` of arrays of these shapes; ``work`` copies from whole arrays.  Local."""
+    me, size = transfer.rank, dtype.itemsize
+    near = nodes.nodes[nodes.node_of[me]]
+    sends, receives, carries, needs = [], [], [], []
+    posts, post_bytes, copies = at.NO_ARRAY, 0, list(work.copies)
+    for message in messages:
+        sources = [item.source for item in message.items]
+        if message.sender == me:
+            packs = [(item.source, _packed(shapes[item.source], item, message, dtype)) for item in message.items]
+            sends.append((message.receiver, message.cells * size, packs))
+            carries += [source for source in sources if source != me and source not in carries]
+        elif me in sources:
+            posts, post_bytes = at.OWN_ARRAY, _bytes(shapes[me], dtype)
+        if message.receiver == me:
+            receives.append((message.sender, message.cells * size, sources))
+            if message.readers != {me}:
+                posts, post_bytes = at.RECEIVED, message.cells * size
+    if any(item.source == me for member in near if member != me for item in received[member]):
+        posts, post_bytes = at.OWN_ARRAY, _bytes(shapes[me], dtype)
+    for receive in transfer.receives:
+        source = receive.peer
+        if source in near:
+            if source != me:
+                needs.append((source, source))
+            continue
+        item = Item(source, receive.source_box)
+        message = next(each for each in messages if me in each.readers and item in each.items)
+        if message.receiver != me:
+            needs.append((message.receiver, source))
+        assert transfer.target_shape is not None  # it receives
+        whole, start = Box.from_shape(item.box.shape), message.start(item) * size
+        copies[source] = copies_of(whole.shape, whole, transfer.target_shape, receive.box, dtype, 0, start)
+    return AheadWork(sends, receives, posts, post_bytes, carries, needs, work._replace(copies=copies))
+
+
+def _bytes(shape: Shape | None, dtype: np.dtype) -> int:
+    assert shape is not None  # it is sent
+    return Box.from_shape(shape).size * dtype.itemsize
+
+
+def _packed(shape: Shape | None, item: Item, message: AheadMessage, dtype: np.dtype) -> list[BoxRow]:
+    """The rows that copy an item to the cells of a message."""
+    assert shape is not None  # it is sent
+    whole = Box.from_shape(item.box.shape)
+    return copies_of(shape, item.box, whole.shape, whole, dtype, message.start(item) * dtype.itemsize)
