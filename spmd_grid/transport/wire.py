@@ -135,7 +135,7 @@ class Wire:
             raise error
 
     def posting(self, tag: int) -> Posting | None:
-        """Return what compiled code needs for single messages of this tag; None of transports that have no nodes.  Local."""
+        """Return what compiled code needs for messages of this tag; None of transports that have no nodes.  Local."""
         return None
 
     def straight_sends(self, messages: Sequence[Straight]) -> RequestHandles | None:

@@ -31,7 +31,9 @@ _TESTS, _POLITE_TESTS = 400, 4000  # of messages, before other work is done: the
 class RunAhead(Protocol):
     """A plan's run, as reports need it."""
 
-    activity: Activity
+    @property
+    def activity(self) -> Activity:
+        """What it is."""
 
     def peers(self, outgoing: int) -> Sequence[int]:
         """The members that send it messages, or receive them from it."""

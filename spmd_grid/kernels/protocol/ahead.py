@@ -1,12 +1,12 @@
 """Runs of plans that do not meet: members send what others need of them, and go on.
 
-What members pass, shapes and dtypes, was compared when the plan was made, so a run has nothing to agree on but that it is
-the same one everywhere.  Its *key* says that, and travels with whatever moves:
+What members pass, shapes and dtypes, was compared when the plan was made, so a run has nothing to agree on but that it
+is the same one everywhere.  Its *key* says that, and travels with whatever moves:
 
 - between nodes in messages, each with the number of the run and its key before the cells;
-- within a node in lines, as in meetings, of which each member has several.  A member posts a line in every run.  It reads
-  those that it needs now, and compares all others some runs later, before it posts again in the line that they
-  had for that run: so no member of a node is further ahead of another one.
+- within a node in lines, as in meetings, of which each member has several.  A member posts a line in every run.  It
+  reads those that it needs now, and compares all others some runs later, before it posts again where it had posted
+  in that run: so no member of a node is further ahead of another one.
 
 All keys so far make a digest, which the next meeting of the group compares (``meeting.py``).  The state is that of the
 members of one node; it has the words of a meeting that waits need.
@@ -213,9 +213,9 @@ def begin_ahead(run: int, program: int, x: int, patient: bool) -> int:
 
 @inner
 def go_ahead(run: int, program: int, x: int, patient: bool) -> int:
-    """Go on with a run that has begun, until all arrays have come that this member needs, and all messages have gone.
+    """Go on with a run that has begun, until all has come that this member needs, and all messages have gone.
 
-    FINE, ENDED, CUT or ANOTHER_RUN; OTHERS if a run that is not ``patient`` would wait for long: then it is called again.
+    FINE, ENDED, CUT or ANOTHER_RUN; OTHERS if a run that is not ``patient`` would wait for long: it is called again.
     """
     state = load(program, at.AHEAD_STATE)
     number, handles = load(state, at.EPOCH), load(program, at.AHEAD_HANDLES)

@@ -16,9 +16,8 @@ from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
-from spmd_grid.ops.calls.plan_ahead import PlanAhead
+from spmd_grid.ops.calls.plan_ahead import CallAhead, PlanAhead
 from spmd_grid.ops.calls.plan_arrays import check_array, checked_kind
-from spmd_grid.ops.loops.compiled_run import PlannedRun
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, last_run
 from spmd_grid.ops.loops.plan import LoopPlan
 from spmd_grid.ops.loops.quick_call import QuickCall
@@ -32,16 +31,11 @@ __all__ = ["OperationPlan"]
 _TURNS = 2  # runs of a plan on arrays of one kind that Python makes, before compiled ones
 
 
-class PlannedCall(PlannedRun, Protocol):
+class PlannedCall(CallAhead, Protocol):
     """The part of a `CollectiveCall` that plans use."""
-
-    takes_array: bool
 
     def opening(self, facts: Facts) -> Opening:
         """Make or look up the opening that states ``facts``."""
-
-    def blame(self, error: SpmdError) -> SpmdError:
-        """The error with this member's name added."""
 
     def refusal(self, error: SpmdError) -> Opening:
         """Make the opening of a member that cannot take part."""
@@ -270,7 +264,9 @@ class OperationPlan(LoopPlan):
         call, agreed = self._call, self._agreed
         arrays = "no array" if self.shape is None else f"{self.dtype} of shape {self.shape}"
         lines = [f"{call.describe()} on {arrays}, {call.comm.size} members", f"  {agreed.describe()}"]
-        if call.path in (DIRECT, MIXED):
+        if self._ahead is not None:
+            lines.append(f"  {self._ahead.describe()}")
+        elif call.path in (DIRECT, MIXED):
             lines.append(f"  {meeting_of(call.comm).describe()}")
             lines.append(f"  beside x and the result: at most {self.staging_bytes} bytes")
         else:

@@ -23,11 +23,10 @@ from spmd_grid.ops.calls.plan_arrays import check_array
 from spmd_grid.ops.calls.shape_rules import check_out
 from spmd_grid.ops.loops.ahead_run import AheadRun
 from spmd_grid.ops.loops.compiled_run import PlannedRun
-from spmd_grid.ops.loops.entry import CompiledPart, Ran
+from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, Ran
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.transport.gate import Gate
 from spmd_grid.typing import Shape
-from spmd_grid.watch.traffic import Activity
 
 __all__ = ["CallAhead", "PlanAhead"]
 
@@ -62,7 +61,7 @@ class PlanAhead:
         agreed: Any,
         shape: Shape | None,
         dtype: np.dtype | None,
-        activity: Callable[[], Activity],
+        activity: Callable[[], LoopActivity],
     ) -> PlanAhead | None:
         """The runs of the plan of operation ``name``; None if its members have to meet, alike on all.  Collective."""
         meeting = call.meeting
@@ -99,6 +98,14 @@ class PlanAhead:
             recorder.moved(self._agreed)
         return self._run.run(x if call.takes_array else None, out, comm.process.gate.thread_name())
 
+    def describe(self) -> str:
+        """The way of the arrays, for users."""
+        work = self._run.ahead
+        return (
+            f"without a meeting: sends {len(work.sends)} messages to other nodes and receives {len(work.receives)};"
+            " members of a node read one another's lines"
+        )
+
     def learn(self, quick: QuickCall, out: np.ndarray | None, result: np.ndarray | None) -> None:
         """Prepare a compiled run for arrays like those of one that Python has made.  Local."""
         process = self._call.comm.process
@@ -112,7 +119,7 @@ class PlanAhead:
     def _prepared(self, result: np.ndarray | None) -> AheadRun:
         x = np.empty(self._shape or (), self._dtype) if self._call.takes_array else None
         run = self._run.again()
-        run.prepare(run.work, None, b"", x, result)
+        run.prepare(run.ahead.work, None, b"", x, result)
         return run
 
     def compiled_part(self) -> CompiledPart:
@@ -120,7 +127,7 @@ class PlanAhead:
 
         def find(x: Any, out: np.ndarray) -> Ran | None:
             given = np.empty(self._shape or (), self._dtype) if self._call.takes_array else None
-            return Ran(None, b"", given, self._run.work) if out.flags.c_contiguous else None
+            return Ran(None, b"", given, self._run.ahead.work) if out.flags.c_contiguous else None
 
         run = self._run
         return CompiledPart(run.name, run.gate, self._call, run.activity, find, make=lambda *_: run.again())

@@ -14,11 +14,11 @@ from spmd_grid.exchange.agreement.ahead_lines import AheadLines
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun
+from spmd_grid.ops.loops.entry import LoopActivity
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.ops.movement.ahead import AheadWork
 from spmd_grid.transport.communicator import HEADER_BYTES
 from spmd_grid.transport.gate import Gate
-from spmd_grid.watch.traffic import Activity
 
 __all__ = ["AheadRun"]
 
@@ -41,37 +41,32 @@ class AheadRun(CompiledRun):
         lines: AheadLines,
         facts: bytes,
         new_target: Callable[[], np.ndarray] | None,
-        activity: Activity,
+        activity: LoopActivity,
     ):
         super().__init__(f"{operation}.plan.run", gate, call)
         self.operation, self.activity = operation, activity
-        self._ahead, self._lines, self._facts, self._new_target = work, lines, facts, new_target
+        self.ahead, self._lines, self._facts, self._new_target = work, lines, facts, new_target
         self._keys: dict[str, int] = {}  # by threads
         self._program = self._program_words()
         self._program[at.AHEAD_KEY] = self._key("")
         lines.runs[kernels.address_of(self._program)] = self
 
-    @property
-    def work(self) -> LoopWork:
-        """The copies to the result."""
-        return self._ahead.work
-
     def again(self) -> AheadRun:
         """Another run of the same plan, to be prepared for arrays of one kind.  Local."""
         return AheadRun(
-            self.operation, self.gate, self.call, self._ahead, self._lines, self._facts, self._new_target, self.activity
+            self.operation, self.gate, self.call, self.ahead, self._lines, self._facts, self._new_target, self.activity
         )
 
     def prepare(
         self, work: LoopWork, opening: Opening | None, headers: bytes, x: np.ndarray | None, out: np.ndarray | None
     ) -> None:
         self.opening, self._meeting = opening, self.call.meeting
-        self._fill(self._ahead.work, _NO_HEADERS, x, out)
+        self._fill(self.ahead.work, _NO_HEADERS, x, out)
         self.state[at.RUN_AHEAD] = kernels.address_of(self._program)
         self.is_prepared = True
 
     def peers(self, outgoing: int) -> Sequence[int]:
-        return [peer for peer, *_ in (self._ahead.sends if outgoing else self._ahead.receives)]
+        return [peer for peer, *_ in (self.ahead.sends if outgoing else self.ahead.receives)]
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, thread_name: str) -> np.ndarray | None:
         """Run on arrays that have been checked.  Members run it alike; see the class."""
@@ -122,10 +117,11 @@ class AheadRun(CompiledRun):
 
     def _program_words(self) -> np.ndarray:
         """The program for compiled code: see ``AHEAD_*`` in kernels/protocol/slots.py."""
-        work, lines, posting = self._ahead, self._lines, self._lines.posting
+        work, lines, posting = self.ahead, self._lines, self._lines.posting
         words = np.zeros(at.AHEAD_WORDS, np.int64)
         words[at.AHEAD_STATE], words[at.AHEAD_MEETING] = lines.address, lines.meeting.address
-        received, sends, packs, copies = [], [], [], []
+        received, sends, packs = [], [], []
+        copies: list[kernels.BoxRow] = []
         for peer, n_bytes, packed in work.sends:
             address = self._message(n_bytes)
             sends.append([peer, address, at.AHEAD_CELLS + n_bytes, 0, 0])
