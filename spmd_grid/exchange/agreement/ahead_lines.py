@@ -42,7 +42,7 @@ class RunAhead(Protocol):
 def make_ahead_lines(meeting: CrossingMeeting) -> AheadLines | None:
     """The lines; None where a node has no memory for them, alike on all members.  Collective."""
     comm, arena = meeting.comm, meeting.comm.process.arena
-    n_bytes = at.AHEAD_LINES * _LINE_BYTES
+    n_bytes = at.AHEAD_LINES * _LINE_BYTES + 64  # and a word
     block = arena.allocate(n_bytes, zeroed=True) if comm.near else np.zeros(n_bytes, np.uint8)
     offset = -1 if block is None else max(arena.offset_of(kernels.address_of(block), n_bytes), 0)
     offsets = [struct.unpack("q", each)[0] for each in swap_in_frame(comm, struct.pack("q", offset))]
@@ -64,7 +64,7 @@ class AheadLines:
         self.address = kernels.address_of(state)
         self.texts: dict[int, str] = {}  # of plans, by their keys
         self.runs: WeakValueDictionary[int, RunAhead] = WeakValueDictionary()  # by the addresses of their programs
-        self._cut_off: list[RunAhead] = []  # whose messages may still be on their way
+        self._cut_off: list[object] = []  # the memory of messages that may still be on their way
         self._wire = wire = comm.wire(
             Messages([], [], []), self.near, self.near, _NUMBER, lambda: int(self.state[at.EPOCH]), None
         )
@@ -75,6 +75,9 @@ class AheadLines:
         for word in (at.POLLS, at.YIELDS, at.SLEEPS):
             state[word] = meeting.state[word]
         state[at.AHEAD_TESTS] = _TESTS if comm.times_well else _POLITE_TESTS
+        state[at.AHEAD_SEGMENT], state[at.AHEAD_SEGMENT_BYTES] = (
+            comm.process.arena.own_segment() if comm.near else (0, 0)
+        )
         self._flag, posting = np.zeros(1, np.int64), wire.posting(tag_of("runs ahead"))
         assert posting is not None  # there are nodes
         self.posting: Posting = posting
@@ -94,6 +97,17 @@ class AheadLines:
         run = self._current()
         return [] if run is None else run.peers(outgoing)
 
+    def segment_of(self, member: int) -> int:
+        """The address to which offsets that a member of the node posts are relative."""
+        return self.comm.process.arena.base_of(self.comm.processes[member]) or 0
+
+    def allocate(self, n_bytes: int) -> np.ndarray | None:
+        """Memory that the others of the node see; None if any member gets none, alike on all.  Collective."""
+        memory = np.empty(0, np.uint8)
+        found = self.comm.process.arena.allocate(n_bytes) if n_bytes and self.comm.near else memory
+        flags = swap_in_frame(self.comm, bytes([found is not None]))
+        return found if all(flag == b"\x01" for flag in flags) else None
+
     def text(self, key: int) -> str:
         """The plan of this key."""
         return self.texts.get(key, "a plan that this process has not made")
@@ -106,9 +120,9 @@ class AheadLines:
         last = self.text(int(self.state[at.AHEAD_KEYS + number % at.AHEAD_LINES]))
         return f" after {number} runs of plans, the last of them {last}"
 
-    def raise_for(self, code: int, run: RunAhead) -> NoReturn:
-        """Raise the error with which compiled code has ended ``run``."""
-        self._cut_off.append(run)
+    def raise_for(self, code: int, memory: object) -> NoReturn:
+        """Raise the error with which compiled code has ended a run, whose messages use ``memory``."""
+        self._cut_off.append(memory)
         if code == at.ANOTHER_RUN:
             raise self._mismatch()
         self._wire.raise_error()

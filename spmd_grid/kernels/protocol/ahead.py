@@ -31,7 +31,7 @@ from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.kernels.protocol.waits import look_around, wait_a_while, wait_for, wake
 
-__all__ = ["begin_ahead", "go_ahead"]
+__all__ = ["begin_ahead", "end_ahead", "go_ahead"]
 
 _LAG = at.AHEAD_LINES // 2  # a line is written again once all have posted in the run _LAG after it, and so have read it
 _DIGEST_FACTOR = 6364136223846793005
@@ -80,26 +80,33 @@ def _catch_up(state: int, last: int, patient: bool) -> int:
 
 
 @inner
-def _post(program: int, state: int, x: int, number: int) -> None:
+def _post(run: int, program: int, state: int, x: int, out: int, number: int) -> None:
     """Post this member's line, with its array or the one that it has received for its node."""
-    line, source = _line(state, load(state, at.MEMBER), number), x
-    if load(program, at.AHEAD_POSTS) == at.RECEIVED:
-        source = load(load(program, at.AHEAD_RECEIVE_ROWS), at.AHEAD_BUFFER) + at.AHEAD_CELLS
-    if load(program, at.AHEAD_POSTS) != at.NO_ARRAY:
-        move(source, line + at.AHEAD_LINE_ARRAY, load(program, at.AHEAD_POST_BYTES))
+    line, source, n_bytes = _line(state, load(state, at.MEMBER), number), x, load(program, at.AHEAD_POST_BYTES)
+    posts, is_large = load(program, at.AHEAD_POSTS), load(program, at.AHEAD_LARGE)
+    if posts == at.RECEIVED:
+        source = out if is_large else load(load(program, at.AHEAD_RECEIVE_ROWS), at.AHEAD_BUFFER) + at.AHEAD_CELLS
+    if posts != at.NO_ARRAY and not is_large:
+        move(source, line + at.AHEAD_LINE_ARRAY, n_bytes)
+    elif posts != at.NO_ARRAY:
+        offset = source - load(state, at.AHEAD_SEGMENT)
+        if offset < 0 or offset + n_bytes > load(state, at.AHEAD_SEGMENT_BYTES):
+            move(source, load(program, at.AHEAD_STAGING), n_bytes)
+            offset = load(program, at.AHEAD_STAGING) - load(state, at.AHEAD_SEGMENT)
+        store(line, 2, offset)
     store(line, 1, load(program, at.AHEAD_KEY))
     store_release(line, number)  # after the stores of the line, and the loads of the runs before this one
     wake(state, line)
 
 
 @inner
-def _begin_message(program: int, function: int, row: int, request: int) -> bool:
+def _begin_message(program: int, function: int, row: int, buffer: int, n_bytes: int, request: int) -> bool:
     """Begin to send or to receive a message; whether MPI has taken it."""
     return (
         post_message(
             function,
-            load(row, at.AHEAD_BUFFER),
-            load(row, at.AHEAD_BYTES),
+            buffer,
+            n_bytes,
             load(program, at.AHEAD_DATATYPE),
             load(row, at.AHEAD_PEER),
             load(program, at.AHEAD_TAG),
@@ -111,18 +118,42 @@ def _begin_message(program: int, function: int, row: int, request: int) -> bool:
 
 
 @inner
-def _receive(program: int) -> bool:
-    """Begin to receive all messages of a run; whether MPI has taken them."""
-    request, width = load(program, at.AHEAD_HANDLES), load(program, at.AHEAD_HANDLE_BYTES)
-    for i in range(load(program, at.AHEAD_RECEIVES)):
-        row = load(program, at.AHEAD_RECEIVE_ROWS) + 8 * at.AHEAD_MESSAGE_WORDS * i
-        if not _begin_message(program, load(program, at.AHEAD_IRECV), row, request + i * width):
+def _begin(program: int, function: int, rows: int, count: int, requests: int) -> bool:
+    """Begin messages, of large arrays what stands before them; whether MPI has taken them."""
+    for i in range(count):
+        row = rows + 8 * at.AHEAD_MESSAGE_WORDS * i
+        request = requests + i * load(program, at.AHEAD_HANDLE_BYTES)
+        if not _begin_message(program, function, row, load(row, at.AHEAD_BUFFER), load(row, at.AHEAD_BYTES), request):
             return False
     return True
 
 
 @inner
-def _send(run: int, program: int, number: int) -> bool:
+def _begin_bodies(program: int, function: int, rows: int, count: int, array: int, requests: int) -> bool:
+    """Begin the messages of large arrays, which lie in ``array`` unless they have been packed; as `_begin`."""
+    for i in range(count):
+        row = rows + 8 * at.AHEAD_MESSAGE_WORDS * i
+        request, body = requests + i * load(program, at.AHEAD_HANDLE_BYTES), load(row, at.AHEAD_BODY)
+        if not body:
+            body = array + load(row, at.AHEAD_BODY_AT)
+        if not _begin_message(program, function, row, body, load(row, at.AHEAD_BODY_BYTES), request):
+            return False
+    return True
+
+
+@inner
+def _requests(program: int, kind: int) -> int:
+    """The address of handles: of receives, of receives of large arrays, of sends, and of sends of large arrays."""
+    before = 0
+    if kind >= 1:
+        before = load(program, at.AHEAD_RECEIVES) * (1 if kind == 1 else 2)
+    if kind == 3:
+        before += load(program, at.AHEAD_SENDS)
+    return load(program, at.AHEAD_HANDLES) + before * load(program, at.AHEAD_HANDLE_BYTES)
+
+
+@inner
+def _send(run: int, program: int, x: int, number: int) -> bool:
     """Begin to send all messages of a run; whether MPI has taken them."""
     table, columns = load(program, at.AHEAD_TABLE), load(program, at.AHEAD_COLUMNS)
     for i in range(load(program, at.AHEAD_PACKS)):
@@ -130,28 +161,30 @@ def _send(run: int, program: int, number: int) -> bool:
         first, last, cells = load(row, at.PACK_FIRST), load(row, at.PACK_LAST), load(row, at.PACK_CELLS)
         source = load(load(run, at.RUN_ROWS), load(row, at.PACK_SOURCE))
         copy_at(load(run, at.RUN_COPY), table, columns, first, last, source, cells, 0)
-    width = load(program, at.AHEAD_HANDLE_BYTES)
-    request = load(program, at.AHEAD_HANDLES) + load(program, at.AHEAD_RECEIVES) * width
-    for i in range(load(program, at.AHEAD_SENDS)):
-        row = load(program, at.AHEAD_SEND_ROWS) + 8 * at.AHEAD_MESSAGE_WORDS * i
-        message = load(row, at.AHEAD_BUFFER)
+    rows, count, isend = load(program, at.AHEAD_SEND_ROWS), load(program, at.AHEAD_SENDS), load(program, at.AHEAD_ISEND)
+    for i in range(count):
+        message = load(rows + 8 * at.AHEAD_MESSAGE_WORDS * i, at.AHEAD_BUFFER)
         store(message, 0, number)
         store(message, 1, load(program, at.AHEAD_KEY))
-        if not _begin_message(program, load(program, at.AHEAD_ISEND), row, request + i * width):
-            return False
-    return True
+    if not _begin(program, isend, rows, count, _requests(program, 2)):
+        return False
+    if not load(program, at.AHEAD_LARGE):
+        return True
+    return _begin_bodies(program, isend, rows, count, x, _requests(program, 3))
 
 
 @inner
-def _need(run: int, state: int, rows: int, count: int, number: int, patient: bool) -> int:
+def _need(run: int, state: int, rows: int, count: int, number: int, is_large: int, patient: bool) -> int:
     """Wait for lines of this run, and note where their arrays lie; as `_wait`."""
     for i in range(count):
         row = rows + 8 * at.NEED_WORDS * i
         code = _wait(state, load(row, at.NEED_MEMBER), number, patient)
         if code != at.FINE:
             return code
-        line = _line(state, load(row, at.NEED_MEMBER), number)
-        store(load(run, at.RUN_ROWS), load(row, at.NEED_SOURCE), line + at.AHEAD_LINE_ARRAY)
+        array = _line(state, load(row, at.NEED_MEMBER), number) + at.AHEAD_LINE_ARRAY
+        if is_large:
+            array = load(row, at.NEED_SEGMENT) + load(array - at.AHEAD_LINE_ARRAY, 2)
+        store(load(run, at.RUN_ROWS), load(row, at.NEED_SOURCE), array)
     return at.FINE
 
 
@@ -183,14 +216,15 @@ def _take_messages(run: int, program: int, state: int, number: int) -> int:
         code = _compare(state, number, load(message, 0), load(message, 1), load(row, at.AHEAD_PEER))
         if code != at.FINE:
             return code
+        cells = load(row, at.AHEAD_BODY) if load(program, at.AHEAD_LARGE) else message + at.AHEAD_CELLS
         for j in range(load(row, at.AHEAD_SOURCES)):
             source = load(load(row, at.AHEAD_SOURCE_ROWS), j)
-            store(load(run, at.RUN_ROWS), source, message + at.AHEAD_CELLS)
+            store(load(run, at.RUN_ROWS), source, cells)
     return at.FINE
 
 
 @inner
-def begin_ahead(run: int, program: int, x: int, patient: bool) -> int:
+def begin_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
     """Begin a run, once this member is not too far ahead of others of its node: FINE, ENDED, CUT or ANOTHER_RUN.
 
     OTHERS, and nothing has begun, if a run that is not ``patient`` would wait for long.
@@ -204,39 +238,74 @@ def begin_ahead(run: int, program: int, x: int, patient: bool) -> int:
     store(state, at.AHEAD_PROGRAM, program)
     store(state, at.AHEAD_KEYS + number % at.AHEAD_LINES, key)
     store(meeting, at.RAN_AHEAD, load(meeting, at.RAN_AHEAD) * _DIGEST_FACTOR + key)
-    if not _receive(program):
+    rows, count = load(program, at.AHEAD_RECEIVE_ROWS), load(program, at.AHEAD_RECEIVES)
+    if not _begin(program, load(program, at.AHEAD_IRECV), rows, count, _requests(program, 0)):
         return at.CUT
     if load(program, at.AHEAD_POSTS) != at.RECEIVED:
-        _post(program, state, x, number)
+        _post(run, program, state, x, out, number)
     return at.FINE
 
 
 @inner
-def go_ahead(run: int, program: int, x: int, patient: bool) -> int:
-    """Go on with a run that has begun, until all has come that this member needs, and all messages have gone.
+def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
+    """Go on with a run that has begun, until all has come that this member needs.
 
     FINE, ENDED, CUT or ANOTHER_RUN; OTHERS if a run that is not ``patient`` would wait for long: it is called again.
     """
-    state = load(program, at.AHEAD_STATE)
-    number, handles = load(state, at.EPOCH), load(program, at.AHEAD_HANDLES)
-    receives, sends, code = load(program, at.AHEAD_RECEIVES), load(program, at.AHEAD_SENDS), at.FINE
-    if sends and load(program, at.AHEAD_SENT) != number:
-        code = _need(run, state, load(program, at.AHEAD_CARRY_ROWS), load(program, at.AHEAD_CARRIES), number, patient)
+    state, is_large = load(program, at.AHEAD_STATE), load(program, at.AHEAD_LARGE)
+    number, rows = load(state, at.EPOCH), load(program, at.AHEAD_RECEIVE_ROWS)
+    receives, code = load(program, at.AHEAD_RECEIVES), at.FINE
+    if load(program, at.AHEAD_SENDS) and load(program, at.AHEAD_SENT) != number:
+        carries = load(program, at.AHEAD_CARRIES)
+        code = _need(run, state, load(program, at.AHEAD_CARRY_ROWS), carries, number, is_large, patient)
         if code != at.FINE:
             return code
-        if not _send(run, program, number):
+        if not _send(run, program, x, number):
             return at.CUT
         store(program, at.AHEAD_SENT, number)
     if receives and load(program, at.AHEAD_ARRIVED) != number:
-        code = _finish_messages(state, handles, receives, 0, patient)
+        code = _finish_messages(state, _requests(program, 0), receives, 0, patient)
         if code == at.FINE:
             code = _take_messages(run, program, state, number)
         if code != at.FINE:
             return code
+        irecv = load(program, at.AHEAD_IRECV)
+        if is_large and not _begin_bodies(program, irecv, rows, receives, out, _requests(program, 1)):
+            return at.CUT
         store(program, at.AHEAD_ARRIVED, number)
+    if receives and is_large:
+        code = _finish_messages(state, _requests(program, 1), receives, 0, patient)
+        if code != at.FINE:
+            return code
     if load_acquire(_line(state, load(state, at.MEMBER), number)) != number:
-        _post(program, state, x, number)
-    code = _need(run, state, load(program, at.AHEAD_NEED_ROWS), load(program, at.AHEAD_NEEDS), number, patient)
-    if code == at.FINE and sends:
-        code = _finish_messages(state, handles + receives * load(program, at.AHEAD_HANDLE_BYTES), sends, 1, patient)
+        _post(run, program, state, x, out, number)
+    needs = load(program, at.AHEAD_NEEDS)
+    return _need(run, state, load(program, at.AHEAD_NEED_ROWS), needs, number, is_large, patient)
+
+
+@inner
+def _done(state: int, member: int) -> int:
+    """The address of the word in which a member says up to which run it has read all large arrays."""
+    return load(state, at.AHEAD_BLOCKS + member) + at.AHEAD_LINES * load(state, at.LINE_BYTES)
+
+
+@inner
+def end_ahead(program: int, patient: bool) -> int:
+    """End a run after its copies: wait until all messages have gone, and large arrays have been read; as `go_ahead`."""
+    state, code = load(program, at.AHEAD_STATE), at.FINE
+    number, is_large, rank = load(state, at.EPOCH), load(program, at.AHEAD_LARGE), load(state, at.MEMBER)
+    if is_large:
+        if load_acquire(_done(state, rank)) != number:
+            store_release(_done(state, rank), number)  # after the loads of what others have posted
+            wake(state, _done(state, rank))
+        for i in range(load(state, at.MEMBERS)):
+            if load(program, at.AHEAD_POSTS) != at.NO_ARRAY and i != rank:
+                if patient:
+                    if wait_for(state, _done(state, i), number, i) != at.FINE:
+                        return at.ENDED
+                elif not wait_a_while(state, _done(state, i), number):
+                    return at.OTHERS
+    sends = load(program, at.AHEAD_SENDS)
+    if sends:
+        code = _finish_messages(state, _requests(program, 2), sends * (2 if is_large else 1), 1, patient)
     return code

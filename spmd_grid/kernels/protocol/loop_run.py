@@ -21,7 +21,7 @@ from spmd_grid.kernels.address import call, claim, copy_at, load, store, store_r
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.ahead import begin_ahead, go_ahead
+from spmd_grid.kernels.protocol.ahead import begin_ahead, end_ahead, go_ahead
 from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for, wake
 from spmd_grid.kernels.python_calls import on_integers
 
@@ -133,17 +133,30 @@ def _relay(run: int, state: int, x: int, out: int, patient: bool) -> int:
 
 
 @inner
-def _run_ahead(run: int, x: int, patient: bool) -> int:
-    """Run, without a meeting, up to where all arrays lie that this member needs."""
+def _go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
+    """Go on to the end of a run without a meeting that has begun; see `go_ahead`."""
+    number = load(load(program, at.AHEAD_STATE), at.EPOCH)
+    if load(program, at.AHEAD_WORKED) != number:
+        code = go_ahead(run, program, x, out, patient)
+        if code != at.FINE:
+            return code
+        _work(run, out)
+        store(program, at.AHEAD_WORKED, number)
+    return end_ahead(program, patient)
+
+
+@inner
+def _run_ahead(run: int, x: int, out: int, patient: bool) -> int:
+    """Run without a meeting."""
     if not load(load(run, at.RUN_TOKENS), 0):
         return at.BY_PYTHON
     program = load(run, at.RUN_AHEAD)
     store(load(run, at.RUN_ROWS), load(load(run, at.RUN_MEETING), at.MEMBER), x)
-    code = begin_ahead(run, program, x, patient)
+    code = begin_ahead(run, program, x, out, patient)
     if code == at.OTHERS or code == at.ANOTHER_RUN:
         return at.BY_PYTHON
     if code == at.FINE:
-        code = go_ahead(run, program, x, patient)
+        code = _go_ahead(run, program, x, out, patient)
     return at.OTHERS if code == at.ANOTHER_RUN else code
 
 
@@ -158,12 +171,8 @@ def run_ahead(run: int, x: int, out: int, begins: int) -> int:
     if begins:
         if load(load(run, at.RUN_MEETING), at.IN_USE):
             return at.BUSY
-        code = begin_ahead(run, program, x, True)
-    if code == at.FINE:
-        code = go_ahead(run, program, x, True)
-    if code == at.FINE:
-        _work(run, out)
-    return code
+        code = begin_ahead(run, program, x, out, True)
+    return _go_ahead(run, program, x, out, True) if code == at.FINE else code
 
 
 @inner
@@ -183,8 +192,11 @@ def run_once(run: int, x: int, out: int, patient: bool) -> int:
         return at.FINE
     if claim(state + 8 * at.IN_USE):
         return at.BY_PYTHON
-    code = _run_ahead(run, x, patient) if load(run, at.RUN_AHEAD) else _meet(run, state, x, patient)
-    if code == at.FINE:
+    if load(run, at.RUN_AHEAD):
+        code = _run_ahead(run, x, out, patient)
+    else:
+        code = _meet(run, state, x, patient)
+    if code == at.FINE and not load(run, at.RUN_AHEAD):
         if load(run, at.RUN_RELAY):
             code = _relay(run, state, x, out, patient)
         else:

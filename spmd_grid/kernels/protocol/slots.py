@@ -263,8 +263,11 @@ AHEAD_LINES = 8  # lines of a member, keys, and runs that a member may be ahead 
 AHEAD_OTHER = AHEAD_KEYS + AHEAD_LINES  # another run that was found: its number, its key, and the member that runs it
 AHEAD_TESTS = AHEAD_OTHER + 3  # tests of messages before ON_WAIT is called
 AHEAD_PROGRAM = AHEAD_TESTS + 1  # address of the program of the last run
-AHEAD_BLOCKS = AHEAD_PROGRAM + 1  # addresses of the blocks of the node's members: lines
-AHEAD_LINE_ARRAY = 64  # bytes from the start of a line; its first words are its number and its key
+AHEAD_SEGMENT, AHEAD_SEGMENT_BYTES = AHEAD_PROGRAM + 1, AHEAD_PROGRAM + 2  # the memory of this process that others see
+AHEAD_BLOCKS = AHEAD_PROGRAM + 3  # addresses of the blocks of the node's members: lines
+AHEAD_LINE_ARRAY = (
+    64  # bytes from the start of a line; its first words are its number, its key, and where a large array is
+)
 # ... the program of a plan's run.
 AHEAD_STATE = 0
 AHEAD_KEY = 1  # what all members have agreed on, when the plan was made
@@ -281,7 +284,10 @@ AHEAD_MEETING = 19  # address of the state of the group's meeting, where RAN_AHE
 AHEAD_ARRIVED, AHEAD_SENT = 20, 21  # the last runs whose messages have arrived, and have been begun
 AHEAD_CARRIES, AHEAD_CARRY_ROWS = 22, 23  # lines of the node that go to messages, likewise
 AHEAD_PACKS, AHEAD_PACK_ROWS = 24, 25  # copies to messages, likewise
-AHEAD_WORDS = 26
+AHEAD_LARGE = 26  # whether arrays are large: they do not travel in lines and behind keys
+AHEAD_STAGING = 27  # address of memory for an array that others of the node read, where they cannot where it lies
+AHEAD_WORKED = 28  # the last run whose copies have been made
+AHEAD_WORDS = 29
 NO_ARRAY, OWN_ARRAY, RECEIVED = 0, 1, 2
 # A message: the number of the run, its key, then cells.
 AHEAD_PEER, AHEAD_BUFFER, AHEAD_BYTES = 0, 1, 2  # of a message: the other member, the address of its memory, its size
@@ -289,7 +295,8 @@ AHEAD_SOURCES, AHEAD_SOURCE_ROWS = (
     3,
     4,
 )  # of one to receive: their number, and the address of their numbers among RUN_ROWS
-AHEAD_MESSAGE_WORDS = 5
+AHEAD_BODY_BYTES, AHEAD_BODY, AHEAD_BODY_AT = 5, 6, 7  # of a large array: its address, or 0 and its place in x or out
+AHEAD_MESSAGE_WORDS = 8
 PACK_SOURCE, PACK_FIRST, PACK_LAST, PACK_CELLS = (
     0,
     1,
@@ -299,7 +306,8 @@ PACK_SOURCE, PACK_FIRST, PACK_LAST, PACK_CELLS = (
 PACK_WORDS = 4
 AHEAD_CELLS = 16  # bytes from the start of a message
 NEED_MEMBER, NEED_SOURCE = 0, 1  # a line to read: whose, and the number of its array among RUN_ROWS
-NEED_WORDS = 2
+NEED_SEGMENT = 2  # address to which the offset of a large array is relative
+NEED_WORDS = 3
 ANOTHER_RUN = 12  # outcome: another member is in another run
 
 # -- a relay: arrays that pass through staging memory in steps (see relay.py) -----------------------------------------

@@ -71,9 +71,12 @@ class PlanAhead:
         lines = None if work is None else meeting.ahead_lines()
         if work is None or lines is None:
             return None
+        staging = lines.allocate(work.post_bytes if work.is_large else 0)
+        if staging is None:
+            return None
         facts = call.fingerprint + b"".join(map(encode_facts, agreed.facts))
         target = None if agreed.shape is None else agreed.new_target
-        run = AheadRun(name, gate, call, work, lines, facts, target, activity())
+        run = AheadRun(name, gate, call, work, lines, facts, target, activity(), staging)
         run.prepare(work.work, None, b"", None, None)
         return PlanAhead(run, call, agreed, shape, dtype)
 

@@ -42,20 +42,23 @@ class AheadRun(CompiledRun):
         facts: bytes,
         new_target: Callable[[], np.ndarray] | None,
         activity: LoopActivity,
+        staging: np.ndarray,
+        like: AheadRun | None = None,
     ):
         super().__init__(f"{operation}.plan.run", gate, call)
         self.operation, self.activity = operation, activity
         self.ahead, self._lines, self._facts, self._new_target = work, lines, facts, new_target
         self._keys: dict[str, int] = {}  # by threads
-        self._program = self._program_words()
+        self._staging = staging
+        self._program: np.ndarray = self._program_words() if like is None else like.keep(like._program).copy()
+        self._like = like  # whose memory for messages this run uses too
         self._program[at.AHEAD_KEY] = self._key("")
         lines.runs[kernels.address_of(self._program)] = self
 
     def again(self) -> AheadRun:
         """Another run of the same plan, to be prepared for arrays of one kind.  Local."""
-        return AheadRun(
-            self.operation, self.gate, self.call, self.ahead, self._lines, self._facts, self._new_target, self.activity
-        )
+        shared = self.ahead, self._lines, self._facts, self._new_target, self.activity, self._staging
+        return AheadRun(self.operation, self.gate, self.call, *shared, self)
 
     def prepare(
         self, work: LoopWork, opening: Opening | None, headers: bytes, x: np.ndarray | None, out: np.ndarray | None
@@ -66,7 +69,7 @@ class AheadRun(CompiledRun):
         self.is_prepared = True
 
     def peers(self, outgoing: int) -> Sequence[int]:
-        return [peer for peer, *_ in (self.ahead.sends if outgoing else self.ahead.receives)]
+        return [each.peer for each in (self.ahead.sends if outgoing else self.ahead.receives)]
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, thread_name: str) -> np.ndarray | None:
         """Run on arrays that have been checked.  Members run it alike; see the class."""
@@ -83,7 +86,7 @@ class AheadRun(CompiledRun):
     def end(self, operation: str) -> NoReturn:
         self._meeting.leave_loop()
         try:
-            self._lines.raise_for(at.ENDED, self)
+            self._lines.raise_for(at.ENDED, (self,))
         except BaseException as error:
             if not isinstance(error, SpmdError) or error.cuts_off:
                 self.gate.cut_off(operation, error)
@@ -100,7 +103,7 @@ class AheadRun(CompiledRun):
             where = "while a compiled loop of this process runs an operation of the same group"
             raise self.gate.refusal(self.call, where)
         if code != at.FINE:
-            self._lines.raise_for(code, self)
+            self._lines.raise_for(code, (self, given, target))
         if out is None or target is None or target is out:
             return target
         out[...] = target
@@ -122,19 +125,25 @@ class AheadRun(CompiledRun):
         words[at.AHEAD_STATE], words[at.AHEAD_MEETING] = lines.address, lines.meeting.address
         received, sends, packs = [], [], []
         copies: list[kernels.BoxRow] = []
-        for peer, n_bytes, packed in work.sends:
-            address = self._message(n_bytes)
-            sends.append([peer, address, at.AHEAD_CELLS + n_bytes, 0, 0])
-            for source, rows in packed:
-                packs.append([source, len(copies), len(copies) + len(rows), address + at.AHEAD_CELLS])
+        for sent in work.sends:
+            address, body = self._message(0 if work.is_large else sent.n_bytes), 0
+            n_bytes = at.AHEAD_CELLS + (0 if work.is_large else sent.n_bytes)
+            if work.is_large and sent.at is None:
+                body = self._message(sent.n_bytes)
+            sends.append([sent.peer, address, n_bytes, 0, 0, sent.n_bytes, body, sent.at or 0])
+            for source, rows in sent.packs:
+                packs.append([source, len(copies), len(copies) + len(rows), body or address + at.AHEAD_CELLS])
                 copies += rows
         nodes = lines.meeting.nodes
-        for peer, _, sources in work.receives:  # another run may send more
-            most = len(nodes.nodes[nodes.node_of[peer]]) * at.LINE_ARRAY_BYTES
-            where = self._words([[source] for source in sources])
-            received.append([peer, self._message(most), at.AHEAD_CELLS + most, len(sources), where])
-        needs = [[lines.near.index(member), source] for member, source in work.needs]
-        carries = [[lines.near.index(member), member] for member in work.carries]
+        for taken in work.receives:  # another run may send more
+            most = len(nodes.nodes[nodes.node_of[taken.peer]]) * at.LINE_ARRAY_BYTES
+            where = self._words([[source] for source in taken.sources])
+            body = self._message(taken.n_bytes) if work.is_large and taken.at is None else 0
+            head = [taken.peer, self._message(most), at.AHEAD_CELLS + most, len(taken.sources), where]
+            received.append([*head, taken.n_bytes, body, taken.at or 0])
+        needs = [[lines.near.index(each), source, lines.segment_of(each)] for each, source in work.needs]
+        carries = [[lines.near.index(each), each, lines.segment_of(each)] for each in work.carries]
+        words[at.AHEAD_LARGE], words[at.AHEAD_STAGING] = work.is_large, kernels.address_of(self._staging)
         words[at.AHEAD_SENDS], words[at.AHEAD_SEND_ROWS] = len(sends), self._words(sends)
         words[at.AHEAD_RECEIVES], words[at.AHEAD_RECEIVE_ROWS] = len(received), self._words(received)
         words[at.AHEAD_NEEDS], words[at.AHEAD_NEED_ROWS] = len(needs), self._words(needs)
@@ -143,7 +152,7 @@ class AheadRun(CompiledRun):
         words[at.AHEAD_POSTS], words[at.AHEAD_POST_BYTES] = work.posts, work.post_bytes
         table = self.keep(kernels.build_table(copies))
         words[at.AHEAD_TABLE], words[at.AHEAD_COLUMNS] = kernels.address_of(table), table.shape[1]
-        handles = self.keep(np.zeros((len(sends) + len(received)) * posting.handle_bytes + 8, np.uint8))
+        handles = self.keep(np.zeros(2 * (len(sends) + len(received)) * posting.handle_bytes + 8, np.uint8))
         words[at.AHEAD_HANDLES], words[at.AHEAD_HANDLE_BYTES] = kernels.address_of(handles), posting.handle_bytes
         words[at.AHEAD_ISEND], words[at.AHEAD_IRECV] = posting.isend, posting.irecv
         words[at.AHEAD_DATATYPE], words[at.AHEAD_COMMUNICATOR] = posting.datatype, posting.comm

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.exchange.nodes.node_map import NodeMap
-from spmd_grid.exchange.transfer.transfer import Transfer
+from spmd_grid.exchange.transfer.transfer import Transfer, run_of
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
@@ -52,23 +52,40 @@ class AheadMessage(NamedTuple):
         return sum(each.box.size for each in before)
 
 
+class Outgoing(NamedTuple):
+    """A message that this member sends: ``packs`` are rows that copy to it, by source; or byte ``at`` of x is its first."""
+
+    peer: int
+    n_bytes: int
+    packs: list[tuple[int, list[BoxRow]]]
+    at: int | None
+
+
+class Incoming(NamedTuple):
+    """A message that this member receives: with arrays of ``sources``; or to byte ``at`` of the result."""
+
+    peer: int
+    n_bytes: int
+    sources: list[int]
+    at: int | None
+
+
 class AheadWork(NamedTuple):
     """This member's part of a movement.
 
-    ``sends``: for each message that it sends the receiver, the bytes of its cells, and rows that copy to it by their
-    sources.  ``receives``: for each message that it receives the sender, the bytes of its cells, and their sources.
     ``posts``: what the others of the node read in this member's line, of ``post_bytes``.  ``carries``: the members
     whose lines go to messages.  ``needs``: whose lines this member reads itself, and whose arrays lie there.  ``work``:
-    the copies to the result.
+    the copies to the result.  ``is_large``: arrays do not travel in lines, and follow messages as they are.
     """
 
-    sends: list[tuple[int, int, list[tuple[int, list[BoxRow]]]]]
-    receives: list[tuple[int, int, list[int]]]
+    sends: list[Outgoing]
+    receives: list[Incoming]
     posts: int
     post_bytes: int
     carries: list[int]
     needs: list[tuple[int, int]]
     work: LoopWork
+    is_large: bool
 
 
 def encode_receives(transfer: Transfer) -> bytes:
@@ -83,11 +100,13 @@ def decode_receives(text: bytes) -> list[Item]:
     return [Item(peer, Box(tuple(starts), tuple(stops))) for peer, starts, stops in json.loads(text)]
 
 
-def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int) -> list[AheadMessage]:
+def ahead_messages(
+    received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int, is_large: bool = False
+) -> list[AheadMessage]:
     """The messages between nodes, alike on all members; ``received``: what each of these needs.
 
     Items of one pair of nodes go in one message, by the first member of either node where there are several, if it has
-    at most ``most_cells``, and if the receiver has nothing else to post for its node.
+    at most ``most_cells``, and if the receiver has nothing else to post for its node.  Large ones go one by one.
     """
     items: dict[tuple[int, int], dict[Item, list[int]]] = {}
     posting = set()  # members whose own arrays others of their node need
@@ -100,7 +119,7 @@ def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cell
                 posting.add(item.source)
     for (here, _), these in items.items():
         sources = {item.source for item in these}
-        if len(sources) > 1:
+        if len(sources) > 1 and not is_large:
             posting |= sources - {nodes.nodes[here][0]}
     messages = []
     for (here, there), these in items.items():
@@ -109,7 +128,8 @@ def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cell
         sender = min(sources) if len(sources) == 1 else nodes.nodes[here][0]
         receiver = min(readers) if len(readers) == 1 else nodes.nodes[there][0]
         message = AheadMessage(sender, receiver, tuple(these), frozenset(readers))
-        if len(readers) == 1 or (message.cells <= most_cells and receiver not in posting):
+        is_short = len(these) == 1 if is_large else len(readers) == 1 or message.cells <= most_cells
+        if is_short and (len(readers) == 1 or receiver not in posting):
             messages.append(message)
             if len(readers) > 1:
                 posting.add(receiver)
@@ -127,22 +147,30 @@ def ahead_work(
     work: LoopWork,
     dtype: np.dtype,
     nodes: NodeMap,
+    is_large: bool,
 ) -> AheadWork:
     """The part of this member in ``transfer`` of arrays of these shapes; ``work`` copies from whole arrays.  Local."""
     me, size = transfer.rank, dtype.itemsize
     near = nodes.nodes[nodes.node_of[me]]
-    sends, receives, carries, needs = [], [], [], []
+    sends: list[Outgoing] = []
+    receives: list[Incoming] = []
+    carries, needs = [], []
     posts, post_bytes, copies = at.NO_ARRAY, 0, list(work.copies)
     for message in messages:
         sources = [item.source for item in message.items]
         if message.sender == me:
             packs = [(item.source, _packed(shapes[item.source], item, message, dtype)) for item in message.items]
-            sends.append((message.receiver, message.cells * size, packs))
+            lies_at = _run_at(shapes[me], message.items[0].box, size) if is_large else None
+            sends.append(Outgoing(message.receiver, message.cells * size, packs if lies_at is None else [], lies_at))
             carries += [source for source in sources if source != me and source not in carries]
         elif me in sources:
             posts, post_bytes = at.OWN_ARRAY, _bytes(shapes[me], dtype)
         if message.receiver == me:
-            receives.append((message.sender, message.cells * size, sources))
+            lies_at = None
+            if is_large:
+                [receive] = [each for each in transfer.receives if each.peer == sources[0]]
+                lies_at = _run_at(transfer.target_shape, receive.box, size)
+            receives.append(Incoming(message.sender, message.cells * size, sources, lies_at))
             if message.readers != {me}:
                 posts, post_bytes = at.RECEIVED, message.cells * size
     if any(item.source == me for member in near if member != me for item in received[member]):
@@ -160,7 +188,16 @@ def ahead_work(
         assert transfer.target_shape is not None  # it receives
         whole, start = Box.from_shape(item.box.shape), message.start(item) * size
         copies[source] = copies_of(whole.shape, whole, transfer.target_shape, receive.box, dtype, 0, start)
-    return AheadWork(sends, receives, posts, post_bytes, carries, needs, work._replace(copies=copies))
+    for incoming in receives:
+        if incoming.at is not None:
+            copies[incoming.sources[0]] = []  # it is received where it belongs
+    return AheadWork(sends, receives, posts, post_bytes, carries, needs, work._replace(copies=copies), is_large)
+
+
+def _run_at(shape: Shape | None, box: Box, itemsize: int) -> int | None:
+    """The byte at which a box lies as one run in a contiguous array; None where it does not."""
+    run = None if shape is None else run_of(shape, [box])
+    return None if run is None else run[0] * itemsize
 
 
 def _bytes(shape: Shape | None, dtype: np.dtype) -> int:

@@ -38,6 +38,9 @@ __all__ = ["Movement"]
 # The patterns in which not all members need something of all others.
 _ONE_WAY = "broadcast", "scatter", "gather", "pairwise"
 
+# Bytes of the largest arrays for which the time of a meeting counts.
+_MOST_AHEAD = 1 << 25
+
 
 class Movement:
     """Moves boxes of the members' arrays into a result of ``shape`` (None: this member has no result).
@@ -111,9 +114,13 @@ class Movement:
 
     def loop_work(self) -> LoopWork | None:
         """This member's part of a run in compiled loops, by one meeting; None where Python must run it."""
-        facts = self._arrays.facts
-        if not is_short(facts, self.call.meeting):
+        if not is_short(self.facts, self.call.meeting):
             return self._relayed_work()
+        return self._all_copies()
+
+    def _all_copies(self) -> LoopWork:
+        """Copies from all members' arrays."""
+        facts = self.facts
         if self.shape is None:
             return LoopWork()
         copies: list[list[BoxRow]] = [[] for _ in range(self.comm.size)]
@@ -131,13 +138,21 @@ class Movement:
 
         ``swap``: gives the bytes of all members.  Collective.
         """
-        work, dtypes = self.loop_work(), {fact.dtype for fact in self.facts if fact.dtype is not None}
-        if work is None or work.relay is not None or len(dtypes) > 1 or self.transfer.pattern not in _ONE_WAY:
+        dtypes, most = (
+            {fact.dtype for fact in self.facts if fact.dtype is not None},
+            max(fact.nbytes for fact in self.facts),
+        )
+        is_large, pattern = not is_short(self.facts, self.call.meeting), self.transfer.pattern
+        if is_large:
+            suits = pattern in (*_ONE_WAY, "all_to_all") and self.comm.size <= FEW_MEMBERS and most <= _MOST_AHEAD
+        else:
+            suits = pattern in _ONE_WAY
+        if not suits or len(dtypes) > 1:
             return None
         received = [decode_receives(text) for text in swap(encode_receives(self.transfer))]
-        messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
-        shapes = [fact.shape for fact in self.facts]
-        return ahead_work(self.transfer, shapes, received, messages, work, self.dtype, nodes)
+        messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1), is_large)
+        shapes, copies = [fact.shape for fact in self.facts], self._all_copies()
+        return ahead_work(self.transfer, shapes, received, messages, copies, self.dtype, nodes, is_large)
 
     def new_target(self) -> np.ndarray:
         """An array for the result, where this member has one.  Local."""
