@@ -85,6 +85,7 @@ class Wire:
         self.activity: Activity | None = None  # its purpose, for reports
         self.find_activity: Callable[[], Activity | None] | None = None  # the same, where it varies
         self.find_peers: Callable[[int], Sequence[int]] | None = None  # as ``on_wait`` has it, where messages vary
+        self.digest: Callable[[], int] | None = None  # of exchanges so far, where these may be of several kinds
         self._made_at = call_site()
         self._alive: list[Any] = []
         _install_hook()

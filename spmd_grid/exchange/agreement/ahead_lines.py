@@ -69,6 +69,7 @@ class AheadLines:
             Messages([], [], []), self.near, self.near, _NUMBER, lambda: int(self.state[at.EPOCH]), None
         )
         wire.find_activity, wire.find_peers = self._activity, self._peers
+        wire.digest = lambda: int(meeting.state[at.RAN_AHEAD])
         state[at.MEMBERS], state[at.MEMBER] = len(blocks), self.near.index(comm.rank)
         state[at.LINE_BYTES], state[at.AHEAD_BLOCKS :] = _LINE_BYTES, [blocks[member] for member in self.near]
         state[at.ON_WAIT], state[at.WENT_ON] = wire.on_wait, kernels.address_of(wire.went_on)

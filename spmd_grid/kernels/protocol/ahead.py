@@ -300,6 +300,9 @@ def end_ahead(program: int, patient: bool) -> int:
             wake(state, _done(state, rank))
         for i in range(load(state, at.MEMBERS)):
             if load(program, at.AHEAD_POSTS) != at.NO_ARRAY and i != rank:
+                code = _wait(state, i, number, patient)
+                if code != at.FINE:
+                    return code
                 if patient:
                     if wait_for(state, _done(state, i), number, i) != at.FINE:
                         return at.ENDED

@@ -65,7 +65,8 @@ class OperationPlan(LoopPlan):
     """An operation with all its arguments, for arrays of ``shape`` and ``dtype``; made by ``sg.<operation>.plan``.
 
     Collective over the operation's group when made, when run and when started; the rest is Local.  Members compare
-    operation, arguments, shapes and dtypes when it is made, and check at each run that they run the same plan.
+    operation, arguments, shapes and dtypes when it is made, and check at each run that they run the same plan; or some
+    runs later in groups that span nodes, where runs of most plans do not meet: `describe` says whether they do.
     ``shape`` and ``dtype`` are None on a device whose array the operation ignores.  ``path`` forces a path, as
     `forced_path` does; ``name`` is the plan's name in reports.
 
@@ -128,7 +129,7 @@ class OperationPlan(LoopPlan):
         """Run the operation on ``x``, which has the plan's shape and dtype; return a new array or ``out``.  Collective.
 
         Raises as the operation does, and `ShapeError` or `DTypeError` if x is not what the plan is for, the same
-        on every device of the group.
+        on every device of the group.  Without a meeting, this device alone raises it, and all others a `CutOffError`.
         """
         try:
             gate, token = self._gate, None

@@ -112,8 +112,8 @@ class PlanAhead:
     def learn(self, quick: QuickCall, out: np.ndarray | None, result: np.ndarray | None) -> None:
         """Prepare a compiled run for arrays like those of one that Python has made.  Local."""
         process = self._call.comm.process
-        if process.recorder is not None or process.gate.thread_name():
-            return
+        if process.recorder is not None or process.gate.thread_name() or self._run.ahead.is_large:
+            return  # large messages may come into a result that Python would have to make anew
         self._turns[out is None] += 1
         if self._turns[out is None] == _TURNS:
             run = self._prepared(result)

@@ -53,7 +53,7 @@ class AheadMessage(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """A message that this member sends: ``packs`` are rows that copy to it, by source; or byte ``at`` of x is its first."""
+    """A message to ``peer``: ``packs`` are rows that copy to it, by source; or it lies in x, from byte ``at`` on."""
 
     peer: int
     n_bytes: int
@@ -62,7 +62,7 @@ class Outgoing(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """A message that this member receives: with arrays of ``sources``; or to byte ``at`` of the result."""
+    """A message from ``peer`` with arrays of ``sources``; its place is byte ``at`` of the result, or None."""
 
     peer: int
     n_bytes: int
