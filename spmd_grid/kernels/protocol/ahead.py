@@ -248,7 +248,7 @@ def begin_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
 
 @inner
 def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
-    """Go on with a run that has begun, until all has come that this member needs.
+    """Go on with a run that has begun, until all has come that this member copies.
 
     FINE, ENDED, CUT or ANOTHER_RUN; OTHERS if a run that is not ``patient`` would wait for long: it is called again.
     """
@@ -273,7 +273,7 @@ def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
         if is_large and not _begin_bodies(program, irecv, rows, receives, out, _requests(program, 1)):
             return at.CUT
         store(program, at.AHEAD_ARRIVED, number)
-    if receives and is_large:
+    if receives and is_large and not load(program, at.AHEAD_DIRECT):
         code = _finish_messages(state, _requests(program, 1), receives, 0, patient)
         if code != at.FINE:
             return code
@@ -291,13 +291,17 @@ def _done(state: int, member: int) -> int:
 
 @inner
 def end_ahead(program: int, patient: bool) -> int:
-    """End a run after its copies: wait until all messages have gone, and large arrays have been read; as `go_ahead`."""
+    """End a run after its copies: wait until messages have come and gone, and others have read large arrays."""
     state, code = load(program, at.AHEAD_STATE), at.FINE
     number, is_large, rank = load(state, at.EPOCH), load(program, at.AHEAD_LARGE), load(state, at.MEMBER)
     if is_large:
         if load_acquire(_done(state, rank)) != number:
             store_release(_done(state, rank), number)  # after the loads of what others have posted
             wake(state, _done(state, rank))
+        if load(program, at.AHEAD_RECEIVES) and load(program, at.AHEAD_DIRECT):
+            code = _finish_messages(state, _requests(program, 1), load(program, at.AHEAD_RECEIVES), 0, patient)
+            if code != at.FINE:
+                return code
         for i in range(load(state, at.MEMBERS)):
             if load(program, at.AHEAD_POSTS) != at.NO_ARRAY and i != rank:
                 code = _wait(state, i, number, patient)

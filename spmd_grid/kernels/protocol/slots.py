@@ -287,7 +287,8 @@ AHEAD_PACKS, AHEAD_PACK_ROWS = 24, 25  # copies to messages, likewise
 AHEAD_LARGE = 26  # whether arrays are large: they do not travel in lines and behind keys
 AHEAD_STAGING = 27  # address of memory for an array that others of the node read, where they cannot where it lies
 AHEAD_WORKED = 28  # the last run whose copies have been made
-AHEAD_WORDS = 29
+AHEAD_DIRECT = 29  # whether large arrays come where they belong, so that copies need not wait for them
+AHEAD_WORDS = 30
 NO_ARRAY, OWN_ARRAY, RECEIVED = 0, 1, 2
 # A message: the number of the run, its key, then cells.
 AHEAD_PEER, AHEAD_BUFFER, AHEAD_BYTES = 0, 1, 2  # of a message: the other member, the address of its memory, its size

@@ -143,6 +143,8 @@ class AheadRun(CompiledRun):
             received.append([*head, taken.n_bytes, body, taken.at or 0])
         needs = [[lines.near.index(each), source, lines.segment_of(each)] for each, source in work.needs]
         carries = [[lines.near.index(each), each, lines.segment_of(each)] for each in work.carries]
+        is_direct = all(each.at is not None for each in work.receives) and work.posts != at.RECEIVED
+        words[at.AHEAD_DIRECT] = work.is_large and is_direct
         words[at.AHEAD_LARGE], words[at.AHEAD_STAGING] = work.is_large, kernels.address_of(self._staging)
         words[at.AHEAD_SENDS], words[at.AHEAD_SEND_ROWS] = len(sends), self._words(sends)
         words[at.AHEAD_RECEIVES], words[at.AHEAD_RECEIVE_ROWS] = len(received), self._words(received)
