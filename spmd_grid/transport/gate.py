@@ -161,7 +161,8 @@ class Gate:
         """Refuses every later operation, on all processes: ``error`` has cut off the operation ``name``."""
         if not self.text:
             where = f"on {self._label()} at {call_site()}"
-            self.on_cut(f"{_described(name)} was cut off by {type(error).__name__} {where}: {AFTERWARDS}")
+            told = f" ({error})" if isinstance(error, SpmdError) else ""
+            self.on_cut(f"{_described(name)} was cut off by {type(error).__name__}{told} {where}: {AFTERWARDS}")
 
     def refusal(self, name: Name, obstacle: str = "") -> SpmdError:
         """The error of an operation that finds the gate barred, or another ``obstacle``."""

@@ -84,6 +84,8 @@ class Wire:
         self.error: BaseException | None = None
         self.activity: Activity | None = None  # its purpose, for reports
         self.find_activity: Callable[[], Activity | None] | None = None  # the same, where it varies
+        self.find_peers: Callable[[int], Sequence[int]] | None = None  # as ``on_wait`` has it, where messages vary
+        self.digest: Callable[[], int] | None = None  # of exchanges so far, where these may be of several kinds
         self._made_at = call_site()
         self._alive: list[Any] = []
         _install_hook()
@@ -133,8 +135,8 @@ class Wire:
         if error is not None:
             raise error
 
-    def posting(self) -> Posting | None:
-        """Return what compiled code needs for single messages; None of transports that have no nodes.  Local."""
+    def posting(self, tag: int) -> Posting | None:
+        """Return what compiled code needs for messages of this tag; None of transports that have no nodes.  Local."""
         return None
 
     def straight_sends(self, messages: Sequence[Straight]) -> RequestHandles | None:

@@ -41,6 +41,22 @@ def test_a_rank_on_another_host_fails(what, texts, environment):
     check_end(drill(what, **environment), *texts, code=None)
 
 
+@pytest.mark.parametrize(
+    ("what", "texts", "environment"),
+    [
+        ("mismatch", ["MismatchError", "rank 1 (1,) on node1: broadcast(", "rank 0 (0,) on node0: broadcast.plan.run("],
+         {}),
+        ("exit", ["rank 1 (1,) on node1 of 2 ended", "waits for it in broadcast.plan.run("], {}),
+        ("hang", ["no progress for 2 s", "rank 0 (0,) on node0 waits in broadcast.plan.run("],
+         {"SPMD_GRID_TIMEOUT": "2"}),
+        pytest.param("kill", [], {}, marks=pytest.mark.full),
+        pytest.param("raise", ["rank 1 (1,) on node1 of 2 failed"], {}, marks=pytest.mark.full),
+    ],
+)  # fmt: skip
+def test_a_rank_that_others_wait_for_without_a_meeting_fails(what, texts, environment):
+    check_end(drill(f"ahead {what}", **environment), *texts, code=None)
+
+
 @pytest.mark.parametrize("what", ["plan by one", "plan by all others"])
 def test_a_rank_of_another_host_is_in_an_operation_of_another_group(what):
     """A plan's run meets the ranks of one host alone: those that wait for one another say so, without a limit."""

@@ -13,17 +13,22 @@ Members of a node read one another's larger arrays; other messages carry them to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import numpy as np
 
 from spmd_grid import kernels
+from spmd_grid.exchange.agreement.ahead_lines import AheadLines, make_ahead_lines
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.learn_facts import swap_texts
 from spmd_grid.exchange.agreement.line_meeting import LineMeeting
 from spmd_grid.exchange.agreement.meeting import array_in_frame
 from spmd_grid.exchange.agreement.node_meeting import MEETING_LINE_BYTES, NodeMeeting, read_locations
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.transport.communicator import INLINE_BYTES, Frames
+from spmd_grid.transport.communicator import INLINE_BYTES, Frames, tag_of
+from spmd_grid.transport.mismatch import mismatch
+from spmd_grid.watch.call_site import call_site
 
 __all__ = ["CrossingMeeting", "carried_memory", "lines_cross_once"]
 
@@ -85,9 +90,10 @@ class CrossingMeeting(LineMeeting):
         mirrors = _mirrors(nodes, nodes.node_of[comm.rank], memories)
         blocks = {**blocks, **mirrors}
         super().__init__(comm, range(comm.size), near.block, [blocks[member] for member in range(comm.size)], _NUMBER)
-        self._near, self._mirrors, self._memory = near, mirrors, memory
+        self._near, self._mirrors, self._memory, self.nodes = near, mirrors, memory, nodes
+        self._ahead: AheadLines | None = None
         self._wire.meets = True  # each wait ends once all members have come
-        self.state[at.IN_FRAME] = 1
+        self.state[at.SPANS] = 1
         self._kept: list[np.ndarray] = []
         if not comm.times_well:
             self.sleep_after(_POLLS, 0)
@@ -99,7 +105,7 @@ class CrossingMeeting(LineMeeting):
 
     def _carrier_words(self, nodes: NodeMap, carried: Sequence[int], own_blocks: Sequence[int]) -> int:
         """The address of the words with which this member carries lines to and from the nodes ``carried``."""
-        posting, here = self._wire.posting(), nodes.node_of[self.comm.rank]
+        posting, here = self._wire.posting(tag_of("lines of meetings")), nodes.node_of[self.comm.rank]
         assert posting is not None  # there are nodes
         rows = np.zeros((len(carried), at.NODE_WORDS), np.int64)
         for row, node in zip(rows, carried, strict=True):
@@ -137,6 +143,22 @@ class CrossingMeeting(LineMeeting):
         return max(INLINE_BYTES, carried)
 
     carried_bytes = line_bytes
+
+    def ahead_lines(self) -> AheadLines | None:
+        """What runs that do not meet need; None where a node has no memory for it.  Collective until there is one."""
+        if self._ahead is None:
+            self._ahead = make_ahead_lines(self)
+        return self._ahead
+
+    def _raise_ended(self) -> NoReturn:
+        if self.state[at.DIFFERS] and self._ahead is not None:
+            activity = self.comm.process.activity
+            doing = "a meeting" if activity is None else activity.describe()
+            mine = f"{self.comm.process.label()}: {doing}{self._ahead.describe_last()}, at {call_site()}"
+            error = mismatch([text.decode() for text in swap_texts(self.comm, mine.encode())])
+            error.cuts_off = True
+            raise error
+        super()._raise_ended()
 
     def depart(self, frames: Frames) -> None:
         self._near.state[at.EPOCH] = self.state[at.EPOCH]

@@ -47,6 +47,7 @@ def _pack(carrier: int, turn: int) -> int:
         store(head, at.HEAD_KEY, load(line, at.LINE_KEY))
         store(head, at.HEAD_OFFSET, load(line + at.LINE_LOCATION, at.LOCATION_OFFSET))
         store(head, at.HEAD_FLAGS, flags)
+        store(head, at.HEAD_RAN_AHEAD, load(line + at.LINE_RAN_AHEAD, 0))
         move(line + at.LINE_FRAME, head + 8 * at.HEAD_FRAME, 8 * at.FRAME_WORDS)
         n_bytes = flags // at.BODY_BYTES
         if n_bytes:
@@ -71,6 +72,7 @@ def _unpack(state: int, row: int, turn: int, epoch: int) -> None:
         store(line, at.LINE_KEY, key - (key & at.SHORT))
         store(line + at.LINE_LOCATION, at.LOCATION_OFFSET, offset)
         store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, flags)
+        store(line + at.LINE_RAN_AHEAD, 0, load(head, at.HEAD_RAN_AHEAD))
         move(head + 8 * at.HEAD_FRAME, line + at.LINE_FRAME, 8 * at.FRAME_WORDS)
         store_release(line, epoch)  # after the stores of the line
         wake(state, line)

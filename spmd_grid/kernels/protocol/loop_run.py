@@ -23,10 +23,12 @@ from spmd_grid.kernels.address import call, claim, copy_at, load, store, store_r
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.ahead import begin_ahead, end_ahead, go_ahead
 from spmd_grid.kernels.protocol.sleeping import wake
 from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for
+from spmd_grid.kernels.python_calls import on_integers
 
-__all__ = ["loop_run", "run_once"]
+__all__ = ["loop_run", "run_ahead", "run_once"]
 
 _HEADER_WORDS = at.FRAME_WORDS // 2
 
@@ -50,9 +52,11 @@ def _post(run: int, state: int, x: int, epoch: int) -> None:
         move(x, line + at.LINE_SHORT, n_bytes)
         key |= at.SHORT
     store(line, at.LINE_KEY, key)
+    if load(state, at.SPANS):
+        store(line + at.LINE_RAN_AHEAD, 0, load(state, at.RAN_AHEAD))
     if n_bytes:
         move(x, line + at.LINE_ARRAY, n_bytes)
-        if n_bytes <= at.INLINE_BYTES and load(state, at.IN_FRAME):
+        if n_bytes <= at.INLINE_BYTES and load(state, at.SPANS):
             move(x, line + at.LINE_FRAME + 8 * _HEADER_WORDS, n_bytes)
     store_release(line, epoch)  # after the stores of the line, and the loads of the meeting before this one
     wake(state, line)
@@ -105,6 +109,8 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
                     return at.ENDED
             elif not wait_a_while(state, line, epoch):
                 return at.OTHERS
+            if load(state, at.SPANS) and load(line + at.LINE_RAN_AHEAD, 0) != load(state, at.RAN_AHEAD):
+                return at.OTHERS
             array = _array_in(line, run, i)
             if not array:
                 return at.OTHERS
@@ -141,6 +147,49 @@ def _relay(run: int, state: int, x: int, out: int, patient: bool) -> int:
 
 
 @inner
+def _go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
+    """Go on to the end of a run without a meeting that has begun; see `go_ahead`."""
+    number = load(load(program, at.AHEAD_STATE), at.EPOCH)
+    if load(program, at.AHEAD_WORKED) != number:
+        code = go_ahead(run, program, x, out, patient)
+        if code != at.FINE:
+            return code
+        _work(run, out)
+        store(program, at.AHEAD_WORKED, number)
+    return end_ahead(program, patient)
+
+
+@inner
+def _run_ahead(run: int, x: int, out: int, patient: bool) -> int:
+    """Run without a meeting."""
+    if not load(load(run, at.RUN_TOKENS), 0):
+        return at.BY_PYTHON
+    program = load(run, at.RUN_AHEAD)
+    store(load(run, at.RUN_ROWS), load(load(run, at.RUN_MEETING), at.MEMBER), x)
+    code = begin_ahead(run, program, x, out, patient)
+    if code == at.OTHERS or code == at.ANOTHER_RUN:
+        return at.BY_PYTHON
+    if code == at.FINE:
+        code = _go_ahead(run, program, x, out, patient)
+    return at.OTHERS if code == at.ANOTHER_RUN else code
+
+
+@on_integers
+def run_ahead(run: int, x: int, out: int, begins: int) -> int:
+    """As `run_once` of a run that does not meet, whatever tokens say; or, unless it ``begins``, the rest of it.
+
+    FINE, ENDED, CUT or ANOTHER_RUN; BUSY where a compiled loop uses the meeting.  Needs no GIL.
+    """
+    program, code = load(run, at.RUN_AHEAD), at.FINE
+    store(load(run, at.RUN_ROWS), load(load(run, at.RUN_MEETING), at.MEMBER), x)
+    if begins:
+        if load(load(run, at.RUN_MEETING), at.IN_USE):
+            return at.BUSY
+        code = begin_ahead(run, program, x, out, True)
+    return _go_ahead(run, program, x, out, True) if code == at.FINE else code
+
+
+@inner
 def run_once(run: int, x: int, out: int, patient: bool) -> int:
     """Run the operation from the array at ``x`` to the one at ``out``: FINE, BY_PYTHON, OTHERS, ENDED or CUT.
 
@@ -157,8 +206,11 @@ def run_once(run: int, x: int, out: int, patient: bool) -> int:
         return at.FINE
     if claim(state + 8 * at.IN_USE):
         return at.BY_PYTHON
-    code = _meet(run, state, x, patient)
-    if code == at.FINE:
+    if load(run, at.RUN_AHEAD):
+        code = _run_ahead(run, x, out, patient)
+    else:
+        code = _meet(run, state, x, patient)
+    if code == at.FINE and not load(run, at.RUN_AHEAD):
         if load(run, at.RUN_RELAY):
             code = _relay(run, state, x, out, patient)
         else:

@@ -55,6 +55,8 @@ def _collect(state: int, epoch: int) -> int:
         line = load(state, at.BLOCKS + i) + (epoch & 1) * line_bytes
         if i != rank and wait_for(state, line, epoch, i) != at.FINE:
             return -1
+        if load(state, at.SPANS) and load(line + at.LINE_RAN_AHEAD, 0) != load(state, at.RAN_AHEAD):
+            store(state, at.DIFFERS, 1)
         flags = load(line + at.LINE_LOCATION, at.LOCATION_FLAGS)
         known = at.LOCATION_WORDS if flags & at.STRIDED else at.LOCATION_STRIDES
         changed = _renew_words(line + at.LINE_FRAME, headers + i * 8 * _HEADER_WORDS, _HEADER_WORDS, _HEADER_WORDS)
@@ -63,6 +65,8 @@ def _collect(state: int, epoch: int) -> int:
         )
         _copy_words(line + at.LINE_FRAME, frames + i * 8 * at.FRAME_WORDS, at.FRAME_WORDS)
         found |= changed * at.RENEWED | (flags & at.LENT)
+    if load(state, at.DIFFERS):
+        return -1
     asks = load(state, at.ASKS)
     if asks and epoch % asks == 0:
         found |= at.ASK
@@ -75,7 +79,7 @@ def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
 
     ``offset``: that of its array in this process's segment (-1: none), described by ``flags``; or ``n_bytes`` of the
     array at address ``array`` are posted with the line.  -1 also where a compiled loop uses the meeting: then nothing
-    has begun, and IN_USE is set.  Needs no GIL.
+    has begun, and IN_USE is set; and where members have not run ahead alike: then DIFFERS is set.  Needs no GIL.
     """
     if load(state, at.IN_USE):
         return -1
@@ -93,6 +97,8 @@ def meet(state: int, array: int, n_bytes: int, offset: int, flags: int) -> int:
     _copy_words(location, line + at.LINE_LOCATION, at.LOCATION_WORDS if flags & at.STRIDED else at.LOCATION_STRIDES)
     _copy_words(load(state, at.FRAME), line + at.LINE_FRAME, at.FRAME_WORDS)
     store(line, at.LINE_KEY, 0)
+    if load(state, at.SPANS):
+        store(line + at.LINE_RAN_AHEAD, 0, load(state, at.RAN_AHEAD))
     store(state, at.HOLDS + (epoch & 1), 0)
     store_release(line, epoch)  # after the stores of the line, and after the loads of the meeting before this one
     wake(state, line)

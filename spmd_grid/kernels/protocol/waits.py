@@ -27,11 +27,11 @@ from spmd_grid.kernels.protocol.carrying import carry
 from spmd_grid.kernels.protocol.sleeping import sleep_until
 from spmd_grid.kernels.python_calls import append, clear_list
 
-__all__ = ["announce", "start_all", "test_all", "wait_a_while", "wait_for", "wait_for_messages"]
+__all__ = ["announce", "look_around", "start_all", "test_all", "wait_a_while", "wait_for", "wait_for_messages"]
 
 
 @inner
-def _look_around(state: int, address: int, value: int, member: int) -> bool:
+def look_around(state: int, address: int, value: int, member: int) -> bool:
     """Let the interpreter do other work in a long wait; False if the wait is given up.
 
     The callback's result does not say so: it is undefined if a signal handler raises before the callback's first step.
@@ -95,7 +95,7 @@ def wait_for(state: int, address: int, value: int, member: int) -> int:
     while not wait_a_while(state, address, value):
         if load(state, at.CARRIER) and load(load(state, at.CARRIER), at.FAILED):
             return at.ENDED
-        if not _look_around(state, address, value, member):
+        if not look_around(state, address, value, member):
             return at.ENDED
     return at.FINE
 
@@ -136,7 +136,7 @@ def wait_for_messages(state: int, requests: int, count: int, outgoing: int) -> i
             if done != 0:
                 return at.FINE if done > 0 else at.ENDED
             give_way()
-        if not _look_around(state, 0, requests, outgoing):
+        if not look_around(state, 0, requests, outgoing):
             return at.ENDED
 
 

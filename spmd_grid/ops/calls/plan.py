@@ -16,8 +16,8 @@ from spmd_grid.exchange.paths import DIRECT, MIXED
 from spmd_grid.exchange.requests import Request
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.ops.calls.plan_ahead import CallAhead, PlanAhead
 from spmd_grid.ops.calls.plan_arrays import check_array, checked_kind
-from spmd_grid.ops.loops.compiled_run import PlannedRun
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity, last_run
 from spmd_grid.ops.loops.plan import LoopPlan
 from spmd_grid.ops.loops.quick_call import QuickCall
@@ -31,16 +31,11 @@ __all__ = ["OperationPlan"]
 _TURNS = 2  # runs of a plan on arrays of one kind that Python makes, before compiled ones
 
 
-class PlannedCall(PlannedRun, Protocol):
+class PlannedCall(CallAhead, Protocol):
     """The part of a `CollectiveCall` that plans use."""
-
-    takes_array: bool
 
     def opening(self, facts: Facts) -> Opening:
         """Make or look up the opening that states ``facts``."""
-
-    def blame(self, error: SpmdError) -> SpmdError:
-        """The error with this member's name added."""
 
     def refusal(self, error: SpmdError) -> Opening:
         """Make the opening of a member that cannot take part."""
@@ -70,7 +65,8 @@ class OperationPlan(LoopPlan):
     """An operation with all its arguments, for arrays of ``shape`` and ``dtype``; made by ``sg.<operation>.plan``.
 
     Collective over the operation's group when made, when run and when started; the rest is Local.  Members compare
-    operation, arguments, shapes and dtypes when it is made, and check at each run that they run the same plan.
+    operation, arguments, shapes and dtypes when it is made, and check at each run that they run the same plan; or some
+    runs later in groups that span nodes, where runs of most plans do not meet: `describe` says whether they do.
     ``shape`` and ``dtype`` are None on a device whose array the operation ignores.  ``path`` forces a path, as
     `forced_path` does; ``name`` is the plan's name in reports.
 
@@ -117,21 +113,32 @@ class OperationPlan(LoopPlan):
             opening = made.refusal(made.blame(error))
         self._agreed, _ = made.agree_by_itself(opening, None)
         self._call.meeting = meeting_of(self._call.comm)
+        self._ahead = PlanAhead.make(
+            self._name, self._gate, self._call, self._agreed, self.shape, self.dtype, self._activity
+        )
         if QuickCall.is_possible(self._call) and type(self).run is OperationPlan.run:
             run = f"{op.name}.plan.run"
             self._quick = QuickCall(run, self._gate, self._call, self.run, allocate=grid.allocate)
             self.__dict__["run"] = self._quick.run  # instead of the method
 
+    def _activity(self) -> LoopActivity:
+        """Runs in compiled code, for reports."""
+        return LoopActivity(_NamedCall(self._call, self.name).describe(), self._made_at)
+
     def run(self, x: np.typing.ArrayLike | None = None, out: np.ndarray | None = None) -> np.ndarray | None:
         """Run the operation on ``x``, which has the plan's shape and dtype; return a new array or ``out``.  Collective.
 
         Raises as the operation does, and `ShapeError` or `DTypeError` if x is not what the plan is for, the same
-        on every device of the group.
+        on every device of the group.  Without a meeting, this device alone raises it, and all others a `CutOffError`.
         """
         try:
             gate, token = self._gate, None
             token = gate.idle.pop()
-            if get_ident() == gate.owner and self._process.recorder is None:  # `_run` inlined, for speed
+            if self._ahead is not None:
+                result = self._run(self._call_of_thread("plan.run"), x, out)
+                if self._quick is not None and not self._is_closed:
+                    self._ahead.learn(self._quick, out, result)
+            elif get_ident() == gate.owner and self._process.recorder is None:  # `_run` inlined, for speed
                 opening, x = self._opening_for(self._call, x, out)
                 agreed, frames = self._call.agree(opening, x)
                 result = agreed.run(x, out, frames)
@@ -151,6 +158,9 @@ class OperationPlan(LoopPlan):
         recorder = call.comm.process.recorder
         if recorder is not None and recorder.is_idle:
             return recorder.run(_NamedCall(call, self.name), x, self._run, call, x, out)
+        if self._ahead is not None:
+            self._process.activity = call
+            return self._ahead.run(call, x, out, self._is_closed)
         opening, x = self._opening_for(call, x, out)
         agreed, frames = call.agree(opening, x)
         if recorder is not None:
@@ -159,15 +169,18 @@ class OperationPlan(LoopPlan):
 
     def compiled_part(self) -> CompiledPart:
         """Return the part that compiled code may run by itself.  Local."""
-        activity = LoopActivity(_NamedCall(self._call, self.name).describe(), self._made_at)
-        find = partial(last_run, self._call)
-        return CompiledPart(f"{self._name}.plan.run", self._gate, self._call, activity, find)
+        if self._ahead is not None:
+            return self._ahead.compiled_part()
+        name, find = f"{self._name}.plan.run", partial(last_run, self._call)
+        return CompiledPart(name, self._gate, self._call, self._activity(), find)
 
     def refuse(self, error: SpmdError) -> None:
         """Raise ``error`` on every device of the group, in place of a run that this process cannot take part in.
 
         Collective: the others call `run`.
         """
+        if self._ahead is not None:
+            error.cuts_off = True
         self._gate.run(f"{self._name}.plan.run", self._refuse, self._call_of_thread("plan.run"), error)
 
     def _refuse(self, call: PlannedCall, error: SpmdError) -> None:
@@ -175,6 +188,8 @@ class OperationPlan(LoopPlan):
         if recorder is not None and recorder.is_idle:
             recorder.run(_NamedCall(call, self.name), None, self._refuse, call, error)
             return
+        if self._ahead is not None:
+            raise error
         call.agree(call.refusal(call.blame(error)), None)
 
     def _call_of_thread(self, kind: str) -> PlannedCall:
@@ -250,7 +265,9 @@ class OperationPlan(LoopPlan):
         call, agreed = self._call, self._agreed
         arrays = "no array" if self.shape is None else f"{self.dtype} of shape {self.shape}"
         lines = [f"{call.describe()} on {arrays}, {call.comm.size} members", f"  {agreed.describe()}"]
-        if call.path in (DIRECT, MIXED):
+        if self._ahead is not None:
+            lines.append(f"  {self._ahead.describe()}")
+        elif call.path in (DIRECT, MIXED):
             lines.append(f"  {meeting_of(call.comm).describe()}")
             lines.append(f"  beside x and the result: at most {self.staging_bytes} bytes")
         else:

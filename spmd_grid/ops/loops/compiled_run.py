@@ -73,7 +73,7 @@ class CompiledRun:
         self._alive: list[Any] = []
 
     def prepare(
-        self, work: LoopWork, opening: Opening, headers: bytes, x: np.ndarray | None, out: np.ndarray | None
+        self, work: LoopWork, opening: Opening | None, headers: bytes, x: np.ndarray | None, out: np.ndarray | None
     ) -> None:
         """Prepares it for arrays like ``x`` and ``out``.  Local.
 

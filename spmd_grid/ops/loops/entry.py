@@ -43,7 +43,7 @@ class Ran(NamedTuple):
     ``x`` is None where it is ignored, ``work`` where there can be no compiled run.
     """
 
-    opening: Opening
+    opening: Opening | None
     headers: bytes
     x: np.ndarray | None
     work: LoopWork | None
@@ -63,7 +63,7 @@ class CompiledPart(NamedTuple):
     """The part of a plan that compiled code may run by itself: one call, by its name in errors.
 
     ``find(x, out)``: what Python's last run, of such arrays, did; None if the next one may tell.  ``finish`` ends one
-    that Python goes on with.
+    that Python goes on with.  ``make(name, gate, call)``: the run, to be prepared.
     """
 
     name: str
@@ -72,6 +72,7 @@ class CompiledPart(NamedTuple):
     activity: LoopActivity
     find: Callable[[Any, np.ndarray], Ran | None]
     finish: Finish = run_agreed
+    make: Callable[[str, Gate, PlannedRun], CompiledRun] = CompiledRun
 
 
 class RunnablePlan(Protocol):
@@ -102,7 +103,7 @@ class LoopEntry:
         self._run: CompiledRun | None = None
         self._state = np.zeros(at.RUN_WORDS, np.int64)
         if part is not None:
-            self._run, self._part = CompiledRun(part.name, part.gate, part.call), part
+            self._run, self._part = part.make(part.name, part.gate, part.call), part
             self._state = self._run.state
         self.address = kernels.address_of(self._state)
         _entries[self.address] = self

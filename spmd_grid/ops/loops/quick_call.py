@@ -75,10 +75,13 @@ class QuickCall:
         if work is None:
             opening.turns = _TURNS_AGAIN  # relays may be known then
         else:
-            make = None
-            if result is not None and out is None:
-                make = np.empty if result.nbytes < _MOST_MADE_BYTES else self._allocate
-            self.add(work, opening, headers, x, result, make)
+            self.add(work, opening, headers, x, result, self.maker(out, result))
+
+    def maker(self, out: np.ndarray | None, result: np.ndarray | None) -> Callable[..., np.ndarray] | None:
+        """What makes results like this one; None where ``out`` was passed for it.  Local."""
+        if result is None or out is not None:
+            return None
+        return np.empty if result.nbytes < _MOST_MADE_BYTES else self._allocate
 
     def add(
         self,
@@ -95,6 +98,10 @@ class QuickCall:
         """
         run = CompiledRun(self._name, self._gate, self._call)
         run.prepare(work, opening, headers, x, result)
+        self.enlist(run, result, make)
+
+    def enlist(self, run: CompiledRun, result: np.ndarray | None, make: Callable[..., np.ndarray] | None) -> None:
+        """Adds a run that has been prepared for arrays like ``result``; ``make`` as of `add`.  Local."""
         state = run.state
         state[at.RUN_RETURNS] = result is not None
         if result is not None and make is not None:

@@ -65,16 +65,22 @@ def is_short(facts: Sequence[Facts], meeting: Meeting | None) -> bool:
 
 
 def copies_of(
-    source_shape: Shape, source_box: Box, target_shape: Shape, box: Box, dtype: np.dtype, target_offset: int = 0
+    source_shape: Shape,
+    source_box: Box,
+    target_shape: Shape,
+    box: Box,
+    dtype: np.dtype,
+    target_offset: int = 0,
+    source_offset: int = 0,
 ) -> list[kernels.BoxRow]:
-    """The row that copies a box between two contiguous arrays, the second ``target_offset`` bytes after its base."""
+    """The row that copies a box between two contiguous arrays, which lie so many bytes after their bases."""
     source, target = np.empty(source_shape, dtype), np.empty(target_shape, dtype)
     given, taken = view_of(source, source_box), view_of(target, box)
     row = kernels.box_row(
         given.shape,
         dtype.itemsize,
         given.strides,
-        kernels.address_of(given) - kernels.address_of(source),
+        kernels.address_of(given) - kernels.address_of(source) + source_offset,
         taken.strides,
         kernels.address_of(taken) - kernels.address_of(target) + target_offset,
     )

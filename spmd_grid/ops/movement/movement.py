@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from spmd_grid.exchange.agreement.memory_meeting import STAGED_BYTES
 from spmd_grid.exchange.agreement.node_meeting import MEETING_LINE_BYTES
 from spmd_grid.exchange.agreement.relay import RELAYED_FROM
 from spmd_grid.exchange.channel.copy_table import c_strides
+from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.paths import DIRECT, INLINE, MIXED
 from spmd_grid.exchange.transfer.execute import FEW_MEMBERS, next_tag, run_message, send_and_receive
 from spmd_grid.exchange.transfer.flat_bytes import view_of
@@ -20,9 +21,11 @@ from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
+from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of, is_short
+from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work, decode_receives, encode_receives
 from spmd_grid.ops.movement.crossing import CrossingCopies
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.ops.movement.relayed_copies import RelayedCopies
@@ -31,6 +34,12 @@ from spmd_grid.typing import Shape
 from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["Movement"]
+
+# The patterns in which not all members need something of all others.
+_ONE_WAY = "broadcast", "scatter", "gather", "pairwise"
+
+# Bytes of the largest arrays for which the time of a meeting counts.
+_MOST_AHEAD = 1 << 25
 
 
 class Movement:
@@ -105,9 +114,13 @@ class Movement:
 
     def loop_work(self) -> LoopWork | None:
         """This member's part of a run in compiled loops, by one meeting; None where Python must run it."""
-        facts = self._arrays.facts
-        if not is_short(facts, self.call.meeting):
+        if not is_short(self.facts, self.call.meeting):
             return self._relayed_work()
+        return self._all_copies()
+
+    def _all_copies(self) -> LoopWork:
+        """Copies from all members' arrays."""
+        facts = self.facts
         if self.shape is None:
             return LoopWork()
         copies: list[list[BoxRow]] = [[] for _ in range(self.comm.size)]
@@ -119,6 +132,37 @@ class Movement:
         whole = Box.from_shape(self.shape)
         constant = np.full(self.shape, self.fill, self.dtype)
         return LoopWork([*copies, copies_of(self.shape, whole, self.shape, whole, self.dtype)], constant)
+
+    def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
+        """This member's part of a run without a meeting; None where there is none, alike on all members.
+
+        ``swap``: gives the bytes of all members.  Collective.
+        """
+        dtypes, most = (
+            {fact.dtype for fact in self.facts if fact.dtype is not None},
+            max(fact.nbytes for fact in self.facts),
+        )
+        is_large, pattern = not is_short(self.facts, self.call.meeting), self.transfer.pattern
+        if is_large:
+            suits = pattern in (*_ONE_WAY, "all_to_all") and self.comm.size <= FEW_MEMBERS and most <= _MOST_AHEAD
+        else:
+            suits = pattern in _ONE_WAY
+        if not suits or len(dtypes) > 1:
+            return None
+        received = [decode_receives(text) for text in swap(encode_receives(self.transfer))]
+        messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1), is_large)
+        shapes, copies = [fact.shape for fact in self.facts], self._all_copies()
+        return ahead_work(self.transfer, shapes, received, messages, copies, self.dtype, nodes, is_large)
+
+    def new_target(self) -> np.ndarray:
+        """An array for the result, where this member has one.  Local."""
+        assert self.shape is not None  # it has one
+        return fresh(self.call.grid, self.shape, self.dtype)
+
+    @property
+    def facts(self) -> Sequence[Facts]:
+        """The shapes and dtypes of the arrays, by member."""
+        return self._arrays.facts
 
     def _relayed_work(self) -> LoopWork | None:
         if self._relayed is None or self.fill is not None:

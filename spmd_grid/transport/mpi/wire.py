@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from spmd_grid.transport.communicator import tag_of
 from spmd_grid.transport.mpi.group import Group
 from spmd_grid.transport.mpi.library import MPI, MpiLibrary
 from spmd_grid.transport.mpi.liveness.departure import Departed, WaitedFor
@@ -38,15 +37,23 @@ class _WireWait:
     """A wait for a word that another process writes; for messages, or for all ``processes``, if ``address`` is 0.
 
     ``value``: what the word must reach, or the number of the exchange; ``is_certain``: whether all of ``processes``
-    must have come to it.
+    must have come to it, with the same ``digest`` if there is one.
     """
 
-    __slots__ = ("_address", "_is_certain", "_key", "_processes", "_value")
+    __slots__ = ("_address", "_digest", "_is_certain", "_key", "_processes", "_value")
 
     for_message = False
 
-    def __init__(self, key: tuple[Any, ...], address: int, value: int, processes: Sequence[int], is_certain: bool):
-        self._key, self._address, self._value = key, address, value
+    def __init__(
+        self,
+        key: tuple[Any, ...],
+        address: int,
+        value: int,
+        processes: Sequence[int],
+        is_certain: bool,
+        digest: int | None = None,
+    ):
+        self._key, self._address, self._value, self._digest = key, address, value, digest
         self._processes, self._is_certain = processes, is_certain
 
     def ended_partner(self, departed: Departed) -> int | None:
@@ -54,7 +61,10 @@ class _WireWait:
         if self._address and _word_at(self._address).value >= self._value:
             return None
         for process in self._processes:
-            if process in departed and departed[process].exchanged.get(self._key, 0) < self._value:
+            if process not in departed:
+                continue
+            number, other = departed[process].exchanged.get(self._key, 0), departed[process].digests.get(self._key)
+            if number < self._value or (number == self._value and self._digest not in (None, other)):
                 return process
         return None
 
@@ -121,8 +131,8 @@ class MpiWire(Wire):
         # They may be released by the garbage collector, in the middle of anything: they are freed later.
         return RequestHandles(handles.ctypes.data, len(made), lambda: self._discarded.append((made, handles)))
 
-    def posting(self) -> Posting:
-        return self._library.posting(self._comm.comm, tag_of("lines of meetings"))
+    def posting(self, tag: int) -> Posting:
+        return self._library.posting(self._comm.comm, tag)
 
     def _free_discarded(self) -> None:
         while self._discarded:
@@ -160,12 +170,16 @@ class MpiWire(Wire):
         if self.meets:
             return _WireWait(self.key, 0, self.epoch(), self._comm.processes, True)
         if address == 0:
-            members = self._peers[member]
+            members = self._peers[member] if self.find_peers is None else self.find_peers(member)
         else:
             members = [self._sources[member] if member >= 0 else self._readers[-2 - member]]
+        processes = [self._comm.processes[each] for each in members]
+        if self.digest is not None:
+            now = self.epoch()
+            return _WireWait(self.key, address, value, processes, True, self.digest() if value == now else None)
         # MPI may complete a send before it is received.
         is_certain = address != 0 or member == 0
-        return _WireWait(self.key, address, value, [self._comm.processes[each] for each in members], is_certain)
+        return _WireWait(self.key, address, value, processes, is_certain)
 
     def close(self) -> None:
         if self._lifeline is not None and self._lifeline.waiting is self._waiting:

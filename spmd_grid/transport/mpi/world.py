@@ -138,6 +138,8 @@ class World:
         departure.exchanged.update(tuple(self.exchanged.items()))
         for wire in tuple(self.wires):  # another thread may make or close one meanwhile
             departure.exchanged[wire.key] = wire.epoch()
+            if wire.digest is not None:
+                departure.digests[wire.key] = wire.digest()
         for processes, group in tuple(self.groups.items()):
             if group.is_opening:
                 departure.opening.add(tuple(sorted(processes)))

@@ -38,6 +38,14 @@ def plan_of(grid):
     return lambda: sg.run_plan(plan, np.ones(shape), pairs)
 
 
+def broadcast_of(grid):
+    """The run of a plan that does not meet: the last rank sends to all others."""
+    last = grid.size - 1
+    mine = ((4,), "float64") if grid.rank == last else (None, None)
+    plan = sg.broadcast.plan(grid, *mine, [0], [last])
+    return lambda: plan.run(np.ones(4) if grid.rank == last else None)
+
+
 def main():
     what, at = (sys.argv[1:] or [""])[0], int((sys.argv[2:] or ["10"])[0])
     if os.environ.get("DRILL_NOTICE"):
@@ -45,7 +53,9 @@ def main():
 
         host_watch._ASKED_AFTER, host_watch._SILENT_AFTER, host_watch._ASKED_AGAIN = 1.0, 1.0, 0.5
     grid = sg.init_grid((-1,))
+    runs_ahead, what = what.startswith("ahead "), what.removeprefix("ahead ")
     run = plan_of(grid) if what.startswith("plan") else None
+    operate = broadcast_of(grid) if runs_ahead else lambda: sg.all_reduce(np.ones(1), grid, [0], "sum")
     for step in range(1_000_000):
         if step == 5 and grid.rank == 0:
             print("started", flush=True)
@@ -53,7 +63,7 @@ def main():
             return
         if run is not None and (step < at or (what == "plan by one") == (grid.rank == grid.size - 1)):
             run()
-        sg.all_reduce(np.ones(1), grid, [0], "sum")
+        operate()
         if what == "end" and step == at:
             print(f"fine on {socket.gethostname()}\n", end="", flush=True)
             return

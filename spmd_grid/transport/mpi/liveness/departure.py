@@ -22,6 +22,7 @@ class Departure:
     sent: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     received: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     exchanged: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    digests: dict[tuple[Any, ...], int] = field(default_factory=dict)
     opening: set[tuple[int, ...]] = field(default_factory=set)
 
 

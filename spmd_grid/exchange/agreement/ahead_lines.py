@@ -1,0 +1,148 @@
+"""What the members of a group share for runs of plans that do not meet (``kernels/protocol/ahead.py``)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn, Protocol
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.errors import MismatchError, TransportError
+from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import tag_of
+from spmd_grid.transport.mismatch import mismatch
+from spmd_grid.transport.wire import Messages, Posting
+from spmd_grid.watch.traffic import Activity
+
+if TYPE_CHECKING:
+    from spmd_grid.exchange.agreement.crossing_meeting import CrossingMeeting
+
+__all__ = ["AheadLines", "RunAhead", "make_ahead_lines"]
+
+_LINE_BYTES = at.AHEAD_LINE_ARRAY + at.LINE_ARRAY_BYTES
+_NUMBER = -2  # of the wire, beside those of the group's meetings
+_TESTS, _POLITE_TESTS = 400, 4000  # of messages, before other work is done: the others of a node may sleep meanwhile
+
+
+class RunAhead(Protocol):
+    """A plan's run, as reports need it."""
+
+    @property
+    def activity(self) -> Activity:
+        """What it is."""
+
+    def peers(self, outgoing: int) -> Sequence[int]:
+        """The members that send it messages, or receive them from it."""
+
+
+def make_ahead_lines(meeting: CrossingMeeting) -> AheadLines | None:
+    """The lines; None where a node has no memory for them, alike on all members.  Collective."""
+    comm, arena = meeting.comm, meeting.comm.process.arena
+    n_bytes = at.AHEAD_LINES * _LINE_BYTES + 64  # and a word
+    block = arena.allocate(n_bytes, zeroed=True) if comm.near else np.zeros(n_bytes, np.uint8)
+    offset = -1 if block is None else max(arena.offset_of(kernels.address_of(block), n_bytes), 0)
+    offsets = [struct.unpack("q", each)[0] for each in swap_in_frame(comm, struct.pack("q", offset))]
+    if block is None or min(offsets) < 0:
+        return None
+    bases = {member: arena.base_of(comm.processes[member]) for member in comm.near}
+    blocks = {member: base + offsets[member] for member, base in bases.items() if base is not None}
+    return AheadLines(meeting, block, blocks | {comm.rank: kernels.address_of(block)})
+
+
+class AheadLines:
+    """The lines of this node's members for their runs, and the state of these; ``blocks``: addresses by member."""
+
+    def __init__(self, meeting: CrossingMeeting, block: np.ndarray, blocks: dict[int, int]):
+        self.comm = comm = meeting.comm
+        self.near = sorted(blocks)
+        self.meeting, self._block = meeting, block
+        self.state = state = np.zeros(at.AHEAD_BLOCKS + len(blocks), np.int64)
+        self.address = kernels.address_of(state)
+        self.texts: dict[int, str] = {}  # of plans, by their keys
+        self.runs: WeakValueDictionary[int, RunAhead] = WeakValueDictionary()  # by the addresses of their programs
+        self._cut_off: list[object] = []  # the memory of messages that may still be on their way
+        self._wire = wire = comm.wire(
+            Messages([], [], []), self.near, self.near, _NUMBER, lambda: int(self.state[at.EPOCH]), None
+        )
+        wire.find_activity, wire.find_peers = self._activity, self._peers
+        wire.digest = lambda: int(meeting.state[at.RAN_AHEAD])
+        state[at.MEMBERS], state[at.MEMBER] = len(blocks), self.near.index(comm.rank)
+        state[at.LINE_BYTES], state[at.AHEAD_BLOCKS :] = _LINE_BYTES, [blocks[member] for member in self.near]
+        state[at.ON_WAIT], state[at.WENT_ON] = wire.on_wait, kernels.address_of(wire.went_on)
+        for word in (at.POLLS, at.YIELDS, at.SLEEPS):
+            state[word] = meeting.state[word]
+        state[at.AHEAD_TESTS] = _TESTS if comm.times_well else _POLITE_TESTS
+        state[at.AHEAD_SEGMENT], state[at.AHEAD_SEGMENT_BYTES] = (
+            comm.process.arena.own_segment() if comm.near else (0, 0)
+        )
+        self._flag, posting = np.zeros(1, np.int64), wire.posting(tag_of("runs ahead"))
+        assert posting is not None  # there are nodes
+        self.posting: Posting = posting
+        self._statuses = np.zeros(2 * comm.size * posting.status_bytes + 8, np.uint8)
+        state[at.TEST_MESSAGES], state[at.FLAG] = wire.test, kernels.address_of(self._flag)
+        state[at.STATUSES] = kernels.address_of(self._statuses)
+
+    def _current(self) -> RunAhead | None:
+        return self.runs.get(int(self.state[at.AHEAD_PROGRAM]))
+
+    def _activity(self) -> Activity | None:
+        """What a compiled loop does that waits; Python's own runs say so themselves."""
+        run = self._current()
+        return run.activity if run is not None and self.meeting.state[at.IN_USE] else None
+
+    def _peers(self, outgoing: int) -> Sequence[int]:
+        run = self._current()
+        return [] if run is None else run.peers(outgoing)
+
+    def segment_of(self, member: int) -> int:
+        """The address to which offsets that a member of the node posts are relative."""
+        return self.comm.process.arena.base_of(self.comm.processes[member]) or 0
+
+    def allocate(self, n_bytes: int) -> np.ndarray | None:
+        """Memory that the others of the node see; None if any member gets none, alike on all.  Collective."""
+        memory = np.empty(0, np.uint8)
+        found = self.comm.process.arena.allocate(n_bytes) if n_bytes and self.comm.near else memory
+        flags = swap_in_frame(self.comm, bytes([found is not None]))
+        return found if all(flag == b"\x01" for flag in flags) else None
+
+    def text(self, key: int) -> str:
+        """The plan of this key."""
+        return self.texts.get(key, "a plan that this process has not made")
+
+    def describe_last(self) -> str:
+        """The runs so far, for the table of a mismatch."""
+        number = int(self.state[at.EPOCH])
+        if not number:
+            return " after no run of a plan"
+        last = self.text(int(self.state[at.AHEAD_KEYS + number % at.AHEAD_LINES]))
+        return f" after {number} runs of plans, the last of them {last}"
+
+    def raise_for(self, code: int, memory: object) -> NoReturn:
+        """Raise the error with which compiled code has ended a run, whose messages use ``memory``."""
+        self._cut_off.append(memory)
+        if code == at.ANOTHER_RUN:
+            raise self._mismatch()
+        self._wire.raise_error()
+        self.comm.process.gate.check()
+        error = TransportError("a message to or from another node failed")
+        error.cuts_off = True
+        raise error
+
+    def _mismatch(self) -> MismatchError:
+        number, key, who = (int(word) for word in self.state[at.AHEAD_OTHER : at.AHEAD_OTHER + 3])
+        other = self.comm.processes[who if who >= 0 else self.near[-1 - who]]
+        own = int(self.state[at.EPOCH])
+        seen = min(own, number) if who < 0 else own  # lines are compared some runs later
+        mine = self.text(int(self.state[at.AHEAD_KEYS + seen % at.AHEAD_LINES]))
+        error = mismatch(
+            [
+                f"{self.comm.process.label()}: {mine}, run {seen} of plans in this group",
+                f"rank {other}: {self.text(key)}, run {number}",
+            ]
+        )
+        error.cuts_off = True
+        return error

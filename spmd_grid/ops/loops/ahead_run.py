@@ -1,0 +1,169 @@
+"""Runs of plans that do not meet between nodes: the compiled run (``kernels/protocol/ahead.py``), and its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any, NoReturn
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.errors import SpmdError
+from spmd_grid.exchange.agreement.ahead_lines import AheadLines
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.ops.calls.opening import Opening
+from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun
+from spmd_grid.ops.loops.entry import LoopActivity
+from spmd_grid.ops.loops.work import LoopWork
+from spmd_grid.ops.movement.ahead import AheadWork
+from spmd_grid.transport.communicator import HEADER_BYTES
+from spmd_grid.transport.gate import Gate
+
+__all__ = ["AheadRun"]
+
+_NO_HEADERS = bytes(HEADER_BYTES)
+
+
+class AheadRun(CompiledRun):
+    """The run of a plan whose members do not meet.
+
+    ``agreed``: what they have agreed on when the plan was made, the bytes ``facts``, equal on all.  ``new_target()``
+    makes the array for the result; None where this member has none.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        gate: Gate,
+        call: PlannedRun,
+        work: AheadWork,
+        lines: AheadLines,
+        facts: bytes,
+        new_target: Callable[[], np.ndarray] | None,
+        activity: LoopActivity,
+        staging: np.ndarray,
+        like: AheadRun | None = None,
+    ):
+        super().__init__(f"{operation}.plan.run", gate, call)
+        self.operation, self.activity = operation, activity
+        self.ahead, self._lines, self._facts, self._new_target = work, lines, facts, new_target
+        self._keys: dict[str, int] = {}  # by threads
+        self._staging = staging
+        self._program: np.ndarray = self._program_words() if like is None else like.keep(like._program).copy()
+        self._like = like  # whose memory for messages this run uses too
+        self._program[at.AHEAD_KEY] = self._key("")
+        lines.runs[kernels.address_of(self._program)] = self
+
+    def again(self) -> AheadRun:
+        """Another run of the same plan, to be prepared for arrays of one kind.  Local."""
+        shared = self.ahead, self._lines, self._facts, self._new_target, self.activity, self._staging
+        return AheadRun(self.operation, self.gate, self.call, *shared, self)
+
+    def prepare(
+        self, work: LoopWork, opening: Opening | None, headers: bytes, x: np.ndarray | None, out: np.ndarray | None
+    ) -> None:
+        self.opening, self._meeting = opening, self.call.meeting
+        self._fill(self.ahead.work, _NO_HEADERS, x, out)
+        self.state[at.RUN_AHEAD] = kernels.address_of(self._program)
+        self.is_prepared = True
+
+    def peers(self, outgoing: int) -> Sequence[int]:
+        return [each.peer for each in (self.ahead.sends if outgoing else self.ahead.receives)]
+
+    def run(self, x: np.ndarray | None, out: np.ndarray | None, thread_name: str) -> np.ndarray | None:
+        """Run on arrays that have been checked.  Members run it alike; see the class."""
+        self._program[at.AHEAD_KEY] = self._key(thread_name)
+        try:
+            return self._finish(x, out, True)
+        finally:
+            self._program[at.AHEAD_KEY] = self._key("")
+
+    def go_on(self, x: Any, out: np.ndarray | None, finish: Finish) -> Any:
+        self._meeting.leave_loop()
+        return self._finish(x, out, False)
+
+    def end(self, operation: str) -> NoReturn:
+        self._meeting.leave_loop()
+        try:
+            self._lines.raise_for(at.ENDED, (self,))
+        except BaseException as error:
+            if not isinstance(error, SpmdError) or error.cuts_off:
+                self.gate.cut_off(operation, error)
+            raise
+
+    def _finish(self, x: np.ndarray | None, out: np.ndarray | None, begins: bool) -> np.ndarray | None:
+        given = None if x is None else np.ascontiguousarray(x)
+        target = None
+        if self._new_target is not None:
+            target = self._new_target() if out is None or not out.flags.c_contiguous else out
+        addresses = [0 if array is None else kernels.address_of(array) for array in (given, target)]
+        code = kernels.run_ahead(self.address, *addresses, begins)
+        if code == at.BUSY:
+            where = "while a compiled loop of this process runs an operation of the same group"
+            raise self.gate.refusal(self.call, where)
+        if code != at.FINE:
+            self._lines.raise_for(code, (self, given, target))
+        if out is None or target is None or target is out:
+            return target
+        out[...] = target
+        return out
+
+    def _key(self, thread_name: str) -> int:
+        """The number that says what is run; runs of threads with different names differ, as operations do."""
+        if thread_name not in self._keys:
+            digest = blake2b(self._facts + thread_name.encode(), digest_size=7).digest()
+            key = self._keys[thread_name] = int.from_bytes(digest, "little") + 1
+            thread = f" in thread {thread_name!r}" if thread_name else ""
+            self._lines.texts[key] = f"{self.call.describe()}{thread}"
+        return self._keys[thread_name]
+
+    def _program_words(self) -> np.ndarray:
+        """The program for compiled code: see ``AHEAD_*`` in kernels/protocol/slots.py."""
+        work, lines, posting = self.ahead, self._lines, self._lines.posting
+        words = np.zeros(at.AHEAD_WORDS, np.int64)
+        words[at.AHEAD_STATE], words[at.AHEAD_MEETING] = lines.address, lines.meeting.address
+        received, sends, packs = [], [], []
+        copies: list[kernels.BoxRow] = []
+        for sent in work.sends:
+            address, body = self._message(0 if work.is_large else sent.n_bytes), 0
+            n_bytes = at.AHEAD_CELLS + (0 if work.is_large else sent.n_bytes)
+            if work.is_large and sent.at is None:
+                body = self._message(sent.n_bytes)
+            sends.append([sent.peer, address, n_bytes, 0, 0, sent.n_bytes, body, sent.at or 0])
+            for source, rows in sent.packs:
+                packs.append([source, len(copies), len(copies) + len(rows), body or address + at.AHEAD_CELLS])
+                copies += rows
+        nodes = lines.meeting.nodes
+        for taken in work.receives:  # another run may send more
+            most = len(nodes.nodes[nodes.node_of[taken.peer]]) * at.LINE_ARRAY_BYTES
+            where = self._words([[source] for source in taken.sources])
+            body = self._message(taken.n_bytes) if work.is_large and taken.at is None else 0
+            head = [taken.peer, self._message(most), at.AHEAD_CELLS + most, len(taken.sources), where]
+            received.append([*head, taken.n_bytes, body, taken.at or 0])
+        needs = [[lines.near.index(each), source, lines.segment_of(each)] for each, source in work.needs]
+        carries = [[lines.near.index(each), each, lines.segment_of(each)] for each in work.carries]
+        is_direct = all(each.at is not None for each in work.receives) and work.posts != at.RECEIVED
+        words[at.AHEAD_DIRECT] = work.is_large and is_direct
+        words[at.AHEAD_LARGE], words[at.AHEAD_STAGING] = work.is_large, kernels.address_of(self._staging)
+        words[at.AHEAD_SENDS], words[at.AHEAD_SEND_ROWS] = len(sends), self._words(sends)
+        words[at.AHEAD_RECEIVES], words[at.AHEAD_RECEIVE_ROWS] = len(received), self._words(received)
+        words[at.AHEAD_NEEDS], words[at.AHEAD_NEED_ROWS] = len(needs), self._words(needs)
+        words[at.AHEAD_CARRIES], words[at.AHEAD_CARRY_ROWS] = len(carries), self._words(carries)
+        words[at.AHEAD_PACKS], words[at.AHEAD_PACK_ROWS] = len(packs), self._words(packs)
+        words[at.AHEAD_POSTS], words[at.AHEAD_POST_BYTES] = work.posts, work.post_bytes
+        table = self.keep(kernels.build_table(copies))
+        words[at.AHEAD_TABLE], words[at.AHEAD_COLUMNS] = kernels.address_of(table), table.shape[1]
+        handles = self.keep(np.zeros(2 * (len(sends) + len(received)) * posting.handle_bytes + 8, np.uint8))
+        words[at.AHEAD_HANDLES], words[at.AHEAD_HANDLE_BYTES] = kernels.address_of(handles), posting.handle_bytes
+        words[at.AHEAD_ISEND], words[at.AHEAD_IRECV] = posting.isend, posting.irecv
+        words[at.AHEAD_DATATYPE], words[at.AHEAD_COMMUNICATOR] = posting.datatype, posting.comm
+        words[at.AHEAD_TAG] = posting.tag
+        return words
+
+    def _message(self, n_bytes: int) -> int:
+        """The address of memory for a message with cells of ``n_bytes``."""
+        return kernels.address_of(self.keep(np.zeros(at.AHEAD_CELLS + n_bytes, np.uint8)))
+
+    def _words(self, rows: list[list[int]]) -> int:
+        return kernels.address_of(self.keep(np.array(rows or [[0]], np.int64)))

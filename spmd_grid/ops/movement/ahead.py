@@ -1,0 +1,212 @@
+"""Movements without a meeting, in groups that span nodes: who sends what to whom is known when a plan is made.
+
+What goes from one node to another is one message, as in meetings, where that is possible::
+
+    0 --> line \\                    / line --> 2
+                0 -- message --> 2 -
+    1 --> line /                    \\ line --> 3
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid.exchange.nodes.node_map import NodeMap
+from spmd_grid.exchange.transfer.transfer import Transfer, run_of
+from spmd_grid.grid.box import Box
+from spmd_grid.kernels import BoxRow
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.ops.loops.work import LoopWork, copies_of
+from spmd_grid.typing import Shape
+
+__all__ = ["AheadMessage", "AheadWork", "Item", "ahead_messages", "ahead_work", "decode_receives", "encode_receives"]
+
+
+class Item(NamedTuple):
+    """A box of the array of ``source``, for some members of one node."""
+
+    source: int
+    box: Box
+
+
+class AheadMessage(NamedTuple):
+    """A message between nodes: its items one after the other; ``readers`` need some of them."""
+
+    sender: int
+    receiver: int
+    items: tuple[Item, ...]
+    readers: frozenset[int]
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return sum(item.box.size for item in self.items)
+
+    def start(self, item: Item) -> int:
+        """The number of the item's first cell."""
+        before = self.items[: self.items.index(item)]
+        return sum(each.box.size for each in before)
+
+
+class Outgoing(NamedTuple):
+    """A message to ``peer``: ``packs`` are rows that copy to it, by source; or it lies in x, from byte ``at`` on."""
+
+    peer: int
+    n_bytes: int
+    packs: list[tuple[int, list[BoxRow]]]
+    at: int | None
+
+
+class Incoming(NamedTuple):
+    """A message from ``peer`` with arrays of ``sources``; its place is byte ``at`` of the result, or None."""
+
+    peer: int
+    n_bytes: int
+    sources: list[int]
+    at: int | None
+
+
+class AheadWork(NamedTuple):
+    """This member's part of a movement.
+
+    ``posts``: what the others of the node read in this member's line, of ``post_bytes``.  ``carries``: the members
+    whose lines go to messages.  ``needs``: whose lines this member reads itself, and whose arrays lie there.  ``work``:
+    the copies to the result.  ``is_large``: arrays do not travel in lines, and follow messages as they are.
+    """
+
+    sends: list[Outgoing]
+    receives: list[Incoming]
+    posts: int
+    post_bytes: int
+    carries: list[int]
+    needs: list[tuple[int, int]]
+    work: LoopWork
+    is_large: bool
+
+
+def encode_receives(transfer: Transfer) -> bytes:
+    """What this member receives, for the others."""
+    return json.dumps(
+        [(each.peer, each.source_box.starts, each.source_box.stops) for each in transfer.receives]
+    ).encode()
+
+
+def decode_receives(text: bytes) -> list[Item]:
+    """What another member receives."""
+    return [Item(peer, Box(tuple(starts), tuple(stops))) for peer, starts, stops in json.loads(text)]
+
+
+def ahead_messages(
+    received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int, is_large: bool = False
+) -> list[AheadMessage]:
+    """The messages between nodes, alike on all members; ``received``: what each of these needs.
+
+    Items of one pair of nodes go in one message, by the first member of either node where there are several, if it has
+    at most ``most_cells``, and if the receiver has nothing else to post for its node.  Large ones go one by one.
+    """
+    items: dict[tuple[int, int], dict[Item, list[int]]] = {}
+    posting = set()  # members whose own arrays others of their node need
+    for member, needed in enumerate(received):
+        for item in needed:
+            here, there = nodes.node_of[item.source], nodes.node_of[member]
+            if here != there:
+                items.setdefault((here, there), {}).setdefault(item, []).append(member)
+            elif item.source != member:
+                posting.add(item.source)
+    for (here, _), these in items.items():
+        sources = {item.source for item in these}
+        if len(sources) > 1 and not is_large:
+            posting |= sources - {nodes.nodes[here][0]}
+    messages = []
+    for (here, there), these in items.items():
+        sources = {item.source for item in these}
+        readers = {member for members in these.values() for member in members}
+        sender = min(sources) if len(sources) == 1 else nodes.nodes[here][0]
+        receiver = min(readers) if len(readers) == 1 else nodes.nodes[there][0]
+        message = AheadMessage(sender, receiver, tuple(these), frozenset(readers))
+        is_short = len(these) == 1 if is_large else len(readers) == 1 or message.cells <= most_cells
+        if is_short and (len(readers) == 1 or receiver not in posting):
+            messages.append(message)
+            if len(readers) > 1:
+                posting.add(receiver)
+            continue
+        for item, members in these.items():
+            messages += [AheadMessage(item.source, member, (item,), frozenset([member])) for member in members]
+    return messages
+
+
+def ahead_work(
+    transfer: Transfer,
+    shapes: Sequence[Shape | None],
+    received: Sequence[Sequence[Item]],
+    messages: Sequence[AheadMessage],
+    work: LoopWork,
+    dtype: np.dtype,
+    nodes: NodeMap,
+    is_large: bool,
+) -> AheadWork:
+    """The part of this member in ``transfer`` of arrays of these shapes; ``work`` copies from whole arrays.  Local."""
+    me, size = transfer.rank, dtype.itemsize
+    near = nodes.nodes[nodes.node_of[me]]
+    sends: list[Outgoing] = []
+    receives: list[Incoming] = []
+    carries, needs = [], []
+    posts, post_bytes, copies = at.NO_ARRAY, 0, list(work.copies)
+    for message in messages:
+        sources = [item.source for item in message.items]
+        if message.sender == me:
+            packs = [(item.source, _packed(shapes[item.source], item, message, dtype)) for item in message.items]
+            lies_at = _run_at(shapes[me], message.items[0].box, size) if is_large else None
+            sends.append(Outgoing(message.receiver, message.cells * size, packs if lies_at is None else [], lies_at))
+            carries += [source for source in sources if source != me and source not in carries]
+        elif me in sources:
+            posts, post_bytes = at.OWN_ARRAY, _bytes(shapes[me], dtype)
+        if message.receiver == me:
+            lies_at = None
+            if is_large:
+                [receive] = [each for each in transfer.receives if each.peer == sources[0]]
+                lies_at = _run_at(transfer.target_shape, receive.box, size)
+            receives.append(Incoming(message.sender, message.cells * size, sources, lies_at))
+            if message.readers != {me}:
+                posts, post_bytes = at.RECEIVED, message.cells * size
+    if any(item.source == me for member in near if member != me for item in received[member]):
+        posts, post_bytes = at.OWN_ARRAY, _bytes(shapes[me], dtype)
+    for receive in transfer.receives:
+        source = receive.peer
+        if source in near:
+            if source != me:
+                needs.append((source, source))
+            continue
+        item = Item(source, receive.source_box)
+        message = next(each for each in messages if me in each.readers and item in each.items)
+        if message.receiver != me:
+            needs.append((message.receiver, source))
+        assert transfer.target_shape is not None  # it receives
+        whole, start = Box.from_shape(item.box.shape), message.start(item) * size
+        copies[source] = copies_of(whole.shape, whole, transfer.target_shape, receive.box, dtype, 0, start)
+    for incoming in receives:
+        if incoming.at is not None:
+            copies[incoming.sources[0]] = []  # it is received where it belongs
+    return AheadWork(sends, receives, posts, post_bytes, carries, needs, work._replace(copies=copies), is_large)
+
+
+def _run_at(shape: Shape | None, box: Box, itemsize: int) -> int | None:
+    """The byte at which a box lies as one run in a contiguous array; None where it does not."""
+    run = None if shape is None else run_of(shape, [box])
+    return None if run is None else run[0] * itemsize
+
+
+def _bytes(shape: Shape | None, dtype: np.dtype) -> int:
+    assert shape is not None  # it is sent
+    return Box.from_shape(shape).size * dtype.itemsize
+
+
+def _packed(shape: Shape | None, item: Item, message: AheadMessage, dtype: np.dtype) -> list[BoxRow]:
+    """The rows that copy an item to the cells of a message."""
+    assert shape is not None  # it is sent
+    whole = Box.from_shape(item.box.shape)
+    return copies_of(shape, item.box, whole.shape, whole, dtype, message.start(item) * dtype.itemsize)

@@ -1,0 +1,199 @@
+"""Runs of plans that do not meet, in groups that span nodes: results, and what differs is found."""
+
+import pytest
+from support.jobs import run_job
+
+RESULTS = """
+import numpy as np
+import spmd_grid as sg
+from support.ops.compiled_runs import steps
+
+grid = sg.init_grid((-1,), check=CHECK)
+n, me = grid.size, grid.rank
+
+def check(plan, x_of, want_of, dtype):
+    assert plan._ahead is not None, plan
+    for k in range(12):
+        x, want = x_of(k), want_of(k)
+        x = None if x is None else np.array(x)
+        out = None if want is None else np.zeros(want.shape, dtype)
+        if x is not None and k % 4 == 1:
+            x, given = grid.allocate(x.shape, x.dtype), x
+            x[...] = given
+        if k % 3 == 0:
+            out = None
+        elif out is not None and k % 4 == 2:
+            out = grid.allocate(out.shape, dtype)
+        elif k == 7 and out is not None and out.ndim:  # neither array is contiguous
+            out = np.zeros((*want.shape, 2), dtype)[..., 1]
+            x = x if x is None else np.repeat(x[..., None], 2, -1)[..., 0]
+        elif k == 8 and x is not None:
+            x = x.tolist() if x.dtype == float and x.size else x
+        got = plan.run(x, out)
+        if x is not None and type(x) is not list:
+            x[...] = 77  # it may be changed now
+        assert (got is None) == (want is None) and (out is None or got is out)
+        if k % 5 == me:
+            assert sg.recv(grid, [0], [me], out=None) == k if sg.send(np.array(k), grid, [0], [me]) is None else False
+        assert want is None or (got.dtype == dtype and np.array_equal(got, want)), (plan, k, got, want)
+    if k % 2:
+        assert sg.all_reduce(np.array(1), grid, [0]) == n
+
+for root in range(n):
+    kinds = ((5,), float), ((), np.int8), ((0, 3), float), ((7, 9), np.complex128), ((512,), float), ((70, 90), float)
+    for shape, dtype in kinds:
+        cells = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+        mine = (shape, dtype) if me == root else (None, None)
+        with sg.broadcast.plan(grid, *mine, [0], [root]) as plan:
+            kth = lambda k: (cells + k).astype(dtype)
+            check(plan, lambda k: kth(k) if me == root else None, kth, dtype)
+    extents = [3, 0, 1, 5][:n]
+    rows = np.arange(4 * sum(extents), dtype="i4").reshape(-1, 4)
+    starts = np.cumsum([0, *extents])
+    own = slice(starts[me], starts[me + 1])
+    with sg.gather.plan(grid, (extents[me], 4), "i4", [0], 0, [root], extents=extents) as plan:
+        check(plan, lambda k: rows[own] + np.int32(k), lambda k: rows + np.int32(k) if me == root else None, np.int32)
+    for dim, m in ((1, 60), (1, 4000), (0, 4000)):
+        wide = np.concatenate([np.arange(2.0 * m).reshape(2, m) - i for i in range(n)], dim)
+        parts = np.split(wide, n, dim)
+        with sg.gather.plan(grid, (2, m), "f8", [0], dim, [root]) as plan:
+            check(plan, lambda k: parts[me] + k, lambda k: wide + k if me == root else None, float)
+    for rows in (5, 1500):
+        cells = np.arange(7.0 * rows).reshape(rows, 7)  # uneven blocks of columns
+        block = slice(*[min(7, -(-7 // n) * each) for each in (me, me + 1)])
+        with sg.scatter.plan(grid, *((rows, 7), float) if me == root else (None, None), [0], 1, [root]) as plan:
+            check(plan, lambda k: cells + k if me == root else None, lambda k: cells[:, block] + k, float)
+for offset in (-3, -2, -1, 1, 2, 5):
+    for rotate, fill, m in ((True, None, 3), (False, None, 3), (False, -1.0, 3), (False, -1.0, 3000)):
+        source = (me - offset) % n if rotate else me - offset
+        def want(k):
+            if 0 <= source < n:
+                return np.full((2, m), 10.0 * source + k)
+            return None if fill is None else np.full((2, m), fill)
+        with sg.shift.plan(grid, (2, m), float, [0], 0, offset, rotate, fill) as plan:
+            check(plan, lambda k: np.full((2, m), 10.0 * me + k), want, float)
+blocks = [[np.full((5, 300), 10.0 * i + j) for j in range(n)] for i in range(n)]
+with sg.all_to_all.plan(grid, (5 * n, 300), float, [0], 0, 1) as plan:
+    sent, received = np.concatenate(blocks[me], 0), np.concatenate([each[me] for each in blocks], 1)
+    check(plan, lambda k: sent + k, lambda k: received + k, float)
+with sg.shift.plan(grid, (300,), float, [0], 0, 2, True) as plan:  # in a compiled loop on some, in Python on others
+    x, out, results = np.zeros(300), np.zeros(300), np.zeros((50, 300))
+    for turn in range(3):
+        inputs = np.arange(50.0)[:, None] + 1000 * me + 50 * turn + np.zeros(300)
+        if (me + turn) % 2:
+            steps(plan, inputs, x, out, results)
+        else:
+            for each, into in zip(inputs, results):
+                plan.run(each, into)
+        assert (results == inputs + 1000 * ((me - 2) % n - me)).all()
+plan = sg.broadcast.plan(grid, *((4,), float) if me == 0 else (None, None), [0], [0])
+started = plan.start(np.ones(4) if me == 0 else None)  # which meets
+plan.run(np.zeros(4) if me == 0 else None)
+assert (started.wait() == 1).all()
+assert "without a meeting" in plan.describe()
+print("fine")
+"""
+
+DIFFERENT = """
+import numpy as np
+import spmd_grid as sg
+from mpi4py import MPI
+
+n, me = MPI.COMM_WORLD.size, MPI.COMM_WORLD.rank
+last = n - 1
+
+def attempt(size, act, *texts):
+    grid = sg.init_grid((-1,), comm=MPI.COMM_WORLD.Dup())
+    of = lambda root: ((size,), float) if me == root else (None, None)
+    plans = [sg.broadcast.plan(grid, *of(root), [0], [root]) for root in (0, 1)]
+    def run(number=0):
+        return plans[number].run(np.full(size, 7.0) if me == number else None, out)
+    out = np.zeros(size)
+    for _ in range(20):
+        run()
+    out[:] = -1
+    found = None
+    try:
+        act(grid, run, plans, out)
+        for _ in range(20):
+            sg.all_reduce(np.ones(1), grid, [0])
+    except sg.SpmdError as error:
+        found = error
+    assert all(text in str(found) for text in texts), (act.__name__, found)
+    assert size > 4 or (out == -1).all() or (out == 7).all()
+    try:
+        run()
+    except sg.SpmdError as error:
+        assert "the processes no longer agree" in str(error), error
+    else:
+        raise AssertionError("operations go on")
+    MPI.COMM_WORLD.Barrier()
+
+def another_plan_on_the_last(grid, run, plans, out):
+    run(1 if me == last else 0)
+
+def another_plan_beside_the_root(grid, run, plans, out):
+    run(1 if me == 1 else 0)
+
+def one_run_less_on_the_last(grid, run, plans, out):
+    if me != last:
+        run()
+    for _ in range(30):
+        run()
+
+def one_run_less_on_the_root(grid, run, plans, out):
+    if me != 0:
+        run()
+
+def a_run_in_place_of_a_meeting(grid, run, plans, out):
+    if me == last:
+        run()
+
+def x_of_another_shape(grid, run, plans, out):
+    plans[0].run(np.ones(3) if me == 0 else None, out)
+
+def out_that_is_read_only(grid, run, plans, out):
+    out.flags.writeable = me != last
+    run()
+
+def a_plan_that_is_closed(grid, run, plans, out):
+    if me == last:
+        plans[0].close()
+    run()
+
+for size in (4, 20_000):
+    late = ["all_reduce("] if size > 4 else ["different operations", "after 51 runs of plans", "after 50 runs of plans"]
+    attempt(size, another_plan_on_the_last, "broadcast.plan.run(grid_axes=[0], root=[1])")
+    attempt(size, another_plan_beside_the_root, "broadcast.plan.run(grid_axes=[0], root=[1])")
+    attempt(size, one_run_less_on_the_last, *late)
+    attempt(size, one_run_less_on_the_root, "all_reduce(", "broadcast.plan.run(")
+    attempt(size, a_run_in_place_of_a_meeting, "all_reduce(", "broadcast.plan.run(")
+    attempt(size, x_of_another_shape, f"x has shape (3,); the plan is for ({size},) (on rank 0 ")
+    attempt(size, out_that_is_read_only, f"out is read-only; it must be writeable (on rank {last} ")
+    attempt(size, a_plan_that_is_closed, f"the plan has been closed (on rank {last} ")
+print("fine")
+"""
+
+
+def run(tmp_path, text, n, per_node):
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    job = run_job("mpiexec", n, program, environment={"SPMD_GRID_RANKS_PER_NODE": per_node})
+    assert (job.code, job.out.count("fine"), job.err) == (0, n, ""), job
+
+
+@pytest.mark.parametrize(
+    ("n", "per_node", "check"),
+    [
+        (4, "2", "False"),
+        (4, "3", "False"),
+        *(pytest.param(*each, marks=pytest.mark.full) for each in [(3, "1", "False"), (4, "2", "True")]),
+    ],
+)
+def test_results(tmp_path, n, per_node, check):
+    run(tmp_path, RESULTS.replace("CHECK", check), n, per_node)
+
+
+@pytest.mark.parametrize("per_node", ["2", pytest.param("1", marks=pytest.mark.full)])
+def test_what_differs_is_found(tmp_path, per_node):
+    run(tmp_path, DIFFERENT, 4, per_node)
