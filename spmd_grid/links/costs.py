@@ -1,37 +1,40 @@
 """The seconds of the operations by a model of the links: one formula per operation, by the bytes that cross its links.
 
 A group of p members lies on H nodes, with k members on the fullest; g groups share the cable of that node.  With n
-bytes of each member's array, and f = (H - 1) / H, the bytes that enter or leave a node of one group are
+bytes of each member's array, and f = (H - 1) / H, the bytes that enter and that leave the busiest node of one group are
 
-    all_gather        n p f          a node receives what its members lack, once, and shares it in memory
-    all_to_all        n k f          every member's share of what the others have
-    broadcast         n              each node receives it once, in pieces that the next node gets meanwhile
-    gather, scatter   n p f          at root's node
-    reduce_scatter    n f            members of a node combine their arrays first
-    all_reduce        2 n f          a reduce_scatter, and an all_gather of its result
-    reduce            2 n f          likewise, with a gather
-    shift             n e            e members of a node, next to a member of another one in the group's order
+                      enter             leave
+    all_gather        n p f             n p f          a node receives what its members lack, once, and shares it
+    all_to_all        n k f             n k f          every member's share of what the others have
+    broadcast         n                 n              each node receives it once, in pieces that the next node gets
+                                                       meanwhile; 0 and n on two nodes
+    gather            n p f             0              at root's node
+    scatter           0                 n p f          likewise
+    reduce_scatter    n f               n f            members of a node combine their arrays first
+    all_reduce        2 n f             2 n f          a reduce_scatter, and an all_gather of its result
+    reduce            2 n f             2 n f          likewise, with a gather
+    shift             n e               n e            e members of a node, next to a member of another one in the
+                                                       group's order
 
-and each counts g times.  They take that number of bytes / `cable`, or the busiest process's part of them /
-`network_bandwidth` if that is longer.  Rounds of messages wait for the latency each: one, but 2 for all_reduce and
-reduce, and ceil(log2 H) for a broadcast; in groups of more than 8 members, where MPI's collectives carry the rest,
-ceil(log2 p) for all_gather, gather and scatter.
+and each counts g times.  A node's processors handle what enters and what leaves: the bytes take as long as `each_way`
+of them / `cable`, or the busiest process's part / `network_bandwidth` if that is longer.  Rounds of messages wait for
+the latency each: one, but 2 for all_reduce and reduce, and ceil(log2 H) for a broadcast; in groups of more than 8
+members, where MPI's collectives carry the rest, ceil(log2 p) for all_gather, gather and scatter.
 
 Between up to 8 nodes with several members, arrays are folded in the order of the group, from node to node, and what
 comes out goes back the same way, in chunks that overlap.  There the bytes are
 
-    reduce_scatter   n (1 + 1 / H)   the arrays come, and the blocks of a node's members go back to it; n on two nodes
-    all_reduce       2 n             the arrays come, and the whole result goes back; n on two nodes, each one way
-    reduce           n
+    reduce_scatter    n (1 + 1 / H)     n              the arrays come, and the blocks of a node's members go back to
+                                                       it; on two nodes n and n / 2
+    all_reduce        2 n               2 n            the arrays come, and the whole result goes back; n on two nodes
+    reduce            n                 n
 
 and half of a chunk before and after, for each of the H - 1 rounds there and, but for reduce_scatter, back.
 
 Wherever a process waits for another node, for a round, a chunk or all messages, `wake_seconds` pass until it goes on.
-What goes into one node or out of it alone (gather, scatter, and between two nodes broadcast) is faster by `one_way`.
 
-Within nodes, members read one another's memory at the pace of `near_bandwidth`.  Every operation begins with an
-exchange of headers, in which arrays of a few bytes travel along: `agreement_seconds`.  Compiled code makes it, and
-polls meanwhile.
+Within nodes, members read one another's memory (`links/copies.py`).  Every operation begins with an exchange of
+headers, in which arrays of a few bytes travel along: `agreement_seconds`.  Compiled code makes it, and polls meanwhile.
 
 Sources: that no byte needs to cross twice is the principle of Karonis et al., "Exploiting hierarchy in parallel
 computer networks to optimize collective operation performance", 2000; the rounds and bytes of all_reduce and reduce are
@@ -50,10 +53,12 @@ import numpy as np
 
 from spmd_grid.errors import ShardingError
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.links.copies import copy_seconds, near_seconds
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.nodes import node_array
 
 __all__ = [
+    "LARGEST_BODY",
     "PRICED_OPERATIONS",
     "Crowd",
     "agreement_seconds",
@@ -61,8 +66,8 @@ __all__ = [
     "carried_seconds",
     "crowd_of",
     "crowd_on",
+    "each_way",
     "far_seconds",
-    "near_bandwidth",
     "operation_seconds",
 ]
 
@@ -79,11 +84,12 @@ PRICED_OPERATIONS = (
 )
 
 FRAME_ARRAY_BYTES = 128  # an array of this size travels with the headers
-_LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # in small groups; as exchange/agreement/crossing_meeting.py has them
+LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # in small groups; as exchange/agreement/crossing_meeting.py has them
 _FEW_NODES = 8  # over which arrays are folded one node after the other
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8  # of a fold, as ops/reduction/crossing_folding.py has them
 _ROUND_BYTES, _ROUNDS = 1 << 18, 8  # of a crossing, as exchange/nodes/crossing.py has them
-_COMPILED = 1 / 20  # the time of a compiled call, as a part of that of an operation's Python code
+# The time of a compiled call, and of one of a process alone, as parts of that of an operation's Python code.
+_COMPILED, _ALONE = 1 / 20, 1 / 2
 _FEW = 8  # members of a group up to which single messages are sent
 _MOST_CARRIED = 8  # messages of headers that a member sends to other nodes, as crossing_meeting.py has it
 
@@ -170,20 +176,27 @@ def crowd_on(nodes: np.ndarray, most: int) -> Crowd:
     return Crowd(len(nodes), len(counts), on_node, max(1, -(-most // on_node)), entries)
 
 
-def near_bandwidth(links: LinkModel, processes: int) -> float:
-    """Bytes per second that each of a node's ``processes`` copies out of another's memory.  Plans only."""
-    return min(links.node_bandwidth, links.bus / max(1, processes))
-
-
 def far_seconds(links: LinkModel, by_process: float, by_node: float) -> float:
-    """Seconds in which ``by_node`` bytes pass a node's cable, ``by_process`` of them of one process.  Plans only."""
+    """Seconds in which ``by_node`` bytes pass a node's cable each way, ``by_process`` of one process.  Plans only."""
     return max(by_process / links.network_bandwidth, by_node / links.cable)
+
+
+def each_way(links: LinkModel, into: float, out_of: float) -> float:
+    """The bytes that take as long if they go into a node and as many go out of it.  Plans only.
+
+    Bytes that go one way are faster by `one_way`; in both directions together, no more pass than if both are alike.
+
+    >>> links = LinkModel(one_way=1.5)
+    >>> each_way(links, 6, 6), each_way(links, 6, 0), each_way(links, 6, 3)
+    (6.0, 4.0, 4.5)
+    """
+    return max(max(into, out_of) / links.one_way, (into + out_of) / 2)
 
 
 def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
     """Seconds in which the members of a group learn a few bytes of one another.  Plans only."""
     if crowd.members == 1:
-        return links.call_seconds
+        return _ALONE * links.call_seconds
     if crowd.nodes == 1:  # compiled code meets, and moves the arrays
         return links.node_latency + _COMPILED * links.call_seconds
     others = crowd.nodes - 1
@@ -213,19 +226,18 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
         n_bytes = -(-n_bytes // crowd.members)
     seconds = agreement_seconds(links, crowd)
     if crowd.members == 1:
-        return seconds + n_bytes / links.memory_bandwidth
+        return seconds + copy_seconds(links, n_bytes, 2 * n_bytes)
     seconds += _near_seconds(name, n_bytes, crowd, links)
     if crowd.nodes > 1:
-        crossing = _crossing(name, n_bytes, crowd)
+        into, out_of = _crossing(name, n_bytes, crowd)
         seconds += links.call_seconds
         rounds, messages = _rounds(name, crowd)
         seconds += rounds * links.network_latency + messages * links.message_seconds
-        seconds += _waits(name, n_bytes, crossing, crowd) * links.wake_seconds
+        seconds += _waits(name, n_bytes, max(into, out_of), crowd) * links.wake_seconds
+        crossing = each_way(links, into, out_of)
         if _is_folded(name, crowd):
             crossing += (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) * _chunk_bytes(n_bytes, crowd) / 2
-        goes_one_way = name in ("gather", "scatter") or (name == "broadcast" and crowd.nodes == 2)
-        pace = links.one_way if goes_one_way else 1.0
-        seconds += far_seconds(links, crossing / _carriers(name, crowd), crowd.groups * crossing) / pace
+        seconds += far_seconds(links, crossing / _carriers(name, crowd), crowd.groups * crossing)
     return seconds
 
 
@@ -235,30 +247,35 @@ def carried_seconds(links: LinkModel, crowd: Crowd, n_bytes: int, by_all: bool =
     others = crowd.nodes - 1
     messages = -(-others // crowd.on_node)  # of the busiest member
     seconds = agreement_seconds(links, crowd) + far_seconds(links, messages * arrays, crowd.groups * others * arrays)
-    return seconds + (crowd.members if by_all else 1) * n_bytes / links.memory_bandwidth
+    return seconds + copy_seconds(links, (crowd.members if by_all else 1) * n_bytes, 0)
 
 
 def body_bytes(crowd: Crowd) -> int:
     """The bytes of the largest array that travels with the headers.  Plans only."""
     if crowd.nodes == 1 or crowd.members > _FEW:
         return FRAME_ARRAY_BYTES
-    return max(FRAME_ARRAY_BYTES, min(_LARGEST_BODY, _MOST_TOGETHER // crowd.members**2))
+    return max(FRAME_ARRAY_BYTES, min(LARGEST_BODY, _MOST_TOGETHER // crowd.members**2))
 
 
-def _crossing(name: str, n: int, crowd: Crowd) -> float:
-    """The bytes of one group that enter or leave its fullest node."""
+def _crossing(name: str, n: int, crowd: Crowd) -> tuple[float, float]:
+    """The bytes of one group that go into and out of its busiest node."""
     far = (crowd.nodes - 1) / crowd.nodes
-    if name in ("all_gather", "gather", "scatter"):
-        return n * crowd.members * far
-    if name == "all_to_all":
-        return n * crowd.on_node * far
+    if name in ("gather", "scatter"):
+        return (n * crowd.members * far, 0) if name == "gather" else (0, n * crowd.members * far)
+    if name == "broadcast":
+        return (0, n) if crowd.nodes == 2 else (n, n)
     if _is_folded(name, crowd):
-        if crowd.nodes == 2 or name == "reduce":
-            return n
-        return 2 * n if name == "all_reduce" else n * (1 + 1 / crowd.nodes)
-    if name in ("all_reduce", "reduce"):
-        return 2 * n * far
-    return n * far if name == "reduce_scatter" else n * (crowd.entries if name == "shift" else 1)
+        if name == "reduce_scatter":
+            return n * (1 if crowd.nodes == 2 else 1 + 1 / crowd.nodes), n * (0.5 if crowd.nodes == 2 else 1)
+        both = n if crowd.nodes == 2 or name == "reduce" else 2 * n
+        return both, both
+    each = {
+        "all_gather": n * crowd.members * far,
+        "all_to_all": n * crowd.on_node * far,
+        "reduce_scatter": n * far,
+        "shift": n * crowd.entries,
+    }.get(name, 2 * n * far)
+    return each, each
 
 
 def _is_folded(name: str, crowd: Crowd) -> bool:
@@ -280,6 +297,8 @@ def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
     """Rounds of messages between nodes that follow one another, and the messages of a process."""
     others = crowd.nodes - 1
     if _is_folded(name, crowd):
+        if name == "reduce_scatter":  # a part for each member, and those of the node's own come back
+            return 2 * others, crowd.members + crowd.on_node
         return 2 * others, 2 * others
     if name in ("all_reduce", "reduce"):
         return 2, 2 * others
@@ -287,6 +306,8 @@ def _rounds(name: str, crowd: Crowd) -> tuple[int, int]:
         return _log2(crowd.nodes), _log2(crowd.nodes)
     if name in ("all_gather", "gather", "scatter") and crowd.members > _FEW:
         return _log2(crowd.members), _log2(crowd.members)
+    if name in ("all_to_all", "gather", "scatter") and crowd.members <= _FEW:
+        return 1, crowd.members - crowd.on_node
     return 1, 1 if name == "shift" else others
 
 
@@ -303,15 +324,23 @@ def _waits(name: str, n: int, crossing: float, crowd: Crowd) -> int:
 def _near_seconds(name: str, n: int, crowd: Crowd, links: LinkModel) -> float:
     """Seconds of copies and sums within nodes."""
     k, p = crowd.on_node, crowd.members
-    near, memory = near_bandwidth(links, crowd.processes), links.memory_bandwidth
+    gathers = name in ("all_gather", "gather", "scatter")
+    touched = n * (p + 1) if gathers else 2 * n
+
+    def near(n_bytes: float) -> float:
+        return near_seconds(links, n_bytes, crowd.processes, touched)
+
+    def memory(n_bytes: float) -> float:
+        return copy_seconds(links, n_bytes, touched)
+
     waits = 2 * links.node_latency if k > 1 else 0.0
-    if name in ("all_gather", "gather", "scatter"):
-        return waits + n * p / near
+    if gathers:
+        return waits + near(n * p)
     if name in ("all_reduce", "reduce"):
-        return waits + n * (k - 1) / k / near + n / near + 2 * n / memory
+        return waits + near(n * (k - 1) / k) + near(n) + memory(2 * n)
     if name == "reduce_scatter":
-        return waits + n / near + 2 * n / k / memory
-    return waits + n / near + n / memory
+        return waits + near(n) + memory(2 * n / k)
+    return waits + near(n) + memory(n)
 
 
 def _log2(n: int) -> int:

@@ -39,6 +39,8 @@ _RULES = {
     "network_latency": "seconds, from 0",
     "network_bandwidth": _BANDWIDTH,
     "memory_bandwidth": _BANDWIDTH,
+    "cache_bandwidth": _BANDWIDTH,
+    "cache_bytes": "bytes, from 0",
     "message_seconds": "seconds, from 0",
     "call_seconds": "seconds, from 0",
     "wake_seconds": "seconds, from 0",
@@ -47,7 +49,7 @@ _RULES = {
     "one_way": "times as fast as bytes that go both ways, at least 1",
     "taper": "cables whose bytes share the bandwidth of one in the network's core, at least 1",
 }
-_OPTIONAL = "cable_bandwidth", "bus_bandwidth"
+_OPTIONAL = "cable_bandwidth", "bus_bandwidth", "cache_bandwidth"
 
 
 class Link(NamedTuple):
@@ -75,13 +77,13 @@ class LinkModel:
     """The speed of the links between processes: seconds per message, and bytes per second to or from one process.
 
     Local; a value.  ``node_...`` holds within a node, ``network_...`` between nodes, ``memory_bandwidth`` for copies in
-    a process's own memory; ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` the
+    a process's own memory, and ``cache_bandwidth`` for those of the first ``cache_bytes`` that a run touches (None: as
+    fast as others); ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` the
     time of an operation's Python code, ``wake_seconds`` what a process that waited for another node takes to go
-    on.  ``cable_bandwidth`` bounds what all processes of a node send to other nodes together, and what they
-    receive; ``bus_bandwidth`` what they copy from one another; None: no process slows another down.  ``one_way``: by
-    what factor bytes are faster that all go one way, where processors are the limit.  ``relays``: whether boxes pass
-    through staging memory within a node, as they do where every process has a core of its own.  ``taper``: where the
-    core of the network is narrower than all cables together, by what factor.
+    on.  ``cable_bandwidth`` bounds what all processes of a node send to other nodes together while they receive as
+    much; ``bus_bandwidth`` what they copy from one another; None: no process slows another down.  ``one_way``: by
+    what factor bytes are faster that all go one way, where processors are the limit.  ``taper``: where the core
+    of the network is narrower than all cables together, by what factor.
 
     ``node_size`` consecutive processes share a node; else ``nodes`` lists the node of every process.  ``axes``
     overrides (latency, bandwidth) by number of a grid axis.  The slowest axis that a step crosses determines its pace.
@@ -101,6 +103,8 @@ class LinkModel:
     network_latency: float = 2e-6
     network_bandwidth: float = 12.5e9
     memory_bandwidth: float = 10e9
+    cache_bandwidth: float | None = None
+    cache_bytes: int = 0
     node_size: int = 1
     axes: _Axes = ()
     message_seconds: float = 0.5e-6
@@ -109,7 +113,6 @@ class LinkModel:
     cable_bandwidth: float | None = None
     bus_bandwidth: float | None = None
     one_way: float = 1.0
-    relays: bool = True
     taper: float = 1.0
     nodes: tuple[int, ...] | None = None
     machine: Machine | None = field(default=None, compare=False, repr=False)
@@ -123,6 +126,8 @@ class LinkModel:
             network_latency: float = ...,
             network_bandwidth: float = ...,
             memory_bandwidth: float = ...,
+            cache_bandwidth: float | None = ...,
+            cache_bytes: int = ...,
             node_size: int = ...,
             axes: _Axes = ...,
             message_seconds: float = ...,
@@ -131,7 +136,6 @@ class LinkModel:
             cable_bandwidth: float | None = ...,
             bus_bandwidth: float | None = ...,
             one_way: float = ...,
-            relays: bool = ...,
             taper: float = ...,
             nodes: Sequence[int] | None = ...,
             machine: Machine | None = ...,
@@ -144,8 +148,6 @@ class LinkModel:
                 continue
             if not _is_number(value) or value < least or (value == 0 and "bandwidth" in name):
                 raise ShardingError(f"links: {name} is {value!r}; it must be a number of {rule}")
-        if not isinstance(self.relays, bool):
-            raise ShardingError(f"links: relays is {self.relays!r}; it must be True or False")
         if (as_ints((self.node_size,)) or (0,))[0] < 1:
             raise ShardingError(f"links: node_size is {self.node_size!r}; it must be a number of processes, at least 1")
         object.__setattr__(self, "axes", _check_axes(self.axes))

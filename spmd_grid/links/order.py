@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.grid.device_grid import Grid
-from spmd_grid.links.costs import near_bandwidth
+from spmd_grid.links.copies import near_bandwidth
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.nodes import node_array
 from spmd_grid.typing import Shape

@@ -17,7 +17,8 @@ from math import prod
 from typing import NamedTuple
 
 from spmd_grid.halo.geometry.pattern import HaloPattern
-from spmd_grid.links.costs import far_seconds, near_bandwidth
+from spmd_grid.links.copies import copy_seconds, near_seconds
+from spmd_grid.links.costs import far_seconds
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.planner.node_traffic import devices_of_nodes
 
@@ -93,10 +94,11 @@ def halo_seconds(pattern: HaloPattern, itemsize: int, links: LinkModel, fields: 
     """
     found = halo_bytes(pattern, itemsize * fields, links)
     near = far = packed = 0.0
+    touched = 2 * (found.near + found.far)
     if found.near:
-        near = links.node_latency + found.near / near_bandwidth(links, found.on_node)
+        near = links.node_latency + near_seconds(links, found.near, found.on_node, touched)
     if found.far:
         far = links.network_latency + (found.messages - 1) * links.message_seconds  # a first is in the latency
         far += far_seconds(links, found.far, found.far_of_node)
-        packed = 2 * found.far / links.memory_bandwidth
+        packed = copy_seconds(links, 2 * found.far, touched)
     return max(near, far) + packed

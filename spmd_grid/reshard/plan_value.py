@@ -15,31 +15,19 @@ import numpy as np
 
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.layout import Layout
-from spmd_grid.links.costs import (
-    Crowd,
-    agreement_seconds,
-    body_bytes,
-    carried_seconds,
-    crowd_of,
-    crowd_on,
-    near_bandwidth,
-)
+from spmd_grid.links.copies import copy_seconds
 from spmd_grid.links.model import LinkModel
-from spmd_grid.reshard.geometry.components import MOST_SEARCHED, connected_processes, is_searched
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.choose import Alternative
 from spmd_grid.reshard.planner.chunking import chunk_bytes, held_at_once
 from spmd_grid.reshard.planner.cost import chain_cost, step_totals
 from spmd_grid.reshard.planner.direct import run_steps_of
+from spmd_grid.reshard.planner.run_cost import run_seconds
 from spmd_grid.reshard.planner.steps import NATIVE, Step
 from spmd_grid.reshard.volume.totals import Totals, most_local
 from spmd_grid.typing import MultiIndex
 
 __all__ = ["PlanTotals", "PlanValue", "values_digest"]
-
-
-# Relays within a node, as exchange/agreement/relay.py and executor/exchanges/relayed_boxes.py have them.
-_RELAYED_FROM, _LARGEST_RELAYED, _RING_BYTES = 1 << 14, 1 << 22, 1 << 20
 
 
 class PlanTotals(NamedTuple):
@@ -121,48 +109,11 @@ class PlanValue:
     @cached_property
     def run_seconds(self) -> float:
         """The time of a run: ``seconds``, and the meeting of the processes that the plan connects, which begins it."""
-        grid = max(self.source.grid, self.target.grid, key=lambda grid: grid.size)
-        if not self.run_steps:  # a copy
-            return self.links.call_seconds + most_local(self.target) * self.itemsize / self.links.memory_bandwidth
-        crowds = self._crowds(grid)
-        if all(crowd.nodes == 1 < crowd.members for crowd in crowds):  # the meeting is the wait of the first step
-            call = agreement_seconds(self.links, crowds[0]) - self.links.node_latency
-            return self.seconds + self._relay_seconds(grid) + call
-        others = [crowd for crowd in crowds if crowd.nodes > 1 or crowd.members == 1]
-        n_bytes = most_local(self.source) * self.itemsize
-        if self._may_be_carried and all(crowd.nodes > 1 and n_bytes <= body_bytes(crowd) for crowd in crowds):
-            return max(carried_seconds(self.links, crowd, n_bytes) for crowd in crowds)
-        return self.seconds + max(agreement_seconds(self.links, crowd) for crowd in others)
-
-    @property
-    def _may_be_carried(self) -> bool:
-        """Whether small arrays travel with the headers: one array, nothing that is folded, and no chunks."""
-        return len(self.dtypes) == 1 and self.chunks == 1 and all(move.hidden is None for move in self.moves)
-
-    def _relay_seconds(self, grid: Grid) -> float:
-        """The time of a relay beyond that of reading: within a node, boxes are packed first, ring by ring."""
-        if not self.links.relays or len(self.run_steps) > 1 or self.target.sharding.halo_sizes is not None:
-            return 0.0
-        n_bytes = self._totals_by_step[0].most_sent
-        if not _RELAYED_FROM < n_bytes < _LARGEST_RELAYED:
-            return 0.0
-        near = near_bandwidth(self.links, crowd_of(grid, tuple(range(grid.ndim)), self.links).processes)
-        return n_bytes / near + -(-n_bytes // _RING_BYTES) * self.links.node_latency
-
-    def _crowds(self, grid: Grid) -> list[Crowd]:
-        """The groups of processes that meet, on their nodes; all of the larger ``grid`` where these are many."""
-        if grid.size > MOST_SEARCHED:
-            return [crowd_of(grid, tuple(range(grid.ndim)), self.links)]
-        processes = sorted({p for each in (self.source.grid, self.target.grid) for p in each.ranks or range(each.size)})
-        nodes = [self.links.node_of(process) for process in range(processes[-1] + 1)]
-        if not is_searched(processes, nodes):
-            return [crowd_of(grid, tuple(range(grid.ndim)), self.links)]
-        left, crowds = set(processes), []
-        while left:
-            part = connected_processes(self.moves, min(left), processes, nodes)
-            left -= set(part)
-            crowds.append(crowd_on(np.array([nodes[process] for process in part]), 1))
-        return crowds
+        if not self.run_steps:
+            n_bytes = most_local(self.target) * self.itemsize
+            return self.links.call_seconds + copy_seconds(self.links, n_bytes, 2 * n_bytes)
+        is_one = len(self.dtypes) == 1 and self.chunks == 1
+        return run_seconds(self.moves, self.source, self.target, self.seconds, self.links, is_one)
 
     def bytes_received(self, coords: MultiIndex) -> int:
         """Bytes that the device at ``coords`` of the target's grid receives from other processes.

@@ -46,7 +46,7 @@ def test_crowds_of_grids_that_nobody_could_list(node_size, nodes):
 @pytest.mark.parametrize(
     "shape, node_size, seconds",
     [
-        ((1,), 1, 1000),
+        ((1,), 1, 1000 / 2),  # half of an operation's code
         ((4,), 4, 100 + 50),  # in memory, by compiled code
         ((4,), 2, 50 + 2 * 100 + 10),  # in memory before and after lines cross
         ((10,), 2, 50 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
@@ -73,13 +73,13 @@ def test_meetings(shape, node_size, seconds):
     [
         (([[0], [1]]), ([[0], []]), 3 / 20),  # rows stay on their nodes: the step waits as long
         (([[0], [1]]), ([[], [1]]), 1 + 2 * 0.5 + 3 / 20),  # columns reach all nodes, and are joined where they meet
-        (([[0], []]), ([[0], [1]]), 3),  # nothing moves
-        (([[0], []]), ([[0, 1], []]), 3),
+        (([[0], []]), ([[0], [1]]), 3 / 2),  # nothing moves
+        (([[0], []]), ([[0, 1], []]), 3 / 2),
     ],
     ids=str,
 )
 def test_plans_meet_where_they_connect(source, target, seconds):
-    links = LinkModel(node_size=2, call_seconds=3, node_latency=0.5, network_latency=1, message_seconds=0, relays=False)
+    links = LinkModel(node_size=2, call_seconds=3, node_latency=0.5, network_latency=1, message_seconds=0)
     grid = sg.Grid((2, 2))
     plan = sg.plan_reshard(sg.Sharding(grid, source), sg.Sharding(grid, target), (256, 256), "f8", links=links)
     assert plan.run_seconds - plan.seconds == pytest.approx(seconds)
@@ -116,12 +116,60 @@ def test_waits_for_other_nodes(name, n_bytes, waits):
 
 @pytest.mark.parametrize("side, rings", [(32, 0), (256, 1), (1024, 2), (2048, 0)])
 def test_relays_within_a_node(side, rings):
-    """Half of a block goes to the mate: below 16 KiB it is read, from 4 MiB on too."""
-    links = LinkModel(node_size=2, node_latency=1000, node_bandwidth=1 << 40)
+    """Half of a block goes to the mate: below 16 KiB it is read, from 4 MiB on too.  Relays are packed first."""
+    links = LinkModel(node_size=2, node_latency=1000, node_bandwidth=1 << 40, memory_bandwidth=1 << 30)
     grid = sg.Grid((2,))
     rows, columns = (sg.Sharding(grid, split) for split in ([[0], []], [[], [0]]))
     plan = sg.plan_reshard(rows, columns, (side, side), "f8", links=links)
-    assert plan.run_seconds - plan.seconds == pytest.approx(1000 * rings, abs=0.1)
+    kept = sent = side * side * 8 / 4
+    passes = kept + (sent if rings else 0)
+    assert plan.run_seconds == pytest.approx(1000 * (2 + rings) + passes / 2**30 + sent / 2**40, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, nodes, into, out_of",
+    [
+        ("gather", 2, 2, 0),
+        ("scatter", 2, 0, 2),
+        ("broadcast", 2, 0, 1),
+        ("broadcast", 3, 1, 1),  # the node between gets it and sends it on
+        ("all_gather", 2, 2, 2),
+        ("reduce_scatter", 2, 1, 0.5),  # what the first node's members get comes back
+        ("reduce_scatter", 3, 1 + 1 / 3, 1),
+        ("all_reduce", 2, 1, 1),
+        ("shift", 2, 1, 1),
+    ],
+)
+def test_bytes_that_go_one_way_are_faster(name, nodes, into, out_of):
+    """Processors do 2 bytes per second, in and out of a node together; 1.5 in one direction alone, 1 where both are."""
+    links = LinkModel(
+        node_size=2,
+        node_latency=0,
+        network_latency=0,
+        message_seconds=0,
+        node_bandwidth=1e99,
+        memory_bandwidth=1e99,
+        network_bandwidth=1e99,
+        cable_bandwidth=1,
+        one_way=1.5,
+    )
+    n, grid = 1 << 24, sg.Grid((2 * nodes,))
+    found = operation_seconds(name, n * 2 * nodes if name == "scatter" else n, grid, (0,), links) / n
+    chunks = (
+        {"all_reduce": 2, "reduce_scatter": 1}.get(name, 0) * (nodes - 1) * (1 << 19) / 2 / n
+    )  # of 256 KiB, 2 lanes
+    members = 2 * nodes * (nodes - 1) / nodes / 2 if name in ("gather", "scatter", "all_gather") else 1
+    assert found == pytest.approx(max(max(into, out_of) / 1.5, (into + out_of) / 2) * members + chunks)
+
+
+def test_messages_of_small_operations():
+    """A small reduce_scatter sends a part for each member, and those of a node's own come back."""
+    links, grid = LinkModel(node_size=2, network_latency=0, message_seconds=0), sg.Grid((4,))
+    busy = replace(links, message_seconds=1)
+    for name, messages in (("reduce_scatter", 4 + 2), ("all_reduce", 2), ("all_to_all", 2), ("scatter", 2)):
+        n = 40_000
+        found = operation_seconds(name, n, grid, (0,), busy) - operation_seconds(name, n, grid, (0,), links)
+        assert found == pytest.approx(messages), name
 
 
 def test_a_plan_without_steps_copies():

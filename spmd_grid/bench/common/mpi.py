@@ -60,8 +60,8 @@ def once_and_persistent(
     return {**variants, f"{collective}_init": persistent}
 
 
-def wait_asleep(comm: Intracomm) -> None:
-    """Wait for all ranks without keeping a processor busy.  Collective."""
+def wait_asleep(comm: Intracomm, nap: float = _NAP) -> None:
+    """Wait for all ranks without keeping a processor busy, and go on within ``nap`` seconds.  Collective."""
     request = comm.Ibarrier()
     while not request.Test():
-        time.sleep(_NAP)
+        time.sleep(nap)

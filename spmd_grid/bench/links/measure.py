@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from spmd_grid.bench.common.mpi import wait_asleep
 from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.common.session import Session, setting_text
@@ -25,6 +26,25 @@ __all__ = ["run_bench"]
 _SMALL_BYTES, _LEAST_BYTES, _MOST_BYTES = 4096, 1 << 18, 1 << 23
 _CROSSING_SECONDS = 0.04  # of a large array over one cable
 _BATCH_SECONDS, _ROW_SECONDS = 0.02, 0.8
+_NAP = 1e-4  # seconds
+
+
+class _Sleepers:
+    """The ranks of a benchmark, which sleep while they wait for others between batches.
+
+    Ranks that take no part in a plan are done at once: polling, they would take a core from those that run it.
+    """
+
+    def __init__(self, comm: Intracomm):
+        self._comm = comm
+
+    def Barrier(self) -> None:
+        wait_asleep(self._comm, _NAP)
+        self._comm.Barrier()  # the members of a node leave it together
+
+    def allgather(self, sendobj: Any, /) -> list[Any]:
+        wait_asleep(self._comm, _NAP)
+        return self._comm.allgather(sendobj)
 
 
 def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_name: str = "") -> None:
@@ -67,6 +87,6 @@ def _measure_row(
     side = max(24, int((n_bytes // 8) ** 0.5) // 24 * 24)
     trial = trial_of(named.case, grid, side, links)
     batches = {name: calls_of(call) for name, call in trial.calls.items()}
-    times = measure(comm, batches, rounds, _BATCH_SECONDS, at_most_seconds=_ROW_SECONDS)
+    times = measure(_Sleepers(comm), batches, rounds, _BATCH_SECONDS, at_most_seconds=_ROW_SECONDS)
     medians = {name: times.median(name) for name in trial.calls}
     return LinksRow(named, trial.what, trial.n_bytes, trial.predicted, medians)

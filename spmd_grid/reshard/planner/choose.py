@@ -1,5 +1,7 @@
 """Choose the fastest way: several chains of steps are priced by the model of the links, and the cheapest is taken.
 
+Arrays of a few bytes may travel with the headers of the meeting that begins a run: there whole runs are compared.
+
 All processes make the same choice, since only the arguments decide; ties go to the way that is listed first.
 """
 
@@ -15,8 +17,9 @@ from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.basis import basis_steps
 from spmd_grid.reshard.planner.chunking import chunks_for, most_held
-from spmd_grid.reshard.planner.cost import chain_cost
-from spmd_grid.reshard.planner.direct import direct_steps, spread_over
+from spmd_grid.reshard.planner.cost import Cost, chain_cost
+from spmd_grid.reshard.planner.direct import direct_steps, run_steps_of, spread_over
+from spmd_grid.reshard.planner.run_cost import may_be_carried, run_seconds
 from spmd_grid.reshard.planner.shortest_path import cheapest_chain
 from spmd_grid.reshard.planner.steps import ALL_GATHER, BROADCAST, EXCHANGE, Step
 from spmd_grid.reshard.volume.totals import most_local
@@ -67,7 +70,12 @@ def choose(
         return Choice(*ways[0], ())
     costs = [chain_cost(steps, itemsize, links) for _, steps in ways]
     rated = [
-        (name, steps, cost.seconds, cost.peak if steps else _arrays(source, target, itemsize=itemsize))
+        (
+            name,
+            steps,
+            _seconds(steps, cost, source, target, itemsize, links),
+            cost.peak if steps else _arrays(source, target, itemsize=itemsize),
+        )
         for (name, steps), cost in zip(ways, costs, strict=True)
     ]
     fitting = [way for way in rated if memory_limit is None or way[3] <= memory_limit]
@@ -93,6 +101,20 @@ def choose(
         if name != best[0]
     ]
     return Choice(best[0], best[1], tuple(lost))
+
+
+def _seconds(
+    steps: tuple[Step, ...], cost: Cost, source: Layout, target: Layout, itemsize: int, links: LinkModel
+) -> float:
+    """The seconds by which ways are compared: those of the steps, or of whole runs of arrays of a few bytes.
+
+    What such a run takes depends on the processes that it connects: they meet, and the arrays travel with the headers.
+    """
+    if not steps or not may_be_carried(source, itemsize, links):
+        return cost.seconds
+    parts = [part for step in steps for part in run_steps_of(step)]
+    moves = [Redistribution(part.source, part.target, itemsize, links.node_size) for part in parts]
+    return run_seconds(moves, source, target, cost.seconds, links)
 
 
 def _arrays(*stops: Layout, itemsize: int) -> int:

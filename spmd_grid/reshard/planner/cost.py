@@ -3,8 +3,7 @@
 A step is a round of messages, all under way at the same time: it waits for the latency once, and `wake_seconds` pass
 until it goes on; each message keeps its process busy for `message_seconds`, and the bytes take as long as the busiest
 of these needs: a process, or the cable that a node's processes share (`links.costs` has the formulas and their
-sources).  Besides, everything that is packed,
-unpacked or combined is a pass over memory:
+sources).  Besides, everything that is packed, unpacked or combined is a pass over memory (`links.copies`):
 
     exchange, swap,   the larger of what is sent and received; passes over what is sent and over the result, or over
       all_to_all,       the contributions to it, twice
@@ -16,9 +15,8 @@ unpacked or combined is a pass over memory:
                       2 ceil(log2 H) x latency + 2 n (H - 1) / H / cable; a pass over the result
     all_slice, ...    a pass over the result
 
-Within a node, boxes are copied straight out of the sender's memory: an exchange for all kinds, without packing, and a
-pass over the rest.  An exchange between nodes copies those of its own node besides.  All processes are assumed to be as
-busy as the busiest.
+Within a node, all kinds are an exchange through memory (`node_work.py`).  An exchange between nodes copies boxes of its
+own node besides.  All processes are assumed to be as busy as the busiest.
 """
 
 from __future__ import annotations
@@ -28,28 +26,37 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from spmd_grid.links.costs import Crowd, crowd_of, near_bandwidth
+from spmd_grid.links.copies import copy_seconds, near_seconds
+from spmd_grid.links.costs import Crowd, crowd_of
 from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.node_traffic import NodeTraffic, crosses_once, is_listed, node_traffic, probes
+from spmd_grid.reshard.planner.node_work import seconds_within_node
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
 
 __all__ = ["Cost", "chain_cost", "step_cost", "step_totals"]
 
+# Boxes within a node, as executor/exchanges/box_exchange.py moves them where they are not relayed.
+_READ_FROM, _MOST_STAGED = 3 << 20, 2 << 20
+
+_LATE = 0.02  # by which the processes of a step differ, at least
+
 
 class Cost(NamedTuple):
     """The cost for the busiest process: ``seconds``, ``bytes`` received, ``messages``, ``peak`` bytes of memory.
 
-    ``peak``: the local arrays of both sides, contributions not yet combined, and messages.
+    ``peak``: the local arrays of both sides, contributions not yet combined, and messages.  ``staged``: what a step
+    within a node would stage if it moved all boxes at once, of those that it does not read where they lie.
     """
 
     seconds: float
     bytes: int
     messages: int
     peak: int
+    staged: int = 0
 
 
 @lru_cache(maxsize=1024)
@@ -69,46 +76,52 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     (33521664, 10, '0.0061')
     """
     if step.kind == ALL_REDUCE and len(parts := run_steps_of(step)) > 1:
-        return chain_cost(parts, itemsize, links)
+        return _sum([step_cost(part, itemsize, links) for part in parts], parts, itemsize)
     source, target = (most_local(layout) * itemsize for layout in (step.source, step.target))
     if step.kind in (SLICE, MARK_PARTIAL):
-        return Cost(target / links.memory_bandwidth, 0, 0, source + target)
+        return Cost(copy_seconds(links, target, 2 * target), 0, 0, source + target)
     move = Redistribution(step.source, step.target, itemsize, links.node_size)
     link = links.between(step.source.grid, step.grid_axes) if step.grid_axes else _link_of(move, links)
     totals = step_totals(step, itemsize, links.node_size)
     received, sent = totals.most_received, totals.most_sent
     native = step.kind in NATIVE and not (link.in_node or is_listed(move, links))
     if native:
-        messages, seconds = _native(step, link, received, links, crosses_once(move, links))
-        seconds += target / links.memory_bandwidth
+        messages, seconds = _native(step, link, received, source + target, links, crosses_once(move, links))
+        seconds += copy_seconds(links, target, source + target)
         return Cost(seconds, received, messages, source + target + source + received)
     messages = max(1, *_messages(move)) if received else 0
     stacked = _contributions(move) * target
     buffers = source + received if step.kind in NATIVE else 2 * sent + received
-    traffic = None if link.in_node or not messages else node_traffic(move, links, received, sent, messages)
-    packed = traffic.far if traffic is not None and is_listed(move, links) else sent
-    passes = max(target, stacked) + stacked + (-received if link.in_node else packed)
-    seconds = passes / links.memory_bandwidth
     if link.in_node and messages:
-        crowd = crowd_of(move.target.grid, tuple(range(move.target.grid.ndim)), links)
-        # Those who need cells copy them; all wait before, and the owners afterwards.
-        seconds += 2 * link.latency + received / near_bandwidth(links, crowd.on_node)
-    elif traffic is not None:
-        seconds += _exchange_seconds(traffic, link, links)
-    return Cost(seconds, received, messages, source + target + buffers + stacked)
+        processes = crowd_of(move.target.grid, tuple(range(move.target.grid.ndim)), links).on_node
+    # What nothing is sent to make is a copy of the result, and a fold.
+    touched, staged = (source if messages else target) + max(target, stacked), 0
+    if link.in_node and messages and sent < _READ_FROM:
+        staged = 2 * sent + stacked
+    if link.in_node and messages and not stacked:
+        seconds = seconds_within_node(move, (sent, received), (source, target), processes, links)
+    elif link.in_node and messages:  # those who need cells copy them; all wait before, and the owners afterwards
+        seconds = copy_seconds(links, max(target, stacked) + stacked - received, touched)
+        seconds += 2 * link.latency + near_seconds(links, received, processes, touched)
+    else:
+        traffic = node_traffic(move, links, received, sent, messages) if messages else None
+        packed = 0 if traffic is None else traffic.far if is_listed(move, links) else sent
+        seconds = copy_seconds(links, max(target, stacked) + stacked + packed, touched)
+        seconds += 0.0 if traffic is None else _exchange_seconds(traffic, link, touched, links)
+    return Cost(seconds, received, messages, source + target + buffers + stacked, staged)
 
 
-def _exchange_seconds(traffic: NodeTraffic, link: Link, links: LinkModel) -> float:
+def _exchange_seconds(traffic: NodeTraffic, link: Link, touched: float, links: LinkModel) -> float:
     """The seconds of an exchange between nodes, but for passes over a process's own memory."""
-    far = max(traffic.far / link.bandwidth, 0 if links.axes else traffic.far_of_node / links.cable)
-    near = traffic.near / links.node_bandwidth + (links.node_latency if traffic.near else 0)
+    far = max(traffic.load / link.bandwidth, 0 if links.axes else traffic.load_of_node / links.cable)
+    near = near_seconds(links, traffic.near, 1, touched) + (links.node_latency if traffic.near else 0)
     return link.latency + links.wake_seconds + traffic.messages * links.message_seconds + far + near
 
 
-def _native(step: Step, link: Link, received: int, links: LinkModel, once: bool) -> tuple[int, float]:
+def _native(step: Step, link: Link, received: int, touched: int, links: LinkModel, once: bool) -> tuple[int, float]:
     """Messages and seconds of an all_gather or a broadcast between nodes, but for the pass over its result.
 
-    ``once``: whether what several members of a node need crosses once.
+    ``touched``: the bytes of a process's arrays; ``once``: whether what several members of a node need crosses once.
     """
     grid = step.target.grid
     axes = tuple(range(grid.ndim)) if step.kind == BROADCAST else step.grid_axes
@@ -124,7 +137,7 @@ def _native(step: Step, link: Link, received: int, links: LinkModel, once: bool)
 
     near = 0.0
     if crowd.on_node > 1:
-        near = links.node_latency + received / near_bandwidth(links, crowd.processes)
+        near = links.node_latency + near_seconds(links, received, crowd.processes, touched)
     if step.kind == ALL_GATHER:
         rounds = (crowd.members - 1).bit_length()
         share = received * crowd.members / max(1, crowd.members - 1) * far * (1 if once else crowd.on_node)
@@ -141,13 +154,26 @@ def step_totals(step: Step, itemsize: int, node_size: int) -> Totals:
 
 
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
-    """The cost of consecutive steps; arrays between them, and messages, are kept for the next run.  Local."""
-    costs = [step_cost(step, itemsize, links) for step in steps]
+    """The cost of consecutive steps; arrays between them, and messages, are kept for the next run.  Local.
+
+    One step alone is compiled.  Of several, Python moves each, in the rounds that boxes within a node need: each takes
+    `call_seconds`.  No process is done with a step at the same time as the others, and the next one waits for the last:
+    each further step adds a part of all.
+    """
+    costs, n = [step_cost(step, itemsize, links) for step in steps], len(steps)
+    found = _sum(costs, steps, itemsize)
+    rounds = sum(max(1, -(-cost.staged * n // _MOST_STAGED)) for cost in costs) if n > 1 else 0
+    return found._replace(seconds=(1 + _LATE * max(0, n - 1)) * found.seconds + rounds * links.call_seconds)
+
+
+def _sum(costs: Sequence[Cost], steps: Sequence[Step], itemsize: int) -> Cost:
+    """The costs of ``steps`` together."""
     return Cost(
         sum(cost.seconds for cost in costs),
         sum(cost.bytes for cost in costs),
         sum(cost.messages for cost in costs),
         sum(cost.peak for cost in costs) - sum(most_local(step.source) for step in steps[1:]) * itemsize,
+        max((cost.staged for cost in costs), default=0),
     )
 
 

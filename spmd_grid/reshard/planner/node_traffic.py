@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.grid.device_grid import Grid
+from spmd_grid.links.costs import each_way
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.nodes import node_array
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
@@ -29,14 +30,16 @@ _MOST_DEVICES, _MOST_PIECES = 16, 1 << 14  # of a node, and of all that are list
 
 
 class NodeTraffic(NamedTuple):
-    """Bytes to or from one process, the larger: from its own node, and from others; and the latter of a whole node.
+    """Bytes to or from one process, the larger: from its own node, and from others; and the pace of the latter.
 
-    ``messages``: those of one process to or from other nodes.
+    ``load``, ``load_of_node``: the bytes that would take one process, and a node, as long if as many went the other way
+    (`each_way`).  ``messages``: those of one process to or from other nodes.
     """
 
     near: int
     far: int
-    far_of_node: int
+    load: float
+    load_of_node: float
     messages: int
 
 
@@ -54,16 +57,20 @@ def node_traffic(move: Redistribution, links: LinkModel, received: int, sent: in
 
     Plans only.  ``received``, ``sent``: the most bytes of any process; ``messages``: the most of a few.
     """
-    most = max(received, sent)
     if not links.shares_nodes or links.axes:  # single axes have a pace of their own, which nothing shares
-        return NodeTraffic(0, most, most, messages)
+        load = each_way(links, received, sent)
+        return NodeTraffic(0, max(received, sent), load, load, messages)
     if is_listed(move, links):
         return _listed_traffic(move, links)
-    found = [
-        _of_side(move.target.grid, move.receives, move.itemsize, links, received, messages),
-        _of_side(move.source.grid, move.sends, move.itemsize, links, sent, messages),
-    ]
-    return NodeTraffic(*[max(values) for values in zip(*found, strict=True)])
+    into = _of_side(move.target.grid, move.receives, move.itemsize, links, received, messages)
+    out_of = _of_side(move.source.grid, move.sends, move.itemsize, links, sent, messages)
+    return NodeTraffic(
+        max(into.near, out_of.near),
+        max(into.far, out_of.far),
+        each_way(links, into.far, out_of.far),
+        each_way(links, into.far_of_node, out_of.far_of_node),
+        max(into.messages, out_of.messages),
+    )
 
 
 def crosses_once(move: Redistribution, links: LinkModel) -> bool:
@@ -112,9 +119,23 @@ def _listed_traffic(move: Redistribution, links: LinkModel) -> NodeTraffic:
                 out_of[links.node_of(piece.process)] += piece.box.size
             messages[process] += len({piece.process for piece in crossing})
             into[node] += sum(piece.box.size for piece in crossing)
-    by_process, by_cable = (max([*a.values(), *b.values()], default=0) for a, b in ((received, sent), (into, out_of)))
+    far = max([*received.values(), *sent.values()], default=0)
+    load, load_of_node = (
+        max([each_way(links, gets[each], gives[each]) for each in {*gets, *gives}], default=0.0)
+        for gets, gives in ((received, sent), (into, out_of))
+    )
     most_near, most_messages = (max(each.values(), default=0) for each in (near, messages))
-    return NodeTraffic(most_near * move.itemsize, by_process * move.itemsize, by_cable * move.itemsize, most_messages)
+    size = move.itemsize
+    return NodeTraffic(most_near * size, far * size, load * size, load_of_node * size, most_messages)
+
+
+class _Side(NamedTuple):
+    """What the processes of one grid receive, or send: as `NodeTraffic`, all bytes of a node one way."""
+
+    near: int
+    far: int
+    far_of_node: int
+    messages: int
 
 
 def _of_side(
@@ -124,7 +145,7 @@ def _of_side(
     links: LinkModel,
     most: int,
     messages: int,
-) -> NodeTraffic:
+) -> _Side:
     """The bytes that processes of one grid receive, or send; ``most`` of any process."""
     listed = [
         (len(devices), _some(devices, max(1, _MOST_PIECES // max(1, messages))))
@@ -133,7 +154,7 @@ def _of_side(
     if messages > _MOST_PIECES:
         on_node = max(n for n, _ in listed)
         far = most * (grid.size - on_node) // max(1, grid.size - 1)
-        return NodeTraffic(most - far, far, far * on_node, messages)
+        return _Side(most - far, far, far * on_node, messages)
     near = far = far_of_node = far_messages = 0
     for on_node, devices in listed:
         together, shown = 0, 0
@@ -150,7 +171,7 @@ def _of_side(
             together += beyond
             shown += 1
         far_of_node = max(far_of_node, together * on_node // shown)
-    return NodeTraffic(near * itemsize, far * itemsize, far_of_node * itemsize, far_messages)
+    return _Side(near * itemsize, far * itemsize, far_of_node * itemsize, far_messages)
 
 
 def devices_of_nodes(grid: Grid, links: LinkModel) -> Iterator[Sequence[int]]:

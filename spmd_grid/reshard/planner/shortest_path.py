@@ -10,6 +10,7 @@ from itertools import count
 from math import prod
 
 from spmd_grid.grid.layout import Layout
+from spmd_grid.links.copies import copy_seconds
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.planner.moves import successors
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, EXCHANGE, MARK_PARTIAL, SLICE, SWAP, Step
@@ -60,7 +61,7 @@ def _price(step: Step, itemsize: int, links: LinkModel) -> float:
     """The approximate seconds that a step takes."""
     before, after = (most_local(layout) * itemsize for layout in (step.source, step.target))
     if step.kind in (SLICE, MARK_PARTIAL):
-        return after / links.memory_bandwidth
+        return copy_seconds(links, after, 2 * after)
     axes = step.grid_axes or range(step.source.grid.ndim)
     link = links.between(step.source.grid, axes)
     group = prod(step.source.grid.shape[axis] for axis in axes)
@@ -71,4 +72,4 @@ def _price(step: Step, itemsize: int, links: LinkModel) -> float:
         messages, moved = messages + messages.bit_length(), 2 * moved
     elif step.kind in (SWAP, EXCHANGE):
         messages, moved = min(messages, 2), after
-    return messages * link.latency + moved / link.bandwidth + (moved + after) / links.memory_bandwidth
+    return messages * link.latency + moved / link.bandwidth + copy_seconds(links, moved + after, before + after)

@@ -1,0 +1,48 @@
+"""The seconds of copies within a process and within a node, by how much of what they touch the caches hold.
+
+A run that touches no more than `cache_bytes` of each process's arrays finds them in the caches when it comes again, and
+copies at `cache_bandwidth`.  Of one that touches more, a part of `cache_bytes` is found there, and the rest comes from
+memory at `memory_bandwidth`, as if what is found were drawn by chance:
+
+    seconds per byte = part / cache_bandwidth + (1 - part) / memory_bandwidth,    part = cache_bytes / touched
+
+Copies out of another process's memory are bounded by the bus of the node besides.
+"""
+
+from __future__ import annotations
+
+from spmd_grid.links.model import LinkModel
+
+__all__ = ["copy_seconds", "near_bandwidth", "near_seconds"]
+
+
+def copy_seconds(links: LinkModel, n_bytes: float, touched: float) -> float:
+    """Seconds in which a process copies ``n_bytes`` in a run that touches ``touched`` bytes of its arrays.  Plans only.
+
+    >>> links = LinkModel(memory_bandwidth=5e9, cache_bandwidth=20e9, cache_bytes=1 << 20)
+    >>> [f"{1e6 * copy_seconds(links, 10**6, touched):.1f} us" for touched in (1 << 20, 1 << 21, 1 << 30)]
+    ['50.0 us', '125.0 us', '199.9 us']
+    """
+    fast = links.cache_bandwidth or links.memory_bandwidth
+    return n_bytes * _mixed(links, fast, links.memory_bandwidth, touched)
+
+
+def near_bandwidth(links: LinkModel, processes: int) -> float:
+    """Bytes per second that each of a node's ``processes`` copies out of another's memory.  Plans only."""
+    return min(links.node_bandwidth, links.bus / max(1, processes))
+
+
+def near_seconds(links: LinkModel, n_bytes: float, processes: int, touched: float) -> float:
+    """Seconds in which each of a node's ``processes`` copies ``n_bytes`` out of another's memory.  Plans only.
+
+    ``touched``: the bytes of each process's arrays that the run touches.
+    """
+    near = near_bandwidth(links, processes)
+    past = near if links.cache_bandwidth is None else min(near, links.memory_bandwidth)
+    return n_bytes * _mixed(links, near, past, touched)
+
+
+def _mixed(links: LinkModel, fast: float, slow: float, touched: float) -> float:
+    """Seconds per byte where the caches hold `cache_bytes` of ``touched`` bytes."""
+    part = min(1.0, links.cache_bytes / touched) if touched else 1.0
+    return part / fast + (1 - part) / slow

@@ -1,0 +1,179 @@
+"""The measurement of a node's memory: copies of arrays in the caches and past them, of one's own and of others.
+
+All members of a node copy at once, and wait for one another before each copy, as in exchanges: so what each has in the
+caches is displaced by the others, as there.  The engine's own compiled copy is timed, on arrays of several sizes; the
+size of the caches is that for which the law of `links/copies.py` fits the times best.
+
+Other machines in the same processor disturb memory for seconds, so it is measured several times, and medians count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.links.model import LinkModel
+from spmd_grid.links.team import LINE_BYTES, SEEN_BYTES, Team
+from spmd_grid.transport.communicator import tag_of
+
+__all__ = ["Copies", "Memory", "MemoryTimes", "fitted", "memory_of"]
+
+_TAG = tag_of("blocking movements")
+_SMALL, _SMALL_ROUNDS, _LARGE_ROUNDS = 8, 20, 2
+
+# Arrays that are copied, as far as those of a node's processes have this number of bytes together.  Copies of smaller
+# ones end before a process that shares its processor goes on; larger ones are written past the caches on purpose.
+_SIZES, _MOST_OF_NODE = (1 << 21, 1 << 22, 1 << 23, 15 << 20), 1 << 30
+_STEPS_OF_SIZE = 4  # sizes of caches that are tried, for each doubling
+
+_PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
+
+
+class Copies(NamedTuple):
+    """Bytes per second of copies in the caches and past them, and the bytes that the caches hold, of each process."""
+
+    cache_bandwidth: float
+    memory_bandwidth: float
+    cache_bytes: int
+
+
+class Memory(NamedTuple):
+    """The memory of a node: copies; latency and bandwidth of one process that reads another's memory, and of all."""
+
+    copies: Copies
+    latency: float
+    bandwidth: float
+    bus: float
+    call_seconds: float
+
+
+def memory_of(times: Sequence[Sequence[float]], team: Team) -> Memory:
+    """The memory of which `MemoryTimes.measure` gave ``times``, several times.  Local."""
+    call, roll, alone, together, *copies = np.median(times, axis=0).tolist()
+    sizes = _sizes(team)
+    found = fitted([2 * size for size in sizes], [seconds / size for seconds, size in zip(copies, sizes, strict=True)])
+    if team.most == 1:
+        return Memory(found, LinkModel.node_latency, found.cache_bandwidth, found.cache_bandwidth, call)
+    bus = team.most * min(SEEN_BYTES / together, found.cache_bandwidth)
+    return Memory(found, roll, SEEN_BYTES / alone, bus, call)
+
+
+def fitted(touched: Sequence[int], seconds: Sequence[float]) -> Copies:
+    """The copies whose seconds per byte in runs that touch ``touched`` bytes are nearest to those.
+
+    Local.  The sum of squares of relative errors is the least.
+
+    >>> touched = [2 << 20, 4 << 20, 8 << 20, 16 << 20]
+    >>> fitted(touched, [1e-10, 1e-10, 2e-10, 2.5e-10])  # in caches of 4 MiB 0.1, past them 0.3 s per GB
+    Copies(cache_bandwidth=10000000000.0, memory_bandwidth=3333333333.3, cache_bytes=4194304)
+    """
+    sizes, times = np.array(touched, float), np.array(seconds)
+    doublings = np.log2(sizes[-1] / sizes[0])
+    best = Copies(float(1 / times.mean()), float(1 / times.mean()), int(touched[-1]))
+    least = np.inf
+    for step in range(int(_STEPS_OF_SIZE * doublings)):
+        cache = sizes[0] * 2 ** (step / _STEPS_OF_SIZE)
+        part = np.minimum(1.0, cache / sizes)
+        terms = np.stack([part, 1 - part], axis=1) / times[:, None]
+        (fast, slow), *_ = np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)
+        off = float(((terms @ (fast, slow) - 1) ** 2).sum())
+        if 0 < fast <= slow and off < least:
+            least, best = off, Copies(round(float(1 / fast), 1), round(float(1 / slow), 1), int(cache))
+    return best
+
+
+def _sizes(team: Team) -> list[int]:
+    return [size for size in _SIZES if 2 * size * team.most <= _MOST_OF_NODE] or [_SIZES[0]]
+
+
+class MemoryTimes:
+    """The arrays of a team on which its memory is measured."""
+
+    def __init__(self, team: Team):
+        self._team = team
+        self._source, self._target = (self._allocate(_sizes(team)[-1]) for _ in range(2))
+
+    def _allocate(self, n_bytes: int) -> np.ndarray:
+        """Memory where arrays of operations lie, each page of it touched."""
+        found = self._team.comm.process.arena.allocate(n_bytes)
+        found = np.empty(n_bytes, np.uint8) if found is None else found
+        found[:] = 1
+        return found
+
+    def measure(self) -> list[float]:
+        """Seconds: of Python code, a meeting in memory, a reading alone and of all, and copies by size.  Collective."""
+        team = self._team
+        rest = team.steady_pace_of(team.roll)
+        near = self._near(rest) if team.most > 1 else [0.0, 1.0, 1.0]
+        copies = [
+            self._copy_seconds(_copy(self._source[:size], self._target[:size]), team.most, rest)
+            for size in _sizes(team)
+        ]
+        return [team.steady_pace_of(_python), *near, *copies]
+
+    def _near(self, rest: float) -> list[float]:
+        team = self._team
+        mate = (team.position + 1) % len(team.mates)
+        if not team.seen:
+            return self._near_by_messages(team.mates[mate])
+        copy = _copy(team.seen[mate][LINE_BYTES:], self._target[:SEEN_BYTES])
+        return [team.roll_seconds(), *[self._copy_seconds(copy, n, rest) for n in (1, team.most)]]
+
+    def _copy_seconds(self, copy: Callable[[], None], n_members: int, rest: float) -> float:
+        """Seconds of a copy that ``n_members`` of each node make after a meeting, which takes ``rest``."""
+        team = self._team
+
+        def run() -> None:
+            team.roll()
+            if team.position < n_members:
+                copy()
+
+        seconds = team.steady_pace_of(run)
+        return max(seconds - rest, seconds / 2)
+
+    def _near_by_messages(self, mate: int) -> list[float]:
+        """As `_near`, where processes do not see one another's memory: they exchange messages."""
+        team, before = self._team, self._team.mates[self._team.position - 1]
+
+        def turn(size: int, n_members: int) -> Callable[[], None]:
+            sent, received = np.ones(size, np.uint8), np.empty(size, np.uint8)
+
+            def run() -> None:
+                comm, requests = team.comm, []
+                if len(team.mates) > 1 and (team.position - 1) % len(team.mates) < n_members:
+                    requests += comm.irecv(received, before, _TAG)
+                if len(team.mates) > 1 and team.position < n_members:
+                    requests += comm.isend(sent, mate, _TAG)
+                comm.wait_all(requests)
+
+            return run
+
+        large = [team.pace_of(turn(SEEN_BYTES, n), _LARGE_ROUNDS) for n in (1, team.most)]
+        return [team.pace_of(turn(_SMALL, team.most), _SMALL_ROUNDS), *large]
+
+
+def _copy(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:
+    """The engine's copy of an array of bytes."""
+    start = kernels.address_of(target)
+    row = kernels.box_row(source.shape, 1, source.strides, kernels.address_of(source), target.strides, 0)
+    table = kernels.build_table([] if row is None else [row])
+    where, columns, rows = kernels.address_of(table), table.shape[1], len(table)
+    streams = kernels.streams_for(target.nbytes)
+
+    def run(alive: tuple[np.ndarray, ...] = (source, target, table)) -> None:  # as long as this function
+        kernels.copy_table(where, columns, rows, 0, start, streams)
+
+    return run
+
+
+def _same(number: int) -> int:
+    return number
+
+
+def _python() -> None:
+    """As much Python code as an operation's."""
+    for number in range(_PYTHON_CALLS):
+        _same(number)

@@ -1,0 +1,172 @@
+"""The members that measure links together: what they learn of one another, how they time calls, and how they meet.
+
+The lower quartile of a few batches counts, since other work on the machine only adds time, and all members take that of
+the slowest.  What keeps processors busy is timed in batches that are longer than the time for which a system lets one
+process run: where processes share a processor, each would else be timed as if it had it alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from math import ceil
+from time import perf_counter
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.transport.communicator import Communicator
+
+__all__ = ["LINE_BYTES", "SEEN_BYTES", "Team"]
+
+SEEN_BYTES, LINE_BYTES = 1 << 21, 64  # memory that the members of a node see of each other, behind a line of words
+
+_BATCH_SECONDS = 0.012
+_BATCHES, _STEADY_BATCHES = 5, 2
+_ROLL_CALLS, _ROLL_BATCHES, _POLLS, _FOREVER = 20, 20, 20, 1 << 40
+
+
+class _Word:
+    """A word in memory that another process writes, as something to wait for."""
+
+    def __init__(self, word: np.ndarray, turn: int):
+        self._word, self._turn = word, turn
+
+    def Test(self) -> bool:
+        """Whether it has been written as often as that."""
+        return bool(self._word[0] >= self._turn)
+
+
+class Team:
+    """One member of ``comm``, its mates on its node, and its partners on the next node and the one before.
+
+    ``near``: by member, a number of its node.
+    """
+
+    def __init__(self, comm: Communicator, near: Sequence[int]):
+        self.comm = comm
+        by_node: dict[int, list[int]] = {}
+        for member, node in enumerate(near):
+            by_node.setdefault(node, []).append(member)
+        members = list(by_node.values())
+        self.n_nodes = len(members)
+        self.node = own = next(i for i, found in enumerate(members) if comm.rank in found)
+        self.mates = members[own]
+        self.position = self.mates.index(comm.rank)
+        after, before = members[(own + 1) % self.n_nodes], members[own - 1]
+        # Nodes of other sizes are met as far as they go: messages number k go from place k to place k.
+        self.next = after[self.position] if self.position < len(after) else None
+        self.previous = before[self.position] if self.position < len(before) else None
+        self.most = max(map(len, members))
+        self.least = min(map(len, members))
+        self._turn = 0  # of the node's meetings so far
+        self._memory = comm.process.arena.allocate(SEEN_BYTES + LINE_BYTES, zeroed=True)
+        self.seen = self._memory_of_mates()
+        self._roll: np.ndarray | None = None
+
+    def _memory_of_mates(self) -> list[np.ndarray]:
+        """The memory of all members of the node; empty where any member cannot see that of all.  Collective."""
+        arena, mine = self.comm.process.arena, self._memory
+        offset = -1 if mine is None else arena.offset_of(mine.ctypes.data, mine.nbytes)
+        offsets = self._all(float(offset))
+        bases = [arena.base_of(self.comm.processes[mate]) for mate in self.mates]
+        sees = self.most > 1 and offsets.min() >= 0 and None not in bases
+        if self.slowest(float(not sees)):
+            return []
+        addresses = [
+            base + int(offsets[mate]) for mate, base in zip(self.mates, bases, strict=True) if base is not None
+        ]
+        kind = ctypes.c_uint8 * (SEEN_BYTES + LINE_BYTES)
+        return [np.ctypeslib.as_array(kind.from_address(address)) for address in addresses]
+
+    @property
+    def meets_in_memory(self) -> bool:
+        """Whether the members of nodes meet in memory before and after their frames cross."""
+        return bool(self.seen) and not self.comm.shares_objects
+
+    def close(self) -> None:
+        """Returns once no process reads memory that is given back.  Collective."""
+        self.comm.barrier()
+
+    # -- what all members learn, and how they time -------------------------------------------------------------------
+
+    def _all(self, value: float) -> np.ndarray:
+        received = np.empty(8 * self.comm.size, np.uint8)
+        self.comm.all_gather(np.array([value]).view(np.uint8), received, [8] * self.comm.size)
+        return received.view(np.float64)
+
+    def slowest(self, value: float) -> float:
+        """The largest value of any member.  Collective."""
+        return float(self._all(value).max())
+
+    def pace_of(self, call: Callable[[], object], rounds: int, batches: int = _BATCHES, counts: bool = True) -> float:
+        """Seconds of a collective call when it is made again and again: the lower quartile of several batches.
+
+        Members run ahead of one another by part of a call, so a single call says little.  ``counts``: whether this
+        process's time counts, and not the others' alone.
+        """
+        return self.paces_of([call], rounds, batches, [counts])[0]
+
+    def paces_of(
+        self, calls: Sequence[Callable[[], object]], rounds: int, batches: int, counts: Sequence[bool]
+    ) -> list[float]:
+        """The paces of several calls whose batches take turns, so that a disturbance meets all of them."""
+        means: list[list[float]] = [[] for _ in calls]
+        for _ in range(batches):
+            for call, found in zip(calls, means, strict=True):
+                self.comm.barrier()
+                self.roll()  # members of a node may have left the barrier one after the other
+                began = perf_counter()
+                for _ in range(rounds):
+                    call()
+                found.append((perf_counter() - began) / rounds)
+        return [
+            self.slowest(sorted(found)[batches // 4] if each else 0.0)
+            for found, each in zip(means, counts, strict=True)
+        ]
+
+    def steady_pace_of(self, call: Callable[[], object]) -> float:
+        """As `pace_of`, in batches long enough for what keeps processors busy."""
+        rounds = 2
+        for _ in range(2):  # the first time, nodes that begin later than others count for much
+            rounds = max(2, ceil(_BATCH_SECONDS / self.pace_of(call, rounds, 1)))
+        return self.pace_of(call, rounds, _STEADY_BATCHES)
+
+    # -- meetings of a node's members -------------------------------------------------------------------------------
+
+    def together(self) -> None:
+        """Waits for the other members of the node, in its memory, as Python code does."""
+        self._turn += 1
+        words = [seen[:8].view(np.int64) for seen in self.seen]
+        words[self.position][0] = self._turn
+        self.comm.wait_all([_Word(word, self._turn) for word in words])
+
+    def roll(self, calls: int = 1) -> None:
+        """Meetings of the members of the node in compiled code: each writes a word and waits for those of all.
+
+        Where they do not see one another's memory, none; a barrier of simulated ranks, which take turns.
+        """
+        if self.comm.shares_objects:
+            for _ in range(calls):
+                self.comm.barrier()
+        elif self.seen:
+            kernels.call_roll(self._roll_state().ctypes.data, calls, 0)
+
+    def _roll_state(self) -> np.ndarray:
+        if self._roll is None:
+            state = self._roll = np.zeros(at.BLOCKS + len(self.mates), np.int64)
+            state[at.MEMBERS], state[at.MEMBER] = len(self.mates), self.position
+            state[at.BLOCKS :] = [seen.ctypes.data for seen in self.seen]  # words lie behind the first line
+            state[at.POLLS], state[at.YIELDS] = _POLLS, _FOREVER
+        return self._roll
+
+    def roll_seconds(self) -> float:
+        """Seconds of a compiled meeting: the least of several batches, since a member that is late only adds time."""
+        found = []
+        for _ in range(_ROLL_BATCHES):
+            self.roll()  # all have come
+            began = perf_counter()
+            self.roll(_ROLL_CALLS)
+            found.append((perf_counter() - began) / _ROLL_CALLS)
+        return self.slowest(min(found))

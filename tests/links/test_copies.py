@@ -1,0 +1,81 @@
+"""Copies in the caches of a node and past them: their law, how it is found from times, and what steps take by it."""
+
+import doctest
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+from spmd_grid.links import copies as copies_module
+from spmd_grid.links import measure_memory
+from spmd_grid.links.copies import copy_seconds, near_seconds
+from spmd_grid.links.measure_memory import fitted
+from spmd_grid.links.model import LinkModel
+
+MIB = 1 << 20
+# A MiB per second past the caches, ten in them; they hold 4 MiB of each process.
+CACHED = LinkModel(
+    node_size=2,
+    node_latency=0,
+    node_bandwidth=10 * MIB,
+    memory_bandwidth=MIB,
+    cache_bandwidth=10 * MIB,
+    cache_bytes=4 * MIB,
+)
+
+
+@pytest.mark.parametrize("touched, seconds", [(0, 0.1), (4, 0.1), (8, 0.05 + 0.5), (16, 0.025 + 0.75)])
+def test_a_part_of_what_is_touched_is_in_the_caches(touched, seconds):
+    assert copy_seconds(CACHED, MIB, touched * MIB) == pytest.approx(seconds)
+    assert near_seconds(CACHED, MIB, 2, touched * MIB) == pytest.approx(seconds)
+
+
+def test_models_that_know_no_caches_copy_at_one_pace():
+    links = LinkModel(memory_bandwidth=100, node_bandwidth=300, bus_bandwidth=400)
+    assert copy_seconds(links, 100, 1 << 40) == copy_seconds(links, 100, 1) == 1
+    assert near_seconds(links, 600, 2, 1 << 40) == 3, "the bus is shared by two"
+
+
+@pytest.mark.parametrize("cache", [3, 5, 8])
+def test_the_size_of_caches_is_found_from_times(cache):
+    touched = [n * MIB for n in (4, 8, 16, 30)]
+    links = LinkModel(memory_bandwidth=5e9, cache_bandwidth=22e9, cache_bytes=cache * MIB)
+    noise = np.random.default_rng(1).uniform(0.98, 1.02, 4)
+    found = fitted(touched, [copy_seconds(links, 1, n) * factor for n, factor in zip(touched, noise, strict=True)])
+    for n in touched:
+        guess = LinkModel(**found._asdict())
+        assert copy_seconds(guess, 1, n) == pytest.approx(copy_seconds(links, 1, n), rel=0.1)
+
+
+def test_caches_that_hold_everything():
+    found = fitted([4 * MIB, 30 * MIB], [1e-10, 1e-10])
+    assert found.cache_bandwidth == pytest.approx(1e10) and found.memory_bandwidth == pytest.approx(1e10)
+
+
+@pytest.mark.parametrize(
+    "source, target, side, seconds",
+    [
+        # 4 MiB are cut: 1 MiB is copied from 1 MiB.
+        ([[], []], [[0, 1], []], 724, 0.1),
+        # Each keeps half a MiB, packs as much for its mate, and lands as much: one and a half, of 2 MiB.
+        ([[0], [1]], [[0, 1], []], 724, 0.15),
+        # Four times as much, of 8 MiB, of which half is in the caches.
+        ([[0], [1]], [[0, 1], []], 1448, 6 * 0.55),
+        # The first of a node has all cells of both, packs half and keeps half; the other one lands half.
+        ([[1], []], [[0], []], 724, 0.4),
+    ],
+    ids=str,
+)
+def test_steps_within_nodes(source, target, side, seconds):
+    """Boxes of up to 4 MiB pass through a ring, which the caches hold; the busiest process counts."""
+    grid = sg.Grid((2, 2))
+    plan = sg.plan_reshard(
+        sg.Sharding(grid, source), sg.Sharding(grid, target), (side, side), "f8", "direct", links=CACHED
+    )
+    assert plan.seconds == pytest.approx(seconds, rel=0.01)
+
+
+@pytest.mark.parametrize("module", [copies_module, measure_memory])
+def test_examples(module):
+    result = doctest.testmod(module)
+    assert result.attempted and not result.failed
