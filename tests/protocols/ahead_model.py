@@ -31,7 +31,7 @@ def recorded_runs(size: int, lines: int, roots: tuple[int, ...]) -> tuple[tuple[
 
 class _Member:
     def __init__(self, recorder: Recorder, rank: int, lines: int):
-        from spmd_grid.kernels.protocol import ahead, waits
+        from spmd_grid.kernels.protocol import ahead, sleeping
 
         self.recorder, self.rank, self.lines = recorder, rank, lines
         self.at = at = small_slots()
@@ -39,7 +39,7 @@ class _Member:
         self.line_bytes = 3 * WORD
         words = {name: getattr(recorder, name) for name in ("load", "store", "store_release", "wait_for", "move")}
         words |= {"at": at, "load_acquire": lambda address: recorder.words[address], "_LAG": lines // 2}
-        words["wake"] = reread(waits, words)["wake"]
+        words["wake"] = reread(sleeping, words)["wake"]
         kernels = reread(ahead, words)
         self._begin, self._go = kernels["begin_ahead"], kernels["go_ahead"]
         self.block = recorder.allocate(lines * 3, f"block {rank}")
