@@ -20,6 +20,7 @@ from spmd_grid.bench.common.rows import (
     PROGRAM_LIBRARIES,
     RESHARD_LIBRARIES,
     STORAGE_LIBRARIES,
+    WAITING,
     Row,
 )
 from spmd_grid.bench.common.table import Column, ratio, time_of
@@ -223,8 +224,15 @@ BENCHES: dict[str, Figures] = {
             time_of("best by hand", _best),
             ratio("best / ours", lambda row: row.over_best),
             ratio("best / plan", lambda row: row.best_over_plan),
+            time_of("in place", IN_PLACE),
+            time_of("waiting", WAITING),
         ],
-        {"rows slower": phrases.rows_slower, "plans": phrases.plans, "rows disturbed": phrases.rows_disturbed},
+        {
+            "rows slower": phrases.rows_slower,
+            "plans": phrases.plans,
+            "waits": phrases.waits,
+            "rows disturbed": phrases.rows_disturbed,
+        },
     ),
     "links": Figures(
         links_report.LinksRow.from_dict,

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from spmd_grid.bench.arrays import report as arrays_report
-from spmd_grid.bench.common.rows import NUMBA_MPI, OURS, Row
+from spmd_grid.bench.common.rows import NUMBA_MPI, OURS, WAITING, Row
 from spmd_grid.bench.common.verdicts import slower_rows
 from spmd_grid.bench.halo import report as halo_report
 from spmd_grid.bench.ops import report as ops_report
@@ -141,6 +141,14 @@ def plain_alltoallw(rows: Sequence[Row[Any]]) -> str:
 def plans(rows: Sequence[ops_report.RowFigures]) -> str:
     """The least and the largest ratio of the best by hand to our plans."""
     return value_range([row.best_over_plan for row in rows if row.best_over_plan is not None], 1)
+
+
+def waits(rows: Sequence[Row[Any]]) -> str:
+    """Microseconds of the wait for one word of all ranks, and times that our plans take as long on the fewest bytes."""
+    fewest = min(row.case.n_bytes for row in rows)
+    taken = [us for row in rows if (us := row.us(WAITING)) is not None]
+    over = [row.ratio(ops_report.PLAN, WAITING) for row in rows if row.case.n_bytes == fewest]
+    return f"{value_range(taken, 1)} us; our plans of {bytes_text(fewest)} take {value_range(over, 1)} times as long"
 
 
 def times(rows: Sequence[Row[Any]]) -> str:
