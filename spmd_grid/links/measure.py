@@ -80,7 +80,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
 
 
 class _Far(NamedTuple):
-    """What a process achieves that sends to another node, alone; and all of its node, both ways over one way."""
+    """The pace of a process that sends to another node; the cable of all of a node, and the factor of one way."""
 
     latency: float
     bandwidth: float

@@ -11,7 +11,7 @@ from spmd_grid.bench.common.mpi import wait_asleep
 from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.common.session import Session, setting_text
-from spmd_grid.bench.common.timing import calls_of, measure
+from spmd_grid.bench.common.timing import Ranks, calls_of, measure
 from spmd_grid.bench.links.calls import trial_of
 from spmd_grid.bench.links.cases import LARGE, LinksCase
 from spmd_grid.bench.links.report import LinksRow, less_disturbed, summary, table
@@ -61,10 +61,11 @@ def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_n
         str(links), f"medians over up to {rounds} rounds, of the slowest rank, the shorter of two", "", printed.head()
     )
     named = [CaseOnLinks(links_name, case) for case in cases]
-    early = [_measure_row(each, grid, session.comm, rounds, links) for each in named]
+    ranks = _Sleepers(session.comm)
+    early = [_measure_row(each, grid, ranks, rounds, links) for each in named]
     rows = []
     for each, before in zip(named, early, strict=True):
-        rows.append(less_disturbed(before, _measure_row(each, grid, session.comm, rounds, links)))
+        rows.append(less_disturbed(before, _measure_row(each, grid, ranks, rounds, links)))
         session.say(printed.line(rows[-1]))
     if session.comm.rank == 0:
         models = {links_name: str(links)}
@@ -79,7 +80,7 @@ def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_n
 
 
 def _measure_row(
-    named: CaseOnLinks[LinksCase], grid: ProcessGrid, comm: Intracomm, rounds: int, links: LinkModel
+    named: CaseOnLinks[LinksCase], grid: ProcessGrid, comm: Ranks, rounds: int, links: LinkModel
 ) -> LinksRow:
     n_bytes = _SMALL_BYTES
     if named.case.size == LARGE:
@@ -87,6 +88,6 @@ def _measure_row(
     side = max(24, int((n_bytes // 8) ** 0.5) // 24 * 24)
     trial = trial_of(named.case, grid, side, links)
     batches = {name: calls_of(call) for name, call in trial.calls.items()}
-    times = measure(_Sleepers(comm), batches, rounds, _BATCH_SECONDS, at_most_seconds=_ROW_SECONDS)
+    times = measure(comm, batches, rounds, _BATCH_SECONDS, at_most_seconds=_ROW_SECONDS)
     medians = {name: times.median(name) for name in trial.calls}
     return LinksRow(named, trial.what, trial.n_bytes, trial.predicted, medians)

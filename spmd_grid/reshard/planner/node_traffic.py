@@ -130,7 +130,7 @@ def _listed_traffic(move: Redistribution, links: LinkModel) -> NodeTraffic:
 
 
 class _Side(NamedTuple):
-    """What the processes of one grid receive, or send: as `NodeTraffic`, all bytes of a node one way."""
+    """Bytes that the processes of one grid receive, or send: as in `NodeTraffic`, but one way."""
 
     near: int
     far: int
