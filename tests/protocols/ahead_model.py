@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from recorded import WORD, Recorder, reread, small_slots
-from weak_memory import Step
+from support.protocols.recorded import WORD, Recorder, reread, small_slots
+from support.protocols.weak_memory import Step
 
 
 @cache

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 
 from meeting_model import LINE, Member, _cell, _frame_word
-from recorded import WORD, Recorder, reread
-from weak_memory import WAIT, Step
+from support.protocols.recorded import WORD, Recorder, reread
+from support.protocols.weak_memory import WAIT, Step
 
 _FAR = 2  # the number of the member of the other node
 

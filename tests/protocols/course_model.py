@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from recorded import WORD, Recorder, copy_words, reread, small_slots, table_of
-from weak_memory import Step
+from support.protocols.recorded import WORD, Recorder, copy_words, reread, small_slots, table_of
+from support.protocols.weak_memory import Step
 
 STAGED, LENT, REFUSED, UNCHANGED = "staged", "lent", "refused", "unchanged"  # what a process does in a round
 

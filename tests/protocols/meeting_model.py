@@ -11,8 +11,8 @@ from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
-from recorded import WORD, Recorder, copy_words, reread, reread_function, small_slots, table_of
-from weak_memory import Step
+from support.protocols.recorded import WORD, Recorder, copy_words, reread, reread_function, small_slots, table_of
+from support.protocols.weak_memory import Step
 
 LINE, ROOM, LENT, NOTHING = "in the line", "in a room", "lent", "nothing"  # how a member brings its array
 

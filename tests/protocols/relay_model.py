@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from meeting_model import NOTHING, Member
-from recorded import WORD, Recorder, reread, reread_function
-from weak_memory import Step
+from support.protocols.recorded import WORD, Recorder, reread, reread_function
+from support.protocols.weak_memory import Step
 
 Cells = list[list[tuple[int, int]]]  # for each cell of a result the cells, (rank, index), whose sum it is
 

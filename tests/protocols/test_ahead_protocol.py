@@ -2,8 +2,8 @@
 
 import pytest
 from ahead_model import recorded_runs
-from weak_memory import RELEASE, WAIT, Machine
-from weakenings import READS, noticed, weakenings, without
+from support.protocols.weak_memory import RELEASE, WAIT, Machine
+from support.protocols.weakenings import READS, noticed, weakenings, without
 
 NEEDED = {("_post", RELEASE, "weak"), ("_wait", WAIT, "weak"), ("_wait", WAIT, "left out")}
 RUNS = [(2, 2, (0, 0, 0, 0)), (2, 2, (0, 1, 1, 0)), (2, 4, (0, 0, 0, 0, 0, 0)), (3, 2, (0, 0, 1))]

@@ -1,8 +1,8 @@
 """Lines that cross between nodes, on a weak memory: every execution of three meetings, as the code is and weakened."""
 
 from carrying_model import recorded_meetings
-from weak_memory import RELEASE, WAIT, Machine
-from weakenings import NOTHING, READS, merged, noticed, weakenings, without
+from support.protocols.weak_memory import RELEASE, WAIT, Machine
+from support.protocols.weakenings import NOTHING, READS, merged, noticed, weakenings, without
 
 NEEDED = {
     ("meet", RELEASE, "weak"),

@@ -8,9 +8,9 @@ from itertools import product
 
 import pytest
 from course_model import LENT, REFUSED, STAGED, UNCHANGED, Pair, recorded_rounds
-from recorded import reread
-from weak_memory import DRAIN, RELEASE, WAIT, Machine
-from weakenings import READS, RULES, merged, noticed, weakenings, without
+from support.protocols.recorded import reread
+from support.protocols.weak_memory import DRAIN, RELEASE, WAIT, Machine
+from support.protocols.weakenings import READS, RULES, merged, noticed, weakenings, without
 
 PAIRS = {
     "both ways": (Pair(0, 1), Pair(1, 0)),

@@ -8,8 +8,8 @@ from itertools import product
 
 import pytest
 from meeting_model import LENT, LINE, NOTHING, ROOM, recorded_rounds
-from weak_memory import DRAIN, RELEASE, WAIT, Machine
-from weakenings import READS, merged, noticed, weakenings, without
+from support.protocols.weak_memory import DRAIN, RELEASE, WAIT, Machine
+from support.protocols.weakenings import READS, merged, noticed, weakenings, without
 
 ROUNDS = {
     2: [

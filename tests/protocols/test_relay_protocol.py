@@ -6,8 +6,8 @@ what this relay's step has packed, whatever the memory's order (see ``weak_memor
 
 import pytest
 from relay_model import recorded_relays
-from weak_memory import DRAIN, RELEASE, WAIT, Machine
-from weakenings import READS, noticed, weakenings, without
+from support.protocols.weak_memory import DRAIN, RELEASE, WAIT, Machine
+from support.protocols.weakenings import READS, noticed, weakenings, without
 
 from spmd_grid.exchange.agreement.relay import RING_BYTES, SLOT_BYTES
 

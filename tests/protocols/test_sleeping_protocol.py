@@ -5,7 +5,7 @@ others some time later, in order; a fence and the calls of the system wait for t
 """
 
 import pytest
-from recorded import reread
+from support.protocols.recorded import reread
 
 from spmd_grid.kernels.protocol import sleeping, slots
 

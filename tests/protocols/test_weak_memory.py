@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from weak_memory import DRAIN, LOAD, RELEASE, STORE, STREAM, WAIT, Machine, Step, weakened
+from support.protocols.weak_memory import DRAIN, LOAD, RELEASE, STORE, STREAM, WAIT, Machine, Step, weakened
 
 
 def violation(*programs, races=False):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from weak_memory import DRAIN, RELEASE, WAIT, Machine, Step, weakened
+from support.protocols.weak_memory import DRAIN, RELEASE, WAIT, Machine, Step, weakened
 
 Programs = Sequence[Sequence[Step]]
 

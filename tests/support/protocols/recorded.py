@@ -14,7 +14,7 @@ from linecache import getline
 from threading import Semaphore, Thread
 from types import FunctionType, ModuleType, SimpleNamespace
 
-from weak_memory import DRAIN, LOAD, RELEASE, STORE, STREAM, WAIT, Step
+from support.protocols.weak_memory import DRAIN, LOAD, RELEASE, STORE, STREAM, WAIT, Step
 
 WORD = 8
 _SHARED_FROM = 1 << 40  # addresses; what is below is seen by its process alone
