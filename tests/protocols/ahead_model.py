@@ -72,8 +72,8 @@ class _Member:
         """A run, in which all read what the root has made for it."""
         x = self.recorder.allocate(1)
         self.recorder.words[x] = 1000 * number + root
-        assert self._begin(self.call, self.programs[root], x, True) == self.at.FINE
-        assert self._go(self.call, self.programs[root], x, True) == self.at.FINE
+        assert self._begin(self.call, self.programs[root], x, 0, True) == self.at.FINE
+        assert self._go(self.call, self.programs[root], x, 0, True) == self.at.FINE
         if root != self.rank:
             array = self.recorder.words[self.rows + root * WORD]
             assert self.recorder.load(array) == 1000 * number + root

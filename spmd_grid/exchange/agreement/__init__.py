@@ -9,6 +9,7 @@ line_meeting     every member posts a line and waits for those of all others
 memory_meeting   the members all see one another's memory
 crossing_meeting they are on several nodes, between which lines cross once
 mixed_meeting    they are on many nodes, or on nodes that have no memory to share
+ahead_lines      lines of members whose runs do not meet
 frame_swap       a few bytes from every member, between operations
 staging_ring     copies that others read
 relay            arrays that pass through staging memory in steps

@@ -1,10 +1,10 @@
-"""What the members of a group share for runs of plans that do not meet (``kernels/protocol/ahead.py``)."""
+"""Lines and messages of a group for runs of plans that do not meet (``kernels/protocol/ahead.py``)."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import NoReturn, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -12,14 +12,12 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.errors import MismatchError, TransportError
 from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
+from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.transport.communicator import tag_of
+from spmd_grid.transport.communicator import Communicator, tag_of
 from spmd_grid.transport.mismatch import mismatch
 from spmd_grid.transport.wire import Messages, Posting
 from spmd_grid.watch.traffic import Activity
-
-if TYPE_CHECKING:
-    from spmd_grid.exchange.agreement.crossing_meeting import CrossingMeeting
 
 __all__ = ["AheadLines", "RunAhead", "make_ahead_lines"]
 
@@ -28,18 +26,30 @@ _NUMBER = -2  # of the wire, beside those of the group's meetings
 _TESTS, _POLITE_TESTS = 400, 4000  # of messages, before other work is done: the others of a node may sleep meanwhile
 
 
+class SpanningMeeting(Protocol):
+    """The part of a `CrossingMeeting` that is needed here."""
+
+    comm: Communicator
+    nodes: NodeMap
+    state: np.ndarray
+
+    @property
+    def address(self) -> int:
+        """The address of the state."""
+
+
 class RunAhead(Protocol):
     """A plan's run, as reports need it."""
 
     @property
     def activity(self) -> Activity:
-        """What it is."""
+        """The run, as reports describe it."""
 
     def peers(self, outgoing: int) -> Sequence[int]:
         """The members that send it messages, or receive them from it."""
 
 
-def make_ahead_lines(meeting: CrossingMeeting) -> AheadLines | None:
+def make_ahead_lines(meeting: SpanningMeeting) -> AheadLines | None:
     """The lines; None where a node has no memory for them, alike on all members.  Collective."""
     comm, arena = meeting.comm, meeting.comm.process.arena
     n_bytes = at.AHEAD_LINES * _LINE_BYTES + 64  # and a word
@@ -56,7 +66,7 @@ def make_ahead_lines(meeting: CrossingMeeting) -> AheadLines | None:
 class AheadLines:
     """The lines of this node's members for their runs, and the state of these; ``blocks``: addresses by member."""
 
-    def __init__(self, meeting: CrossingMeeting, block: np.ndarray, blocks: dict[int, int]):
+    def __init__(self, meeting: SpanningMeeting, block: np.ndarray, blocks: dict[int, int]):
         self.comm = comm = meeting.comm
         self.near = sorted(blocks)
         self.meeting, self._block = meeting, block
@@ -90,7 +100,7 @@ class AheadLines:
         return self.runs.get(int(self.state[at.AHEAD_PROGRAM]))
 
     def _activity(self) -> Activity | None:
-        """What a compiled loop does that waits; Python's own runs say so themselves."""
+        """The run of a compiled loop that waits; Python's own runs are known by themselves."""
         run = self._current()
         return run.activity if run is not None and self.meeting.state[at.IN_USE] else None
 

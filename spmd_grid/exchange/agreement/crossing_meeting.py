@@ -145,7 +145,7 @@ class CrossingMeeting(LineMeeting):
     carried_bytes = line_bytes
 
     def ahead_lines(self) -> AheadLines | None:
-        """What runs that do not meet need; None where a node has no memory for it.  Collective until there is one."""
+        """The lines of runs that do not meet; None where a node has no memory for them.  Collective until made."""
         if self._ahead is None:
             self._ahead = make_ahead_lines(self)
         return self._ahead

@@ -112,8 +112,10 @@ class PlanAhead:
     def learn(self, quick: QuickCall, out: np.ndarray | None, result: np.ndarray | None) -> None:
         """Prepare a compiled run for arrays like those of one that Python has made.  Local."""
         process = self._call.comm.process
-        if process.recorder is not None or process.gate.thread_name() or self._run.ahead.is_large:
-            return  # large messages may come into a result that Python would have to make anew
+        if process.recorder is not None or process.gate.thread_name():
+            return
+        if out is None and self._run.ahead.is_large:
+            return  # where Python goes on with a run, messages come into the result that was made before
         self._turns[out is None] += 1
         if self._turns[out is None] == _TURNS:
             run = self._prepared(result)

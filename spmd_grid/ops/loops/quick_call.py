@@ -78,7 +78,7 @@ class QuickCall:
             self.add(work, opening, headers, x, result, self.maker(out, result))
 
     def maker(self, out: np.ndarray | None, result: np.ndarray | None) -> Callable[..., np.ndarray] | None:
-        """What makes results like this one; None where ``out`` was passed for it.  Local."""
+        """The function that makes results like this one; None where ``out`` was passed for it.  Local."""
         if result is None or out is not None:
             return None
         return np.empty if result.nbytes < _MOST_MADE_BYTES else self._allocate

@@ -73,7 +73,7 @@ def copies_of(
     target_offset: int = 0,
     source_offset: int = 0,
 ) -> list[kernels.BoxRow]:
-    """The row that copies a box between two contiguous arrays, which lie so many bytes after their bases."""
+    """The row that copies a box between two contiguous arrays, each with an offset from its base in bytes."""
     source, target = np.empty(source_shape, dtype), np.empty(target_shape, dtype)
     given, taken = view_of(source, source_box), view_of(target, box)
     row = kernels.box_row(

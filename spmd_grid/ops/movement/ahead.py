@@ -89,14 +89,14 @@ class AheadWork(NamedTuple):
 
 
 def encode_receives(transfer: Transfer) -> bytes:
-    """What this member receives, for the others."""
+    """The boxes that this member receives, for the others."""
     return json.dumps(
         [(each.peer, each.source_box.starts, each.source_box.stops) for each in transfer.receives]
     ).encode()
 
 
 def decode_receives(text: bytes) -> list[Item]:
-    """What another member receives."""
+    """The boxes that another member receives."""
     return [Item(peer, Box(tuple(starts), tuple(stops))) for peer, starts, stops in json.loads(text)]
 
 

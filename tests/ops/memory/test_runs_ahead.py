@@ -111,6 +111,7 @@ def attempt(size, act, *texts):
     out = np.zeros(size)
     for _ in range(20):
         run()
+    sg.all_reduce(np.ones(1), grid, [0])
     out[:] = -1
     found = None
     try:
