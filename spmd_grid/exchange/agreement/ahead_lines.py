@@ -1,4 +1,4 @@
-"""Lines and messages of a group for runs of plans that do not meet (``kernels/protocol/ahead.py``)."""
+"""Lines and messages of a group for runs of plans that do not meet (``kernels/ahead``)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spmd_grid import kernels
 from spmd_grid.errors import MismatchError, TransportError
 from spmd_grid.exchange.agreement.frame_swap import swap_in_frame
 from spmd_grid.exchange.nodes.node_map import NodeMap
+from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, tag_of
 from spmd_grid.transport.mismatch import mismatch
@@ -21,7 +22,7 @@ from spmd_grid.watch.traffic import Activity
 
 __all__ = ["AheadLines", "RunAhead", "make_ahead_lines"]
 
-_LINE_BYTES = at.AHEAD_LINE_ARRAY + at.LINE_ARRAY_BYTES
+_LINE_BYTES = ahead_at.LINE_ARRAY + at.LINE_ARRAY_BYTES
 _NUMBER = -2  # of the wire, beside those of the group's meetings
 _TESTS, _POLITE_TESTS = 400, 4000  # of messages, before other work is done: the others of a node may sleep meanwhile
 
@@ -52,7 +53,7 @@ class RunAhead(Protocol):
 def make_ahead_lines(meeting: SpanningMeeting) -> AheadLines | None:
     """The lines; None where a node has no memory for them, alike on all members.  Collective."""
     comm, arena = meeting.comm, meeting.comm.process.arena
-    n_bytes = at.AHEAD_LINES * _LINE_BYTES + 64  # and a word
+    n_bytes = ahead_at.LINES * _LINE_BYTES + 64  # and a word
     block = arena.allocate(n_bytes, zeroed=True) if comm.near else np.zeros(n_bytes, np.uint8)
     offset = -1 if block is None else max(arena.offset_of(kernels.address_of(block), n_bytes), 0)
     offsets = [struct.unpack("q", each)[0] for each in swap_in_frame(comm, struct.pack("q", offset))]
@@ -70,7 +71,7 @@ class AheadLines:
         self.comm = comm = meeting.comm
         self.near = sorted(blocks)
         self.meeting, self._block = meeting, block
-        self.state = state = np.zeros(at.AHEAD_BLOCKS + len(blocks), np.int64)
+        self.state = state = np.zeros(ahead_at.BLOCKS + len(blocks), np.int64)
         self.address = kernels.address_of(state)
         self.texts: dict[int, str] = {}  # of plans, by their keys
         self.runs: WeakValueDictionary[int, RunAhead] = WeakValueDictionary()  # by the addresses of their programs
@@ -81,12 +82,12 @@ class AheadLines:
         wire.find_activity, wire.find_peers = self._activity, self._peers
         wire.digest = lambda: int(meeting.state[at.RAN_AHEAD])
         state[at.MEMBERS], state[at.MEMBER] = len(blocks), self.near.index(comm.rank)
-        state[at.LINE_BYTES], state[at.AHEAD_BLOCKS :] = _LINE_BYTES, [blocks[member] for member in self.near]
+        state[at.LINE_BYTES], state[ahead_at.BLOCKS :] = _LINE_BYTES, [blocks[member] for member in self.near]
         state[at.ON_WAIT], state[at.WENT_ON] = wire.on_wait, kernels.address_of(wire.went_on)
         for word in (at.POLLS, at.YIELDS, at.SLEEPS):
             state[word] = meeting.state[word]
-        state[at.AHEAD_TESTS] = _TESTS if comm.times_well else _POLITE_TESTS
-        state[at.AHEAD_SEGMENT], state[at.AHEAD_SEGMENT_BYTES] = (
+        state[ahead_at.TESTS] = _TESTS if comm.times_well else _POLITE_TESTS
+        state[ahead_at.SEGMENT], state[ahead_at.SEGMENT_BYTES] = (
             comm.process.arena.own_segment() if comm.near else (0, 0)
         )
         self._flag, posting = np.zeros(1, np.int64), wire.posting(tag_of("runs ahead"))
@@ -97,7 +98,7 @@ class AheadLines:
         state[at.STATUSES] = kernels.address_of(self._statuses)
 
     def _current(self) -> RunAhead | None:
-        return self.runs.get(int(self.state[at.AHEAD_PROGRAM]))
+        return self.runs.get(int(self.state[ahead_at.PROGRAM]))
 
     def _activity(self) -> Activity | None:
         """The run of a compiled loop that waits; Python's own runs are known by themselves."""
@@ -128,7 +129,7 @@ class AheadLines:
         number = int(self.state[at.EPOCH])
         if not number:
             return " after no run of a plan"
-        last = self.text(int(self.state[at.AHEAD_KEYS + number % at.AHEAD_LINES]))
+        last = self.text(int(self.state[ahead_at.KEYS + number % ahead_at.LINES]))
         return f" after {number} runs of plans, the last of them {last}"
 
     def raise_for(self, code: int, memory: object) -> NoReturn:
@@ -143,11 +144,11 @@ class AheadLines:
         raise error
 
     def _mismatch(self) -> MismatchError:
-        number, key, who = (int(word) for word in self.state[at.AHEAD_OTHER : at.AHEAD_OTHER + 3])
+        number, key, who = (int(word) for word in self.state[ahead_at.OTHER : ahead_at.OTHER + 3])
         other = self.comm.processes[who if who >= 0 else self.near[-1 - who]]
         own = int(self.state[at.EPOCH])
         seen = min(own, number) if who < 0 else own  # lines are compared some runs later
-        mine = self.text(int(self.state[at.AHEAD_KEYS + seen % at.AHEAD_LINES]))
+        mine = self.text(int(self.state[ahead_at.KEYS + seen % ahead_at.LINES]))
         error = mismatch(
             [
                 f"{self.comm.process.label()}: {mine}, run {seen} of plans in this group",

@@ -20,10 +20,11 @@ from __future__ import annotations
 import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import call, claim, copy_at, load, store, store_release, this_thread
+from spmd_grid.kernels.ahead import slots as ahead_at
+from spmd_grid.kernels.ahead.runs import begin_ahead, end_ahead, go_ahead
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.ahead import begin_ahead, end_ahead, go_ahead
 from spmd_grid.kernels.protocol.sleeping import wake
 from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for
 from spmd_grid.kernels.python_calls import on_integers
@@ -149,13 +150,13 @@ def _relay(run: int, state: int, x: int, out: int, patient: bool) -> int:
 @inner
 def _go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
     """Go on to the end of a run without a meeting that has begun; see `go_ahead`."""
-    number = load(load(program, at.AHEAD_STATE), at.EPOCH)
-    if load(program, at.AHEAD_WORKED) != number:
+    number = load(load(program, ahead_at.STATE), at.EPOCH)
+    if load(program, ahead_at.WORKED) != number:
         code = go_ahead(run, program, x, out, patient)
         if code != at.FINE:
             return code
         _work(run, out)
-        store(program, at.AHEAD_WORKED, number)
+        store(program, ahead_at.WORKED, number)
     return end_ahead(program, patient)
 
 

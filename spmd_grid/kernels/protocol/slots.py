@@ -131,7 +131,7 @@ ASKS = CALLS + 1  # after each meeting whose number this divides, members measur
 HOLDS = ASKS + 1  # keys of the plans whose frames this process's lines hold, for even and odd meetings; 0: others
 RELAYS = HOLDS + 2  # relays that members have considered so far
 SPANS = RELAYS + 1  # whether its group spans nodes: frames then have arrays of up to INLINE_BYTES, lines RAN_AHEAD
-RAN_AHEAD = SPANS + 1  # a digest of this process's runs that did not meet (ahead.py); 0: none so far
+RAN_AHEAD = SPANS + 1  # a digest of this process's runs that did not meet (kernels/ahead); 0: none so far
 DIFFERS = RAN_AHEAD + 1  # whether a member has posted another digest
 BLOCKS = DIFFERS + 1  # addresses of the members' blocks; of members on other nodes, of what mirrors them here
 LINE_KEY = 1  # word of a line: the key of the run that a compiled loop posted, else 0; SHORT if LINE_SHORT is filled
@@ -217,11 +217,12 @@ RUN_ARGS = RUN_END + 1  # two words for arguments of both
 RUN_UNLESS_READ = RUN_ARGS + 2  # address of words: which members have arrays that, if all can be read, are not relayed
 RUN_IF_FAR = RUN_UNLESS_READ + 1  # whether they are relayed all the same between far processors
 RUN_SEGMENT, RUN_SEGMENT_BYTES = RUN_IF_FAR + 1, RUN_IF_FAR + 2  # where others can read this process's arrays
-RUN_AHEAD = RUN_SEGMENT_BYTES + 1  # address of the program of a run that does not meet (ahead.py); 0: it meets
+RUN_AHEAD = RUN_SEGMENT_BYTES + 1  # address of the program of a run that does not meet (kernels/ahead); 0: it meets
 RUN_WORDS = RUN_AHEAD + 1
 BY_PYTHON = 8  # outcome: nothing has begun; Python runs the plan
 OTHERS = 9  # outcome: some members are not in this run; Python goes on from the meeting, which IN_USE keeps for it
 CUT = 10  # outcome: a relay was given up, whose meeting remains IN_USE
+ANOTHER_RUN = 12  # outcome: another member is in another run, which does not meet (kernels/ahead)
 
 # -- a quick call: a compiled function that Python calls (see quick_call.py); objects are given by their addresses -----
 QUICK_FIRST = 0  # address of its first run; 0: there is none
@@ -281,61 +282,6 @@ NODE_WORDS = 5
 # A message: a head for each member, and behind all of them their arrays, each from a multiple of BODY_ALIGNED bytes.
 HEAD_KEY, HEAD_OFFSET, HEAD_FLAGS, HEAD_RAN_AHEAD, HEAD_FRAME = 0, 1, 2, 3, 4
 HEAD_WORDS, BODY_ALIGNED = HEAD_FRAME + FRAME_WORDS, 16
-
-# -- runs that do not meet (see ahead.py): the state that the members of a node have for them, as for meetings, and ...
-AHEAD_SEEN = HEADER_WORDS + 2  # the last run that all members of the node are known to have begun, and alike
-AHEAD_KEYS = AHEAD_SEEN + 1  # keys of this process's last runs, by number
-AHEAD_LINES = 8  # lines of a member, keys, and runs that a member may be ahead of others of its node, twice
-AHEAD_OTHER = AHEAD_KEYS + AHEAD_LINES  # another run that was found: its number, its key, and the member that runs it
-AHEAD_TESTS = AHEAD_OTHER + 3  # tests of messages before ON_WAIT is called
-AHEAD_PROGRAM = AHEAD_TESTS + 1  # address of the program of the last run
-AHEAD_SEGMENT, AHEAD_SEGMENT_BYTES = AHEAD_PROGRAM + 1, AHEAD_PROGRAM + 2  # the memory of this process that others see
-AHEAD_BLOCKS = AHEAD_PROGRAM + 3  # addresses of the blocks of the node's members: lines
-AHEAD_LINE_ARRAY = (
-    64  # bytes from the start of a line; its first words are its number, its key, and where a large array is
-)
-# ... the program of a plan's run.
-AHEAD_STATE = 0
-AHEAD_KEY = 1  # what all members have agreed on, when the plan was made
-AHEAD_SENDS, AHEAD_SEND_ROWS = 2, 3  # messages to other nodes: their number, and the address of their rows
-AHEAD_RECEIVES, AHEAD_RECEIVE_ROWS = 4, 5  # messages from other nodes, likewise
-AHEAD_POSTS = 6  # what others of the node read in this member's line: NO_ARRAY, OWN_ARRAY, or a RECEIVED one
-AHEAD_POST_BYTES = 7
-AHEAD_NEEDS, AHEAD_NEED_ROWS = 8, 9  # lines of the node to read: their number, and the address of their rows
-AHEAD_TABLE, AHEAD_COLUMNS = 10, 11  # address of the table of copies to messages; words per row
-AHEAD_HANDLES, AHEAD_HANDLE_BYTES = 12, 13  # address of the handles of receives, then of sends; bytes of each
-AHEAD_ISEND, AHEAD_IRECV = 14, 15  # addresses of MPI_Isend and MPI_Irecv
-AHEAD_DATATYPE, AHEAD_COMMUNICATOR, AHEAD_TAG = 16, 17, 18  # handles of MPI, and the tag of all messages
-AHEAD_MEETING = 19  # address of the state of the group's meeting, where RAN_AHEAD is
-AHEAD_ARRIVED, AHEAD_SENT = 20, 21  # the last runs whose messages have arrived, and have been begun
-AHEAD_CARRIES, AHEAD_CARRY_ROWS = 22, 23  # lines of the node that go to messages, likewise
-AHEAD_PACKS, AHEAD_PACK_ROWS = 24, 25  # copies to messages, likewise
-AHEAD_LARGE = 26  # whether arrays are large: they do not travel in lines and behind keys
-AHEAD_STAGING = 27  # address of memory for an array that others of the node read, where they cannot where it lies
-AHEAD_WORKED = 28  # the last run whose copies have been made
-AHEAD_DIRECT = 29  # whether large arrays come where they belong, so that copies need not wait for them
-AHEAD_WORDS = 30
-NO_ARRAY, OWN_ARRAY, RECEIVED = 0, 1, 2
-# A message: the number of the run, its key, then cells.
-AHEAD_PEER, AHEAD_BUFFER, AHEAD_BYTES = 0, 1, 2  # of a message: the other member, the address of its memory, its size
-AHEAD_SOURCES, AHEAD_SOURCE_ROWS = (
-    3,
-    4,
-)  # of one to receive: their number, and the address of their numbers among RUN_ROWS
-AHEAD_BODY_BYTES, AHEAD_BODY, AHEAD_BODY_AT = 5, 6, 7  # of a large array: its address, or 0 and its place in x or out
-AHEAD_MESSAGE_WORDS = 8
-PACK_SOURCE, PACK_FIRST, PACK_LAST, PACK_CELLS = (
-    0,
-    1,
-    2,
-    3,
-)  # a source, the rows of the table, and the address to copy to
-PACK_WORDS = 4
-AHEAD_CELLS = 16  # bytes from the start of a message
-NEED_MEMBER, NEED_SOURCE = 0, 1  # a line to read: whose, and the number of its array among RUN_ROWS
-NEED_SEGMENT = 2  # address to which the offset of a large array is relative
-NEED_WORDS = 3
-ANOTHER_RUN = 12  # outcome: another member is in another run
 
 # -- a relay: arrays that pass through staging memory in steps (see relay.py) -----------------------------------------
 RELAY_STEPS = 0

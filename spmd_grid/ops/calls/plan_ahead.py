@@ -1,4 +1,4 @@
-"""Runs of a plan that do not meet, in groups that span nodes (``kernels/protocol/ahead.py``).
+"""Runs of a plan that do not meet, in groups that span nodes (``kernels/ahead``).
 
 Their plan has compared what members pass.  A run that one member alone cannot make cuts off the whole program: the
 others may be in later runs, so they cannot raise its error where it belongs.

@@ -1,4 +1,4 @@
-"""Runs of plans that do not meet between nodes: the compiled run (``kernels/protocol/ahead.py``), and its errors."""
+"""Runs of plans that do not meet between nodes: the compiled run (``kernels/ahead``), and its errors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.ahead_lines import AheadLines
+from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun
@@ -52,7 +53,7 @@ class AheadRun(CompiledRun):
         self._staging = staging
         self._program: np.ndarray = self._program_words() if like is None else like.keep(like._program).copy()
         self._like = like  # whose memory for messages this run uses too
-        self._program[at.AHEAD_KEY] = self._key("")
+        self._program[ahead_at.KEY] = self._key("")
         lines.runs[kernels.address_of(self._program)] = self
 
     def again(self) -> AheadRun:
@@ -73,11 +74,11 @@ class AheadRun(CompiledRun):
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, thread_name: str) -> np.ndarray | None:
         """Run on arrays that have been checked.  Members run it alike; see the class."""
-        self._program[at.AHEAD_KEY] = self._key(thread_name)
+        self._program[ahead_at.KEY] = self._key(thread_name)
         try:
             return self._finish(x, out, True)
         finally:
-            self._program[at.AHEAD_KEY] = self._key("")
+            self._program[ahead_at.KEY] = self._key("")
 
     def go_on(self, x: Any, out: np.ndarray | None, finish: Finish) -> Any:
         self._meeting.leave_loop()
@@ -121,49 +122,49 @@ class AheadRun(CompiledRun):
     def _program_words(self) -> np.ndarray:
         """The program for compiled code: see ``AHEAD_*`` in kernels/protocol/slots.py."""
         work, lines, posting = self.ahead, self._lines, self._lines.posting
-        words = np.zeros(at.AHEAD_WORDS, np.int64)
-        words[at.AHEAD_STATE], words[at.AHEAD_MEETING] = lines.address, lines.meeting.address
+        words = np.zeros(ahead_at.WORDS, np.int64)
+        words[ahead_at.STATE], words[ahead_at.MEETING] = lines.address, lines.meeting.address
         received, sends, packs = [], [], []
         copies: list[kernels.BoxRow] = []
         for sent in work.sends:
             address, body = self._message(0 if work.is_large else sent.n_bytes), 0
-            n_bytes = at.AHEAD_CELLS + (0 if work.is_large else sent.n_bytes)
+            n_bytes = ahead_at.CELLS + (0 if work.is_large else sent.n_bytes)
             if work.is_large and sent.at is None:
                 body = self._message(sent.n_bytes)
             sends.append([sent.peer, address, n_bytes, 0, 0, sent.n_bytes, body, sent.at or 0])
             for source, rows in sent.packs:
-                packs.append([source, len(copies), len(copies) + len(rows), body or address + at.AHEAD_CELLS])
+                packs.append([source, len(copies), len(copies) + len(rows), body or address + ahead_at.CELLS])
                 copies += rows
         nodes = lines.meeting.nodes
         for taken in work.receives:  # another run may send more
             most = len(nodes.nodes[nodes.node_of[taken.peer]]) * at.LINE_ARRAY_BYTES
             where = self._words([[source] for source in taken.sources])
             body = self._message(taken.n_bytes) if work.is_large and taken.at is None else 0
-            head = [taken.peer, self._message(most), at.AHEAD_CELLS + most, len(taken.sources), where]
+            head = [taken.peer, self._message(most), ahead_at.CELLS + most, len(taken.sources), where]
             received.append([*head, taken.n_bytes, body, taken.at or 0])
         needs = [[lines.near.index(each), source, lines.segment_of(each)] for each, source in work.needs]
         carries = [[lines.near.index(each), each, lines.segment_of(each)] for each in work.carries]
-        is_direct = all(each.at is not None for each in work.receives) and work.posts != at.RECEIVED
-        words[at.AHEAD_DIRECT] = work.is_large and is_direct
-        words[at.AHEAD_LARGE], words[at.AHEAD_STAGING] = work.is_large, kernels.address_of(self._staging)
-        words[at.AHEAD_SENDS], words[at.AHEAD_SEND_ROWS] = len(sends), self._words(sends)
-        words[at.AHEAD_RECEIVES], words[at.AHEAD_RECEIVE_ROWS] = len(received), self._words(received)
-        words[at.AHEAD_NEEDS], words[at.AHEAD_NEED_ROWS] = len(needs), self._words(needs)
-        words[at.AHEAD_CARRIES], words[at.AHEAD_CARRY_ROWS] = len(carries), self._words(carries)
-        words[at.AHEAD_PACKS], words[at.AHEAD_PACK_ROWS] = len(packs), self._words(packs)
-        words[at.AHEAD_POSTS], words[at.AHEAD_POST_BYTES] = work.posts, work.post_bytes
+        is_direct = all(each.at is not None for each in work.receives) and work.posts != ahead_at.RECEIVED
+        words[ahead_at.DIRECT] = work.is_large and is_direct
+        words[ahead_at.LARGE], words[ahead_at.STAGING] = work.is_large, kernels.address_of(self._staging)
+        words[ahead_at.SENDS], words[ahead_at.SEND_ROWS] = len(sends), self._words(sends)
+        words[ahead_at.RECEIVES], words[ahead_at.RECEIVE_ROWS] = len(received), self._words(received)
+        words[ahead_at.NEEDS], words[ahead_at.NEED_ROWS] = len(needs), self._words(needs)
+        words[ahead_at.CARRIES], words[ahead_at.CARRY_ROWS] = len(carries), self._words(carries)
+        words[ahead_at.PACKS], words[ahead_at.PACK_ROWS] = len(packs), self._words(packs)
+        words[ahead_at.POSTS], words[ahead_at.POST_BYTES] = work.posts, work.post_bytes
         table = self.keep(kernels.build_table(copies))
-        words[at.AHEAD_TABLE], words[at.AHEAD_COLUMNS] = kernels.address_of(table), table.shape[1]
+        words[ahead_at.TABLE], words[ahead_at.COLUMNS] = kernels.address_of(table), table.shape[1]
         handles = self.keep(np.zeros(2 * (len(sends) + len(received)) * posting.handle_bytes + 8, np.uint8))
-        words[at.AHEAD_HANDLES], words[at.AHEAD_HANDLE_BYTES] = kernels.address_of(handles), posting.handle_bytes
-        words[at.AHEAD_ISEND], words[at.AHEAD_IRECV] = posting.isend, posting.irecv
-        words[at.AHEAD_DATATYPE], words[at.AHEAD_COMMUNICATOR] = posting.datatype, posting.comm
-        words[at.AHEAD_TAG] = posting.tag
+        words[ahead_at.HANDLES], words[ahead_at.HANDLE_BYTES] = kernels.address_of(handles), posting.handle_bytes
+        words[ahead_at.ISEND], words[ahead_at.IRECV] = posting.isend, posting.irecv
+        words[ahead_at.DATATYPE], words[ahead_at.COMMUNICATOR] = posting.datatype, posting.comm
+        words[ahead_at.TAG] = posting.tag
         return words
 
     def _message(self, n_bytes: int) -> int:
         """The address of memory for a message with cells of ``n_bytes``."""
-        return kernels.address_of(self.keep(np.zeros(at.AHEAD_CELLS + n_bytes, np.uint8)))
+        return kernels.address_of(self.keep(np.zeros(ahead_at.CELLS + n_bytes, np.uint8)))
 
     def _words(self, rows: list[list[int]]) -> int:
         return kernels.address_of(self.keep(np.array(rows or [[0]], np.int64)))

@@ -19,7 +19,7 @@ from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.transfer.transfer import Transfer, run_of
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
-from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.typing import Shape
 
@@ -155,7 +155,7 @@ def ahead_work(
     sends: list[Outgoing] = []
     receives: list[Incoming] = []
     carries, needs = [], []
-    posts, post_bytes, copies = at.NO_ARRAY, 0, list(work.copies)
+    posts, post_bytes, copies = ahead_at.NO_ARRAY, 0, list(work.copies)
     for message in messages:
         sources = [item.source for item in message.items]
         if message.sender == me:
@@ -164,7 +164,7 @@ def ahead_work(
             sends.append(Outgoing(message.receiver, message.cells * size, packs if lies_at is None else [], lies_at))
             carries += [source for source in sources if source != me and source not in carries]
         elif me in sources:
-            posts, post_bytes = at.OWN_ARRAY, _bytes(shapes[me], dtype)
+            posts, post_bytes = ahead_at.OWN_ARRAY, _bytes(shapes[me], dtype)
         if message.receiver == me:
             lies_at = None
             if is_large:
@@ -172,9 +172,9 @@ def ahead_work(
                 lies_at = _run_at(transfer.target_shape, receive.box, size)
             receives.append(Incoming(message.sender, message.cells * size, sources, lies_at))
             if message.readers != {me}:
-                posts, post_bytes = at.RECEIVED, message.cells * size
+                posts, post_bytes = ahead_at.RECEIVED, message.cells * size
     if any(item.source == me for member in near if member != me for item in received[member]):
-        posts, post_bytes = at.OWN_ARRAY, _bytes(shapes[me], dtype)
+        posts, post_bytes = ahead_at.OWN_ARRAY, _bytes(shapes[me], dtype)
     for receive in transfer.receives:
         source = receive.peer
         if source in near:

@@ -26,6 +26,7 @@ from spmd_grid.kernels.address import (
     store,
     store_release,
 )
+from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
@@ -34,13 +35,13 @@ from spmd_grid.kernels.protocol.waits import look_around, wait_a_while, wait_for
 
 __all__ = ["begin_ahead", "end_ahead", "go_ahead"]
 
-_LAG = at.AHEAD_LINES // 2  # a line is written again once all have posted in the run _LAG after it, and so have read it
+_LAG = ahead_at.LINES // 2  # a line is written again once all have posted in the run _LAG after it, and so have read it
 _DIGEST_FACTOR = 6364136223846793005
 
 
 @inner
 def _line(state: int, member: int, number: int) -> int:
-    return load(state, at.AHEAD_BLOCKS + member) + number % at.AHEAD_LINES * load(state, at.LINE_BYTES)
+    return load(state, ahead_at.BLOCKS + member) + number % ahead_at.LINES * load(state, at.LINE_BYTES)
 
 
 @inner
@@ -58,44 +59,44 @@ def _wait(state: int, member: int, number: int, patient: bool) -> int:
 @inner
 def _compare(state: int, number: int, other: int, key: int, who: int) -> int:
     """Compare the number and the key of a run of ``who`` with those of this process."""
-    if other == number and key == load(state, at.AHEAD_KEYS + number % at.AHEAD_LINES):
+    if other == number and key == load(state, ahead_at.KEYS + number % ahead_at.LINES):
         return at.FINE
-    store(state, at.AHEAD_OTHER, other)
-    store(state, at.AHEAD_OTHER + 1, key)
-    store(state, at.AHEAD_OTHER + 2, who)
+    store(state, ahead_at.OTHER, other)
+    store(state, ahead_at.OTHER + 1, key)
+    store(state, ahead_at.OTHER + 2, who)
     return at.ANOTHER_RUN
 
 
 @inner
 def _catch_up(state: int, last: int, patient: bool) -> int:
     """Compare the lines of all members of the node up to the run ``last``."""
-    while load(state, at.AHEAD_SEEN) < last:
-        number = load(state, at.AHEAD_SEEN) + 1
+    while load(state, ahead_at.SEEN) < last:
+        number = load(state, ahead_at.SEEN) + 1
         for i in range(load(state, at.MEMBERS)):
             if i != load(state, at.MEMBER):
                 code = _wait(state, i, number, patient)
                 if code != at.FINE:
                     return code
-        store(state, at.AHEAD_SEEN, number)
+        store(state, ahead_at.SEEN, number)
     return at.FINE
 
 
 @inner
 def _post(run: int, program: int, state: int, x: int, out: int, number: int) -> None:
     """Post this member's line, with its array or the one that it has received for its node."""
-    line, source, n_bytes = _line(state, load(state, at.MEMBER), number), x, load(program, at.AHEAD_POST_BYTES)
-    posts, is_large = load(program, at.AHEAD_POSTS), load(program, at.AHEAD_LARGE)
-    if posts == at.RECEIVED:
-        source = out if is_large else load(load(program, at.AHEAD_RECEIVE_ROWS), at.AHEAD_BUFFER) + at.AHEAD_CELLS
-    if posts != at.NO_ARRAY and not is_large:
-        move(source, line + at.AHEAD_LINE_ARRAY, n_bytes)
-    elif posts != at.NO_ARRAY:
-        offset = source - load(state, at.AHEAD_SEGMENT)
-        if offset < 0 or offset + n_bytes > load(state, at.AHEAD_SEGMENT_BYTES):
-            move(source, load(program, at.AHEAD_STAGING), n_bytes)
-            offset = load(program, at.AHEAD_STAGING) - load(state, at.AHEAD_SEGMENT)
+    line, source, n_bytes = _line(state, load(state, at.MEMBER), number), x, load(program, ahead_at.POST_BYTES)
+    posts, is_large = load(program, ahead_at.POSTS), load(program, ahead_at.LARGE)
+    if posts == ahead_at.RECEIVED:
+        source = out if is_large else load(load(program, ahead_at.RECEIVE_ROWS), ahead_at.BUFFER) + ahead_at.CELLS
+    if posts != ahead_at.NO_ARRAY and not is_large:
+        move(source, line + ahead_at.LINE_ARRAY, n_bytes)
+    elif posts != ahead_at.NO_ARRAY:
+        offset = source - load(state, ahead_at.SEGMENT)
+        if offset < 0 or offset + n_bytes > load(state, ahead_at.SEGMENT_BYTES):
+            move(source, load(program, ahead_at.STAGING), n_bytes)
+            offset = load(program, ahead_at.STAGING) - load(state, ahead_at.SEGMENT)
         store(line, 2, offset)
-    store(line, 1, load(program, at.AHEAD_KEY))
+    store(line, 1, load(program, ahead_at.KEY))
     store_release(line, number)  # after the stores of the line, and the loads of the runs before this one
     wake(state, line)
 
@@ -108,10 +109,10 @@ def _begin_message(program: int, function: int, row: int, buffer: int, n_bytes: 
             function,
             buffer,
             n_bytes,
-            load(program, at.AHEAD_DATATYPE),
-            load(row, at.AHEAD_PEER),
-            load(program, at.AHEAD_TAG),
-            load(program, at.AHEAD_COMMUNICATOR),
+            load(program, ahead_at.DATATYPE),
+            load(row, ahead_at.PEER),
+            load(program, ahead_at.TAG),
+            load(program, ahead_at.COMMUNICATOR),
             request,
         )
         == 0
@@ -122,9 +123,9 @@ def _begin_message(program: int, function: int, row: int, buffer: int, n_bytes: 
 def _begin(program: int, function: int, rows: int, count: int, requests: int) -> bool:
     """Begin messages, of large arrays what stands before them; whether MPI has taken them."""
     for i in range(count):
-        row = rows + 8 * at.AHEAD_MESSAGE_WORDS * i
-        request = requests + i * load(program, at.AHEAD_HANDLE_BYTES)
-        if not _begin_message(program, function, row, load(row, at.AHEAD_BUFFER), load(row, at.AHEAD_BYTES), request):
+        row = rows + 8 * ahead_at.MESSAGE_WORDS * i
+        request = requests + i * load(program, ahead_at.HANDLE_BYTES)
+        if not _begin_message(program, function, row, load(row, ahead_at.BUFFER), load(row, ahead_at.BYTES), request):
             return False
     return True
 
@@ -133,11 +134,11 @@ def _begin(program: int, function: int, rows: int, count: int, requests: int) ->
 def _begin_bodies(program: int, function: int, rows: int, count: int, array: int, requests: int) -> bool:
     """Begin the messages of large arrays, which lie in ``array`` unless they have been packed; as `_begin`."""
     for i in range(count):
-        row = rows + 8 * at.AHEAD_MESSAGE_WORDS * i
-        request, body = requests + i * load(program, at.AHEAD_HANDLE_BYTES), load(row, at.AHEAD_BODY)
+        row = rows + 8 * ahead_at.MESSAGE_WORDS * i
+        request, body = requests + i * load(program, ahead_at.HANDLE_BYTES), load(row, ahead_at.BODY)
         if not body:
-            body = array + load(row, at.AHEAD_BODY_AT)
-        if not _begin_message(program, function, row, body, load(row, at.AHEAD_BODY_BYTES), request):
+            body = array + load(row, ahead_at.BODY_AT)
+        if not _begin_message(program, function, row, body, load(row, ahead_at.BODY_BYTES), request):
             return False
     return True
 
@@ -147,29 +148,30 @@ def _requests(program: int, kind: int) -> int:
     """The address of handles: of receives, of receives of large arrays, of sends, and of sends of large arrays."""
     before = 0
     if kind >= 1:
-        before = load(program, at.AHEAD_RECEIVES) * (1 if kind == 1 else 2)
+        before = load(program, ahead_at.RECEIVES) * (1 if kind == 1 else 2)
     if kind == 3:
-        before += load(program, at.AHEAD_SENDS)
-    return load(program, at.AHEAD_HANDLES) + before * load(program, at.AHEAD_HANDLE_BYTES)
+        before += load(program, ahead_at.SENDS)
+    return load(program, ahead_at.HANDLES) + before * load(program, ahead_at.HANDLE_BYTES)
 
 
 @inner
 def _send(run: int, program: int, x: int, number: int) -> bool:
     """Begin to send all messages of a run; whether MPI has taken them."""
-    table, columns = load(program, at.AHEAD_TABLE), load(program, at.AHEAD_COLUMNS)
-    for i in range(load(program, at.AHEAD_PACKS)):
-        row = load(program, at.AHEAD_PACK_ROWS) + 8 * at.PACK_WORDS * i
-        first, last, cells = load(row, at.PACK_FIRST), load(row, at.PACK_LAST), load(row, at.PACK_CELLS)
-        source = load(load(run, at.RUN_ROWS), load(row, at.PACK_SOURCE))
+    table, columns = load(program, ahead_at.TABLE), load(program, ahead_at.COLUMNS)
+    for i in range(load(program, ahead_at.PACKS)):
+        row = load(program, ahead_at.PACK_ROWS) + 8 * ahead_at.PACK_WORDS * i
+        first, last = load(row, ahead_at.PACK_FIRST), load(row, ahead_at.PACK_LAST)
+        cells = load(row, ahead_at.PACK_CELLS)
+        source = load(load(run, at.RUN_ROWS), load(row, ahead_at.PACK_SOURCE))
         copy_at(load(run, at.RUN_COPY), table, columns, first, last, source, cells, 0)
-    rows, count, isend = load(program, at.AHEAD_SEND_ROWS), load(program, at.AHEAD_SENDS), load(program, at.AHEAD_ISEND)
+    rows, count, isend = load(program, ahead_at.SEND_ROWS), load(program, ahead_at.SENDS), load(program, ahead_at.ISEND)
     for i in range(count):
-        message = load(rows + 8 * at.AHEAD_MESSAGE_WORDS * i, at.AHEAD_BUFFER)
+        message = load(rows + 8 * ahead_at.MESSAGE_WORDS * i, ahead_at.BUFFER)
         store(message, 0, number)
-        store(message, 1, load(program, at.AHEAD_KEY))
+        store(message, 1, load(program, ahead_at.KEY))
     if not _begin(program, isend, rows, count, _requests(program, 2)):
         return False
-    if not load(program, at.AHEAD_LARGE):
+    if not load(program, ahead_at.LARGE):
         return True
     return _begin_bodies(program, isend, rows, count, x, _requests(program, 3))
 
@@ -178,14 +180,14 @@ def _send(run: int, program: int, x: int, number: int) -> bool:
 def _need(run: int, state: int, rows: int, count: int, number: int, is_large: int, patient: bool) -> int:
     """Wait for lines of this run, and note where their arrays lie; as `_wait`."""
     for i in range(count):
-        row = rows + 8 * at.NEED_WORDS * i
-        code = _wait(state, load(row, at.NEED_MEMBER), number, patient)
+        row = rows + 8 * ahead_at.NEED_WORDS * i
+        code = _wait(state, load(row, ahead_at.NEED_MEMBER), number, patient)
         if code != at.FINE:
             return code
-        array = _line(state, load(row, at.NEED_MEMBER), number) + at.AHEAD_LINE_ARRAY
+        array = _line(state, load(row, ahead_at.NEED_MEMBER), number) + ahead_at.LINE_ARRAY
         if is_large:
-            array = load(row, at.NEED_SEGMENT) + load(array - at.AHEAD_LINE_ARRAY, 2)
-        store(load(run, at.RUN_ROWS), load(row, at.NEED_SOURCE), array)
+            array = load(row, ahead_at.NEED_SEGMENT) + load(array - ahead_at.LINE_ARRAY, 2)
+        store(load(run, at.RUN_ROWS), load(row, ahead_at.NEED_SOURCE), array)
     return at.FINE
 
 
@@ -194,7 +196,7 @@ def _finish_messages(state: int, handles: int, count: int, outgoing: int, patien
     """Wait for messages: FINE, OTHERS, ENDED or CUT."""
     flag = load(state, at.FLAG)
     while True:
-        for i in range(load(state, at.AHEAD_TESTS)):
+        for i in range(load(state, ahead_at.TESTS)):
             code = complete_messages(load(state, at.TEST_MESSAGES), count, handles, flag, load(state, at.STATUSES))
             if code != 0:
                 return at.CUT
@@ -211,15 +213,15 @@ def _finish_messages(state: int, handles: int, count: int, outgoing: int, patien
 @inner
 def _take_messages(run: int, program: int, state: int, number: int) -> int:
     """Compare what stands before the cells of the messages that have arrived, and note where these lie."""
-    for i in range(load(program, at.AHEAD_RECEIVES)):
-        row = load(program, at.AHEAD_RECEIVE_ROWS) + 8 * at.AHEAD_MESSAGE_WORDS * i
-        message = load(row, at.AHEAD_BUFFER)
-        code = _compare(state, number, load(message, 0), load(message, 1), load(row, at.AHEAD_PEER))
+    for i in range(load(program, ahead_at.RECEIVES)):
+        row = load(program, ahead_at.RECEIVE_ROWS) + 8 * ahead_at.MESSAGE_WORDS * i
+        message = load(row, ahead_at.BUFFER)
+        code = _compare(state, number, load(message, 0), load(message, 1), load(row, ahead_at.PEER))
         if code != at.FINE:
             return code
-        cells = load(row, at.AHEAD_BODY) if load(program, at.AHEAD_LARGE) else message + at.AHEAD_CELLS
-        for j in range(load(row, at.AHEAD_SOURCES)):
-            source = load(load(row, at.AHEAD_SOURCE_ROWS), j)
+        cells = load(row, ahead_at.BODY) if load(program, ahead_at.LARGE) else message + ahead_at.CELLS
+        for j in range(load(row, ahead_at.SOURCES)):
+            source = load(load(row, ahead_at.SOURCE_ROWS), j)
             store(load(run, at.RUN_ROWS), source, cells)
     return at.FINE
 
@@ -230,19 +232,19 @@ def begin_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
 
     OTHERS, and nothing has begun, if a run that is not ``patient`` would wait for long.
     """
-    state, meeting = load(program, at.AHEAD_STATE), load(program, at.AHEAD_MEETING)
-    number, key = load(state, at.EPOCH) + 1, load(program, at.AHEAD_KEY)
+    state, meeting = load(program, ahead_at.STATE), load(program, ahead_at.MEETING)
+    number, key = load(state, at.EPOCH) + 1, load(program, ahead_at.KEY)
     code = _catch_up(state, number - _LAG, patient)
     if code != at.FINE:
         return code
     store(state, at.EPOCH, number)
-    store(state, at.AHEAD_PROGRAM, program)
-    store(state, at.AHEAD_KEYS + number % at.AHEAD_LINES, key)
+    store(state, ahead_at.PROGRAM, program)
+    store(state, ahead_at.KEYS + number % ahead_at.LINES, key)
     store(meeting, at.RAN_AHEAD, load(meeting, at.RAN_AHEAD) * _DIGEST_FACTOR + key)
-    rows, count = load(program, at.AHEAD_RECEIVE_ROWS), load(program, at.AHEAD_RECEIVES)
-    if not _begin(program, load(program, at.AHEAD_IRECV), rows, count, _requests(program, 0)):
+    rows, count = load(program, ahead_at.RECEIVE_ROWS), load(program, ahead_at.RECEIVES)
+    if not _begin(program, load(program, ahead_at.IRECV), rows, count, _requests(program, 0)):
         return at.CUT
-    if load(program, at.AHEAD_POSTS) != at.RECEIVED:
+    if load(program, ahead_at.POSTS) != ahead_at.RECEIVED:
         _post(run, program, state, x, out, number)
     return at.FINE
 
@@ -253,58 +255,58 @@ def go_ahead(run: int, program: int, x: int, out: int, patient: bool) -> int:
 
     FINE, ENDED, CUT or ANOTHER_RUN; OTHERS if a run that is not ``patient`` would wait for long: it is called again.
     """
-    state, is_large = load(program, at.AHEAD_STATE), load(program, at.AHEAD_LARGE)
-    number, rows = load(state, at.EPOCH), load(program, at.AHEAD_RECEIVE_ROWS)
-    receives, code = load(program, at.AHEAD_RECEIVES), at.FINE
-    if load(program, at.AHEAD_SENDS) and load(program, at.AHEAD_SENT) != number:
-        carries = load(program, at.AHEAD_CARRIES)
-        code = _need(run, state, load(program, at.AHEAD_CARRY_ROWS), carries, number, is_large, patient)
+    state, is_large = load(program, ahead_at.STATE), load(program, ahead_at.LARGE)
+    number, rows = load(state, at.EPOCH), load(program, ahead_at.RECEIVE_ROWS)
+    receives, code = load(program, ahead_at.RECEIVES), at.FINE
+    if load(program, ahead_at.SENDS) and load(program, ahead_at.SENT) != number:
+        carries = load(program, ahead_at.CARRIES)
+        code = _need(run, state, load(program, ahead_at.CARRY_ROWS), carries, number, is_large, patient)
         if code != at.FINE:
             return code
         if not _send(run, program, x, number):
             return at.CUT
-        store(program, at.AHEAD_SENT, number)
-    if receives and load(program, at.AHEAD_ARRIVED) != number:
+        store(program, ahead_at.SENT, number)
+    if receives and load(program, ahead_at.ARRIVED) != number:
         code = _finish_messages(state, _requests(program, 0), receives, 0, patient)
         if code == at.FINE:
             code = _take_messages(run, program, state, number)
         if code != at.FINE:
             return code
-        irecv = load(program, at.AHEAD_IRECV)
+        irecv = load(program, ahead_at.IRECV)
         if is_large and not _begin_bodies(program, irecv, rows, receives, out, _requests(program, 1)):
             return at.CUT
-        store(program, at.AHEAD_ARRIVED, number)
-    if receives and is_large and not load(program, at.AHEAD_DIRECT):
+        store(program, ahead_at.ARRIVED, number)
+    if receives and is_large and not load(program, ahead_at.DIRECT):
         code = _finish_messages(state, _requests(program, 1), receives, 0, patient)
         if code != at.FINE:
             return code
     if load_acquire(_line(state, load(state, at.MEMBER), number)) != number:
         _post(run, program, state, x, out, number)
-    needs = load(program, at.AHEAD_NEEDS)
-    return _need(run, state, load(program, at.AHEAD_NEED_ROWS), needs, number, is_large, patient)
+    needs = load(program, ahead_at.NEEDS)
+    return _need(run, state, load(program, ahead_at.NEED_ROWS), needs, number, is_large, patient)
 
 
 @inner
 def _done(state: int, member: int) -> int:
     """The address of the word in which a member says up to which run it has read all large arrays."""
-    return load(state, at.AHEAD_BLOCKS + member) + at.AHEAD_LINES * load(state, at.LINE_BYTES)
+    return load(state, ahead_at.BLOCKS + member) + ahead_at.LINES * load(state, at.LINE_BYTES)
 
 
 @inner
 def end_ahead(program: int, patient: bool) -> int:
     """End a run after its copies: wait until messages have come and gone, and others have read large arrays."""
-    state, code = load(program, at.AHEAD_STATE), at.FINE
-    number, is_large, rank = load(state, at.EPOCH), load(program, at.AHEAD_LARGE), load(state, at.MEMBER)
+    state, code = load(program, ahead_at.STATE), at.FINE
+    number, is_large, rank = load(state, at.EPOCH), load(program, ahead_at.LARGE), load(state, at.MEMBER)
     if is_large:
         if load_acquire(_done(state, rank)) != number:
             store_release(_done(state, rank), number)  # after the loads of what others have posted
             wake(state, _done(state, rank))
-        if load(program, at.AHEAD_RECEIVES) and load(program, at.AHEAD_DIRECT):
-            code = _finish_messages(state, _requests(program, 1), load(program, at.AHEAD_RECEIVES), 0, patient)
+        if load(program, ahead_at.RECEIVES) and load(program, ahead_at.DIRECT):
+            code = _finish_messages(state, _requests(program, 1), load(program, ahead_at.RECEIVES), 0, patient)
             if code != at.FINE:
                 return code
         for i in range(load(state, at.MEMBERS)):
-            if load(program, at.AHEAD_POSTS) != at.NO_ARRAY and i != rank:
+            if load(program, ahead_at.POSTS) != ahead_at.NO_ARRAY and i != rank:
                 code = _wait(state, i, number, patient)
                 if code != at.FINE:
                     return code
@@ -313,7 +315,7 @@ def end_ahead(program: int, patient: bool) -> int:
                         return at.ENDED
                 elif not wait_a_while(state, _done(state, i), number):
                     return at.OTHERS
-    sends = load(program, at.AHEAD_SENDS)
+    sends = load(program, ahead_at.SENDS)
     if sends:
         code = _finish_messages(state, _requests(program, 2), sends * (2 if is_large else 1), 1, patient)
     return code

@@ -1,0 +1,1 @@
+"""Runs of plans that do not meet, in groups that span nodes, in compiled code."""
