@@ -249,7 +249,7 @@ BENCHES: dict[str, Figures] = {
             "few both ways": between.ratios(partial(between.few, both_ways=True)),
             "few one way": between.ratios(partial(between.few, both_ways=False)),
             "few": between.times(partial(between.few, both_ways=True)),
-            "few one way, times": between.times(partial(between.few, both_ways=False)),
+            "times one way": between.times(partial(between.few, both_ways=False)),
             "one crossing": between.one_crossing,
             "many by hand twice": between.ratios(partial(between.many, sends_twice=True)),
             "many without a meeting": between.ratios(partial(between.many_once, meets=False)),

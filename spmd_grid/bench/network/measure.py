@@ -70,10 +70,9 @@ def run_bench(cases: Sequence[NetworkCase], rounds: int, outputs: Outputs, links
                 at_most_seconds=_ROW_SECONDS,
             )
             seconds = {name: times.median(name) for name in calls}
-            fewest, to_last = fewest_bytes(case, node_of, square.grid), {}
-            if case.kind == OPERATION:
-                to_last = _seconds_to_last(comm, calls, rounds)
-            row = NetworkRow(CaseOnLinks(links_name, case), seconds, to_last, {}, fewest, times.rounds)
+            row = NetworkRow(
+                CaseOnLinks(links_name, case), seconds, {}, fewest_bytes(case, node_of, square.grid), times.rounds
+            )
             for name in dict.fromkeys([row.ours, row.by_hand]):
                 row.network[name] = sent_per_call(comm, calls[name], _COUNTED_CALLS)
         rows.append(row)
@@ -95,27 +94,6 @@ def run_bench(cases: Sequence[NetworkCase], rounds: int, outputs: Outputs, links
 
 
 Calls = dict[str, Callable[[], object]]
-
-
-def _seconds_to_last(comm: Intracomm, calls: Calls, rounds: int) -> dict[str, float]:
-    """Median seconds until the last rank has its result, where all begin together: a barrier follows every call.
-
-    Barriers alone are timed in turns with them, and taken off.  Collective.
-    """
-
-    def barrier() -> None:
-        comm.Barrier()
-
-    def with_barrier(call: Callable[[], object]) -> Callable[[], object]:
-        def both() -> None:
-            call()
-            comm.Barrier()
-
-        return both
-
-    batches = {name: calls_of(with_barrier(call)) for name, call in calls.items()} | {"": calls_of(barrier)}
-    times = measure(comm, batches, rounds, _BATCH_SECONDS, at_most_seconds=_ROW_SECONDS)
-    return {name: max(times.median(name) - times.median(""), 0.0) for name in calls}
 
 
 def _operation(case: NetworkCase, grid: ProcessGrid, comm: Intracomm, stack: ExitStack) -> Calls:

@@ -19,13 +19,11 @@ __all__ = ["NetworkRow", "summary", "table"]
 class NetworkRow:
     """Median seconds per call by contender, and bytes that all nodes send per call: of the fastest of each side.
 
-    ``to_last``: median seconds until the last rank has its result, where all begin a call together; of operations.
     ``fewest``: the fewest bytes that can cross, without the headers of packets.
     """
 
     case: CaseOnLinks[NetworkCase]
     seconds: dict[str, float]
-    to_last: dict[str, float]
     network: dict[str, float | None]
     fewest: int
     rounds: int
@@ -34,7 +32,7 @@ class NetworkRow:
     def from_dict(cls, figures: Mapping[str, Any]) -> NetworkRow:
         """The row whose `to_dict` gave ``figures``, read back from JSON."""
         case = NetworkCase(figures["kind"], figures["what"], figures["n_bytes"])
-        rest = (figures[name] for name in ("seconds", "to_last", "network", "fewest", "rounds"))
+        rest = (figures[name] for name in ("seconds", "network", "fewest", "rounds"))
         return cls(CaseOnLinks(figures["links"], case), *rest)
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,7 +45,6 @@ class NetworkRow:
             "what": case.what,
             "n_bytes": case.n_bytes,
             "seconds": self.seconds,
-            "to_last": self.to_last,
             "network": self.network,
             "fewest": self.fewest,
             "rounds": self.rounds,
@@ -66,17 +63,6 @@ class NetworkRow:
         return min((name for name in self.seconds if not name.startswith(OURS)), key=self.seconds.__getitem__)
 
     @property
-    def last(self) -> tuple[float, float] | None:
-        """Seconds until the last rank has its result, of our fastest variant then and of the fastest by hand."""
-        if not self.to_last:
-            return None
-        ours, by_hand = (
-            min(seconds for name, seconds in self.to_last.items() if name.startswith(OURS) == is_ours)
-            for is_ours in (True, False)
-        )
-        return ours, by_hand
-
-    @property
     def over_best(self) -> float:
         """The time of the best variant by hand divided by ours."""
         return self.seconds[self.by_hand] / self.seconds[self.ours]
@@ -87,9 +73,6 @@ def table() -> Table[NetworkRow]:
         sent = row.network.get(name)
         return "-" if sent is None else bytes_text(round(sent))
 
-    def last(row: NetworkRow, which: int) -> str:
-        return "-" if row.last is None else seconds_text(row.last[which])
-
     return Table(
         "per call",
         58,
@@ -97,8 +80,6 @@ def table() -> Table[NetworkRow]:
             Column("ours", 9, lambda row: seconds_text(row.seconds[row.ours])),
             Column("by hand", 9, lambda row: seconds_text(row.seconds[row.by_hand])),
             Column("ratio", 7, lambda row: f"{row.over_best:.2f}"),
-            Column("to the last: ours", 18, lambda row: last(row, 0)),
-            Column("by hand", 9, lambda row: last(row, 1)),
             Column("fewest", 10, lambda row: bytes_text(row.fewest)),
             Column("sent, ours", 12, lambda row: network(row, row.ours)),
             Column("by hand", 10, lambda row: network(row, row.by_hand)),
