@@ -42,7 +42,10 @@ def find_quick_run(operation: Any, grid: ProcessGrid, grid_axes: Any, args: tupl
 
 
 class _Kept:
-    """The objects whose addresses are known, kept by the grid of a known call.  Its end makes all calls unknown."""
+    """The objects whose addresses are known, also those in lists, kept by the grid of a known call.
+
+    Its end makes all calls unknown.
+    """
 
     def __init__(self, *things: Any):
         self._things, self._changes = things, changes
@@ -78,7 +81,7 @@ class KnownCalls:
             start = at.ROW_THINGS + i * at.THING_WORDS
             row[start : start + at.THING_WORDS] = 0
             row[start : start + len(words)] = words
-        grid.known.append(_Kept(run, args, tuple(grid_axes) if type(grid_axes) is list else grid_axes))
+        grid.known.append(_Kept(run, *(tuple(each) if type(each) is list else each for each in (grid_axes, *args))))
         self._learned += 1
         head[at.KNOWN_COUNT] = max(count, number + 1)
 

@@ -120,7 +120,7 @@ class AheadRun(CompiledRun):
         return self._keys[thread_name]
 
     def _program_words(self) -> np.ndarray:
-        """The program for compiled code: see ``AHEAD_*`` in kernels/protocol/slots.py."""
+        """The program for compiled code: see kernels/ahead/slots.py."""
         work, lines, posting = self.ahead, self._lines, self._lines.posting
         words = np.zeros(ahead_at.WORDS, np.int64)
         words[ahead_at.STATE], words[ahead_at.MEETING] = lines.address, lines.meeting.address
