@@ -144,7 +144,7 @@ def plans(rows: Sequence[ops_report.RowFigures]) -> str:
 
 
 def waits(rows: Sequence[Row[Any]]) -> str:
-    """Microseconds of the wait for one word of all ranks, and times that our plans take as long on the fewest bytes."""
+    """The time in which all ranks wait for one word, and how many times as long our plans of the fewest bytes take."""
     fewest = min(row.case.n_bytes for row in rows)
     taken = [us for row in rows if (us := row.us(WAITING)) is not None]
     over = [row.ratio(ops_report.PLAN, WAITING) for row in rows if row.case.n_bytes == fewest]

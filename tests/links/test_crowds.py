@@ -141,7 +141,7 @@ def test_relays_within_a_node(side, rings):
     ],
 )
 def test_bytes_that_go_one_way_are_faster(name, nodes, into, out_of):
-    """Processors do 2 bytes per second, in and out of a node together; 1.5 in one direction alone, 1 where both are."""
+    """A node passes 1 byte per second each way if bytes go both ways, and 1.5 if they go one way."""
     links = LinkModel(
         node_size=2,
         node_latency=0,

@@ -16,7 +16,7 @@ from support.protocols.weak_memory import Step
 
 @cache
 def recorded_runs(size: int, lines: int, roots: tuple[int, ...]) -> tuple[tuple[Step, ...], ...]:
-    """The programs of ``size`` members with so many lines each, whose runs have these roots."""
+    """Record the programs of ``size`` members, which have ``lines`` lines each, for one run with each of ``roots``."""
     recorder = Recorder(size)
     members = [_Member(recorder, rank, lines) for rank in range(size)]
     for member in members:

@@ -48,7 +48,7 @@ class HaloCase:
         return f"{self.ndim}-d {self.n}^{self.ndim} {kind}, {fields}, width {self.width}, face {face}{ends}"
 
     def received_cells(self, ranks: int) -> int:
-        """Cells that a rank receives, which has two neighbours unless a line of two ranks ends there."""
+        """The cells that a rank receives: from two neighbours, or from one on a line of two ranks that ends."""
         sides = 2 if self.periodic or ranks > 2 else 1
         return sides * self.n_fields * self.face_bytes // _DOUBLE
 

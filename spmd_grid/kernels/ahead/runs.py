@@ -121,7 +121,7 @@ def _begin_message(program: int, function: int, row: int, buffer: int, n_bytes: 
 
 @inner
 def _begin(program: int, function: int, rows: int, count: int, requests: int) -> bool:
-    """Begin messages, of large arrays what stands before them; whether MPI has taken them."""
+    """Begin messages, or the heads of messages with large arrays; whether MPI has taken them."""
     for i in range(count):
         row = rows + 8 * ahead_at.MESSAGE_WORDS * i
         request = requests + i * load(program, ahead_at.HANDLE_BYTES)

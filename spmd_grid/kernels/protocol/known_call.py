@@ -44,7 +44,7 @@ def _is(head: int, known: int, thing: int) -> bool:
 
 @by_address("int64(int64, int64, int64, int64)")
 def known_call(bound: int, arguments: int, number: int, names: int) -> int:
-    """``operate(x, grid, grid_axes, args, out)``."""
+    """Make the call ``operate(x, grid, grid_axes, args, out)``, in its quick form if it is known."""
     head = word_in(bound)
     if number == at.OPERANDS and not names and load(load(head, at.KNOWN_CHANGES), 0) == load(head, at.KNOWN_AT):
         grid, axes, args = load(arguments, 1), load(arguments, 2), load(arguments, 3)

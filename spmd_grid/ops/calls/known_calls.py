@@ -55,7 +55,7 @@ class _Kept:
 
 
 class KnownCalls:
-    """Calls of one operation: ``operate(x, grid, grid_axes, args, out)`` makes them, and any other one by ``slow``."""
+    """The known calls of one operation: ``operate(x, grid, grid_axes, args, out)`` leaves all others to ``slow``."""
 
     def __init__(self, slow: Callable[..., Any]):
         self._learned, self._slow = 0, slow

@@ -11,7 +11,7 @@ SLOW, AGAIN, TURNS = at.MOST_SLOW, at.MOST_SLOW + 5, at.MOST_SLOW + 8
 
 
 def body(speeds, periodic):
-    """Checks the halos of a line of ranks, whose landings count as fast or slow; by turn, whether arrays are lent."""
+    """Checks halos on ranks whose landings count as fast or slow; whether each turn has lent arrays."""
     grid = sg.init_grid((-1,))
     n, me, lent = grid.size, grid.rank, []
     sharding, shape = sg.Sharding(grid, [[0], []], halo_sizes=[2, 2]), (8 * n, 5)

@@ -162,7 +162,7 @@ def test_uneven(spmd, n, far):
 
 
 def wherever_arrays_lie(far):
-    """Large arrays in the arena on all members, some or none, by turns: results of plans that have compiled runs."""
+    """Compiled runs give right results for large arrays that lie in the arena on all members, some or none."""
     grid = sg.init_grid((-1,))
     n, me, shape = grid.size, grid.rank, (12, 5 * WORDS // 12 + 7)
     everywhere = ["arena"] * n, ["plain"] * n, ["arena", *["plain"] * (n - 1)], ["plain", *["arena"] * (n - 1)]

@@ -81,7 +81,7 @@ def test_forced_paths(spmd, n):
 
 
 def check_many():
-    """More calls than are known at a time, or ever; and grids that come and go, some where others lay."""
+    """Calls stay right if there are more than can be known, and if new grids lie where ended ones lay."""
     grid = sg.init_grid((-1,))
     n, me = grid.size, grid.rank
     x = np.array([float(me)])

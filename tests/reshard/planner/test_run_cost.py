@@ -50,7 +50,7 @@ def test_runs_that_few_processes_meet_for(source, target, side, seconds):
 
 
 def test_the_way_that_fewer_meet_for_is_chosen_for_few_bytes():
-    """Both ways are carried, by the headers of two processes or of four; of many bytes, steps decide."""
+    """The headers of two processes, or of four, carry the arrays of either way; with many bytes, the steps decide."""
     links = LinkModel(node_size=2, node_latency=100, network_latency=1, cable_bandwidth=1e9, message_seconds=1e-9)
     small = choose(layout([[1], [0]], 24), layout([[0], [1]], 24), 8, "auto", links, None)
     assert small.name == "direct" and all(lost.seconds > 200 for lost in small.lost)
@@ -58,7 +58,7 @@ def test_the_way_that_fewer_meet_for_is_chosen_for_few_bytes():
 
 
 def test_steps_of_several_are_moved_by_python():
-    """Each takes a call, or one for each round of half a MiB of boxes within a node; and each further one is late."""
+    """A step takes one call, or within a node one for each round of half a MiB; each further step begins late."""
     first = Step(ALL_TO_ALL, layout([[], [0, 1]], 512), layout([[1], [0]], 512), (1,), (0, 1))
     second = Step(ALL_TO_ALL, layout([[1], [0]], 512), layout([[1, 0]], 512), (0,), (0, 1))
     costs = [step_cost(step, 8, LINKS) for step in (first, second)]
