@@ -13,7 +13,7 @@ ORDERED = Path(__file__).resolve().parents[1] / "support" / "hosts" / "ordered.p
     [
         (["-n", "4", "--map", "cyclic"], "4", "node0 node0 node1 node1 1 of 3 pairs apart"),
         (["--ranks-per-node", "3,1"], "2x2", "node0 node0 node0 node1 2 of 2 pairs apart"),
-        pytest.param(["--ranks-per-node", "1,3"], "4", "node1 node1 node1 node0 1 of 1 pairs apart",
+        pytest.param(["--ranks-per-node", "1,3"], "4", "node0 node1 node1 node1 1 of 1 pairs apart",
                      marks=pytest.mark.full),
         pytest.param(["-n", "4", "--map", "cyclic"], "2x2", "node0 node1 node0 node1 2 of 2 pairs apart",
                      marks=pytest.mark.full),

@@ -20,6 +20,7 @@ import numpy as np
 
 from spmd_grid.transport.communicator import Process
 from spmd_grid.transport.mpi.liveness.departure import Departed
+from spmd_grid.transport.mpi.liveness.launcher import end_launcher_later
 from spmd_grid.watch.call_site import call_site, main_frame
 from spmd_grid.watch.clocks import stops_clocks
 from spmd_grid.watch.hang_report import RankState, ended_state, picture, read_state, unknown_state
@@ -95,6 +96,7 @@ class HangWatch:
             self._answer(report.alarm, self.limit)
         if not report.states:
             self._patience += 2.0
+            self._see_to_launcher()
         self._learn(report.states)
 
     def _answer(self, alarm: int, limit: float) -> None:
@@ -117,28 +119,42 @@ class HangWatch:
             self._cancelled = self._alarm
             self._clocks_from = time.monotonic()
 
+    def _missing(self) -> list[int]:
+        return [rank for rank in range(self._process.size) if rank not in self._states and rank not in self._departed]
+
+    def _answering(self) -> list[int]:
+        return sorted(rank for rank, state in self._states.items() if state.answers and rank not in self._departed)
+
+    def _is_first_of_node(self) -> bool:
+        """Whether no lower rank of this node answers."""
+        me = self._process.rank
+        return not any(rank < me and self._memory_of(rank) is not None for rank in self._answering())
+
+    def _see_to_launcher(self) -> None:
+        """Makes sure that the launcher ends with the job, though a host may be gone."""
+        if self._missing() and self._is_first_of_node():
+            end_launcher_later()
+
     def _continue(self, elapsed: float, limit: float) -> None:
-        me, known = self._process.rank, self._states
-        missing = [rank for rank in range(self._process.size) if rank not in known and rank not in self._departed]
-        answering = sorted(rank for rank, state in known.items() if state.answers and rank not in self._departed)
+        missing, answering, me = self._missing(), self._answering(), self._process.rank
         if missing and elapsed > _SILENT and not self._has_read:
             self._has_read = True
-            self._read_silent(missing, answering)
+            self._read_silent(missing)
         elif elapsed > _COMPLETE + self._patience + _NEXT * answering.index(me) or (
             not missing and answering[0] == me and not self._patience
         ):
             self._print(missing, limit)
 
-    def _read_silent(self, missing: Collection[int], answering: Collection[int]) -> None:
-        me = self._process.rank
-        if any(rank < me and self._memory_of(rank) is not None for rank in answering):
-            return  # the first of the node that answers reads them
+    def _read_silent(self, missing: Collection[int]) -> None:
+        if not self._is_first_of_node():
+            return
         memories = {rank: self._memory_of(rank) for rank in missing}
         read = {rank: read_state(rank, memory) for rank, memory in memories.items() if memory is not None}
         if read:
             self._send(read)
 
     def _print(self, missing: Collection[int], limit: float) -> None:
+        self._see_to_launcher()
         self._post_all(pickle.dumps(Report(self._alarm, {})))
         states = self._states | {rank: unknown_state(rank, self._host_of(rank)) for rank in missing}
         states |= {rank: ended_state(departure.label) for rank, departure in self._departed.items()}
