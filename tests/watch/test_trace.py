@@ -128,9 +128,11 @@ def test_bytes_waits_and_nesting(transport, n, environment, tmp_path, scale):
         assert step.waited < half if rank == 1 else half < step.waited <= step.took, (rank, step)
         assert step.where.startswith("app.py:") and step.path
         (step,) = [step for step in steps if step.name == "update_halo"]
-        assert step.path == ("direct" if transport == "simulated" and not environment else "message")
+        is_direct = transport == "simulated" and "SPMD_GRID_PATH" not in environment
+        assert step.path == ("direct" if is_direct else "message")
         (step,) = [step for step in steps if step.name == "all_gather.start"]
-        assert step.path == ("inline" if environment.get("SPMD_GRID_RANKS_PER_NODE") else "message")
+        several_nodes = "SPMD_GRID_RANKS_PER_NODE" in environment
+        assert step.path == ("inline" if several_nodes else "direct" if transport == "mpiexec" else "message")
     (step,) = [step for step in trace.operations[1] if step.name == "recv"]
     assert half < step.waited <= step.took
 

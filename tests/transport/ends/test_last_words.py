@@ -63,6 +63,15 @@ def test_two_that_find_the_word_empty(capfd, monkeypatch):
     assert capfd.readouterr().err == "spmd_grid: from rank 1\n" and ended == [1, 1]
 
 
+def test_the_one_that_was_cut_off_speaks_first(capfd, monkeypatch):
+    last_words, word, ended = of_mpi("liveness.exit_report"), np.zeros(1), []
+    first, told = (last_words.ExitReport(rank, word, True, ended.append) for rank in range(2))
+    meanwhile = iter([lambda: first.insist("interrupted"), *[lambda: None] * 9])
+    monkeypatch.setattr(last_words, "time", SimpleNamespace(sleep=lambda seconds: next(meanwhile)()))
+    told.say("cut off", after_another=True)
+    assert capfd.readouterr().err == "spmd_grid: interrupted\n" and ended == [1, 1]
+
+
 WAYS = {
     "speaks": (0, lambda words: words.say("the end")),
     "is silent": (5, lambda words: words.say("the end")),

@@ -8,7 +8,7 @@ import os, resource, sys
 from mpi4py import MPI
 import numpy as np, spmd_grid as sg
 import spmd_grid.exchange.agreement.choose_meeting, spmd_grid.transport.mpi, spmd_grid.kernels
-spmd_grid.kernels.course_address
+spmd_grid.kernels.course_address, sg.init_grid
 free, soft = os.dup(0), sys.argv[1]
 os.close(free)
 if soft == "all" or MPI.COMM_WORLD.rank == 1:

@@ -24,9 +24,9 @@ from spmd_grid.watch.call_site import PACKAGE, call_site, is_ours
 
 __all__ = ["ExitReport", "call_site_in", "user_traceback", "write_at_once"]
 
-# Far longer than a read and a write of the word take; until processes of other nodes report; and until processes that
-# do not report end the job themselves, should the one that does fail to.
-_TURN, _OTHER_NODES, _PATIENCE = 0.02, 0.5, 2.0
+# Far longer than a read and a write of the word take; until processes of other nodes report; until others than the one
+# that was cut off do; and until processes that do not report end the job themselves, should the one that does fail to.
+_TURN, _OTHER_NODES, _FIRST_CUT_OFF, _PATIENCE = 0.02, 0.5, 1.0, 2.0
 _FLUSHING = 0.5  # longest time to write out what was printed
 
 
@@ -41,11 +41,14 @@ class ExitReport:
         self._mark = rank + 1
         self._word, self._is_first, self._abort = word, is_first, abort
 
-    def say(self, text: str, code: int = 1) -> None:
-        """Prints ``text``, unless another process reports, and ends the job."""
+    def say(self, text: str, code: int = 1, after_another: bool = False) -> None:
+        """Prints ``text``, unless another process reports, and ends the job.
+
+        ``after_another``: another process was cut off, and knows better why; unless its program goes on, it reports.
+        """
         _flush_output()  # on every process: what it has printed would be lost with it
-        if not self._is_first:
-            time.sleep(_OTHER_NODES)
+        if after_another or not self._is_first:
+            time.sleep(_FIRST_CUT_OFF * after_another + _OTHER_NODES * (not self._is_first))
         if self._has_turn():
             self._print(text)
         else:

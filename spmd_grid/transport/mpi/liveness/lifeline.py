@@ -41,8 +41,7 @@ __all__ = ["Lifeline"]
 
 # Seconds between two looks of the watching thread, without and with an alarm.
 _WATCH_SECONDS, _ALARMED_SECONDS = 0.1, 0.02
-# The time that the main thread has for its half of a signal's handler before the watching thread acts for it, and that
-# a launcher has to end a job of which a process has died.
+# The time that the main thread has for its half of a signal's handler, and a launcher to end a job after a death.
 _SIGNAL_SECONDS, _DEATH_SECONDS = 0.7, 1.0
 # How long a process that was cut off waits for the answers of all others, and how often a waiting one reads messages.
 _ANSWER_SECONDS, _NEWS_SECONDS = 2.0, 0.002
@@ -334,7 +333,8 @@ class Lifeline:
             self._report_interrupt(call_site_in(trace))
         failed = f"{self._process.label()} of {self._process.size} failed"
         if isinstance(error, SpmdError) and error.is_shared:
-            self._report.say(f"{failed}, and all others of its group alike\n{user_traceback(error)}")
+            text = f"{failed}, and all others of its group alike\n{user_traceback(error)}"
+            self._report.say(text, after_another=self._author not in (self._process.rank, self._process.size))
         self._report.insist(f"{failed}\n{user_traceback(error)}")
 
     def _abort(self, code: int) -> None:
