@@ -22,7 +22,7 @@ either_way = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "s
 @cache
 def ballast():
     """A row that copies as much as is streamed, and the arrays it needs."""
-    from spmd_grid.kernels.copy.streams import STREAM_FROM
+    from spmd_grid.kernels.copy.tables import STREAM_FROM
 
     source, target = np.arange(2.0), np.empty((STREAM_FROM // 16, 2))
     return row_of(np.broadcast_to(source, target.shape), target), source, target
@@ -153,7 +153,7 @@ def test_streamed_boxes_of_any_strides(data):
 
 
 def large(shape, axes):
-    from spmd_grid.kernels.copy.streams import STREAM_FROM
+    from spmd_grid.kernels.copy.tables import STREAM_FROM
 
     source = np.arange(np.prod(shape), dtype=float).reshape(shape)
     assert source.nbytes > STREAM_FROM

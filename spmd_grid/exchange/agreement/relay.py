@@ -101,7 +101,8 @@ class RelayProgram:
 
     ``rings``: the members' rings; ``n_bytes``: those of this member's result; ``fold``: the address of
     the compiled fold; ``own_in_ring``: whether this member folds its own row from its ring; ``spreads``: whether what
-    it folds is packed again, for the others.
+    it folds is packed again, for the others; ``streams``: whether cells are copied past the caches into the result,
+    where that does not follow from its size as in operations.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class RelayProgram:
         fold: int = 0,
         own_in_ring: bool = False,
         spreads: bool = False,
+        streams: int | None = None,
     ):
         parts = [step.parts() for step in steps]
         packs, keeps, lands = (_counted(rows) for rows in zip(*parts)) if parts else [_counted([])] * 3
@@ -130,7 +132,8 @@ class RelayProgram:
         words[at.RELAY_STEPS], words[at.RELAY_RINGS] = len(steps), kernels.address_of(rings.addresses)
         words[at.RELAY_PARTS], words[at.RELAY_PART_BYTES] = RING_BYTES // part_bytes, part_bytes
         words[at.RELAY_COPY], words[at.RELAY_TABLE] = kernels.copy_address, kernels.address_of(table)
-        words[at.RELAY_COLUMNS], words[at.RELAY_LANDS_STREAMING] = table.shape[1], kernels.streams_for(n_bytes)
+        words[at.RELAY_COLUMNS] = table.shape[1]
+        words[at.RELAY_LANDS_STREAMING] = kernels.streams_for(n_bytes) if streams is None else streams
         words[[at.RELAY_PACKS, at.RELAY_KEEPS, at.RELAY_LANDS]] = [
             kernels.address_of(each.firsts) for each in (packs, keeps, lands)
         ]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from itertools import chain
+from math import prod
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from spmd_grid import kernels
 from spmd_grid.exchange.channel.copy_table import ChannelParts
 from spmd_grid.exchange.channel.shared_block import NeighbourRecord
 from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
+from spmd_grid.kernels.copy.tables import ALWAYS, BY_SIZE, STREAM_FROM
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.wire import Wire
 from spmd_grid.watch.trace.loops import Form
@@ -96,6 +99,7 @@ class ChannelState:
     def _put_header(self, channel: ChannelParts) -> None:
         state, block = self.words, channel.block
         state[at.N_FIELDS], state[at.NDIM] = len(channel.dtypes), len(channel.shape)
+        state[at.LANDS_STREAMING] = ALWAYS if _landed_bytes(channel) >= STREAM_FROM else BY_SIZE
         state[at.EXTENTS : at.EXTENTS + len(channel.shape)] = channel.shape
         state[at.CONSTANTS] = kernels.address_of(self._constants)
         state[at.LINES], state[at.LINE_BYTES] = block.address, block.line_bytes
@@ -201,6 +205,12 @@ class ChannelState:
     def phase(self) -> int:
         """IDLE, or the phase of the exchange under way."""
         return int(self.words[at.PHASE])
+
+
+def _landed_bytes(channel: ChannelParts) -> int:
+    """Number of bytes that an exchange copies into this process's arrays, or all rounds of one."""
+    taken = chain(channel.own, *channel.takes.values())
+    return sum(prod(take.target.shape) for take in taken) * sum(dtype.itemsize for dtype in channel.dtypes)
 
 
 def _constants(channel: ChannelParts) -> np.ndarray:

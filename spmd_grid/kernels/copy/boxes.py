@@ -15,8 +15,8 @@ import numba  # noqa: F401 - imported first: see compiled.py
 
 from spmd_grid.kernels.address import copy_at, load
 from spmd_grid.kernels.compiled import by_address, inner, pasted
-from spmd_grid.kernels.copy.streams import LINES_RUN, STREAM_FROM, STREAM_PLANE, STREAM_RUN, line_rows, stream_rows
-from spmd_grid.kernels.copy.tables import ALWAYS, BY_LINES, BY_SIZE, FIXED_COLUMNS, NEVER
+from spmd_grid.kernels.copy.streams import LINES_RUN, STREAM_PLANE, STREAM_RUN, line_rows, stream_rows
+from spmd_grid.kernels.copy.tables import ALWAYS, BY_LINES, BY_SIZE, FIXED_COLUMNS, NEVER, STREAM_FROM
 from spmd_grid.kernels.copy.tiles import turn_plane
 from spmd_grid.kernels.copy.vectors import drain, move
 from spmd_grid.kernels.python_calls import on_integers

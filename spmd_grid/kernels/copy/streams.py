@@ -13,9 +13,8 @@ import numba  # noqa: F401 - imported first: see compiled.py
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.copy.vectors import LINE, lines_moved, move
 
-__all__ = ["LINES_RUN", "STREAM_FROM", "STREAM_PLANE", "STREAM_RUN", "line_rows", "stream_rows"]
+__all__ = ["LINES_RUN", "STREAM_PLANE", "STREAM_RUN", "line_rows", "stream_rows"]
 
-STREAM_FROM = 8 << 20  # bytes that a call copies: from here on they would not stay in the caches anyway
 STREAM_PLANE = 4096  # bytes: the smallest plane
 STREAM_RUN = 1024  # bytes: the shortest run; too much of a shorter one lies on lines that it shares
 LINES_RUN = 1 << 14  # bytes: the shortest run that is copied line by line through the caches

@@ -25,6 +25,7 @@ __all__ = [
     "BY_SIZE",
     "FIXED_COLUMNS",
     "NEVER",
+    "STREAM_FROM",
     "BoxRow",
     "box_row",
     "build_table",
@@ -37,6 +38,7 @@ FIXED_COLUMNS = 4  # the columns before shape[D]
 # Whether a call streams past the caches: if it copies as much as they hold, or else for a reason of the caller's.  With
 # BY_LINES it does not, and copies long runs, which another processor has written, line by line.
 BY_SIZE, ALWAYS, NEVER, BY_LINES = 0, 1, 2, 3
+STREAM_FROM = 8 << 20  # bytes that a call copies: from here on they would not stay in the caches anyway
 _LEAST_RESULT = 16 << 20  # bytes: smaller ones stay in the cache that all cores share
 
 
@@ -53,9 +55,12 @@ class BoxRow(NamedTuple):
     dims: tuple[tuple[int, int, int], ...]
 
 
-def streams_for(n_bytes: int) -> int:
-    """Whether copies stream into a result of ``n_bytes``, of which a call may copy a part.  Local."""
-    return ALWAYS if n_bytes >= _LEAST_RESULT else NEVER
+def streams_for(n_bytes: int, least: int = _LEAST_RESULT) -> int:
+    """Whether copies stream into a result of ``n_bytes``, of which a call may copy a part.  Local.
+
+    ``least``: the size from which on they do; for results beside sources of the same size it is STREAM_FROM.
+    """
+    return ALWAYS if n_bytes >= least else NEVER
 
 
 def box_row(

@@ -182,6 +182,7 @@ def _land(state: int) -> None:
         store(state, at.MISSED, load(state, at.EPOCH))
         return
     call_, n_fields, odd = load(state, at.CALL), load(state, at.N_FIELDS), load(state, at.EPOCH) & 1
+    streams = load(state, at.LANDS_STREAMING)
     for i in range(load(state, at.N_SOURCES)):
         source = state + 8 * (load(state, at.SOURCES) + i * at.SOURCE_WORDS)
         line, pieces = _source_line(state, source), load(source, at.S_PIECES)
@@ -192,22 +193,23 @@ def _land(state: int) -> None:
             offset = load(line, at.POSTED_OFFSETS + f)
             first = load(source, at.S_ROWS) + f * pieces
             if offset >= 0 and load(source, at.S_SEGMENT) >= 0:
-                _copy(state, call_, first, pieces, load(source, at.S_SEGMENT) + offset, field_of(call_, f, at.F_INTO))
+                theirs = load(source, at.S_SEGMENT) + offset
+                _copy(state, call_, first, pieces, theirs, field_of(call_, f, at.F_INTO), streams)
             else:
                 first += n_fields * pieces
                 staging = load(source, at.S_STAGING) + odd * load(source, at.S_STAGING_BYTES)
-                _copy(state, call_, first, pieces, staging, field_of(call_, f, at.F_INTO))
+                _copy(state, call_, first, pieces, staging, field_of(call_, f, at.F_INTO), streams)
     for i in range(load(state, at.N_RECEIVES)):
         neighbour = state + 8 * (load(state, at.RECEIVES) + i * at.MESSAGE_WORDS)
         buffer, pieces = load(neighbour, at.M_BUFFER), load(neighbour, at.M_PIECES)
         for f in range(n_fields):
             if not (load(buffer, at.POSTED_UNCHANGED) >> f) & 1:
                 first = load(neighbour, at.M_ROWS) + f * pieces
-                _copy(state, call_, first, pieces, buffer, field_of(call_, f, at.F_INTO))
+                _copy(state, call_, first, pieces, buffer, field_of(call_, f, at.F_INTO), streams)
     for f in range(n_fields):
         into = field_of(call_, f, at.F_INTO)
         first = load(state, at.OWN) + f * load(state, at.N_OWN)
-        _copy(state, call_, first, load(state, at.N_OWN), field_of(call_, f, at.F_ADDRESS), into)
+        _copy(state, call_, first, load(state, at.N_OWN), field_of(call_, f, at.F_ADDRESS), into, streams)
         first = load(state, at.FILL) + f * load(state, at.N_FILL)
         _copy(state, call_, first, load(state, at.N_FILL), load(state, at.CONSTANTS), into)
 

@@ -74,7 +74,8 @@ SLOW_LANDING = SLEEPS + 1  # nanoseconds of landing from which on neighbours' ar
 LANDED_SLOWLY = SLOW_LANDING + 1  # exchanges in a row that landed as slowly
 STAGED_UNTIL = LANDED_SLOWLY + 1  # the exchange from which on arrays are lent again
 LANDING_CLOCK = STAGED_UNTIL + 1  # when landing began and ended, two words each
-HEADER_WORDS = LANDING_CLOCK + 4
+LANDS_STREAMING = LANDING_CLOCK + 4  # whether cells are copied into arrays past the caches; 0: by the size of each copy
+HEADER_WORDS = LANDS_STREAMING + 1
 MOST_SLEEPS = 2  # before a call of ON_WAIT
 SLEEPERS = 56  # bytes from a word that others wait for in meetings to the number of those that sleep meanwhile
 

@@ -9,6 +9,7 @@ from support.patience import at_growing_scales
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.crossing_meeting import CrossingMeeting
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.kernels.protocol import slots as at
@@ -57,13 +58,18 @@ def check(grid, name, args, run=in_loop, dtype="f8", shape=SHAPE, ignored=False,
             for got, want in zip(results, wanted):
                 assert nothing or got.tobytes() == want.tobytes(), (name, args, dtype, got, want)
         if run is not steps and name != "all_slice" and max(x.nbytes, out.nbytes // grid.size) <= MOST_RELAYED:
-            assert bool(plan._loop._state[at.RUN_READY]) == runs_compiled(grid), (name, args)
+            assert bool(plan._loop._state[at.RUN_READY]) == runs_compiled(grid, plan, x.nbytes), (name, args)
     assert not nothing or (results == 77).all()
 
 
-def runs_compiled(grid):
-    """Whether small arrays need no Python: that of a single member, and those in the memory of a node."""
-    return grid.size == 1 or (isinstance(meeting_of(grid.group((0,))), MemoryMeeting) and chosen_path() == "auto")
+def runs_compiled(grid, plan, n_bytes):
+    """Whether arrays of this size need no Python: of one member, in a node's memory, or in lines that cross."""
+    meeting = meeting_of(grid.group((0,)))
+    if grid.size == 1 or plan._ahead is not None:
+        return True
+    if isinstance(meeting, CrossingMeeting):
+        return chosen_path() == "auto" and n_bytes <= at.LINE_ARRAY_BYTES
+    return isinstance(meeting, MemoryMeeting) and chosen_path() == "auto"
 
 
 def check_all(last):

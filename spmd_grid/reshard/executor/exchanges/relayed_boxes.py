@@ -22,6 +22,7 @@ from spmd_grid.exchange.agreement.relay import (
 from spmd_grid.exchange.channel.copy_table import Taken, c_strides
 from spmd_grid.grid.box import Box, pieces_of
 from spmd_grid.grid.cells import Cells
+from spmd_grid.kernels.copy.tables import STREAM_FROM
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator
 
@@ -129,7 +130,7 @@ class RelayedBoxes:
                 ends = target.strides(into), target.offset(into), base, at.INTO_RESULT
                 steps[number].lands.append(kernels.box_row(source.shape, itemsize, strides, start, *ends))
         n_bytes = sum(prod(take.target.shape) for take in self._takes) * itemsize
-        return RelayProgram(rings, self._slots, steps, n_bytes)
+        return RelayProgram(rings, self._slots, steps, n_bytes, streams=kernels.streams_for(n_bytes, STREAM_FROM))
 
     def _pieces(self, cells: Cells) -> Iterator[Cells]:
         """``cells`` cut into pieces for the areas of slots; both ends of a box cut it alike."""
