@@ -30,7 +30,7 @@ def made(grid, values, kind):
 
 
 def in_meeting(body, monkeypatch, *args):
-    """Run ``body``, in which arrays of over 64 KiB may be fetched; the number of fetches, and whether there can be any."""
+    """Run ``body``, in which arrays of over 64 KiB may be fetched; how often they were, and whether they can be."""
     monkeypatch.setattr(memory_meeting, "_MOST_COMPILED", 1 << 16)
     copies, copy = [], OtherMemory.copy
     monkeypatch.setattr(OtherMemory, "copy", lambda self: (copies.append(1), copy(self))[1])
