@@ -25,7 +25,7 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, Frames
 from spmd_grid.transport.other_memory import is_word_at
 
-__all__ = ["STAGED_BYTES", "KnownRelay", "MemoryMeeting", "Place"]
+__all__ = ["STAGED_BYTES", "KnownRelay", "MemoryMeeting", "MemberAddress"]
 
 # The most bytes of copies that a process holds for a group: of large arrays, which are copied or relayed, and of small.
 STAGED_BYTES = max(RING_BYTES + 8 * COPIED_IF_RELAYED, RING_HELD_BYTES)
@@ -46,8 +46,8 @@ _MOST_COMPILED = 1 << 24
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
 
-class Place(NamedTuple):
-    """Where an array lies: the id of its process where this one does not see it, else 0; and its address there."""
+class MemberAddress(NamedTuple):
+    """The address of an array, and the system's id of its process where this one does not see it, else 0."""
 
     process: int
     address: int
@@ -163,20 +163,20 @@ class MemoryMeeting(LineMeeting):
             self._processes = [] if self.most(not sees_all) else [process for process, *_ in found]
         return bool(self._processes)
 
-    def places(self, frames: Frames, facts: Sequence[Facts]) -> list[Place] | None:
-        """Where the members' arrays lie; None, on all members alike, unless each is contiguous and at a known place."""
+    def addresses(self, frames: Frames, facts: Sequence[Facts]) -> list[MemberAddress] | None:
+        """The addresses of the members' arrays; None, on all members alike, unless each is known and contiguous."""
         found = []
         for member, (fact, location) in enumerate(zip(facts, read_locations(frames.locations), strict=True)):
             offset, flags, address, *_ = location
             if flags & at.OUTSIDE:
                 away = self._processes is not None and member != self.comm.rank
-                found.append(Place(self._processes[member] if away and self._processes else 0, address))
+                found.append(MemberAddress(self._processes[member] if away and self._processes else 0, address))
             elif not fact.nbytes:
-                found.append(Place(0, 0))
+                found.append(MemberAddress(0, 0))
             elif offset < 0 or flags & at.STRIDED:
                 return None
             else:
-                found.append(Place(0, cast(int, self._arena.base_of(self.comm.processes[member])) + offset))
+                found.append(MemberAddress(0, cast(int, self._arena.base_of(self.comm.processes[member])) + offset))
         return found
 
     def better_fetched(self, key: Hashable) -> bool:

@@ -50,7 +50,7 @@ class FetchedCopies:
             return False
         suited = self._suited.get(frames.locations)
         if suited is None:
-            suited = meeting.places(frames, self._facts) is not None and meeting.fetches() and self._have_long_runs()
+            suited = meeting.addresses(frames, self._facts) is not None and meeting.fetches() and self._have_long_runs()
             keep(self._suited, frames.locations, suited)
         return suited and meeting.better_fetched(self._key)
 
@@ -70,18 +70,18 @@ class FetchedCopies:
 
     def _copies_into(self, target: np.ndarray, meeting: MemoryMeeting, frames: Frames) -> list[Callable[[], object]]:
         """The copies that make the result, from this member's own array first."""
-        places, into = meeting.places(frames, self._facts), kernels.address_of(target)
-        assert places is not None  # `suits` has seen them
+        addresses, into = meeting.addresses(frames, self._facts), kernels.address_of(target)
+        assert addresses is not None  # `suits` has seen them
         me, size = self._transfer.rank, self._transfer.size
         copies: list[Callable[[], object]] = []
         for receive in sorted(self._transfer.receives, key=lambda receive: (receive.peer - me) % size):
-            place, row = places[receive.peer], self._row(receive, target.strides)
-            if row is not None and place.process:
-                runs = _runs_of(row) + np.array([place.address, into, 0])
-                copies.append(OtherMemory(place.process, runs).copy)
+            found, row = addresses[receive.peer], self._row(receive, target.strides)
+            if row is not None and found.process:
+                runs = _runs_of(row) + np.array([found.address, into, 0])
+                copies.append(OtherMemory(found.process, runs).copy)
             elif row is not None:
                 table = kernels.build_table([row])
-                copies.append(partial(_copy_table, table, place.address, into, kernels.streams_for(target.nbytes)))
+                copies.append(partial(_copy_table, table, found.address, into, kernels.streams_for(target.nbytes)))
         return copies
 
     def _have_long_runs(self) -> bool:
