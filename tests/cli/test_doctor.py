@@ -21,6 +21,7 @@ BARE_PATH = "/usr/bin:/bin"
 
 QUICK = {
     "thread_level": "MULTIPLE", "nodes": 1, "shares_memory": True, "in_place": 9.0, "by_messages": 3.0,
+    "fetches": True,
     "latency": 1.0, "bandwidth": 9.0, "all_reduce": 3.0, "model": None, "far": False, "peer": 1,
 }  # fmt: skip
 
@@ -210,6 +211,13 @@ def test_what_is_slow_says_what_to_do(changed, name):
     assert {(check.verdict, check.advice) for check in doctor._of_ranks(QUICK)} == {(OK, "")}
     (check,) = (check for check in doctor._of_ranks(QUICK | changed) if check.verdict != OK)
     assert (check.verdict, check.name) == (SLOW, name) and len(check.advice) > 40
+
+
+def test_plain_arrays():
+    """A line tells whether the system copies them; either is fine."""
+    for fetches, words in ((True, "the system may copy"), (False, "lets no rank read another's")):
+        (check,) = (each for each in doctor._of_ranks(QUICK | {"fetches": fetches}) if each.name == "plain arrays")
+        assert check.verdict == OK and words in check.value
 
 
 def test_memory_that_cannot_be_shared(tmp_path, monkeypatch):

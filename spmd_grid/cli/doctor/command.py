@@ -214,6 +214,9 @@ def _of_ranks(found: dict[str, Any], transport: Callable[[], str] = str) -> Iter
             f"arrays of other ranks are read in place: {in_place:.1f} GB/s, by messages {messages:.1f} GB/s",
             "Reading in place is slower here: try SPMD_GRID_PATH=message on your program." * slow,
         )  # fmt: skip
+        may = "the system may copy large ones from rank to rank"
+        may_not = "large ones pass through shared memory: the system lets no rank read another's"
+        yield Check(OK, "plain arrays", may if found["fetches"] else may_not)
     else:
         yield Check(
             SLOW, "single copy", "ranks of this node do not see each other's memory; all data is sent in messages",

@@ -20,6 +20,7 @@ from spmd_grid.bench.common.mpi import mpi, world
 from spmd_grid.cli.doctor.survey import exchange_over_network, survey_hosts, survey_links
 from spmd_grid.cli.doctor.trials import MARK
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.paths import forced_path
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.ops.all_reduce import all_reduce
@@ -106,6 +107,7 @@ def ranks() -> dict[str, Any]:
         "peer": peer, "shares_memory": group.shares_memory,
         "latency": 1e6 * latency, "bandwidth": _MIB / large / 1e9, "all_reduce": 1e6 * reduce,
         "in_place": rates["direct"], "by_messages": rates["message"],
+        "fetches": isinstance(meeting, MemoryMeeting) and meeting.fetches(),
         "model": str(model) if model else None,
         "far": bool(meeting.is_far) if group.times_well and group.shares_memory else None,
     }  # fmt: skip

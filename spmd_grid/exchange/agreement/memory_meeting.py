@@ -1,11 +1,13 @@
 """Meetings in the memory of a node: members read one another's arrays where they lie.
 
 Each member posts its frame and the location of its array.  A small array is posted with the frame; one that lies
-outside the arena and is not large is copied into it first.
+outside the arena and is not large is copied into it first.  A large one outside is posted with its address: the others
+may have the system copy from there.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Sequence
 from itertools import count
 from typing import NamedTuple, cast
@@ -21,8 +23,9 @@ from spmd_grid.exchange.agreement.relay import COPIED_IF_RELAYED, RELAYED_FROM, 
 from spmd_grid.exchange.agreement.staging_ring import RING_HELD_BYTES
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, Frames
+from spmd_grid.transport.other_memory import is_word_at
 
-__all__ = ["STAGED_BYTES", "KnownRelay", "MemoryMeeting"]
+__all__ = ["STAGED_BYTES", "KnownRelay", "MemoryMeeting", "MemberAddress"]
 
 # The most bytes of copies that a process holds for a group: of large arrays, which are copied or relayed, and of small.
 STAGED_BYTES = max(RING_BYTES + 8 * COPIED_IF_RELAYED, RING_HELD_BYTES)
@@ -41,6 +44,13 @@ _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 _MOST_COMPILED = 1 << 24
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
+
+
+class MemberAddress(NamedTuple):
+    """The address of an array, and the system's id of its process where this one does not see it, else 0."""
+
+    process: int
+    address: int
 
 
 class KnownRelay(NamedTuple):
@@ -64,6 +74,8 @@ class MemoryMeeting(LineMeeting):
         self._ring: np.ndarray | None = None
         self._rings: Rings | None = None
         self._numbers = count()
+        self._word = np.frombuffer(os.urandom(8), np.int64)
+        self._processes: list[int] | None = None  # ids of the members' processes; none if not all can be read
         self._ways = QuickerWays()
 
     def arrays(self, frames: Frames, facts: Sequence[Facts]) -> list[np.ndarray | None] | None:
@@ -127,6 +139,64 @@ class MemoryMeeting(LineMeeting):
 
     def note_end(self) -> None:
         self._ways.end()
+
+    # -- arrays outside the arena, as the system copies them -----------------------------------------------------
+
+    def may_fetch(self, n_bytes: int) -> bool:
+        """Whether the system's copies may beat a relay of arrays, of which the largest has ``n_bytes``.
+
+        Local; the same on all members.  Smaller ones, of which caches hold a part, are better packed by their owners.
+        """
+        return n_bytes > _MOST_COMPILED
+
+    def fetches(self) -> bool:
+        """Whether all members can relay, and copy from one another's memory by the system.  Collective at first."""
+        if not self.relays or self.rings() is None:
+            return False
+        if self._processes is None:
+            mine = np.array([os.getpid(), kernels.address_of(self._word), self._word[0]])
+            found = []
+            for member, location in enumerate(read_locations(self.swap(mine).locations)):
+                base = cast(int, self._arena.base_of(self.comm.processes[member]))
+                found.append(kernels.bytes_at(base + location[at.LOCATION_OFFSET], mine.nbytes).view(np.int64).tolist())
+            sees_all = all(is_word_at(*found[member]) for member in range(len(found)) if member != self.comm.rank)
+            self._processes = [] if self.most(not sees_all) else [process for process, *_ in found]
+        return bool(self._processes)
+
+    def addresses(self, frames: Frames, facts: Sequence[Facts]) -> list[MemberAddress] | None:
+        """The addresses of the members' arrays; None, on all members alike, unless each is known and contiguous."""
+        found = []
+        for member, (fact, location) in enumerate(zip(facts, read_locations(frames.locations), strict=True)):
+            offset, flags, address, *_ = location
+            if flags & at.OUTSIDE:
+                away = self._processes is not None and member != self.comm.rank
+                found.append(MemberAddress(self._processes[member] if away and self._processes else 0, address))
+            elif not fact.nbytes:
+                found.append(MemberAddress(0, 0))
+            elif offset < 0 or flags & at.STRIDED:
+                return None
+            else:
+                found.append(MemberAddress(0, cast(int, self._arena.base_of(self.comm.processes[member])) + offset))
+        return found
+
+    def better_fetched(self, key: Hashable) -> bool:
+        """Whether runs with this ``key``, which may be relayed or have the system copy, do the second: the quicker.
+
+        Collective; the same on all members.
+        """
+        return self._ways.begin(("fetched", key), self.most) == 1
+
+    def depart_all(self) -> None:
+        """Tells the others that this member has read their arrays; returns once all others have read.  Collective."""
+        if kernels.depart(self._address, True) != at.FINE:
+            self._raise_ended()
+
+    def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
+        offset, flags = super()._location_of(x, in_place)
+        if offset < 0 and x.nbytes > _MOST_COMPILED and x.flags.c_contiguous and self._processes != []:
+            self._strides[0], self._strides[1:] = kernels.address_of(x), 0
+            flags = at.STRIDED | at.OUTSIDE
+        return offset, flags
 
     def count_relay(self) -> None:
         """Counts a relay that members consider; they measure how far apart they are now and then.  Collective."""

@@ -22,6 +22,7 @@ from spmd_grid.kernels.copy.vectors import drain, move
 from spmd_grid.kernels.python_calls import on_integers
 
 MEMCPY_FROM = 256  # bytes: shorter runs are faster without a call of memcpy
+MEMCPY_MOST = 1 << 18  # bytes: of larger ones libraries fetch every line that they overwrite, of smaller ones not
 EDGE = 8  # runs, of a tile each way
 PATTERN = 4096  # bytes to which a run that is repeated is doubled
 
@@ -71,10 +72,16 @@ def _chunks(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: i
 
 @inner
 def _rows(source: int, target: int, run: int, n1: int, s1: int, t1: int, n0: int, s0: int, t0: int) -> None:
-    """Copy a plane of long runs: a memcpy each."""
+    """Copy a plane of long runs: a memcpy each, or several for a very long one."""
     for i1 in range(n1):
         for i0 in range(n0):
-            move(source + i1 * s1 + i0 * s0, target + i1 * t1 + i0 * t0, run)
+            s = source + i1 * s1 + i0 * s0
+            t = target + i1 * t1 + i0 * t0
+            left = run
+            while left > MEMCPY_MOST:
+                move(s, t, MEMCPY_MOST)
+                s, t, left = s + MEMCPY_MOST, t + MEMCPY_MOST, left - MEMCPY_MOST
+            move(s, t, left)
 
 
 @pasted

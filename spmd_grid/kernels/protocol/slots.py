@@ -126,6 +126,7 @@ LOCATION = HEADER_WORDS + 7  # of this process's array: LOCATION_WORDS, of which
 LOCATION_OFFSET, LOCATION_FLAGS, LOCATION_STRIDES = 0, 1, 2
 LOCATION_WORDS = 16
 LENT, STRIDED = 1, 2  # flags: others read it where it lies; it has strides of its own
+OUTSIDE = 4  # flag, beside STRIDED: it lies outside the segment, at the address in place of the first stride
 BODY_BYTES = 1 << 8  # flags also have this times the size of a small array in the line
 CALLS = LOCATION + LOCATION_WORDS  # roll calls so far
 ASKS = CALLS + 1  # after each meeting whose number this divides, members measure how far apart they are; 0: never

@@ -16,6 +16,7 @@ from spmd_grid.exchange.transfer.execute import copy_from
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.kernels.copy.tables import ALWAYS
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.transport.communicator import Frames
@@ -135,7 +136,11 @@ class DirectCopies:
 
     def _table(self, arrays: Sequence[Any], target: np.ndarray) -> np.ndarray:
         start, rows = kernels.address_of(target), []
-        for receive in self._transfer.receives:
+        # Members take turns at arrays that lie in caches; larger ones they read from memory once, at the same time.
+        first = 0 if kernels.streams_for(target.nbytes) == ALWAYS else self._transfer.rank
+        for receive in sorted(
+            self._transfer.receives, key=lambda receive: (receive.peer - first) % self._transfer.size
+        ):
             if arrays[receive.peer] is None:
                 continue
             source, into = view_of(arrays[receive.peer], receive.source_box), view_of(target, receive.box)

@@ -27,6 +27,7 @@ from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of, is_short
 from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work, decode_receives, encode_receives
 from spmd_grid.ops.movement.crossing import CrossingCopies
+from spmd_grid.ops.movement.fetched_copies import FetchedCopies
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
 from spmd_grid.ops.movement.relayed_copies import RelayedCopies
 from spmd_grid.transport.communicator import Frames, tag_of
@@ -47,8 +48,8 @@ class Movement:
 
     ``fill``: the value of cells that no member sends.
 
-    A run copies from the other members' arrays if they can be read (`MemberArrays`), or relays them, sends
-    messages if not, and from the frames, with which small arrays travel.
+    A run copies from the other members' arrays if they can be read (`MemberArrays`); if not, it relays them, has the
+    system copy them, or sends messages; small arrays travel with the frames.
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class Movement:
         "_copies",
         "_crossing",
         "_far",
+        "_fetched",
         "_inline",
         "_relayed",
         "call",
@@ -91,12 +93,15 @@ class Movement:
         self._far: dict[bytes | None, Transfer] = {}
         large = self._arrays.way is DIRECT and max(fact.nbytes for fact in facts) > RELAYED_FROM
         self._relayed = RelayedCopies(call, facts, transfer) if large else None
+        self._fetched = FetchedCopies(call, facts, transfer) if large else None
 
     def run(self, x: np.ndarray | None, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         """Move the boxes; ``frames`` are those in which the members agreed.  Collective."""
         target = self._target(out)
         arrays = self._arrays.of(frames)
-        if self._relayed is not None and self._relayed.suits(arrays is not None):
+        if arrays is None and self._fetched is not None and self._fetched.suits(frames):
+            self._fetched.run(target, frames)
+        elif self._relayed is not None and self._relayed.suits(arrays is not None):
             self._relayed.run(x, target)
         elif arrays is None:
             run_message(self.comm, self.transfer, x, target)

@@ -1,0 +1,122 @@
+"""Copies from large arrays of other members that lie outside the node's memory: the system makes them, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.channel.copy_table import c_strides
+from spmd_grid.exchange.paths import DIRECT
+from spmd_grid.exchange.transfer.transfer import Receive, Transfer
+from spmd_grid.kernels import BoxRow
+from spmd_grid.ops.calls.bounded_cache import keep
+from spmd_grid.ops.calls.collective import CollectiveCall
+from spmd_grid.transport.communicator import Frames
+from spmd_grid.transport.other_memory import OtherMemory
+from spmd_grid.typing import Shape
+
+__all__ = ["FetchedCopies"]
+
+# Bytes of the shortest runs, on average, that are fetched: the system looks each of them up.
+_LEAST_RUN = 1 << 14
+
+
+class FetchedCopies:
+    """Moves the boxes of ``transfer`` out of the other members' arrays, where the system lets this process read them.
+
+    Each member reads what it needs.  None packs anything, but all wait until all have read.
+    """
+
+    def __init__(self, call: CollectiveCall, facts: Sequence[Facts], transfer: Transfer):
+        self._call, self._facts, self._transfer = call, facts, transfer
+        self._most = max(fact.nbytes for fact in facts)
+        self._key = call.fingerprint, self._most
+        self._are_long: bool | None = None  # whether the runs of all members are
+        self._suited: dict[bytes | None, bool] = {}
+        self._copies: dict[Hashable, list[Callable[[], object]]] = {}
+
+    def suits(self, frames: Frames) -> bool:
+        """Whether this beats relaying the arrays, of which not all lie in the node's memory.
+
+        Collective; the same on all members.  The meeting's `note_end` follows each run.
+        """
+        meeting = self._call.meeting
+        if self._call.path is not DIRECT or not isinstance(meeting, MemoryMeeting) or not meeting.may_fetch(self._most):
+            return False
+        suited = self._suited.get(frames.locations)
+        if suited is None:
+            suited = meeting.addresses(frames, self._facts) is not None and meeting.fetches() and self._have_long_runs()
+            keep(self._suited, frames.locations, suited)
+        return suited and meeting.better_fetched(self._key)
+
+    def run(self, target: np.ndarray | None, frames: Frames) -> None:
+        """Copy all boxes to ``target``.  Collective."""
+        meeting = self._call.meeting
+        assert isinstance(meeting, MemoryMeeting)
+        if target is not None:
+            key = frames.locations, kernels.address_of(target), target.strides
+            copies = self._copies.get(key)
+            if copies is None:
+                copies = self._copies_into(target, meeting, frames)
+                keep(self._copies, key, copies)
+            for copy in copies:
+                copy()
+        meeting.depart_all()
+
+    def _copies_into(self, target: np.ndarray, meeting: MemoryMeeting, frames: Frames) -> list[Callable[[], object]]:
+        """The copies that make the result, from this member's own array first."""
+        addresses, into = meeting.addresses(frames, self._facts), kernels.address_of(target)
+        assert addresses is not None  # `suits` has seen them
+        me, size = self._transfer.rank, self._transfer.size
+        copies: list[Callable[[], object]] = []
+        for receive in sorted(self._transfer.receives, key=lambda receive: (receive.peer - me) % size):
+            found, row = addresses[receive.peer], self._row(receive, target.strides)
+            if row is not None and found.process:
+                runs = _runs_of(row) + np.array([found.address, into, 0])
+                copies.append(OtherMemory(found.process, runs).copy)
+            elif row is not None:
+                table = kernels.build_table([row])
+                copies.append(partial(_copy_table, table, found.address, into, kernels.streams_for(target.nbytes)))
+        return copies
+
+    def _have_long_runs(self) -> bool:
+        """Whether what members need is in long runs.  Collective when first called."""
+        if self._are_long is None:
+            receives, shape, are_long = self._transfer.receives, self._transfer.target_shape, True
+            if receives and shape is not None:
+                strides = c_strides(shape, self._facts[receives[0].peer].array()[1].itemsize)
+                rows = [self._row(receive, strides) for receive in receives if receive.peer != self._transfer.rank]
+                runs = [_runs_of(row) for row in rows if row is not None]
+                are_long = sum(int(each[:, 2].sum()) for each in runs) >= _LEAST_RUN * sum(map(len, runs))
+            meeting = self._call.meeting
+            self._are_long = not meeting.most(not are_long)
+        return self._are_long
+
+    def _row(self, receive: Receive, into: Shape) -> BoxRow | None:
+        """The row that copies a box of a contiguous array."""
+        shape, dtype = self._facts[receive.peer].array()
+        given = c_strides(shape, dtype.itemsize)
+        source, target = receive.source_box, receive.box
+        start, end = (
+            sum(first * stride for first, stride in zip(box.starts, strides, strict=True))
+            for box, strides in ((source, given), (target, into))
+        )
+        return kernels.box_row(source.shape, dtype.itemsize, given, start, into, end)
+
+
+def _copy_table(table: np.ndarray, source: int, into: int, streams: int) -> None:
+    kernels.copy_table(kernels.address_of(table), table.shape[1], len(table), source, into, streams)
+
+
+def _runs_of(row: BoxRow) -> np.ndarray:
+    """The runs that a row copies: offset in the source, offset in the target, bytes."""
+    starts = np.array([[row.source_offset, row.target_offset]])
+    for extent, source, target in row.dims[:-1]:
+        steps = np.arange(extent)[:, None] * (source, target)
+        starts = (starts[:, None, :] + steps).reshape(-1, 2)
+    return np.append(starts, np.full((len(starts), 1), row.dims[-1][0]), axis=1)

@@ -1,0 +1,94 @@
+"""Copies from the memory of other processes of this machine, which do nothing for it: Linux's ``process_vm_readv``.
+
+The system may forbid them: to processes of other users, in containers, or as a setting of its own (``ptrace_scope``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.errors import TransportError
+
+__all__ = ["OtherMemory", "is_word_at"]
+
+# The system takes as many runs in a call; and a call cannot be interrupted, so it copies few bytes.
+_MOST_RUNS, _MOST_BYTES = 1024, 1 << 26
+
+_Call = Callable[[int, int, int, int, int, int], int]
+
+
+class OtherMemory:
+    """Copies of runs of bytes from the memory of a process, given by the system's id of it.
+
+    ``runs``: for each run its address there, its address here, and its length in bytes.
+    """
+
+    def __init__(self, process: int, runs: np.ndarray):
+        self._process, self._call = process, _process_vm_readv()
+        self._runs = [(_merged(part[:, [1, 2]]), _merged(part[:, [0, 2]])) for part in _parts(runs)]
+        self._arguments = [
+            (kernels.address_of(here), len(here), kernels.address_of(there), len(there), 0)
+            for here, there in self._runs
+        ]
+        self._sizes = [int(here[:, 1].sum()) for here, _ in self._runs]
+
+    def copy(self) -> None:
+        """Copy all runs.  Raises TransportError where the system refuses to.  Local."""
+        for arguments, n_bytes in zip(self._arguments, self._sizes, strict=True):
+            if self._call is None or self._call(self._process, *arguments) != n_bytes:
+                reason = os.strerror(ctypes.get_errno())
+                error = TransportError(
+                    f"the system does not copy from the memory of process {self._process} ({reason})"
+                )
+                error.cuts_off = True
+                raise error
+
+
+def is_word_at(process: int, address: int, word: int) -> bool:
+    """Whether the system copies from the memory of a process, and finds ``word`` there.  Local."""
+    found = np.zeros(1, np.int64)
+    try:
+        OtherMemory(process, np.array([[address, kernels.address_of(found), 8]])).copy()
+    except TransportError:
+        return False
+    return int(found[0]) == word
+
+
+def _parts(runs: np.ndarray) -> list[np.ndarray]:
+    """The runs of each call."""
+    pieces: list[Sequence[int]] = []
+    for there, here, n_bytes in runs.tolist():
+        pieces += [
+            (there + done, here + done, min(_MOST_BYTES, n_bytes - done)) for done in range(0, n_bytes, _MOST_BYTES)
+        ]
+    parts: list[list[Sequence[int]]] = []
+    left = 0
+    for piece in pieces:
+        if not parts or len(parts[-1]) == _MOST_RUNS or piece[2] > left:
+            parts.append([])
+            left = _MOST_BYTES
+        parts[-1].append(piece)
+        left -= piece[2]
+    return [np.array(part, np.int64) for part in parts]
+
+
+def _merged(runs: np.ndarray) -> np.ndarray:
+    """Runs (offset, length) of which those that follow one another in memory are one."""
+    starts = np.flatnonzero(np.append(True, runs[1:, 0] != runs[:-1, 0] + runs[:-1, 1]))
+    return np.stack([runs[starts, 0], np.add.reduceat(runs[:, 1], starts)], axis=1)
+
+
+@cache
+def _process_vm_readv() -> _Call | None:
+    function = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
+    if function is not None:
+        address, number = ctypes.c_void_p, ctypes.c_ulong
+        function.argtypes = [ctypes.c_int, address, number, address, number, number]
+        function.restype = ctypes.c_ssize_t
+    return function

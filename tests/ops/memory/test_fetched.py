@@ -1,0 +1,141 @@
+"""Large arrays outside the node's memory, which members have the system copy: as values, and where it refuses."""
+
+import os
+from functools import partial
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+from spmd_grid.exchange.agreement import memory_meeting
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.quicker_way import TRIES, QuickerWay
+from spmd_grid.ops.calls.shape_rules import cut_box
+from spmd_grid.transport.other_memory import OtherMemory, is_word_at
+
+SHAPE = (66, 2051)  # of doubles
+KINDS = "plain", "one in the arena", "every other row"
+
+
+def made(grid, values, kind):
+    if kind == "one in the arena" and grid.rank == 0:
+        x = grid.allocate(values.shape, values.dtype)
+    elif kind == "every other row":
+        x = np.empty((2 * len(values), *values.shape[1:]), values.dtype)[::2]
+    else:
+        x = np.empty(values.shape, values.dtype)
+    x[...] = values
+    return x
+
+
+def in_meeting(body, monkeypatch, *args):
+    """Run ``body``, in which arrays of over 64 KiB may be fetched; how often they were, and whether they can be."""
+    monkeypatch.setattr(memory_meeting, "_MOST_COMPILED", 1 << 16)
+    copies, copy = [], OtherMemory.copy
+    monkeypatch.setattr(OtherMemory, "copy", lambda self: (copies.append(1), copy(self))[1])
+    grid = sg.init_grid((-1,))
+    sg.all_reduce(np.ones(1), grid, [0])
+    meeting = meeting_of(grid.group((0,)))
+    meeting._processes = None  # which other tests may have found
+    fetches = isinstance(meeting, MemoryMeeting) and meeting.relays and meeting.fetches()
+    copies.clear()
+    body(grid, *args)
+    meeting._processes = None
+    return len(copies), fetches
+
+
+def check_all(grid, runs):
+    n, me = grid.grid.size, grid.rank
+    rng = np.random.default_rng(8)
+    for kind in KINDS:
+        out = {}
+        for run in range(runs):
+            parts = rng.standard_normal((n, *SHAPE))
+            x = made(grid, parts[me], kind)
+            rows, columns = (cut_box(SHAPE, axis, (n,), me).slices() for axis in (0, 1))
+            expected = {
+                "all_gather": np.concatenate(parts),
+                "all_to_all": np.concatenate([part[rows] for part in parts], 1),
+                "columns": np.concatenate([part[columns] for part in parts]),
+                "scatter": parts[-1][rows],
+                "broadcast": parts[0],
+                "shift": parts[me - 1],
+            }
+            calls = {
+                "all_gather": partial(sg.all_gather, x, grid, [0], 0),
+                "all_to_all": partial(sg.all_to_all, x, grid, [0], 0, 1),
+                "columns": partial(sg.all_to_all, x, grid, [0], 1, 0),
+                "scatter": partial(sg.scatter, x, grid, [0], 0, root=[n - 1]),
+                "broadcast": partial(sg.broadcast, x if me == 0 else None, grid, [0], root=[0]),
+                "shift": partial(sg.shift, x, grid, [0], 0, 1, rotate=True),
+            }
+            for name, call in calls.items():
+                if run == 0:
+                    out[name] = made(grid, np.zeros(expected[name].shape), kind)
+                assert np.array_equal(call(out=out[name]), expected[name]), (kind, name, run)
+            whole = sg.gather(x, grid, [0], 0, root=[n - 1])
+            assert whole is None if me != n - 1 else np.array_equal(whole, expected["all_gather"])
+            assert np.array_equal(x, parts[me])
+
+
+def fetches_all(monkeypatch):
+    copies, fetches = in_meeting(check_all, monkeypatch, 2 * TRIES)
+    assert bool(copies) == bool(fetches)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_fetched(spmd, monkeypatch, n):
+    spmd(n, fetches_all, monkeypatch)
+
+
+def check_uneven(grid):
+    """Blocks of different extents, a small one and an empty one among them: always fetched, once others are tried."""
+    n, me = grid.grid.size, grid.rank
+    for extents in (
+        [9000 * (i + 2) for i in range(n)],
+        [40000 * i for i in range(n)],
+        [20 + 30000 * i for i in range(n)],
+    ):
+        for run in range(2 * TRIES + 1):
+            parts = [np.arange(extent) + 7.0 * i + run for i, extent in enumerate(extents)]
+            assert np.array_equal(sg.all_gather(parts[me], grid, [0], 0), np.concatenate(parts))
+
+
+def fetches_uneven(monkeypatch):
+    monkeypatch.setattr(QuickerWay, "begin", lambda self, most: 1)
+    copies, fetches = in_meeting(check_uneven, monkeypatch)
+    assert bool(copies) == bool(fetches)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_uneven_blocks(spmd, monkeypatch, n):
+    spmd(n, fetches_uneven, monkeypatch)
+
+
+def refused(monkeypatch):
+    """One member that may not copy from the others' memory: all members relay."""
+    if os.environ.get("PMI_RANK", "0") == "0":
+        monkeypatch.setattr(memory_meeting, "is_word_at", lambda *_: False)
+    copies, fetches = in_meeting(check_all, monkeypatch, 2)
+    assert not copies and not fetches
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_refused_to_one(spmd, monkeypatch, n):
+    spmd(n, refused, monkeypatch)
+
+
+def test_copies_of_own_memory():
+    """More runs than the system takes in a call; and a process that is not there."""
+    source, target = np.arange(5000, dtype=np.int64), np.zeros(5000, np.int64)
+    starts = 8 * np.arange(0, 5000, 2)
+    runs = np.stack([source.ctypes.data + starts, target.ctypes.data + starts, np.full(len(starts), 8)], axis=1)
+    word = np.array([77])
+    if not is_word_at(os.getpid(), word.ctypes.data, 77):
+        pytest.skip("the system copies from no process")
+    OtherMemory(os.getpid(), runs).copy()
+    assert np.array_equal(target, np.where(source % 2, 0, source))
+    assert not is_word_at(os.getpid(), word.ctypes.data, 78) and not is_word_at(1 << 22, word.ctypes.data, 77)
+    with pytest.raises(sg.TransportError, match="does not copy from the memory of process 4194304"):
+        OtherMemory(1 << 22, runs).copy()
