@@ -99,6 +99,9 @@ class BoundPlan:
             return self.carried.loop_work()
         if len(self._exchanges) != 1 or not isinstance(self._exchanges[0], BoxExchange):
             return None
+        copies = self._exchanges[0].copies(x, result)
+        if copies is not None:
+            return LoopWork([copies])
         relay = self._exchanges[0].program(x, result)
         return None if relay is None else LoopWork(relay=relay)
 
