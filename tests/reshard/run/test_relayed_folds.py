@@ -88,6 +88,8 @@ def test_one_compiled_call(spmd, name):
         comm = grid.group(tuple(range(grid.grid.ndim)))
         memory = not comm.shares_objects and isinstance(meeting_of(comm), MemoryMeeting)
         if memory and chosen_path() == "auto":
-            assert plan.bind(grid)._prepared.quick_for(plan) is not None
+            prepared = plan.bind(grid)._prepared
+            ((_, key),) = prepared._plans.values()
+            assert prepared._kept.find(key).loop_work() is not None
 
     spmd(4, body)
