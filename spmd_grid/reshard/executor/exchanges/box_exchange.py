@@ -62,8 +62,8 @@ class BoxExchange:
 
     Collective over ``comm`` when made: a channel to the partners, with buffers and persistent requests.  Large boxes
     between processes that share no memory bypass it, as messages that are not packed where memory is contiguous.
-    ``capacity``: on one node, the most bytes that it may hold besides the arrays.  ``relays``: whether each run follows
-    a meeting, so that it may be a relay.
+    ``capacity``: on one node, the most bytes that it may hold besides the arrays.  ``follows``: whether another one of
+    the plan runs before it, and no meeting in between: a relay then holds its own.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class BoxExchange:
         comm: Communicator,
         activity: CollectiveCall | None = None,
         capacity: int = MOST_STAGED_BYTES,
-        relays: bool = False,
+        follows: bool = False,
     ):
         self._move, self._dtypes, self._comm = move, tuple(dtypes), comm
         self._itemsize = sum(dtype.itemsize for dtype in dtypes)
@@ -88,7 +88,8 @@ class BoxExchange:
         self._folds = self._has_target and self._hides and self._rows != 1
         partial = move.source if move.source.sharding.partial_axes else move.target
         self._kind = as_reduction(partial.sharding.partial_kind)
-        self._relay = self._relay_of(boxes) if relays else None
+        self._follows = follows
+        self._relay = self._relay_of(boxes)
         self._is_far = False
         if self.relays:
             capacity = min(capacity, _BESIDE_RING)
@@ -174,15 +175,21 @@ class BoxExchange:
             given = [array[None] for array in arrays] if self._hides else arrays
         if results is not None and self._rows and not self._folds:
             into = [result[None] for result in results] if self._hides else results
-        if self._relay is not None and self._relay.suits(lambda: self._all_can_be_read(given, into)):
+        if self._relay is not None and self._is_relayed(self._relay, given, into):
+            if self._follows:
+                self._relay.meeting.swap()
             if isinstance(self._relay, RelayedFolds):
                 self._relay.fold(given[0], None if results is None else results[0])
             else:
                 self._relay.run(given[0], into[0])
         else:
             self._run_by_channel(given, into, results)
-        if self._relay is not None:
+        if self._relay is not None and not self._follows:
             self._relay.meeting.note_end()
+
+    def _is_relayed(self, relay: RelayedBoxes, given: Sequence[np.ndarray], into: Sequence[np.ndarray]) -> bool:
+        """Whether the relay moves the boxes of such arrays; alike on all members.  Collective."""
+        return relay.is_certain if self._follows else relay.suits(lambda: self._all_can_be_read(given, into))
 
     def _run_by_channel(
         self, given: Sequence[np.ndarray], into: Sequence[np.ndarray], results: Sequence[np.ndarray] | None
@@ -283,24 +290,21 @@ class BoxExchange:
 
     def program(self, x: np.ndarray | None, result: np.ndarray | None) -> RelayProgram | None:
         """The relay that moves the boxes of such arrays, if one does at any distance; alike on all members."""
-        folds = isinstance(self._relay, RelayedFolds)
-        if self._relay is None or (self._hides and not folds) or not self._relay.is_certain:
+        if self._relay is None or not self._relay.is_certain:
             return None
-        x = self._empty[0] if x is None else x[None] if folds else x
-        return self._relay.program(x, self._empty[1] if result is None else result)
+        return self._relay.program(*self._ends(x, result))
 
     def copies(self, x: np.ndarray | None, result: np.ndarray | None) -> list[kernels.BoxRow] | None:
-        """The copies that are all that a process alone does; None where there is more to do, or much.  Local.
-
-        Python makes the longer ones, and lets other threads run meanwhile.
-        """
+        """The copies that are all that a process alone does; None where there is more to do, or much.  Local."""
         if self._comm.size > 1 or len(self._dtypes) > 1 or self._folds:
             return None
-        given = self._empty[0] if x is None else x[None] if self._hides else x
-        into = self._empty[1] if result is None else result[None] if self._hides else result
-        if into.nbytes > _MOST_COPIED:
-            return None
-        return copies_of(self._channel.own, given, into)
+        given, into = self._ends(x, result)
+        return None if into.nbytes > _MOST_COPIED else copies_of(self._channel.own, given, into)
+
+    def _ends(self, x: np.ndarray | None, result: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The arrays that cells leave and arrive in, or others of their shapes."""
+        given, into = ([] if each is None else [each[None] if self._hides else each] for each in (x, result))
+        return (given or self._empty)[0], (into or self._empty[-1:])[0]
 
     @property
     def staging_bytes(self) -> int:
