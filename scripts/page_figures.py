@@ -111,6 +111,13 @@ def _in_place(row: Row[Any]) -> str:
 
 
 _SHAPED_LINKS = "1ms 100mbit", "100us 1gbit", "20us 10gbit"
+_LINKS = Figures(
+    links_report.LinksRow.from_dict,
+    "links, operation",
+    links_report.table().columns[1:4],
+    {f"goal {i} at {links}": partial(between.goal, links, i - 1) for links in _SHAPED_LINKS for i in (1, 2, 3)}
+    | {f"reshardings at {links}": partial(between.reshardings, links) for links in _SHAPED_LINKS},
+)
 
 BENCHES: dict[str, Figures] = {
     "arrays": Figures(
@@ -234,13 +241,8 @@ BENCHES: dict[str, Figures] = {
             "rows disturbed": phrases.rows_disturbed,
         },
     ),
-    "links": Figures(
-        links_report.LinksRow.from_dict,
-        "links, operation",
-        links_report.table().columns[1:4],
-        {f"goal {i} at {links}": partial(between.goal, links, i - 1) for links in _SHAPED_LINKS for i in (1, 2, 3)}
-        | {f"reshardings at {links}": partial(between.reshardings, links) for links in _SHAPED_LINKS},
-    ),
+    "links": _LINKS,
+    "links_held_out": _LINKS,
     "network": Figures(
         network_report.NetworkRow.from_dict,
         "row",

@@ -6,6 +6,9 @@ memory at `memory_bandwidth`, as if what is found were drawn by chance:
 
     seconds per byte = part / cache_bandwidth + (1 - part) / memory_bandwidth,    part = cache_bytes / touched
 
+A processor's own cache is a level more: of what a run finds in the caches, `core_bytes` are copied in a process's own
+memory at `core_bandwidth`.
+
 Copies out of another process's memory are bounded by the bus of the node besides.
 """
 
@@ -24,7 +27,11 @@ def copy_seconds(links: LinkModel, n_bytes: float, touched: float) -> float:
     ['50.0 us', '125.0 us', '199.9 us']
     """
     fast = links.cache_bandwidth or links.memory_bandwidth
-    return n_bytes * _mixed(links, fast, links.memory_bandwidth, touched)
+    slow = _mixed(links.cache_bytes, fast, links.memory_bandwidth, touched)
+    if links.core_bandwidth is None:
+        return n_bytes * slow
+    part = min(1.0, links.core_bytes / touched) if touched else 1.0
+    return n_bytes * (slow + part * (1 / links.core_bandwidth - 1 / fast))
 
 
 def near_bandwidth(links: LinkModel, processes: int) -> float:
@@ -39,10 +46,10 @@ def near_seconds(links: LinkModel, n_bytes: float, processes: int, touched: floa
     """
     near = near_bandwidth(links, processes)
     past = near if links.cache_bandwidth is None else min(near, links.memory_bandwidth)
-    return n_bytes * _mixed(links, near, past, touched)
+    return n_bytes * _mixed(links.cache_bytes, near, past, touched)
 
 
-def _mixed(links: LinkModel, fast: float, slow: float, touched: float) -> float:
-    """Seconds per byte where the caches hold `cache_bytes` of ``touched`` bytes."""
-    part = min(1.0, links.cache_bytes / touched) if touched else 1.0
+def _mixed(held: int, fast: float, slow: float, touched: float) -> float:
+    """Seconds per byte where the caches hold ``held`` of ``touched`` bytes."""
+    part = min(1.0, held / touched) if touched else 1.0
     return part / fast + (1 - part) / slow

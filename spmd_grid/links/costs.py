@@ -88,8 +88,9 @@ LARGEST_BODY, _MOST_TOGETHER = 1 << 12, 1 << 17  # in small groups; as exchange/
 _FEW_NODES = 8  # over which arrays are folded one node after the other
 _LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8  # of a fold, as ops/reduction/crossing_folding.py has them
 _ROUND_BYTES, _ROUNDS = 1 << 18, 8  # of a crossing, as exchange/nodes/crossing.py has them
-# The time of a compiled call, and of one of a process alone, as parts of that of an operation's Python code.
-_COMPILED, _ALONE = 1 / 20, 1 / 2
+# The time of a compiled call as a part of `call_seconds`: calls of 8 bytes of one rank take 0.3 to 0.5 us in bench ops,
+# where the Python code by which `call_seconds` is measured takes 18.
+_COMPILED = 1 / 40
 _FEW = 8  # members of a group up to which single messages are sent
 _MOST_CARRIED = 8  # messages of headers that a member sends to other nodes, as crossing_meeting.py has it
 
@@ -196,7 +197,7 @@ def each_way(links: LinkModel, into: float, out_of: float) -> float:
 def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
     """Seconds in which the members of a group learn a few bytes of one another.  Plans only."""
     if crowd.members == 1:
-        return _ALONE * links.call_seconds
+        return _COMPILED * links.call_seconds
     if crowd.nodes == 1:  # compiled code meets, and moves the arrays
         return links.node_latency + _COMPILED * links.call_seconds
     others = crowd.nodes - 1

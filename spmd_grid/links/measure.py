@@ -66,6 +66,8 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         memory_bandwidth=found.copies.memory_bandwidth,
         cache_bandwidth=found.copies.cache_bandwidth,
         cache_bytes=found.copies.cache_bytes,
+        core_bandwidth=found.copies.core_bandwidth,
+        core_bytes=found.copies.core_bytes,
         message_seconds=far.message_seconds,
         call_seconds=found.call_seconds,
         wake_seconds=far.wake_seconds,

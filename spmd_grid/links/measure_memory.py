@@ -2,9 +2,10 @@
 
 All members of a node copy at once, and wait for one another before each copy, as in exchanges: so what each has in the
 caches is displaced by the others, as there.  The engine's own compiled copy is timed, on arrays of several sizes; the
-size of the caches is that for which the law of `links/copies.py` fits the times best.
+sizes of a processor's own cache, and of all, are those for which the law of `links/copies.py` fits the times best.
 
-Other machines in the same processor disturb memory for seconds, so it is measured several times, and medians count.
+Other machines in the same processor disturb memory for seconds, which only adds time: so it is measured several times,
+and the shortest counts.
 """
 
 from __future__ import annotations
@@ -25,18 +26,22 @@ _TAG = tag_of("blocking movements")
 _SMALL, _SMALL_ROUNDS, _LARGE_ROUNDS = 8, 20, 2
 
 # Arrays that are copied, as far as those of a node's processes have this number of bytes together.  Copies of smaller
-# ones end before a process that shares its processor goes on; larger ones are written past the caches on purpose.
-_SIZES, _MOST_OF_NODE = (1 << 21, 1 << 22, 1 << 23, 15 << 20), 1 << 30
+# ones take no longer than a meeting; larger ones are written past the caches on purpose.
+_SIZES, _MOST_OF_NODE = (1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 15 << 20), 1 << 30
 _STEPS_OF_SIZE = 4  # sizes of caches that are tried, for each doubling
 
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
 
 class Copies(NamedTuple):
-    """Bytes per second of copies in the caches and past them, and the bytes that the caches hold, of each process."""
+    """Bytes per second of copies in a processor's own cache, in all caches, and past them; the bytes of each process
+    that the former hold.
+    """
 
+    core_bandwidth: float
     cache_bandwidth: float
     memory_bandwidth: float
+    core_bytes: int
     cache_bytes: int
 
 
@@ -52,7 +57,7 @@ class Memory(NamedTuple):
 
 def memory_of(times: Sequence[Sequence[float]], team: Team) -> Memory:
     """The memory of which `MemoryTimes.measure` gave ``times``, several times.  Local."""
-    call, roll, alone, together, *copies = np.median(times, axis=0).tolist()
+    call, roll, alone, together, *copies = np.min(times, axis=0).tolist()
     sizes = _sizes(team)
     found = fitted([2 * size for size in sizes], [seconds / size for seconds, size in zip(copies, sizes, strict=True)])
     if team.most == 1:
@@ -66,22 +71,25 @@ def fitted(touched: Sequence[int], seconds: Sequence[float]) -> Copies:
 
     Local.  The sum of squares of relative errors is the least.
 
-    >>> touched = [2 << 20, 4 << 20, 8 << 20, 16 << 20]
-    >>> fitted(touched, [1e-10, 1e-10, 2e-10, 2.5e-10])  # in caches of 4 MiB 0.1, past them 0.3 s per GB
-    Copies(cache_bandwidth=10000000000.0, memory_bandwidth=3333333333.3, cache_bytes=4194304)
+    >>> touched = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20]
+    >>> fitted(touched, [0.5e-10, 0.75e-10, 0.875e-10, 1.9375e-10, 2.46875e-10])[:3]  # 0.05, 0.1 and 0.3 s per GB
+    (20000000000.0, 10000000000.0, 3333333333.3)
     """
     sizes, times = np.array(touched, float), np.array(seconds)
-    doublings = np.log2(sizes[-1] / sizes[0])
-    best = Copies(float(1 / times.mean()), float(1 / times.mean()), int(touched[-1]))
-    least = np.inf
-    for step in range(int(_STEPS_OF_SIZE * doublings)):
-        cache = sizes[0] * 2 ** (step / _STEPS_OF_SIZE)
-        part = np.minimum(1.0, cache / sizes)
-        terms = np.stack([part, 1 - part], axis=1) / times[:, None]
-        (fast, slow), *_ = np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)
-        off = float(((terms @ (fast, slow) - 1) ** 2).sum())
-        if 0 < fast <= slow and off < least:
-            least, best = off, Copies(round(float(1 / fast), 1), round(float(1 / slow), 1), int(cache))
+    steps = int(_STEPS_OF_SIZE * np.log2(sizes[-1] / sizes[0]))
+    caches = [sizes[0] * 2 ** (step / _STEPS_OF_SIZE) for step in range(steps)]
+    mean, most, least = float(1 / times.mean()), int(touched[-1]), np.inf
+    best = Copies(mean, mean, mean, most, most)
+    for core, cache in ((core, cache) for cache in caches for core in caches if core <= cache):
+        own, held = (np.minimum(1.0, each / sizes) for each in (core, cache))
+        parts = [held, 1 - held] if core == cache else [own, held - own, 1 - held]
+        terms = np.stack(parts, axis=1) / times[:, None]
+        found, *_ = np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)
+        off = float(((terms @ found - 1) ** 2).sum())
+        first, fast, slow = found[0], found[-2], found[-1]
+        if 0 < first <= fast <= slow and off < least:
+            core_pace, cache_pace, memory_pace = (round(float(1 / each), 1) for each in (first, fast, slow))
+            least, best = off, Copies(core_pace, cache_pace, memory_pace, int(core), int(cache))
     return best
 
 

@@ -41,6 +41,8 @@ _RULES = {
     "memory_bandwidth": _BANDWIDTH,
     "cache_bandwidth": _BANDWIDTH,
     "cache_bytes": "bytes, from 0",
+    "core_bandwidth": _BANDWIDTH,
+    "core_bytes": "bytes, from 0",
     "message_seconds": "seconds, from 0",
     "call_seconds": "seconds, from 0",
     "wake_seconds": "seconds, from 0",
@@ -49,7 +51,7 @@ _RULES = {
     "one_way": "times as fast as bytes that go both ways, at least 1",
     "taper": "cables whose bytes share the bandwidth of one in the network's core, at least 1",
 }
-_OPTIONAL = "cable_bandwidth", "bus_bandwidth", "cache_bandwidth"
+_OPTIONAL = "cable_bandwidth", "bus_bandwidth", "cache_bandwidth", "core_bandwidth"
 
 
 class Link(NamedTuple):
@@ -78,12 +80,13 @@ class LinkModel:
 
     Local; a value.  ``node_...`` holds within a node, ``network_...`` between nodes, ``memory_bandwidth`` for copies in
     a process's own memory, and ``cache_bandwidth`` for those of the first ``cache_bytes`` that a run touches (None: as
-    fast as others); ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` the
-    time of an operation's Python code, ``wake_seconds`` what a process that waited for another node takes to go
-    on.  ``cable_bandwidth`` bounds what all processes of a node send to other nodes together while they receive as
-    much; ``bus_bandwidth`` what they copy from one another; None: no process slows another down.  ``one_way``: by
-    what factor bytes are faster that all go one way, where processors are the limit.  ``taper``: where the core
-    of the network is narrower than all cables together, by what factor.
+    fast as others), of which the first ``core_bytes`` are copied at ``core_bandwidth``; ``message_seconds`` is the time
+    that a message keeps its process busy, ``call_seconds`` the time of an operation's Python code, ``wake_seconds``
+    what a process that waited for another node takes to go on.  ``cable_bandwidth`` bounds what all processes of a
+    node send to other nodes together while they receive as much; ``bus_bandwidth`` what they copy from one another;
+    None: no process slows another down.  ``one_way``: by what factor bytes are faster that all go one way, where
+    processors are the limit.  ``taper``: where the core of the network is narrower than all cables together, by what
+    factor.
 
     ``node_size`` consecutive processes share a node; else ``nodes`` lists the node of every process.  ``axes``
     overrides (latency, bandwidth) by number of a grid axis.  The slowest axis that a step crosses determines its pace.
@@ -105,6 +108,8 @@ class LinkModel:
     memory_bandwidth: float = 10e9
     cache_bandwidth: float | None = None
     cache_bytes: int = 0
+    core_bandwidth: float | None = None
+    core_bytes: int = 0
     node_size: int = 1
     axes: _Axes = ()
     message_seconds: float = 0.5e-6
@@ -128,6 +133,8 @@ class LinkModel:
             memory_bandwidth: float = ...,
             cache_bandwidth: float | None = ...,
             cache_bytes: int = ...,
+            core_bandwidth: float | None = ...,
+            core_bytes: int = ...,
             node_size: int = ...,
             axes: _Axes = ...,
             message_seconds: float = ...,

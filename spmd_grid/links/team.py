@@ -17,6 +17,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator
+from spmd_grid.transport.wire import Messages, Wire
 
 __all__ = ["LINE_BYTES", "SEEN_BYTES", "Team"]
 
@@ -24,7 +25,10 @@ SEEN_BYTES, LINE_BYTES = 1 << 21, 64  # memory that the members of a node see of
 
 _BATCH_SECONDS = 0.012
 _BATCHES, _STEADY_BATCHES = 5, 2
-_ROLL_CALLS, _ROLL_BATCHES, _POLLS, _FOREVER = 20, 20, 20, 1 << 40
+_ROLL_CALLS, _ROLL_BATCHES = 20, 20
+_NUMBER = -3  # of the wire, beside those of the group's meetings
+# As in exchange/agreement: how often a process that shares its core gives way before it sleeps, and for how long.
+_YIELDS, _SLEEP_NANOSECONDS = 40, 400_000
 
 
 class _Word:
@@ -64,6 +68,8 @@ class Team:
         self._memory = comm.process.arena.allocate(SEEN_BYTES + LINE_BYTES, zeroed=True)
         self.seen = self._memory_of_mates()
         self._roll: np.ndarray | None = None
+        self._pause = np.array([0, _SLEEP_NANOSECONDS], np.int64)
+        self._wire: Wire | None = None
 
     def _memory_of_mates(self) -> list[np.ndarray]:
         """The memory of all members of the node; empty where any member cannot see that of all.  Collective."""
@@ -88,6 +94,8 @@ class Team:
     def close(self) -> None:
         """Returns once no process reads memory that is given back.  Collective."""
         self.comm.barrier()
+        if self._wire is not None:
+            self._wire.close()
 
     # -- what all members learn, and how they time -------------------------------------------------------------------
 
@@ -150,15 +158,22 @@ class Team:
         if self.comm.shares_objects:
             for _ in range(calls):
                 self.comm.barrier()
-        elif self.seen:
-            kernels.call_roll(self._roll_state().ctypes.data, calls, 0)
+        elif self.seen and kernels.call_roll(self._roll_state().ctypes.data, calls, 0) < 0 and self._wire is not None:
+            self._wire.raise_error()
 
     def _roll_state(self) -> np.ndarray:
+        """The state of these meetings, whose waits are those of operations: where processes share cores, they sleep."""
         if self._roll is None:
             state = self._roll = np.zeros(at.BLOCKS + len(self.mates), np.int64)
             state[at.MEMBERS], state[at.MEMBER] = len(self.mates), self.position
             state[at.BLOCKS :] = [seen.ctypes.data for seen in self.seen]  # words lie behind the first line
-            state[at.POLLS], state[at.YIELDS] = _POLLS, _FOREVER
+            self._wire = wire = self.comm.wire(
+                Messages([], [], []), self.mates, self.mates, _NUMBER, lambda: int(state[at.CALLS]), None
+            )
+            state[at.ON_WAIT], state[at.WENT_ON] = wire.on_wait, kernels.address_of(wire.went_on)
+            state[at.POLLS], state[at.YIELDS] = wire.polls, wire.yields
+            if at.FUTEX and not self.comm.times_well:
+                state[at.POLLS], state[at.YIELDS], state[at.SLEEPS] = 0, _YIELDS, kernels.address_of(self._pause)
         return self._roll
 
     def roll_seconds(self) -> float:

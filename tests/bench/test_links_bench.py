@@ -11,7 +11,7 @@ from spmd_grid.bench.common.report import Outputs, write_files
 from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.links import measure
 from spmd_grid.bench.links.calls import trial_of
-from spmd_grid.bench.links.cases import LARGE, SMALL, LinksCase, all_cases, quick_cases, random_pair
+from spmd_grid.bench.links.cases import LARGE, SMALL, Drawn, LinksCase, all_cases, quick_cases, random_pair
 from spmd_grid.bench.links.report import LinksRow, less_disturbed, summary, table
 from spmd_grid.links.model import LinkModel
 
@@ -50,6 +50,16 @@ def test_the_cases():
                 source, target = random_pair(case, ranks)
                 assert source != target and source.grid.size == target.grid.size == ranks
                 assert (source, target) == random_pair(case, ranks), "the same on all processes"
+
+
+def test_other_seeds_draw_other_reshardings():
+    first, second = ([random_pair(case, 4) for case in Drawn(seed).all_cases()] for seed in (1, 2))
+    usual = [random_pair(case, 4) for case in all_cases() if case.number >= 0]
+    assert len(first) == len(second) == len(usual) == 60 and first != second != usual != first
+    sizes = [[case.size for case in cases if case.number >= 0] for cases in (all_cases(), Drawn(1).all_cases())]
+    assert sizes[0] == sizes[1] and {case.name for case in Drawn(1).quick_cases()} < {
+        case.name for case in Drawn(1).all_cases()
+    }
 
 
 @pytest.mark.parametrize("ranks, nodes", [(4, (0, 0, 2, 2)), (3, (0, 1, 0)), (2, (0, 0))])

@@ -1,6 +1,7 @@
 """Copies in the caches of a node and past them: their law, how it is found from times, and what steps take by it."""
 
 import doctest
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,11 +37,21 @@ def test_models_that_know_no_caches_copy_at_one_pace():
     assert near_seconds(links, 600, 2, 1 << 40) == 3, "the bus is shared by two"
 
 
+def test_the_first_of_what_is_touched_is_in_the_cache_of_the_core():
+    """Own memory is copied at twice the pace of the caches where the core's holds it; that of others is not."""
+    links = replace(CACHED, core_bandwidth=20 * MIB, core_bytes=MIB)
+    for touched, seconds in ((0, 0.05), (1, 0.05), (2, 0.075), (4, 0.0875), (8, 0.5 + 0.05 - 0.05 / 8)):
+        assert copy_seconds(links, MIB, touched * MIB) == pytest.approx(seconds)
+        assert near_seconds(links, MIB, 2, touched * MIB) == near_seconds(CACHED, MIB, 2, touched * MIB)
+
+
+@pytest.mark.parametrize("core", [0.25, 0.5, 3])
 @pytest.mark.parametrize("cache", [3, 5, 8])
-def test_the_size_of_caches_is_found_from_times(cache):
-    touched = [n * MIB for n in (4, 8, 16, 30)]
+def test_the_sizes_of_caches_are_found_from_times(cache, core):
+    touched = [n * MIB for n in (0.25, 0.5, 1, 2, 4, 8, 16, 30)]
     links = LinkModel(memory_bandwidth=5e9, cache_bandwidth=22e9, cache_bytes=cache * MIB)
-    noise = np.random.default_rng(1).uniform(0.98, 1.02, 4)
+    links = replace(links, core_bandwidth=40e9, core_bytes=int(core * MIB))
+    noise = np.random.default_rng(1).uniform(0.98, 1.02, 8)
     found = fitted(touched, [copy_seconds(links, 1, n) * factor for n, factor in zip(touched, noise, strict=True)])
     for n in touched:
         guess = LinkModel(**found._asdict())

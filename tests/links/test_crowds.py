@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.links import free_links
 
 import spmd_grid as sg
 from spmd_grid.links import costs as costs_module
@@ -46,11 +47,11 @@ def test_crowds_of_grids_that_nobody_could_list(node_size, nodes):
 @pytest.mark.parametrize(
     "shape, node_size, seconds",
     [
-        ((1,), 1, 1000 / 2),  # half of an operation's code
-        ((4,), 4, 100 + 50),  # in memory, by compiled code
-        ((4,), 2, 50 + 2 * 100 + 10),  # in memory before and after lines cross
-        ((10,), 2, 50 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
-        ((4,), 1, 50 + 10 + 2),  # a message to each
+        ((1,), 1, 25),  # a compiled call
+        ((4,), 4, 100 + 25),  # which meets in memory
+        ((4,), 2, 25 + 2 * 100 + 10),  # in memory before and after lines cross
+        ((10,), 2, 25 + 2 * 100 + 10 + 1),  # four other nodes, of which each member serves two
+        ((4,), 1, 25 + 10 + 2),  # a message to each
         ((16,), 1, 1000 + 7 + 4 * 10),  # by MPI, in rounds
         ((40,), 2, 1000 + 7 + 6 * 10),  # a member would have to serve ten nodes
     ],
@@ -71,10 +72,10 @@ def test_meetings(shape, node_size, seconds):
 @pytest.mark.parametrize(
     "source, target, seconds",
     [
-        (([[0], [1]]), ([[0], []]), 3 / 20),  # rows stay on their nodes: the step waits as long
-        (([[0], [1]]), ([[], [1]]), 1 + 2 * 0.5 + 3 / 20),  # columns reach all nodes, and are joined where they meet
-        (([[0], []]), ([[0], [1]]), 3 / 2),  # nothing moves
-        (([[0], []]), ([[0, 1], []]), 3 / 2),
+        (([[0], [1]]), ([[0], []]), 3 / 40),  # rows stay on their nodes: the step waits as long
+        (([[0], [1]]), ([[], [1]]), 1 + 2 * 0.5 + 3 / 40),  # columns reach all nodes, and are joined where they meet
+        (([[0], []]), ([[0], [1]]), 3 / 40),  # nothing moves
+        (([[0], []]), ([[0, 1], []]), 3 / 40),
     ],
     ids=str,
 )
@@ -142,17 +143,7 @@ def test_relays_within_a_node(side, rings):
 )
 def test_bytes_that_go_one_way_are_faster(name, nodes, into, out_of):
     """A node passes 1 byte per second each way if bytes go both ways, and 1.5 if they go one way."""
-    links = LinkModel(
-        node_size=2,
-        node_latency=0,
-        network_latency=0,
-        message_seconds=0,
-        node_bandwidth=1e99,
-        memory_bandwidth=1e99,
-        network_bandwidth=1e99,
-        cable_bandwidth=1,
-        one_way=1.5,
-    )
+    links = free_links(cable_bandwidth=1, one_way=1.5)
     n, grid = 1 << 24, sg.Grid((2 * nodes,))
     found = operation_seconds(name, n * 2 * nodes if name == "scatter" else n, grid, (0,), links) / n
     chunks = (

@@ -1,6 +1,7 @@
 """The rows of the links benchmark: collectives, halos, a program, and random reshardings, of few bytes and of many.
 
-The sizes of large arrays follow from the measured links, so that each takes some hundredths of a second to cross.
+Other reshardings than those that the model was ever compared with are drawn for another *seed*: then there are only
+these.  The sizes of large arrays follow from the measured links, so that each takes some hundredths of a second to cross.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from spmd_grid.grid.device_grid import Grid, resolve_shape
 from spmd_grid.grid.sharding import Sharding
 
-__all__ = ["LARGE", "SMALL", "LinksCase", "all_cases", "quick_cases", "random_pair"]
+__all__ = ["LARGE", "SMALL", "Drawn", "LinksCase", "all_cases", "quick_cases", "random_pair"]
 
 SMALL, LARGE = "small", "large"
 
@@ -29,6 +30,7 @@ _OPERATIONS = (
     "program",
 )
 _RESHARDINGS = 60
+_OF_SEED = 1000  # numbers of reshardings between those of one seed and those of the next
 
 
 class LinksCase(NamedTuple):
@@ -46,13 +48,31 @@ class LinksCase(NamedTuple):
 
 def all_cases() -> list[LinksCase]:
     operations = [LinksCase(name, size) for name in _OPERATIONS for size in (SMALL, LARGE)]
-    sizes = [SMALL if number % 3 == 2 else LARGE for number in range(_RESHARDINGS)]
-    return operations + [LinksCase("reshard", size, number) for number, size in enumerate(sizes)]
+    return operations + _reshardings(0)
 
 
 def quick_cases() -> list[LinksCase]:
     """A few operations, a program of halos, and three reshardings."""
     return [case for case in all_cases() if case.name.startswith(("all_", "program")) or case.number in (0, 1, 2)]
+
+
+def _reshardings(seed: int) -> list[LinksCase]:
+    """The reshardings of a seed; every third is of few bytes."""
+    first = _OF_SEED * seed
+    sizes = [SMALL if number % 3 == 2 else LARGE for number in range(_RESHARDINGS)]
+    return [LinksCase("reshard", size, first + number) for number, size in enumerate(sizes)]
+
+
+class Drawn(NamedTuple):
+    """The cases of another seed than 0, which is that of `all_cases`."""
+
+    seed: int
+
+    def all_cases(self) -> list[LinksCase]:
+        return _reshardings(self.seed)
+
+    def quick_cases(self) -> list[LinksCase]:
+        return _reshardings(self.seed)[:3]
 
 
 def random_pair(case: LinksCase, ranks: int) -> tuple[Sharding, Sharding]:

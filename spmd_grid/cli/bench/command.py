@@ -85,6 +85,11 @@ def _of_size(module: Any, options: Namespace) -> _Cases:
     return cases
 
 
+def _of_seed(module: Any, options: Namespace) -> _Cases:
+    cases: _Cases = module.Drawn(options.seed) if options.seed else module
+    return cases
+
+
 def _with_examples(module: Any, options: Namespace) -> _Cases:
     missing = module.missing_examples()
     if missing and not options.figures:
@@ -107,7 +112,11 @@ def _folder(options: Namespace) -> dict[str, Any]:
 
 
 # The cases to choose from, and further arguments of ``run_bench``, where the options say so.
-_CASES: Mapping[str, Callable[[Any, Namespace], _Cases]] = {"storage": _of_size, "programs": _with_examples}
+_CASES: Mapping[str, Callable[[Any, Namespace], _Cases]] = {
+    "links": _of_seed,
+    "storage": _of_size,
+    "programs": _with_examples,
+}
 _ARGUMENTS: Mapping[str, Callable[[Namespace], dict[str, Any]]] = {
     "halo": _overlap,
     "links": lambda options: {"links_name": options.links_name},
@@ -156,7 +165,7 @@ def _outputs(options: Namespace) -> Outputs:
 def _on_ranks(kind: str, options: Namespace) -> int:
     """Start the processes that measure, with the options of this command."""
     arguments = [f"--{name}" for name in ("quick", "overlap") if getattr(options, name, False)]
-    names = "rows", "rounds", "json", "markdown", "plot", "peers", "size", "folder", "links_name"
+    names = "rows", "rounds", "json", "markdown", "plot", "peers", "size", "folder", "links_name", "seed"
     valued = [(name, getattr(options, name, None)) for name in names]
     arguments += [f"--{name}={value}" for name, value in valued if value]
     return on_ranks(options.ranks, ["bench", kind, "--here", *arguments])

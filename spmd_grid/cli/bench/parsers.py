@@ -101,9 +101,19 @@ def _add_links_name(parser: ArgumentParser) -> None:
     )
 
 
+def _add_links_and_seed(parser: ArgumentParser) -> None:
+    _add_links_name(parser)
+    parser.add_argument(
+        "--seed",
+        type=whole(1),
+        metavar="N",
+        help="measure 60 other reshardings, drawn for this number, and nothing else",
+    )
+
+
 _OWN_OPTIONS: Mapping[str, Callable[[ArgumentParser], None]] = {
     "halo": _add_overlap,
-    "links": _add_links_name,
+    "links": _add_links_and_seed,
     "network": _add_links_name,
     "storage": _add_size_and_folder,
 }

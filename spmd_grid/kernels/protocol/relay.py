@@ -52,14 +52,16 @@ def _fold(state: int, program: int, step: int, x: int, result: int, part: int) -
     """Fold the rows of a step into the result."""
     size, rank, rows = load(state, at.MEMBERS), load(state, at.MEMBER), load(program, at.RELAY_ROWS)
     words = load(program, at.RELAY_FOLDS) + 8 * (at.FOLD_FIRST + size) * step
-    elements = load(words, at.FOLD_ELEMENTS)
+    elements, count = load(words, at.FOLD_ELEMENTS), 0
     if elements:
         for i in range(size):
-            in_ring = i != rank or load(program, at.RELAY_OWN_IN_RING)
-            base = load(load(program, at.RELAY_RINGS), i) + part if in_ring else x
-            store(rows, i, base + load(words, at.FOLD_FIRST + i))
+            if load(words, at.FOLD_FIRST + i) != at.NO_ROW:
+                in_ring = i != rank or load(program, at.RELAY_OWN_IN_RING)
+                base = load(load(program, at.RELAY_RINGS), i) + part if in_ring else x
+                store(rows, count, base + load(words, at.FOLD_FIRST + i))
+                count += 1
         out = result + load(words, at.FOLD_OUT)
-        fold_at(load(program, at.RELAY_FOLD), rows, size, elements, out, load(program, at.RELAY_BUFFER))
+        fold_at(load(program, at.RELAY_FOLD), rows, count, elements, out, load(program, at.RELAY_BUFFER))
 
 
 @inner

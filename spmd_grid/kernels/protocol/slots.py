@@ -304,6 +304,7 @@ RELAY_WORDS = 17
 RELAY_STEP_BITS = 24
 FROM_X, INTO_RESULT, FIRST_RING = 0, 1, 2  # bases of the table's rows; then the other members' rings
 FOLD_ELEMENTS, FOLD_OUT, FOLD_FIRST = 0, 1, 2
+NO_ROW = -1  # in place of the bytes from the start of a row: a member has none
 
 # -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6

@@ -42,8 +42,8 @@ class BoundPlan:
         self.carried = CarriedBoxes.of(plan, comm)
         self._exchanges: list[Exchange] = []
         if self.carried is None:
-            parts = zip(plan.run_steps, plan.moves)
-            self._exchanges = [self._bind(part, move, comm, activity) for part, move in parts]
+            for part, move in zip(plan.run_steps, plan.moves):
+                self._exchanges.append(self._bind(part, move, comm, activity))
         self._may_run_in_place = self.carried is None and (
             len(self._exchanges) != 1 or self._exchanges[0].works_in_place
         )
@@ -60,9 +60,8 @@ class BoundPlan:
             return ChunkedExchange(move, self.plan.dtypes, comm, self.plan.chunks)
         if is_native(part, comm, allows_memory(chosen_path())):
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
-        steps = len(self.plan.run_steps)
-        # A relay follows a meeting, and there is one in a run.
-        return BoxExchange(move, self.plan.dtypes, comm, activity, MOST_STAGED_BYTES // steps, relays=steps == 1)
+        capacity = MOST_STAGED_BYTES // len(self.plan.run_steps)
+        return BoxExchange(move, self.plan.dtypes, comm, activity, capacity, bool(self._exchanges))
 
     def run(self, arrays: Arrays, outs: Arrays, frames: Frames) -> Arrays:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.
@@ -99,6 +98,9 @@ class BoundPlan:
             return self.carried.loop_work()
         if len(self._exchanges) != 1 or not isinstance(self._exchanges[0], BoxExchange):
             return None
+        copies = self._exchanges[0].copies(x, result)
+        if copies is not None:
+            return LoopWork([copies])
         relay = self._exchanges[0].program(x, result)
         return None if relay is None else LoopWork(relay=relay)
 

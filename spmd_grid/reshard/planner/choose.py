@@ -17,11 +17,11 @@ from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.basis import basis_steps
 from spmd_grid.reshard.planner.chunking import chunks_for, most_held
-from spmd_grid.reshard.planner.cost import Cost, chain_cost
+from spmd_grid.reshard.planner.cost import Cost, chain_cost, stays_within_nodes
 from spmd_grid.reshard.planner.direct import direct_steps, run_steps_of, spread_over
 from spmd_grid.reshard.planner.run_cost import may_be_carried, run_seconds
 from spmd_grid.reshard.planner.shortest_path import cheapest_chain
-from spmd_grid.reshard.planner.steps import ALL_GATHER, BROADCAST, EXCHANGE, Step
+from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, EXCHANGE, Step
 from spmd_grid.reshard.volume.totals import most_local
 
 __all__ = ["STRATEGIES", "Alternative", "Choice", "choose"]
@@ -177,6 +177,8 @@ def _all_ways(
     if len(basis) == 1:
         yield basis[0].kind, basis  # one named operation is enough
     yield "direct", direct
+    if [step.kind for step in basis] == [ALL_REDUCE] and stays_within_nodes(basis[0], itemsize, links):
+        yield "one exchange", (Step(EXCHANGE, source, target),)  # in which all holders of a cell combine it
     if direct:
         yield from _spread_ways(source, target, links)
         yield "basis", basis

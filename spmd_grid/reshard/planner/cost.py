@@ -37,26 +37,19 @@ from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, M
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
 
-__all__ = ["Cost", "chain_cost", "step_cost", "step_totals"]
-
-# Boxes within a node, as executor/exchanges/box_exchange.py moves them where they are not relayed.
-_READ_FROM, _MOST_STAGED = 3 << 20, 2 << 20
-
-_LATE = 0.02  # by which the processes of a step differ, at least
+__all__ = ["Cost", "chain_cost", "stays_within_nodes", "step_cost", "step_totals"]
 
 
 class Cost(NamedTuple):
     """The cost for the busiest process: ``seconds``, ``bytes`` received, ``messages``, ``peak`` bytes of memory.
 
-    ``peak``: the local arrays of both sides, contributions not yet combined, and messages.  ``staged``: what a step
-    within a node would stage if it moved all boxes at once, of those that it does not read where they lie.
+    ``peak``: the local arrays of both sides, contributions not yet combined, and messages.
     """
 
     seconds: float
     bytes: int
     messages: int
     peak: int
-    staged: int = 0
 
 
 @lru_cache(maxsize=1024)
@@ -76,7 +69,7 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     (33521664, 10, '0.0061')
     """
     if step.kind == ALL_REDUCE and len(parts := run_steps_of(step)) > 1:
-        return _sum([step_cost(part, itemsize, links) for part in parts], parts, itemsize)
+        return chain_cost(parts, itemsize, links)
     source, target = (most_local(layout) * itemsize for layout in (step.source, step.target))
     if step.kind in (SLICE, MARK_PARTIAL):
         return Cost(copy_seconds(links, target, 2 * target), 0, 0, source + target)
@@ -92,23 +85,16 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     messages = max(1, *_messages(move)) if received else 0
     stacked = _contributions(move) * target
     buffers = source + received if step.kind in NATIVE else 2 * sent + received
+    touched = (source if messages else target) + max(target, stacked)
     if link.in_node and messages:
         processes = crowd_of(move.target.grid, tuple(range(move.target.grid.ndim)), links).on_node
-    # What nothing is sent to make is a copy of the result, and a fold.
-    touched, staged = (source if messages else target) + max(target, stacked), 0
-    if link.in_node and messages and sent < _READ_FROM:
-        staged = 2 * sent + stacked
-    if link.in_node and messages and not stacked:
         seconds = seconds_within_node(move, (sent, received), (source, target), processes, links)
-    elif link.in_node and messages:  # those who need cells copy them; all wait before, and the owners afterwards
-        seconds = copy_seconds(links, max(target, stacked) + stacked - received, touched)
-        seconds += 2 * link.latency + near_seconds(links, received, processes, touched)
-    else:
+    else:  # what nothing is sent to make is a copy of the result, and a fold
         traffic = node_traffic(move, links, received, sent, messages) if messages else None
         packed = 0 if traffic is None else traffic.far if is_listed(move, links) else sent
         seconds = copy_seconds(links, max(target, stacked) + stacked + packed, touched)
         seconds += 0.0 if traffic is None else _exchange_seconds(traffic, link, touched, links)
-    return Cost(seconds, received, messages, source + target + buffers + stacked, staged)
+    return Cost(seconds, received, messages, source + target + buffers + stacked)
 
 
 def _exchange_seconds(traffic: NodeTraffic, link: Link, touched: float, links: LinkModel) -> float:
@@ -156,14 +142,11 @@ def step_totals(step: Step, itemsize: int, node_size: int) -> Totals:
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
     """The cost of consecutive steps; arrays between them, and messages, are kept for the next run.  Local.
 
-    One step alone is compiled.  Of several, Python moves each, in the rounds that boxes within a node need: each takes
-    `call_seconds`.  No process is done with a step at the same time as the others, and the next one waits for the last:
-    each further step adds a part of all.
+    One step alone is compiled.  Of several, Python moves each, which takes `call_seconds`.
     """
-    costs, n = [step_cost(step, itemsize, links) for step in steps], len(steps)
-    found = _sum(costs, steps, itemsize)
-    rounds = sum(max(1, -(-cost.staged * n // _MOST_STAGED)) for cost in costs) if n > 1 else 0
-    return found._replace(seconds=(1 + _LATE * max(0, n - 1)) * found.seconds + rounds * links.call_seconds)
+    parts = [part for step in steps for part in run_steps_of(step)]
+    found = _sum([step_cost(part, itemsize, links) for part in parts], parts, itemsize)
+    return found._replace(seconds=found.seconds + (len(parts) if len(parts) > 1 else 0) * links.call_seconds)
 
 
 def _sum(costs: Sequence[Cost], steps: Sequence[Step], itemsize: int) -> Cost:
@@ -173,7 +156,6 @@ def _sum(costs: Sequence[Cost], steps: Sequence[Step], itemsize: int) -> Cost:
         sum(cost.bytes for cost in costs),
         sum(cost.messages for cost in costs),
         sum(cost.peak for cost in costs) - sum(most_local(step.source) for step in steps[1:]) * itemsize,
-        max((cost.staged for cost in costs), default=0),
     )
 
 
@@ -183,6 +165,11 @@ def _contributions(move: Redistribution) -> int:
         return 0
     most = max(rows for rows, _ in Descent(move.target_cuts[0]).extents())
     return most if most > 1 else 0
+
+
+def stays_within_nodes(step: Step, itemsize: int, links: LinkModel) -> bool:
+    """Whether the partners in an exchange share nodes.  Plans only."""
+    return _link_of(Redistribution(step.source, step.target, itemsize, links.node_size), links).in_node
 
 
 def _link_of(move: Redistribution, links: LinkModel) -> Link:

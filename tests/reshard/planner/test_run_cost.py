@@ -3,27 +3,19 @@
 from dataclasses import replace
 
 import pytest
+from support.links import free_links
 
 import spmd_grid as sg
 from spmd_grid.grid.layout import Layout
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.planner.choose import choose
 from spmd_grid.reshard.planner.cost import chain_cost, step_cost
-from spmd_grid.reshard.planner.steps import ALL_TO_ALL, EXCHANGE, Step
+from spmd_grid.reshard.planner.direct import run_steps_of
+from spmd_grid.reshard.planner.steps import ALL_REDUCE, ALL_TO_ALL, EXCHANGE, Step
 
 GRID = sg.Grid((2, 2))
 # Two nodes of two: a second from node to node, one for Python, a quarter for a wait in memory; bytes cost nothing.
-LINKS = LinkModel(
-    node_size=2,
-    node_latency=0.25,
-    network_latency=1,
-    call_seconds=1,
-    message_seconds=0,
-    node_bandwidth=1e99,
-    memory_bandwidth=1e99,
-    network_bandwidth=1e99,
-    cable_bandwidth=1e99,
-)
+LINKS = free_links(node_latency=0.25, network_latency=1, call_seconds=1)
 
 
 def layout(split, side, grid=GRID, **options):
@@ -34,12 +26,12 @@ def layout(split, side, grid=GRID, **options):
     "source, target, side, seconds",
     [
         # Processes 1 and 2 meet, one on each node: a compiled call, and the crossing.  The others copy.
-        ([[1], [0]], [[0], [1]], 22, 1 + 1 / 20),
-        ([[], [0]], [[], [1, 0]], 22, 1 + 1 / 20),
+        ([[1], [0]], [[0], [1]], 22, 1 + 1 / 40),
+        ([[], [0]], [[], [1, 0]], 22, 1 + 1 / 40),
         # Of all four, the members of a node wait for one another before and after.
-        ([[0, 1], []], [[], [0, 1]], 32, 1 + 2 * 0.25 + 1 / 20),
+        ([[0, 1], []], [[], [0, 1]], 32, 1 + 2 * 0.25 + 1 / 40),
         # Arrays of more than 4 KiB cross after the meeting of the two.
-        ([[1], [0]], [[0], [1]], 46, 1 + 1 / 20 + 1),
+        ([[1], [0]], [[0], [1]], 46, 1 + 1 / 40 + 1),
     ],
     ids=str,
 )
@@ -58,22 +50,40 @@ def test_the_way_that_fewer_meet_for_is_chosen_for_few_bytes():
 
 
 def test_steps_of_several_are_moved_by_python():
-    """A step takes one call, or within a node one for each round of half a MiB; each further step begins late."""
+    """One alone is compiled; of several each takes a call, those of an all_reduce too."""
     first = Step(ALL_TO_ALL, layout([[], [0, 1]], 512), layout([[1], [0]], 512), (1,), (0, 1))
     second = Step(ALL_TO_ALL, layout([[1], [0]], 512), layout([[1, 0]], 512), (0,), (0, 1))
-    costs = [step_cost(step, 8, LINKS) for step in (first, second)]
-    assert [cost.staged for cost in costs] == [2 * 512 * 512 * 8 // 8, 0]
-    each = sum(cost.seconds for cost in costs)
-    assert chain_cost([first, second], 8, LINKS).seconds == pytest.approx(1.02 * each + 2)
-    wide = [
-        Step(
-            step.kind, *[layout(each.sharding.split_axes, 1024) for each in (step.source, step.target)], step.grid_axes
-        )
-        for step in (first, second)
-    ]
-    each = sum(step_cost(step, 8, LINKS).seconds for step in wide)
-    assert chain_cost(wide, 8, LINKS).seconds == pytest.approx(1.02 * each + 2 + 1)
-    assert chain_cost(wide[:1], 8, LINKS) == step_cost(wide[0], 8, LINKS)._replace(staged=2 << 20)
+    each = [step_cost(step, 8, LINKS) for step in (first, second)]
+    assert chain_cost([first], 8, LINKS) == each[0]
+    assert chain_cost([first, second], 8, LINKS).seconds == pytest.approx(each[0].seconds + each[1].seconds + 2)
+    summed = Step(ALL_REDUCE, layout([], 512, partial_axes=[0, 1]), layout([], 512), (0, 1))
+    parts = sum(step_cost(part, 8, LINKS).seconds for part in run_steps_of(summed))
+    assert chain_cost([summed], 8, LINKS).seconds == pytest.approx(parts + 2)
+    assert chain_cost([first, summed], 8, LINKS).seconds == pytest.approx(each[0].seconds + parts + 3)
+
+
+@pytest.mark.parametrize("call_seconds, chosen", [(0.0, "all_reduce"), (1.0, "one exchange")])
+def test_within_a_node_one_compiled_fold_beats_two_calls(call_seconds, chosen):
+    """Each of four folds all that they contribute, or a quarter of it; the latter is fewer bytes, and two calls."""
+    links = replace(LINKS, node_size=4, node_latency=0, call_seconds=call_seconds, node_bandwidth=1e9)
+    plan = sg.plan_reshard(sg.Sharding(GRID, [], partial_axes=[0, 1]), sg.Sharding(GRID, []), (64,), "f8", links=links)
+    assert plan.chosen == chosen
+    apart = replace(links, node_size=2)
+    plan = sg.plan_reshard(sg.Sharding(GRID, [], partial_axes=[0, 1]), sg.Sharding(GRID, []), (64,), "f8", links=apart)
+    assert "one exchange" not in [plan.chosen, *[each.name for each in plan.alternatives]]
+
+
+@pytest.mark.parametrize("bus", [None, 4.0, 2.0, 1.5, 1.0])
+def test_who_rests_leaves_its_share_to_others(bus):
+    """One of two copies all bytes of the other, which rests: it is as fast as alone.  Where both copy, they share."""
+    source, target = sg.Grid((1,)), sg.Grid((1,), ranks=[1])
+    step = Step(EXCHANGE, layout([], 1, source), layout([], 1, target))
+    links = free_links(node_bandwidth=8.0, bus_bandwidth=None if bus is None else 8 * bus)
+    assert step_cost(step, 8, links).seconds == pytest.approx(1)
+    if bus is not None:
+        grid = sg.Grid((2,))
+        both = Step(EXCHANGE, layout([[0], []], 4, grid), layout([[], [0]], 4, grid))
+        assert step_cost(both, 8, links).seconds == pytest.approx(4 * max(1, 2 / bus))
 
 
 def test_exchanges_that_go_one_way_are_faster():

@@ -4,6 +4,7 @@ box_exchange        an exchange of boxes, which most steps are
 local_boxes         its boxes as parts of local arrays
 staged_rounds       boxes that pass through staging memory, round by round
 relayed_boxes       the same in the steps of a relay
+relayed_folds       contributions in the steps of a relay, and their folds
 carried_boxes       small arrays that come with the frames of the meeting
 chunked_exchange    boxes that are sent in chunks, where memory is short
 node_sharing        pieces that cross between nodes once

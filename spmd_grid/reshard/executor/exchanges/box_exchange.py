@@ -29,9 +29,10 @@ from spmd_grid.grid.cells import Cells
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.reduction_kind import as_reduction, identity
-from spmd_grid.reshard.executor.exchanges.local_boxes import LocalBoxes
+from spmd_grid.reshard.executor.exchanges.local_boxes import LocalBoxes, copies_of
 from spmd_grid.reshard.executor.exchanges.node_sharing import NodeSharing
 from spmd_grid.reshard.executor.exchanges.relayed_boxes import RelayedBoxes
+from spmd_grid.reshard.executor.exchanges.relayed_folds import RelayedFolds
 from spmd_grid.reshard.executor.exchanges.shared_copies import SharedCopies
 from spmd_grid.reshard.executor.exchanges.staged_rounds import Rounds, Stacked, n_pieces, own_in_boxes
 from spmd_grid.reshard.executor.members import coords_of
@@ -44,6 +45,9 @@ __all__ = ["MOST_STAGED_BYTES", "BoxExchange"]
 # less, more rounds would be needed, in which processes that share a processor wait for one another.
 MOST_STAGED_BYTES = 2 << 20
 _BESIDE_RING = MOST_STAGED_BYTES - RING_BYTES
+
+# The most bytes of a result that one compiled call copies, which keeps the interpreter's lock.
+_MOST_COPIED = 1 << 24
 
 # Boxes of at least this size are read out of the sender's array.  Smaller ones pass through staging: one more pass over
 # memory, but lines that a neighbour has read are expensive to write to until they have left the caches.
@@ -58,8 +62,8 @@ class BoxExchange:
 
     Collective over ``comm`` when made: a channel to the partners, with buffers and persistent requests.  Large boxes
     between processes that share no memory bypass it, as messages that are not packed where memory is contiguous.
-    ``capacity``: on one node, the most bytes that it may hold besides the arrays.  ``relays``: whether each run follows
-    a meeting, so that it may be a relay.
+    ``capacity``: on one node, the most bytes that it may hold besides the arrays.  ``follows``: whether another one of
+    the plan runs before it, and no meeting in between: a relay then holds its own.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class BoxExchange:
         comm: Communicator,
         activity: CollectiveCall | None = None,
         capacity: int = MOST_STAGED_BYTES,
-        relays: bool = False,
+        follows: bool = False,
     ):
         self._move, self._dtypes, self._comm = move, tuple(dtypes), comm
         self._itemsize = sum(dtype.itemsize for dtype in dtypes)
@@ -82,7 +86,10 @@ class BoxExchange:
         given, into, gives, takes = boxes.given_shape, boxes.into_shape, boxes.gives, boxes.takes
         self._rows = boxes.rows
         self._folds = self._has_target and self._hides and self._rows != 1
-        self._relay = self._relay_of(gives, takes) if relays else None
+        partial = move.source if move.source.sharding.partial_axes else move.target
+        self._kind = as_reduction(partial.sharding.partial_kind)
+        self._follows = follows
+        self._relay = self._relay_of(boxes)
         self._is_far = False
         if self.relays:
             capacity = min(capacity, _BESIDE_RING)
@@ -118,23 +125,19 @@ class BoxExchange:
         self._into_shape = into
         self._calls: dict[tuple, ChannelCall] = {}
         self._stacked: list[np.ndarray] | None = None
-        self._kind = as_reduction(move.source.sharding.partial_kind)
-        if not move.source.sharding.partial_axes:
-            self._kind = as_reduction(move.target.sharding.partial_kind)
 
-    def _relay_of(self, gives: list[tuple[int, Cells]], takes: list[Taken]) -> RelayedBoxes | None:
-        """The relay that may move the boxes, where all members share memory and none folds; alike on all members.
-
-        Collective.
-        """
+    def _relay_of(self, boxes: LocalBoxes) -> RelayedBoxes | None:
+        """The relay that may move the boxes, where all members share memory; alike on all members.  Collective."""
         comm = self._comm
         may = len(self._dtypes) == 1 and allows_memory(chosen_path()) and chosen_path() not in (READ, STAGED)
         if not may or comm.shares_objects or not comm.shares_memory:
             return None
         meeting = meeting_of(comm)
-        if not isinstance(meeting, MemoryMeeting) or meeting.most(int(self._folds)):
+        if not isinstance(meeting, MemoryMeeting):
             return None
-        return RelayedBoxes(comm, meeting, gives, takes, self._itemsize)
+        if meeting.most(int(self._folds)):
+            return RelayedFolds.of(comm, meeting, boxes, self._dtypes[0], self._kind)
+        return RelayedBoxes(comm, meeting, boxes.gives, boxes.takes, self._itemsize)
 
     def _agree_on_rounds(
         self, gives: list[tuple[int, Cells]], takes: list[Taken], stacked: int, capacity: int
@@ -172,12 +175,21 @@ class BoxExchange:
             given = [array[None] for array in arrays] if self._hides else arrays
         if results is not None and self._rows and not self._folds:
             into = [result[None] for result in results] if self._hides else results
-        if self._relay is not None and self._relay.suits(lambda: self._all_can_be_read(given, into)):
-            self._relay.run(given[0], into[0])
+        if self._relay is not None and self._is_relayed(self._relay, given, into):
+            if self._follows:
+                self._relay.meeting.swap()
+            if isinstance(self._relay, RelayedFolds):
+                self._relay.fold(given[0], None if results is None else results[0])
+            else:
+                self._relay.run(given[0], into[0])
         else:
             self._run_by_channel(given, into, results)
-        if self._relay is not None:
+        if self._relay is not None and not self._follows:
             self._relay.meeting.note_end()
+
+    def _is_relayed(self, relay: RelayedBoxes, given: Sequence[np.ndarray], into: Sequence[np.ndarray]) -> bool:
+        """Whether the relay moves the boxes of such arrays; alike on all members.  Collective."""
+        return relay.is_certain if self._follows else relay.suits(lambda: self._all_can_be_read(given, into))
 
     def _run_by_channel(
         self, given: Sequence[np.ndarray], into: Sequence[np.ndarray], results: Sequence[np.ndarray] | None
@@ -278,9 +290,21 @@ class BoxExchange:
 
     def program(self, x: np.ndarray | None, result: np.ndarray | None) -> RelayProgram | None:
         """The relay that moves the boxes of such arrays, if one does at any distance; alike on all members."""
-        if self._relay is None or self._hides or not self._relay.is_certain:
+        if self._relay is None or not self._relay.is_certain:
             return None
-        return self._relay.program(self._empty[0] if x is None else x, self._empty[1] if result is None else result)
+        return self._relay.program(*self._ends(x, result))
+
+    def copies(self, x: np.ndarray | None, result: np.ndarray | None) -> list[kernels.BoxRow] | None:
+        """The copies that are all that a process alone does; None where there is more to do, or much.  Local."""
+        if self._comm.size > 1 or len(self._dtypes) > 1 or self._folds:
+            return None
+        given, into = self._ends(x, result)
+        return None if into.nbytes > _MOST_COPIED else copies_of(self._channel.own, given, into)
+
+    def _ends(self, x: np.ndarray | None, result: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The arrays that cells leave and arrive in, or others of their shapes."""
+        given, into = ([] if each is None else [each[None] if self._hides else each] for each in (x, result))
+        return (given or self._empty)[0], (into or self._empty[-1:])[0]
 
     @property
     def staging_bytes(self) -> int:

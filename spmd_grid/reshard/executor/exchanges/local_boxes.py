@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from spmd_grid import kernels
 from spmd_grid.exchange.channel.copy_table import Taken
 from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.exchange.transfer.transfer import Receive, Send
@@ -13,7 +18,7 @@ from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import MultiIndex, Shape
 
-__all__ = ["LocalBoxes"]
+__all__ = ["LocalBoxes", "copies_of"]
 
 # Boxes of at least this size bypass the channel where memory is not shared: packing them for persistent requests costs
 # more than the requests save.
@@ -37,6 +42,7 @@ class LocalBoxes:
         self.sends: list[Send] = []
         self.receives: list[Receive] = []
         source, target = coords_of(move.source, comm), coords_of(move.target, comm)
+        self.has_result = target is not None
         if source is not None:
             self._list_outgoing(source, sharing)
         if target is not None:
@@ -86,3 +92,13 @@ class LocalBoxes:
         needed, layout = self._move.target_box(target), self._move.target
         rows = [stop - start for start, stop in zip(needed.starts, needed.stops)][: self._hides]
         return (*rows, *layout.local_shape(target)), (*needed.starts[: self._hides], *layout.local_box(target).starts)
+
+
+def copies_of(takes: Sequence[Taken], given: np.ndarray, into: np.ndarray) -> list[kernels.BoxRow]:
+    """The rows of a copy table for cells that move from one array to another one of its dtype.  Local."""
+    rows = []
+    for _, target, source, _ in takes:
+        here = source.strides(given.strides), source.offset(given.strides)
+        there = target.strides(into.strides), target.offset(into.strides)
+        rows.append(kernels.box_row(target.shape, given.itemsize, *here, *there))
+    return [row for row in rows if row is not None]

@@ -15,6 +15,7 @@ from spmd_grid.exchange.agreement.relay import (
     SLOT_BYTES,
     RelayProgram,
     RelayStep,
+    Rings,
     Slots,
     area_of,
     has_areas,
@@ -38,7 +39,7 @@ class RelayedBoxes:
     """One exchange of boxes of one array, from members to members of ``comm`` that share memory.
 
     Collective over these when made.  ``gives``: (member, cells), for each member in the order in which it lists them;
-    ``takes``: those from this process too.
+    ``takes``: those from this process too.  ``areas``: in each slot; by default one for each other member.
     """
 
     def __init__(
@@ -48,12 +49,13 @@ class RelayedBoxes:
         gives: Sequence[tuple[int, Cells]],
         takes: Sequence[Taken],
         itemsize: int,
+        areas: int | None = None,
     ):
         self.meeting, self._me, self._itemsize = meeting, comm.rank, itemsize
         self._number = meeting.next_number()
         self._gives = [(member, cells) for member, cells in gives if member != comm.rank]
         self._takes = takes
-        areas = comm.size - 1
+        areas = areas or comm.size - 1
         self._fits = itemsize > 0 and has_areas(comm.size, itemsize)
         largest = meeting.most(max([prod(cells.shape) for _, cells in self._gives], default=0))
         self._largest_bytes = largest * itemsize
@@ -101,28 +103,20 @@ class RelayedBoxes:
         if program is None:
             if len(self._programs) >= _MOST_PROGRAMS:
                 self._programs.clear()
-            program = self._programs[key] = self._program(*key)
+            rings = self.meeting.rings()
+            if rings is None:
+                raise ValueError("relayed where members have no rings")
+            program = self._programs[key] = self._make(rings, *key)
         return program
 
-    def _program(self, given: tuple[int, ...], into: tuple[int, ...]) -> RelayProgram:
-        rings = self.meeting.rings()
-        if rings is None:
-            raise ValueError("relayed where members have no rings")
+    def _make(self, rings: Rings, given: tuple[int, ...], into: tuple[int, ...]) -> RelayProgram:
         itemsize, me = self._itemsize, self._me
-        steps = [RelayStep([], [], []) for _ in range(self._count)]
+        steps = self._packing_steps(self._gives, given)
         numbers: dict[int, int] = {}
-        for member, cells in self._gives:
-            for piece in self._pieces(cells):
-                number = numbers[member] = numbers.get(member, -1) + 1
-                start = self._slots.start(number) + self._area * area_of(me, member)
-                first, packed = piece.offset(given), c_strides(piece.shape, itemsize)
-                to = packed, start, at.FROM_X, at.FIRST_RING + me
-                steps[number].packs.append(kernels.box_row(piece.shape, itemsize, piece.strides(given), first, *to))
-        numbers.clear()
         for take in self._takes:
             for source, target in zip(self._pieces(take.source), self._pieces(take.target), strict=True):
                 number = numbers[take.member] = numbers.get(take.member, -1) + 1
-                start = self._slots.start(number) + self._area * area_of(take.member, me)
+                start = self._start(number, take.member, me)
                 strides, base = c_strides(source.shape, itemsize), at.FIRST_RING + take.member
                 if take.member == me:
                     number, strides = min(number, self._count - 1), source.strides(given)
@@ -131,6 +125,26 @@ class RelayedBoxes:
                 steps[number].lands.append(kernels.box_row(source.shape, itemsize, strides, start, *ends))
         n_bytes = sum(prod(take.target.shape) for take in self._takes) * itemsize
         return RelayProgram(rings, self._slots, steps, n_bytes, streams=kernels.streams_for(n_bytes, STREAM_FROM))
+
+    def _packing_steps(self, gives: Sequence[tuple[int, Cells]], given: tuple[int, ...]) -> list[RelayStep]:
+        """All steps, with the rows that pack ``gives``; the next piece for each member is in the next step."""
+        itemsize, me = self._itemsize, self._me
+        steps = [RelayStep([], [], []) for _ in range(self._count)]
+        numbers: dict[int, int] = {}
+        for member, cells in gives:
+            for piece in self._pieces(cells):
+                number = numbers[member] = numbers.get(member, -1) + 1
+                first, packed = piece.offset(given), c_strides(piece.shape, itemsize)
+                to = packed, self._start(number, me, member), at.FROM_X, at.FIRST_RING + me
+                steps[number].packs.append(kernels.box_row(piece.shape, itemsize, piece.strides(given), first, *to))
+        return steps
+
+    def _start(self, step: int, owner: int, reader: int) -> int:
+        """The first byte, in the ring of ``owner``, of what it packs for ``reader`` in a step."""
+        return self._slots.start(step) + self._area * self._area_of(owner, reader)
+
+    def _area_of(self, owner: int, reader: int) -> int:
+        return area_of(owner, reader)
 
     def _pieces(self, cells: Cells) -> Iterator[Cells]:
         """``cells`` cut into pieces for the areas of slots; both ends of a box cut it alike."""

@@ -1,0 +1,108 @@
+"""Contributions that pass through the staging memory of a node, and are folded from there, in the steps of a relay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from spmd_grid import kernels
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.relay import RelayProgram, Rings
+from spmd_grid.exchange.channel.copy_table import Taken
+from spmd_grid.exchange.transfer.transfer import run_of
+from spmd_grid.grid.box import Box
+from spmd_grid.grid.cells import Cells
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.ops.reduction.folding import flat_target
+from spmd_grid.reduction_kind import ReductionKind
+from spmd_grid.reshard.executor.exchanges.local_boxes import LocalBoxes
+from spmd_grid.reshard.executor.exchanges.relayed_boxes import RelayedBoxes
+from spmd_grid.transport.communicator import Communicator
+
+__all__ = ["RelayedFolds"]
+
+
+class RelayedFolds(RelayedBoxes):
+    """One exchange of contributions of one array, each to all cells of a member's result, which folds them in order.
+
+    A member packs its own contribution too (``own_in_ring``) where any member's is no run of memory.
+    """
+
+    def __init__(
+        self,
+        comm: Communicator,
+        meeting: MemoryMeeting,
+        gives: Sequence[tuple[int, Cells]],
+        takes: Sequence[Taken],
+        dtype: np.dtype,
+        kind: ReductionKind,
+        own_in_ring: bool,
+    ):
+        super().__init__(comm, meeting, gives, takes, dtype.itemsize, comm.size if own_in_ring else comm.size - 1)
+        self._fold, self._own_in_ring, self._size = kernels.fold_address(kind.name, dtype), own_in_ring, comm.size
+
+    @classmethod
+    def of(
+        cls, comm: Communicator, meeting: MemoryMeeting, boxes: LocalBoxes, dtype: np.dtype, kind: ReductionKind
+    ) -> RelayedFolds | None:
+        """The relay of these contributions; None, alike on all members, where other ways must fold them.
+
+        Collective.
+        """
+        own = [take.source for take in boxes.takes if take.member == comm.rank]
+        in_ring = any(run_of(boxes.given_shape, [_box_of(cells)]) is None for cells in own)
+        compiled = kind.elementwise and not kind.is_average and kernels.supports(dtype, kind.name)
+        if not compiled or meeting.most(int(not _are_whole(boxes))):
+            return None
+        return cls(comm, meeting, boxes.gives, boxes.takes, dtype, kind, bool(meeting.most(int(in_ring))))
+
+    @property
+    def packs_first(self) -> bool:
+        return False  # a result is folded while its contributions are still read
+
+    def suits(self, are_readable: Callable[[], bool]) -> bool:
+        return self.is_certain and super().suits(are_readable)
+
+    def fold(self, x: np.ndarray, result: np.ndarray | None) -> None:
+        """Fold all contributions, those of ``x`` included, into ``result``; they share no memory.  Collective."""
+        flat, finish = flat_target(result)
+        x = np.ascontiguousarray(x)
+        self.meeting.relay(self.program(x, x[:0] if flat is None else flat), x, flat)
+        if finish is not None:
+            finish()
+
+    def _area_of(self, owner: int, reader: int) -> int:
+        return reader if self._own_in_ring else super()._area_of(owner, reader)
+
+    def _make(self, rings: Rings, given: tuple[int, ...], into: tuple[int, ...]) -> RelayProgram:
+        me = self._me
+        own = [(me, take.source) for take in self._takes if take.member == me and self._own_in_ring]
+        steps = self._packing_steps([*self._gives, *own], given)
+        parts = [self._pieces(take.source) for take in self._takes]
+        done = 0
+        for number, (step, pieces) in enumerate(zip(steps, zip(*parts))):
+            rows = [at.NO_ROW] * self._size
+            for take, piece in zip(self._takes, pieces, strict=True):
+                in_ring = take.member != me or self._own_in_ring
+                rows[take.member] = self._start(number, take.member, me) if in_ring else piece.offset(given)
+            n = prod(pieces[0].shape)
+            step.fold[:] = n, done, *rows
+            done += n * self._itemsize
+        return RelayProgram(rings, self._slots, steps, done, self._fold if done else 0, self._own_in_ring)
+
+
+def _are_whole(boxes: LocalBoxes) -> bool:
+    """Whether each contribution that this process folds is one box, for its whole result, in the order of members."""
+    shape, takes = boxes.into_shape, boxes.takes
+    if 0 in shape[1:] or not boxes.has_result:
+        return not takes
+    kept = [take.target for take in takes]
+    rows = [cells.starts[0] for cells in kept] == list(range(shape[0])) and shape[0] > 1
+    return rows and all(cells.shape == (1, *shape[1:]) for cells in kept)
+
+
+def _box_of(cells: Cells) -> Box:
+    """The box of cells in order."""
+    return Box(cells.starts, tuple([start + extent for start, extent in zip(cells.starts, cells.shape)]))

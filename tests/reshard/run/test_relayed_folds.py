@@ -1,0 +1,95 @@
+"""Partial values that are folded within a node in one compiled call: numpy's bits, in the order of devices."""
+
+import numpy as np
+import pytest
+
+import spmd_grid as sg
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.paths import chosen_path
+from spmd_grid.reduction_kind import as_reduction
+
+RUNS = 14
+# By case: the grid, the axes that split the source, those along which it is partial, and those that split the target.
+CASES = {
+    "to rows": ((-1,), [[], []], [0], [[0], []]),
+    "to columns": ((-1,), [[], []], [0], [[], [0]]),
+    "rows to blocks": ((-1, 2), [[0], []], [1], [[0], [1]]),
+    "columns to columns": ((-1, 2), [[], [1]], [0], [[], [1, 0]]),
+    "along both": ((-1, 2), [[], []], [0, 1], [[], [0, 1]]),
+    "in another order": ((2, -1), [[], []], [1, 0], [[1], [0]]),
+    "from parts": ((2, -1), [[], [0]], [1], [[1], []]),
+}
+SHAPES = [(24, 24), (7, 5), (2, 3), (301, 260)]
+
+
+def contributions(sharding, shape, dtype):
+    """What each device contributes: by the coordinates along partial axes, in their order, a whole array."""
+    axes = sharding.partial_axes
+    extents = [sharding.grid.shape[axis] for axis in axes]
+    cells = np.arange(np.prod(shape)).reshape(shape)
+    parts = np.empty((*extents, *shape), dtype)
+    for number, at in enumerate(np.ndindex(*extents)):
+        parts[at] = ((cells * 7 + 3 * number) % 23 + 0.1 * (number + 1)).astype(dtype)
+    return parts
+
+
+def check_case(name, shape, dtype, kind):
+    grid_shape, split, partial, into = CASES[name]
+    grid = sg.init_grid(grid_shape)
+    source = sg.Sharding(grid, split, partial_axes=partial, partial_kind=kind)
+    target = sg.Sharding(grid, into)
+    parts = contributions(source, shape, dtype)
+    whole = np.empty(shape, dtype)
+    rows = parts.reshape(-1, *shape)
+    whole[...] = rows[0]
+    for row in rows[1:]:
+        whole[...] = as_reduction(kind).combine(whole, row)
+    own = parts[tuple(grid.coords[axis] for axis in source.partial_axes)][source.shard_slices(shape, grid.coords)]
+    wanted = whole[target.shard_slices(shape, grid.coords)]
+    plan = sg.plan_reshard(source, target, shape, dtype, strategy="direct")
+    out = np.empty_like(wanted)
+    for k in range(RUNS):
+        out[...] = 0
+        given = own.copy()
+        assert plan.run(given, grid, out) is out and out.tobytes() == wanted.tobytes(), (name, shape, dtype, kind, k)
+        found = plan.run(given.copy("F"), grid)
+        assert found.tobytes() == wanted.tobytes() and given.tobytes() == own.tobytes(), (name, shape, dtype, kind, k)
+        strided = np.zeros((*out.shape, 2), dtype)[..., 0]
+        assert plan.run(given, grid, strided) is strided and strided.tobytes() == wanted.tobytes()
+    return plan, grid
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_bits_of_the_fold(spmd, n, name):
+    def body():
+        for shape in SHAPES:
+            check_case(name, shape, "f8", "sum")
+        for dtype, kind in (("i4", "max"), ("c16", "sum"), ("f2", "sum"), ("i8", "bitwise_xor"), ("f4", "product")):
+            check_case(name, (7, 5), dtype, kind)
+
+    spmd(n, body)
+
+
+def test_three_contributions(spmd):
+    def body():
+        check_case("to rows", (50, 40), "f8", "sum")
+
+    spmd(3, body)
+
+
+@pytest.mark.parametrize("name", ["to rows", "to columns", "rows to blocks"])
+def test_one_compiled_call(spmd, name):
+    """After some runs, a fold of one step is a compiled call, where the processes share memory."""
+
+    def body():
+        plan, grid = check_case(name, (40, 36), "f8", "sum")
+        comm = grid.group(tuple(range(grid.grid.ndim)))
+        memory = not comm.shares_objects and isinstance(meeting_of(comm), MemoryMeeting)
+        if memory and chosen_path() == "auto":
+            prepared = plan.bind(grid)._prepared
+            ((_, key),) = prepared._plans.values()
+            assert prepared._kept.find(key).loop_work() is not None
+
+    spmd(4, body)
