@@ -71,12 +71,13 @@ class PlanAhead:
         lines = None if work is None else meeting.ahead_lines()
         if work is None or lines is None:
             return None
-        staging = lines.allocate(work.post_bytes if work.is_large else 0)
-        if staging is None:
+        memory = lines.allocate(0 if work.pieces is None else work.pieces.n_bytes)
+        if memory is None:
             return None
         facts = call.fingerprint + b"".join(map(encode_facts, agreed.facts))
         target = None if agreed.shape is None else agreed.new_target
-        run = AheadRun(name, gate, call, work, lines, facts, target, activity(), staging)
+        run = AheadRun(name, gate, call, work, lines, facts, target, activity(), memory[1])
+        run.keep(memory[0])
         run.prepare(work.work, None, b"", None, None)
         return PlanAhead(run, call, agreed, shape, dtype)
 
@@ -114,7 +115,7 @@ class PlanAhead:
         process = self._call.comm.process
         if process.recorder is not None or process.gate.thread_name():
             return
-        if out is None and self._run.ahead.is_large:
+        if out is None and self._run.ahead.pieces is not None:
             return  # where Python goes on with a run, messages come into the result that was made before
         self._turns[out is None] += 1
         if self._turns[out is None] == _TURNS:
