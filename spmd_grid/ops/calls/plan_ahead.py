@@ -49,7 +49,16 @@ class CallAhead(PlannedRun, Protocol):
 class PlanAhead:
     """The runs of one plan: of ``call``, on which members have ``agreed``, with arrays of ``shape`` and ``dtype``."""
 
-    def __init__(self, run: AheadRun, call: CallAhead, agreed: Any, shape: Shape | None, dtype: np.dtype | None):
+    def __init__(
+        self,
+        run: AheadRun,
+        call: CallAhead,
+        agreed: Any,
+        shape: Shape | None,
+        dtype: np.dtype | None,
+        convert: Callable[[np.ndarray], np.ndarray],
+    ):
+        self._convert = convert
         self._run, self._call, self._agreed, self._shape, self._dtype = run, call, agreed, shape, dtype
         self._turns: Counter[bool] = Counter()  # of runs that Python has made, by whether ``out`` was given
 
@@ -61,9 +70,13 @@ class PlanAhead:
         agreed: Any,
         shape: Shape | None,
         dtype: np.dtype | None,
+        convert: Callable[[np.ndarray], np.ndarray],
         activity: Callable[[], LoopActivity],
     ) -> PlanAhead | None:
-        """The runs of the plan of operation ``name``; None if its members have to meet, alike on all.  Collective."""
+        """The runs of the plan of operation ``name``; None if its members have to meet, alike on all.  Collective.
+
+        ``convert``: makes of an array the one that takes part.
+        """
         meeting = call.meeting
         if call.path is not MIXED or not isinstance(meeting, CrossingMeeting) or not hasattr(agreed, "ahead_work"):
             return None
@@ -79,7 +92,7 @@ class PlanAhead:
         run = AheadRun(name, gate, call, work, lines, facts, target, activity(), memory[1])
         run.keep(memory[0])
         run.prepare(work.work, None, b"", None, None)
-        return PlanAhead(run, call, agreed, shape, dtype)
+        return PlanAhead(run, call, agreed, shape, dtype, convert)
 
     def run(self, call: CallAhead, x: Any, out: np.ndarray | None, is_closed: bool) -> np.ndarray | None:
         """Run on ``x``, as the calling thread's ``call``.  Collective, and without a meeting."""
@@ -94,6 +107,8 @@ class PlanAhead:
                 check_output(name, out, x if call.takes_array else None)
                 given = [Facts(None, None, out.shape, out.dtype)]
                 check_out(name, given, [self._agreed.shape], self._agreed.dtype, lambda _: call.label(comm.rank))
+            if call.takes_array:
+                x = self._convert(x)
         except SpmdError as error:
             blamed = call.blame(error)
             blamed.cuts_off = True
@@ -101,6 +116,11 @@ class PlanAhead:
         if recorder is not None:
             recorder.moved(self._agreed)
         return self._run.run(x if call.takes_array else None, out, comm.process.gate.thread_name())
+
+    @property
+    def _converts(self) -> bool:
+        """Whether arrays take part in another dtype, which Python gives them."""
+        return self._call.takes_array and self._agreed.dtype != self._dtype
 
     def describe(self) -> str:
         """The way of the arrays, for users."""
@@ -113,7 +133,7 @@ class PlanAhead:
     def learn(self, quick: QuickCall, out: np.ndarray | None, result: np.ndarray | None) -> None:
         """Prepare a compiled run for arrays like those of one that Python has made.  Local."""
         process = self._call.comm.process
-        if process.recorder is not None or process.gate.thread_name():
+        if process.recorder is not None or process.gate.thread_name() or self._converts:
             return
         if out is None and self._run.ahead.pieces is not None:
             return  # where Python goes on with a run, messages come into the result that was made before
@@ -133,7 +153,8 @@ class PlanAhead:
 
         def find(x: Any, out: np.ndarray) -> Ran | None:
             given = np.empty(self._shape or (), self._dtype) if self._call.takes_array else None
-            return Ran(None, b"", given, self._run.ahead.work) if out.flags.c_contiguous else None
+            suits = out.flags.c_contiguous and not self._converts
+            return Ran(None, b"", given, self._run.ahead.work) if suits else None
 
         run = self._run
         return CompiledPart(run.name, run.gate, self._call, run.activity, find, make=lambda *_: run.again())

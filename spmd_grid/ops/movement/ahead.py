@@ -80,12 +80,12 @@ class AheadWork(NamedTuple):
     pieces: Pieces | None = None
 
     @staticmethod
-    def by_pieces(pieces: Pieces, read_bytes: int, constant: np.ndarray | None = None) -> AheadWork:
-        """The work of a run in pieces; ``read_bytes``: those of the array that others of the node read."""
+    def by_pieces(pieces: Pieces, me: int, read_bytes: int, constant: np.ndarray | None = None) -> AheadWork:
+        """The work of member ``me`` in a run in pieces; others of the node read ``read_bytes`` of its array."""
         posts = ahead_at.OWN_ARRAY if read_bytes else ahead_at.NO_ARRAY
         sends, receives = list(map(Outgoing, pieces.receivers)), list(map(Incoming, pieces.senders))
-        work = LoopWork(constant=constant)
-        return AheadWork(sends, receives, posts, read_bytes, (), [(each, each) for each in pieces.read], work, pieces)
+        needs = [(each, each) for each in pieces.read_by(me)]
+        return AheadWork(sends, receives, posts, read_bytes, (), needs, LoopWork(constant=constant), pieces)
 
 
 def encode_receives(transfer: Transfer) -> bytes:

@@ -40,7 +40,7 @@ __all__ = ["Movement"]
 _ONE_WAY = "broadcast", "scatter", "gather", "pairwise"
 
 # Bytes of the largest arrays for which the time of a meeting counts.
-_MOST_AHEAD = 1 << 25
+_MOST_AHEAD = 1 << 23
 
 
 class Movement:
@@ -157,7 +157,7 @@ class Movement:
         if is_large:
             constant = copies.copies[-1] if copies.constant is not None else ()
             pieces, read_bytes = pieces_of_movement(self.transfer, shapes, received, self.dtype, nodes, constant)
-            return AheadWork.by_pieces(pieces, read_bytes, copies.constant)
+            return AheadWork.by_pieces(pieces, self.comm.rank, read_bytes, copies.constant)
         messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
         return ahead_work(self.transfer, shapes, received, messages, copies, self.dtype, nodes)
 

@@ -101,12 +101,12 @@ class Pieces(NamedTuple):
     prepared: Sequence[BoxRow]
     lends: bool
 
-    @property
-    def read(self) -> list[int]:
-        """The other members of the node whose arrays this one reads."""
-        places = [(take.member, take.place) for take in self.takes if not take.made]
-        found = {place.source for member, place in places if place.source == member}
-        return sorted(found | {place.source for step in self.steps for place in step.inputs})
+    def read_by(self, me: int) -> list[int]:
+        """The other members of the node whose arrays this one, ``me``, reads."""
+        found = {place.source for step in self.steps for place in step.inputs}
+        found |= {leave.place.source for step in self.steps for leave in step.leaves}
+        found |= {take.member for take in self.takes if not take.made}
+        return sorted(found - {me, IN_MEMORY})
 
     @property
     def senders(self) -> list[int]:

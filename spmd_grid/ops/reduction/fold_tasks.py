@@ -53,6 +53,7 @@ class FoldTask(Generic[Cells]):
     """
 
     key: tuple[float, ...]
+    n: int  # cells of each of its arrays
     receives: list[tuple[tuple[float, ...], int, Cells]] = field(default_factory=list)
     rows: list[Cells] = field(default_factory=list)
     into: Cells | None = None
@@ -95,9 +96,9 @@ def tasks_of(
         if visit.node != own:
             near = [member for member in visit.members if nodes.node_of[member] == own]
             if near:
-                yield FoldTask(brought, sends=[(carrier(visit.node), places.row(member, chunk)) for member in near])
+                yield FoldTask(brought, n, sends=[(carrier(visit.node), places.row(member, chunk)) for member in near])
             continue
-        task: FoldTask[Cells] = FoldTask(key(number), is_last=number == n_visits - 1)
+        task: FoldTask[Cells] = FoldTask(key(number), n, is_last=number == n_visits - 1)
         if number:
             before = places.buffer(n)
             task.receives.append((key(number - 1), carrier(course.visits[number - 1].node), before))
@@ -120,6 +121,6 @@ def tasks_of(
         hop = stops.index(own)
         result = places.result(chunk)
         last = n_visits - 1
-        task = FoldTask(key(last + hop), [(key(last + hop - 1), carrier(stops[hop - 1]), result)], result=chunk)
+        task = FoldTask(key(last + hop), n, [(key(last + hop - 1), carrier(stops[hop - 1]), result)], result=chunk)
         task.sends = [(carrier(node), result) for node in stops[hop + 1 : hop + 2]]
         yield task
