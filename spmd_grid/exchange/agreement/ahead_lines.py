@@ -132,7 +132,7 @@ class AheadLines:
         return memory, addresses | {comm.rank: kernels.address_of(memory)}
 
     def reserve(self, n_messages: int) -> None:
-        """Makes it possible to test so many messages at once.  Local."""
+        """Makes it possible to test ``n_messages`` at once.  Local."""
         n_bytes = n_messages * self.posting.status_bytes + 8
         if n_bytes > self._statuses.nbytes:
             self._statuses = np.zeros(n_bytes, np.uint8)

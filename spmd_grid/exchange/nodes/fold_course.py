@@ -37,7 +37,7 @@ class FoldCourse(NamedTuple):
         return sum(self.ways(node_of).values())
 
     def ways(self, node_of: Sequence[int]) -> Counter[tuple[int, int]]:
-        """How often an array crosses from one node to another."""
+        """The number of times that an array crosses from one node to another."""
         hops = [(node_of[member], visit.node) for visit in self.visits for member in visit.members]
         stops = [*(visit.node for visit in self.visits), *self.spread]
         return Counter((one, other) for one, other in [*hops, *pairwise(stops)] if one != other)

@@ -56,11 +56,11 @@ def _made_word(state: int, member: int) -> int:
 
 
 @inner
-def _place(run: int, row: int) -> int:
-    source = load(row, ahead_at.PLACE_SOURCE)
+def _position(run: int, row: int) -> int:
+    source = load(row, ahead_at.POSITION_SOURCE)
     if source == ahead_at.IN_MEMORY:
-        return load(row, ahead_at.PLACE_AT)
-    return load(load(run, at.RUN_ROWS), source) + load(row, ahead_at.PLACE_AT)
+        return load(row, ahead_at.POSITION_AT)
+    return load(load(run, at.RUN_ROWS), source) + load(row, ahead_at.POSITION_AT)
 
 
 @inner
@@ -116,7 +116,9 @@ def _work(run: int, pieces: int, row: int, x: int) -> None:
     if first < last:
         folded = load(pieces, ahead_at.FOLDED)
         for i in range(first, last):
-            store(folded, i - first, _place(run, load(pieces, ahead_at.INPUT_ROWS) + 8 * ahead_at.PLACE_WORDS * i))
+            store(
+                folded, i - first, _position(run, load(pieces, ahead_at.INPUT_ROWS) + 8 * ahead_at.POSITION_WORDS * i)
+            )
         into, elements = load(row, ahead_at.FOLD_INTO), load(row, ahead_at.ELEMENTS)
         fold_at(load(pieces, ahead_at.FOLD), folded, last - first, elements, into, 0)
     first, last = load(row, ahead_at.FIRST_PACKED), load(row, ahead_at.LAST_PACKED)
@@ -144,7 +146,7 @@ def _step(run: int, program: int, pieces: int, state: int, number: int, x: int) 
         leave = load(pieces, ahead_at.LEAVE_ROWS) + 8 * ahead_at.LEAVE_WORDS * i
         handle = _handle(program, pieces, load(pieces, ahead_at.ARRIVALS) + i)
         peer, n_bytes = load(leave, ahead_at.LEAVE_PEER), load(leave, ahead_at.LEAVE_BYTES)
-        if not begin_message(program, load(program, ahead_at.ISEND), peer, _place(run, leave), n_bytes, handle):
+        if not begin_message(program, load(program, ahead_at.ISEND), peer, _position(run, leave), n_bytes, handle):
             return at.CUT
     store(pieces, ahead_at.BEGUN, load(row, ahead_at.LAST_LEAVE))
     store(pieces, ahead_at.STEP, step + 1)
@@ -169,7 +171,7 @@ def _take(run: int, program: int, pieces: int, state: int, number: int, out: int
     if code == at.FINE:
         table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
         first, last = load(row, ahead_at.TAKE_FIRST), load(row, ahead_at.TAKE_LAST)
-        copy_at(load(run, at.RUN_COPY), table, columns, first, last, _place(run, row), out, 0)
+        copy_at(load(run, at.RUN_COPY), table, columns, first, last, _position(run, row), out, 0)
         store(pieces, ahead_at.TAKE, load(pieces, ahead_at.TAKE) + 1)
     return code
 

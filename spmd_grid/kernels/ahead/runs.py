@@ -65,7 +65,7 @@ def _catch_up(state: int, last: int, patient: bool) -> int:
 
 @inner
 def _offset(run: int, program: int, state: int, x: int) -> int:
-    """Where the others of the node read this member's large array: in its place, or in memory to which it is copied."""
+    """The offset at which the others of the node read this member's large array, or a copy of it in its memory."""
     n_bytes, pieces = load(program, ahead_at.POST_BYTES), load(program, ahead_at.PIECES)
     memory, offset = load(pieces, ahead_at.MEMORY), x - load(state, ahead_at.SEGMENT)
     if load(pieces, ahead_at.PREPARED):

@@ -70,12 +70,15 @@ MADE = 10  # the number of pieces for others of the node that are there after it
 STEP_WORDS = 11
 ARRIVAL_PEER, ARRIVAL_AT, ARRIVAL_BYTES, ARRIVAL_HANDLE = 0, 1, 2, 3
 ARRIVAL_WORDS = 4
-IN_MEMORY = -1  # a place: a source among RUN_ROWS and a byte of its array, or IN_MEMORY and an address
-PLACE_SOURCE, PLACE_AT = 0, 1
-PLACE_WORDS = 2
-LEAVE_PEER, LEAVE_BYTES = 2, 3  # of a piece to send, after its place
+IN_MEMORY = -1  # a position: a source among RUN_ROWS and a byte of its array, or IN_MEMORY and an address
+POSITION_SOURCE, POSITION_AT = 0, 1
+POSITION_WORDS = 2
+LEAVE_PEER, LEAVE_BYTES = 2, 3  # of a piece to send, after its position
 LEAVE_WORDS = 4
-TAKE_MEMBER, TAKE_MADE = 2, 3  # of a take, after its place: how many pieces which member of the node must have made
+TAKE_MEMBER, TAKE_MADE = (
+    2,
+    3,
+)  # of a take, after its position: a member of the node, and how many pieces it must have made
 TAKE_FIRST, TAKE_LAST = 4, 5  # the rows of the table that copy to the result
 TAKE_WORDS = 6
 MADE_BITS = 20  # a member's word has the number of the run, then that of pieces in these bits

@@ -10,7 +10,7 @@ import numpy as np
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.ahead_lines import AheadLines
 from spmd_grid.kernels.ahead import slots as ahead_at
-from spmd_grid.ops.movement.pieces import Arrival, Pieces, Place
+from spmd_grid.ops.movement.pieces import Arrival, Pieces, Position
 
 __all__ = ["PieceProgram"]
 
@@ -32,11 +32,11 @@ class PieceProgram:
             row += [len(leaves), len(leaves) + len(step.leaves), step.made]
             steps.append(row)
             arrivals += [(arrival, len(arrivals) + i) for i, arrival in enumerate(step.arrivals)]
-            inputs += [self._place(place, me) for place in step.inputs]
-            leaves += [[*self._place(leave.place, me), leave.peer, leave.n_bytes] for leave in step.leaves]
+            inputs += [self._position(position, me) for position in step.inputs]
+            leaves += [[*self._position(leave.position, me), leave.peer, leave.n_bytes] for leave in step.leaves]
         for take in pieces.takes:
-            place, member = self._place(take.place, take.member), lines.near.index(take.member)
-            takes.append([*place, member, take.made, *self._rows(take.rows)])
+            position, member = self._position(take.position, take.member), lines.near.index(take.member)
+            takes.append([*position, member, take.made, *self._rows(take.rows)])
         arrivals.sort(key=lambda each: each[0].order)  # as the peers send
         received = [[each.peer, memory[me] + each.at, each.n_bytes, handle] for each, handle in arrivals]
         n_messages = len(arrivals) + len(leaves)
@@ -62,9 +62,9 @@ class PieceProgram:
         self._copies += rows
         return first, len(self._copies)
 
-    def _place(self, place: Place, member: int) -> list[int]:
-        """The words of a place; IN_MEMORY stands for the memory of ``member``."""
-        return [place.source, place.at + (self._memory[member] if place.source == ahead_at.IN_MEMORY else 0)]
+    def _position(self, position: Position, member: int) -> list[int]:
+        """The words of a position; IN_MEMORY stands for the memory of ``member``."""
+        return [position.source, position.at + (self._memory[member] if position.source == ahead_at.IN_MEMORY else 0)]
 
     def _keep(self, rows: Any) -> int:
         """The address of words, which are kept."""

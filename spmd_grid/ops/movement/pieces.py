@@ -19,10 +19,10 @@ from spmd_grid.kernels.ahead.slots import IN_MEMORY
 from spmd_grid.ops.loops.work import copies_of
 from spmd_grid.typing import Shape
 
-__all__ = ["Arrival", "Item", "Leave", "Memory", "Pieces", "Place", "Step", "Take", "pieces_of_movement"]
+__all__ = ["Arrival", "Item", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "pieces_of_movement"]
 
-# A piece as large as half a millisecond of a slow link: many small ones cost more than they hide.
-_LEAST_PIECE, _MOST_PIECE, _PIECES = 1 << 14, 1 << 17, 8
+# Large messages leave the cable idle at their ends; many small ones cost more than they hide.
+_LEAST_PIECE, _MOST_PIECE, _PIECES = 1 << 14, 1 << 17, 16
 
 _LINE = 64  # bytes: pieces share no line
 
@@ -34,7 +34,7 @@ class Item(NamedTuple):
     box: Box
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Byte ``at`` of the array of a member of the node, or of a memory (IN_MEMORY)."""
 
     source: int
@@ -54,7 +54,7 @@ class Leave(NamedTuple):
     """A piece to ``peer``."""
 
     peer: int
-    place: Place
+    position: Position
     n_bytes: int
 
 
@@ -65,7 +65,7 @@ class Step(NamedTuple):
     """
 
     arrivals: Sequence[Arrival] = ()
-    inputs: Sequence[Place] = ()
+    inputs: Sequence[Position] = ()
     into: int = 0
     elements: int = 0
     packs: Sequence[BoxRow] = ()
@@ -74,14 +74,14 @@ class Step(NamedTuple):
 
 
 class Take(NamedTuple):
-    """Copy ``rows`` to the result, once ``member`` has made so many pieces; 0: from its array, or a constant.
+    """Copy ``rows`` to the result, once ``member`` has ``made`` a number of pieces; 0: from its array, or a constant.
 
     IN_MEMORY stands for the memory of ``member``.
     """
 
     member: int
     made: int
-    place: Place
+    position: Position
     rows: Sequence[BoxRow]
 
 
@@ -103,8 +103,8 @@ class Pieces(NamedTuple):
 
     def read_by(self, me: int) -> list[int]:
         """The other members of the node whose arrays this one, ``me``, reads."""
-        found = {place.source for step in self.steps for place in step.inputs}
-        found |= {leave.place.source for step in self.steps for leave in step.leaves}
+        found = {position.source for step in self.steps for position in step.inputs}
+        found |= {leave.position.source for step in self.steps for leave in step.leaves}
         found |= {take.member for take in self.takes if not take.made}
         return sorted(found - {me, IN_MEMORY})
 
@@ -165,7 +165,7 @@ def _crossing(received: Sequence[Sequence[Item]], nodes: NodeMap, itemsize: int)
 
 
 class _Group(NamedTuple):
-    """What all members know of a movement: shapes, the boxes that each member needs, and the pieces that cross."""
+    """The facts of a movement that all members know: shapes, the boxes that each member needs, and the pieces that cross."""
 
     shapes: Sequence[Shape | None]
     received: Sequence[Sequence[Item]]
@@ -187,13 +187,13 @@ class _Group(NamedTuple):
 
     def memory(self, member: int) -> tuple[int, dict[_Piece, int]]:
         """The bytes of the memory of ``member``, and where the pieces that it packs or receives lie in it."""
-        memory, places = Memory(), {}
+        memory, positions = Memory(), {}
         memory.take(self.bytes_read(member))
         for piece in self.pieces:
             packs = piece.item.source == member and run_of(self.shapes[member] or (), [piece.item.box]) is None
             if packs or piece.receiver == member:
-                places[piece] = memory.take((piece.stop - piece.start) * self.dtype.itemsize)
-        return memory.n_bytes, places
+                positions[piece] = memory.take((piece.stop - piece.start) * self.dtype.itemsize)
+        return memory.n_bytes, positions
 
 
 def pieces_of_movement(
@@ -211,14 +211,14 @@ def pieces_of_movement(
     """
     me = transfer.rank
     group = _Group(shapes, received, dtype, nodes, _crossing(received, nodes, dtype.itemsize))
-    n_bytes, places = group.memory(me)
-    leaves = [_departure(group, piece, places.get(piece)) for piece in group.pieces if piece.item.source == me]
+    n_bytes, positions = group.memory(me)
+    leaves = [_departure(group, piece, positions.get(piece)) for piece in group.pieces if piece.item.source == me]
     mine = [piece for piece in group.pieces if piece.receiver == me]
     arrivals = []
     for made, piece in enumerate(mine, 1):
-        arrival = Arrival(piece.order, piece.item.source, places[piece], _bytes(group, piece))
+        arrival = Arrival(piece.order, piece.item.source, positions[piece], _bytes(group, piece))
         arrivals.append(Step([arrival], made=made))
-    takes = [Take(me, 0, Place(transfer.size, 0), constant)] if constant else []
+    takes = [Take(me, 0, Position(transfer.size, 0), constant)] if constant else []
     takes += _near_takes(group, transfer)
     takes += _far_takes(group, transfer)
     lends = group.bytes_read(me) > 0 or any(len(piece.readers) > 1 for piece in mine)
@@ -237,13 +237,13 @@ def _departure(group: _Group, piece: _Piece, at: int | None) -> Step:
     assert shape is not None  # it is sent
     if at is None:
         [start, _] = run_of(shape, [box]) or [0, 0]
-        place = Place(source, (start + piece.start) * itemsize)
-        return Step(leaves=[Leave(piece.receiver, place, _bytes(group, piece))])
+        position = Position(source, (start + piece.start) * itemsize)
+        return Step(leaves=[Leave(piece.receiver, position, _bytes(group, piece))])
     rows: list[BoxRow] = []
     for cells, n in _cells(box, piece.start, piece.stop):
         whole = Box.from_shape(cells.shape)
         rows += copies_of(shape, cells, cells.shape, whole, group.dtype, at + n * itemsize)
-    return Step(packs=rows, leaves=[Leave(piece.receiver, Place(IN_MEMORY, at), _bytes(group, piece))])
+    return Step(packs=rows, leaves=[Leave(piece.receiver, Position(IN_MEMORY, at), _bytes(group, piece))])
 
 
 def _cells(box: Box, start: int, stop: int) -> Iterator[tuple[Box, int]]:
@@ -262,14 +262,14 @@ def _near_takes(group: _Group, transfer: Transfer) -> list[Take]:
         shape = group.shapes[receive.peer]
         if receive.peer in near and shape is not None and transfer.target_shape is not None:
             rows = copies_of(shape, receive.source_box, transfer.target_shape, receive.box, group.dtype)
-            takes.append(Take(receive.peer, 0, Place(receive.peer, 0), rows))
+            takes.append(Take(receive.peer, 0, Position(receive.peer, 0), rows))
     return takes
 
 
 def _far_takes(group: _Group, transfer: Transfer) -> list[Take]:
     """The takes of pieces that this member or another one of its node receives, in the order of these."""
     me, itemsize, near = transfer.rank, group.dtype.itemsize, group.near(transfer.rank)
-    places = {member: group.memory(member)[1] for member in near}
+    positions = {member: group.memory(member)[1] for member in near}
     made, takes = dict.fromkeys(near, 0), []
     for piece in group.pieces:
         if piece.receiver not in near:
@@ -282,6 +282,6 @@ def _far_takes(group: _Group, transfer: Transfer) -> list[Take]:
             for cells, n in _cells(receive.box, piece.start, piece.stop):
                 whole = Box.from_shape(cells.shape)
                 rows += copies_of(cells.shape, whole, transfer.target_shape, cells, group.dtype, 0, n * itemsize)
-            place = Place(IN_MEMORY, places[piece.receiver][piece])
-            takes.append(Take(piece.receiver, made[piece.receiver], place, rows))
+            position = Position(IN_MEMORY, positions[piece.receiver][piece])
+            takes.append(Take(piece.receiver, made[piece.receiver], position, rows))
     return takes

@@ -18,12 +18,14 @@ from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead.slots import IN_MEMORY
 from spmd_grid.ops.loops.work import copies_of
-from spmd_grid.ops.movement.pieces import Arrival, Leave, Memory, Pieces, Place, Step, Take
+from spmd_grid.ops.movement.pieces import Arrival, Leave, Memory, Pieces, Position, Step, Take
 from spmd_grid.ops.reduction.crossing_folding import FoldedBox
-from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Places, chunks_of, tasks_of
+from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
 from spmd_grid.typing import Shape
 
 __all__ = ["FoldInPieces"]
+
+_CHUNKS = 16  # of a lane
 
 
 class FoldInPieces:
@@ -38,7 +40,7 @@ class FoldInPieces:
         sizes = [part.box.size for part in parts]
         starts = [sum(sizes[:i]) for i in range(len(parts))]
         bounds = [(i, 0, size, start) for i, (size, start) in enumerate(zip(sizes, starts))]
-        self._chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize))
+        self._chunks = list(chunks_of(bounds, nodes.lanes, dtype.itemsize, _CHUNKS))
         needed = [(part.nodes, part.box.size) for part in parts]
         self._courses = balanced_courses(nodes.node_of, needed, any_order, nodes.lanes)
         runs = [run_of(shape, [part.box]) for part in parts]
@@ -50,7 +52,7 @@ class FoldInPieces:
     def _course(self, chunk: Chunk) -> FoldCourse:
         return self._courses[chunk.part][chunk.lane]
 
-    def _tasks(self, member: int) -> tuple[list[FoldTask[Place]], Mapping[Chunk, int], Memory]:
+    def _tasks(self, member: int) -> tuple[list[FoldTask[Position]], Mapping[Chunk, int], Memory]:
         """The tasks of a member of this node in order, where results lie in its memory, and this."""
         memory = Memory()
         if self._reads:
@@ -58,20 +60,20 @@ class FoldInPieces:
         results: dict[Chunk, int] = {}
         itemsize = self._dtype.itemsize
 
-        def row(source: int, chunk: Chunk) -> Place:
+        def row(source: int, chunk: Chunk) -> Position:
             at = (self._starts[chunk.part] + chunk.start) * itemsize
-            return Place(IN_MEMORY if self._is_prepared and source == member else source, at)
+            return Position(IN_MEMORY if self._is_prepared and source == member else source, at)
 
-        def result(chunk: Chunk) -> Place:
+        def result(chunk: Chunk) -> Position:
             if chunk not in results:
                 results[chunk] = memory.take((chunk.stop - chunk.start) * itemsize)
-            return Place(IN_MEMORY, results[chunk])
+            return Position(IN_MEMORY, results[chunk])
 
-        places = Places(row, result, lambda n: Place(IN_MEMORY, memory.take(n * itemsize)))
-        tasks: list[FoldTask[Place]] = []
+        positions = Positions(row, result, lambda n: Position(IN_MEMORY, memory.take(n * itemsize)))
+        tasks: list[FoldTask[Position]] = []
         for chunk in self._chunks:
             if self._nodes.carrier(self._node, chunk.lane) == member:
-                tasks += tasks_of(chunk, self._course(chunk), self._nodes, self._node, places)
+                tasks += tasks_of(chunk, self._course(chunk), self._nodes, self._node, positions)
         return sorted(tasks, key=lambda task: task.key), results, memory
 
     def pieces(self, kind: str, has_result: bool) -> Pieces:
@@ -83,11 +85,11 @@ class FoldInPieces:
             made += task.result is not None
             steps.append(
                 Step(
-                    arrivals=[Arrival(order, peer, place.at, n_bytes) for order, peer, place in task.receives],
+                    arrivals=[Arrival(order, peer, position.at, n_bytes) for order, peer, position in task.receives],
                     inputs=task.rows,
                     into=0 if task.into is None else task.into.at,
                     elements=task.n,
-                    leaves=[Leave(peer, place, n_bytes) for peer, place in task.sends],
+                    leaves=[Leave(peer, position, n_bytes) for peer, position in task.sends],
                     made=made if task.result is not None else 0,
                 )
             )
@@ -99,7 +101,7 @@ class FoldInPieces:
         """The takes of results from the members of this node that make or receive them."""
         takes = []
         for member in self._near:
-            tasks, places, _ = self._tasks(member)
+            tasks, positions, _ = self._tasks(member)
             made = [(task.key, task.result) for task in tasks if task.result is not None]
             for number, (key, chunk) in enumerate(made, 1):
                 part = self._parts[chunk.part]
@@ -107,7 +109,7 @@ class FoldInPieces:
                     n, whole = chunk.stop - chunk.start, (part.box.size,)
                     cells = Box((chunk.start,), (chunk.stop,))
                     rows = copies_of((n,), Box.from_shape((n,)), whole, cells, self._dtype)
-                    takes.append((key, Take(member, number, Place(IN_MEMORY, places[chunk]), rows)))
+                    takes.append((key, Take(member, number, Position(IN_MEMORY, positions[chunk]), rows)))
         return [take for _, take in sorted(takes, key=lambda each: each[0])]
 
     def _prepared(self) -> list[BoxRow]:

@@ -20,7 +20,7 @@ from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box, run_boxes
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.reduction.fold_schedule import FoldSchedule, Parts
-from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Places, chunks_of, tasks_of
+from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
 from spmd_grid.ops.reduction.folding import Folding, flat_target
 from spmd_grid.typing import Shape
 
@@ -29,6 +29,9 @@ __all__ = ["CrossingFolding", "FoldedBox"]
 # Arrays of at most this many pieces keep their schedules, this many of them.  Buffers are at least this large: smaller
 # ones are not kept, and a schedule is bound to its buffer.
 _KEPT_PIECES, _MOST_SCHEDULES, _LEAST_BUFFER = 4, 16, 1 << 16
+
+
+_CHUNKS = 8  # of a lane: Python begins each
 
 
 class FoldedBox(NamedTuple):
@@ -86,7 +89,7 @@ class CrossingFolding:
             at += stop - start
 
     def _chunks(self, piece: int) -> Iterator[Chunk]:
-        return chunks_of(self._bounds(piece), self._stage.nodes.lanes, self._dtype.itemsize)
+        return chunks_of(self._bounds(piece), self._stage.nodes.lanes, self._dtype.itemsize, _CHUNKS)
 
     def _put(self, x: np.ndarray, piece: int) -> None:
         """Copy this member's cells of a piece to its stage."""
@@ -151,13 +154,13 @@ class CrossingFolding:
     ) -> Iterator[FoldTask[np.ndarray]]:
         """The tasks of this member: those of the lanes that it carries.  ``read``: addresses of arrays, by member."""
         lanes = self._stage.nodes.lanes_of(self._stage.comm.rank)
-        places = Places(
+        positions = Positions(
             lambda member, chunk: self._row(member, chunk, read), self._result, partial(self._buffer, parts)
         )
         for chunk in chunks:
             if chunk.lane in lanes:
                 course = self._courses[chunk.part][chunk.lane]
-                yield from tasks_of(chunk, course, self._stage.nodes, self._stage.node, places)
+                yield from tasks_of(chunk, course, self._stage.nodes, self._stage.node, positions)
 
     def _row(self, member: int, chunk: Chunk, read: Mapping[int, int] | None) -> np.ndarray:
         """The cells of a chunk of a member of this node: in its array, if these are read there, or in its stage.

@@ -13,10 +13,10 @@ from typing import Generic, NamedTuple, TypeVar
 from spmd_grid.exchange.nodes.fold_course import FoldCourse
 from spmd_grid.exchange.nodes.node_map import NodeMap
 
-__all__ = ["Chunk", "FoldTask", "Places", "chunks_of", "tasks_of"]
+__all__ = ["Chunk", "FoldTask", "Positions", "chunks_of", "tasks_of"]
 
 # Chunks are as small as pays: a message of the least size takes as long to begin as to send.
-_LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8
+_LEAST_CHUNK, _MOST_CHUNK = 1 << 14, 1 << 18
 
 # A carrier waits for a chunk from the next node once it has folded this number of chunks more.
 _AHEAD = 2
@@ -35,8 +35,8 @@ class Chunk(NamedTuple):
     at: int
 
 
-class Places(NamedTuple, Generic[Cells]):
-    """Where the cells of a chunk lie on a member: those of an array of its node, a result, and what others send."""
+class Positions(NamedTuple, Generic[Cells]):
+    """The positions of a chunk's cells on a member: in an array of its node, of a result, and of what others send."""
 
     row: Callable[[int, Chunk], Cells]  # of a member's array
     result: Callable[[Chunk], Cells]
@@ -62,12 +62,15 @@ class FoldTask(Generic[Cells]):
     result: Chunk | None = None
 
 
-def chunks_of(bounds: Iterable[tuple[int, int, int, int]], lanes: int, itemsize: int) -> Iterator[Chunk]:
-    """The chunks of parts; ``bounds``: each part, its first cell and its end, and how many cells lie before it."""
+def chunks_of(bounds: Iterable[tuple[int, int, int, int]], lanes: int, itemsize: int, chunks: int) -> Iterator[Chunk]:
+    """The chunks of parts, up to ``chunks`` of each lane unless they are large.
+
+    ``bounds``: each part, its first cell and its end, and how many cells lie before it.
+    """
     for part, start, stop, at in bounds:
         n = stop - start
         lane_bytes = -(-n // lanes) * itemsize
-        most = min(max(lane_bytes // _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK)
+        most = min(max(lane_bytes // chunks, _LEAST_CHUNK), _MOST_CHUNK)
         count = -(-lane_bytes // most)
         for lane in range(lanes):
             first, last = n * lane // lanes, n * (lane + 1) // lanes
@@ -79,7 +82,7 @@ def chunks_of(bounds: Iterable[tuple[int, int, int, int]], lanes: int, itemsize:
 
 
 def tasks_of(
-    chunk: Chunk, course: FoldCourse, nodes: NodeMap, own: int, places: Places[Cells]
+    chunk: Chunk, course: FoldCourse, nodes: NodeMap, own: int, positions: Positions[Cells]
 ) -> Iterator[FoldTask[Cells]]:
     """The tasks of the member of the node ``own`` that carries the chunk's lane."""
     n, n_visits = chunk.stop - chunk.start, len(course.visits)
@@ -96,30 +99,32 @@ def tasks_of(
         if visit.node != own:
             near = [member for member in visit.members if nodes.node_of[member] == own]
             if near:
-                yield FoldTask(brought, n, sends=[(carrier(visit.node), places.row(member, chunk)) for member in near])
+                yield FoldTask(
+                    brought, n, sends=[(carrier(visit.node), positions.row(member, chunk)) for member in near]
+                )
             continue
         task: FoldTask[Cells] = FoldTask(key(number), n, is_last=number == n_visits - 1)
         if number:
-            before = places.buffer(n)
+            before = positions.buffer(n)
             task.receives.append((key(number - 1), carrier(course.visits[number - 1].node), before))
             task.rows.append(before)
         for member in visit.members:
             if nodes.node_of[member] == own:
-                row = places.row(member, chunk)
+                row = positions.row(member, chunk)
             else:
-                row = places.buffer(n)
+                row = positions.buffer(n)
                 task.receives.append((brought, carrier(nodes.node_of[member]), row))
             task.rows.append(row)
         if task.is_last:
-            task.into, task.result = places.result(chunk), chunk
+            task.into, task.result = positions.result(chunk), chunk
             task.sends = [(carrier(node), task.into) for node in stops[1:2]]
         else:
-            task.into = places.buffer(n)
+            task.into = positions.buffer(n)
             task.sends = [(carrier(course.visits[number + 1].node), task.into)]
         yield task
     if own in course.spread:
         hop = stops.index(own)
-        result = places.result(chunk)
+        result = positions.result(chunk)
         last = n_visits - 1
         task = FoldTask(key(last + hop), n, [(key(last + hop - 1), carrier(stops[hop - 1]), result)], result=chunk)
         task.sends = [(carrier(node), result) for node in stops[hop + 1 : hop + 2]]

@@ -66,7 +66,7 @@ class SpanningReduction(Reduction):
         return self.dtype.kind in "biu"  # others round, or have two zeros
 
     def _parts(self, nodes: NodeMap) -> list[FoldedBox]:
-        """What is folded for whom."""
+        """The boxes that are folded, and who gets them."""
         node_of, whole = nodes.node_of, Box.from_shape(self.source_shape)
         if self._blocks is not None:
             return [FoldedBox(box, (node_of[i],), (i,)) for i, box in enumerate(self._blocks) if not box.is_empty]
