@@ -34,6 +34,8 @@ _TURNS = 2  # runs of a plan on arrays of one kind that Python makes, before com
 class PlannedCall(CallAhead, Protocol):
     """The part of a `CollectiveCall` that plans use."""
 
+    takes_array: bool
+
     def opening(self, facts: Facts) -> Opening:
         """Make or look up the opening that states ``facts``."""
 

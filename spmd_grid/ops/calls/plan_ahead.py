@@ -36,7 +36,6 @@ _TURNS = 2  # runs on arrays of one kind that Python makes, before compiled ones
 class CallAhead(PlannedRun, Protocol):
     """The part of a `CollectiveCall` that runs without a meeting use."""
 
-    takes_array: bool
     fingerprint: bytes
 
     def label(self, member: int) -> str:
@@ -72,10 +71,11 @@ class PlanAhead:
         dtype: np.dtype | None,
         convert: Callable[[np.ndarray], np.ndarray],
         activity: Callable[[], LoopActivity],
+        run_name: str = "",
     ) -> PlanAhead | None:
         """The runs of the plan of operation ``name``; None if its members have to meet, alike on all.  Collective.
 
-        ``convert``: makes of an array the one that takes part.
+        ``convert``: makes of an array the one that takes part.  ``run_name``: the run's name in errors.
         """
         meeting = call.meeting
         if call.path is not MIXED or not isinstance(meeting, CrossingMeeting) or not hasattr(agreed, "ahead_work"):
@@ -89,7 +89,8 @@ class PlanAhead:
             return None
         facts = call.fingerprint + b"".join(map(encode_facts, agreed.facts))
         target = None if agreed.shape is None else agreed.new_target
-        run = AheadRun(name, gate, call, work, lines, facts, target, activity(), memory[1])
+        run_name = run_name or f"{name}.plan.run"
+        run = AheadRun(name, run_name, gate, call, work, lines, facts, target, activity(), memory[1])
         run.keep(memory[0])
         run.prepare(work.work, None, b"", None, None)
         return PlanAhead(run, call, agreed, shape, dtype, convert)
@@ -100,14 +101,14 @@ class PlanAhead:
         try:
             if is_closed:
                 raise RequestError(f"{name}: the plan has been closed")
-            if call.takes_array:
+            if self._shape is not None:
                 x = as_array(name, x)
                 check_array(name, x, self._shape, self._dtype)
             if out is not None and self._agreed.shape is not None:
-                check_output(name, out, x if call.takes_array else None)
+                check_output(name, out, x if self._shape is not None else None)
                 given = [Facts(None, None, out.shape, out.dtype)]
                 check_out(name, given, [self._agreed.shape], self._agreed.dtype, lambda _: call.label(comm.rank))
-            if call.takes_array:
+            if self._shape is not None:
                 x = self._convert(x)
         except SpmdError as error:
             blamed = call.blame(error)
@@ -115,12 +116,12 @@ class PlanAhead:
             raise blamed from None
         if recorder is not None:
             recorder.moved(self._agreed)
-        return self._run.run(x if call.takes_array else None, out, comm.process.gate.thread_name())
+        return self._run.run(None if self._shape is None else x, out, comm.process.gate.thread_name())
 
     @property
     def _converts(self) -> bool:
         """Whether arrays take part in another dtype, which Python gives them."""
-        return self._call.takes_array and self._agreed.dtype != self._dtype
+        return self._shape is not None and self._agreed.dtype != self._dtype
 
     def describe(self) -> str:
         """The way of the arrays, for users."""
@@ -143,7 +144,7 @@ class PlanAhead:
             quick.enlist(run, result, quick.maker(out, result))
 
     def _prepared(self, result: np.ndarray | None) -> AheadRun:
-        x = np.empty(self._shape or (), self._dtype) if self._call.takes_array else None
+        x = None if self._shape is None else np.empty(self._shape, self._dtype)
         run = self._run.again()
         run.prepare(run.ahead.work, None, b"", x, result)
         return run
@@ -152,7 +153,7 @@ class PlanAhead:
         """Return the part that compiled code may run by itself.  Local."""
 
         def find(x: Any, out: np.ndarray) -> Ran | None:
-            given = np.empty(self._shape or (), self._dtype) if self._call.takes_array else None
+            given = None if self._shape is None else np.empty(self._shape, self._dtype)
             suits = out.flags.c_contiguous and not self._converts
             return Ran(None, b"", given, self._run.ahead.work) if suits else None
 

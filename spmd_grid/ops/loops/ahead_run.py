@@ -38,6 +38,7 @@ class AheadRun(CompiledRun):
     def __init__(
         self,
         operation: str,
+        name: str,
         gate: Gate,
         call: PlannedRun,
         work: AheadWork,
@@ -48,7 +49,7 @@ class AheadRun(CompiledRun):
         memory: dict[int, int],
         like: AheadRun | None = None,
     ):
-        super().__init__(f"{operation}.plan.run", gate, call)
+        super().__init__(name, gate, call)
         self.operation, self.activity = operation, activity
         self.ahead, self._lines, self._facts, self._new_target = work, lines, facts, new_target
         self._keys: dict[str, int] = {}  # by threads
@@ -61,7 +62,7 @@ class AheadRun(CompiledRun):
     def again(self) -> AheadRun:
         """Another run of the same plan, to be prepared for arrays of one kind.  Local."""
         shared = self.ahead, self._lines, self._facts, self._new_target, self.activity, self._memory
-        return AheadRun(self.operation, self.gate, self.call, *shared, self)
+        return AheadRun(self.operation, self.name, self.gate, self.call, *shared, self)
 
     def prepare(
         self, work: LoopWork, opening: Opening | None, headers: bytes, x: np.ndarray | None, out: np.ndarray | None

@@ -165,7 +165,7 @@ def _crossing(received: Sequence[Sequence[Item]], nodes: NodeMap, itemsize: int)
 
 
 class _Group(NamedTuple):
-    """The facts of a movement that all members know: shapes, the boxes that each member needs, and the pieces that cross."""
+    """The facts of a movement that all members know: shapes, the boxes that each needs, and the pieces that cross."""
 
     shapes: Sequence[Shape | None]
     received: Sequence[Sequence[Item]]
