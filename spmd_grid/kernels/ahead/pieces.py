@@ -5,8 +5,8 @@ memory, which the others of its node see, sends pieces on, and says in a word ho
 that a member of the node has made or received, or cells of its array, to the result, once that word or the member's
 line says so.  Takes are made while messages travel.  A step, or a take, that has to wait holds up those after it.
 
-Before the first piece of another node is received, the number of the run and its key are compared: they come in a
-message of their own, ahead of the pieces.
+Before a member receives the first piece of another node, or takes anything, it compares the number of the run and its
+key with all from which it gets something: other nodes send them ahead of their pieces, in a message of their own.
 """
 
 from __future__ import annotations
@@ -161,13 +161,13 @@ def _step(run: int, program: int, pieces: int, state: int, number: int, x: int) 
 def _take(run: int, program: int, pieces: int, state: int, number: int, out: int) -> int:
     """Make the next take: FINE, OTHERS if its piece is not there yet, or ANOTHER_RUN."""
     row = load(pieces, ahead_at.TAKE_ROWS) + 8 * ahead_at.TAKE_WORDS * load(pieces, ahead_at.TAKE)
-    made, code = load(row, ahead_at.TAKE_MADE), at.FINE
-    if made:
-        word = _made_word(state, load(row, ahead_at.TAKE_MEMBER))
-        if not _reaches(word, (number << ahead_at.MADE_BITS) + made):
+    code = _lines(run, program, pieces, state, number)
+    if code == at.FINE and load(program, ahead_at.RECEIVES):
+        code = _arrive(run, program, pieces, state, number)
+    if code == at.FINE and load(row, ahead_at.TAKE_MADE):
+        made = (number << ahead_at.MADE_BITS) + load(row, ahead_at.TAKE_MADE)
+        if not _reaches(_made_word(state, load(row, ahead_at.TAKE_MEMBER)), made):
             return at.OTHERS
-    elif load(row, ahead_at.TAKE_MEMBER) != load(state, at.MEMBER):
-        code = _lines(run, program, pieces, state, number)
     if code == at.FINE:
         table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
         first, last = load(row, ahead_at.TAKE_FIRST), load(row, ahead_at.TAKE_LAST)

@@ -102,10 +102,10 @@ class Pieces(NamedTuple):
     lends: bool
 
     def read_by(self, me: int) -> list[int]:
-        """The other members of the node whose arrays this one, ``me``, reads."""
+        """The other members of the node whose arrays or memory this one, ``me``, reads."""
         found = {position.source for step in self.steps for position in step.inputs}
         found |= {leave.position.source for step in self.steps for leave in step.leaves}
-        found |= {take.member for take in self.takes if not take.made}
+        found |= {take.member for take in self.takes}
         return sorted(found - {me, IN_MEMORY})
 
     @property
