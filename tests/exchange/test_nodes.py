@@ -1,10 +1,11 @@
 """Maps of nodes, and the courses of folds over them, against all courses there are."""
 
+from collections import Counter
 from itertools import product
 
 import pytest
 
-from spmd_grid.exchange.nodes.fold_course import fold_course
+from spmd_grid.exchange.nodes.fold_course import balanced_courses, fold_courses
 from spmd_grid.exchange.nodes.node_map import NodeMap
 
 PLACES = [(0, 0, 1, 1), (0, 1, 0, 1), (0, 0, 0, 1), (0, 0, 1, 1, 2, 2), (0, 1, 2, 0, 1), (0, 1, 1, 0), (0, 1, 2)]
@@ -37,17 +38,32 @@ def fewest_crossings(node_of, needed, order):
 def test_courses_keep_the_order_and_cross_least(node_of):
     nodes = sorted(set(node_of))
     for needed in [tuple(nodes), *[(node,) for node in nodes]]:
-        for turn in range(3):
-            course = fold_course(node_of, needed, False, turn)
+        for course in fold_courses(node_of, needed, False):
             assert [member for visit in course.visits for member in visit.members] == list(range(len(node_of)))
             assert course.crossings(node_of) == fewest_crossings(node_of, needed, range(len(node_of)))
-            exact = fold_course(node_of, needed, True, turn)
+            assert {course.visits[-1].node, *course.spread} >= set(needed)
+        for exact in fold_courses(node_of, needed, True):
             assert sorted(member for visit in exact.visits for member in visit.members) == list(range(len(node_of)))
             assert exact.crossings(node_of) == len(nodes) - 1 + len(needed) - 1
-            for each in (course, exact):
-                assert {each.visits[-1].node, *each.spread} >= set(needed)
+            assert {exact.visits[-1].node, *exact.spread} >= set(needed)
 
 
-def test_courses_take_turns():
-    ends = {fold_course((0, 0, 1, 1), (0, 1), True, turn).visits[-1].node for turn in range(2)}
-    assert ends == {0, 1}
+def fullest(courses, parts, node_of):
+    loads = Counter()
+    for lanes, (_, size) in zip(courses, parts, strict=True):
+        for course in lanes:
+            for way, n in course.ways(node_of).items():
+                loads[way] += n * size
+    return max(loads.values())
+
+
+def test_lanes_share_the_ways_between_nodes():
+    two_by_two = (0, 0, 1, 1)
+    scattered = [((0,), 1), ((0,), 1), ((1,), 1), ((1,), 1)]
+    courses = balanced_courses(two_by_two, scattered, False, 2)
+    assert fullest(courses, scattered, two_by_two) == 6  # and 8 if all that goes back had come as a sum
+    for needed in ((0,), (1,), (0, 1)):
+        parts = [(needed, 3)]
+        assert fullest(balanced_courses(two_by_two, parts, False, 2), parts, two_by_two) == 6
+    [lanes] = balanced_courses(two_by_two, [((0, 1), 1)], True, 2)
+    assert {course.visits[-1].node for course in lanes} == {0, 1}

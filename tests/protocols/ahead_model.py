@@ -1,7 +1,8 @@
-"""Members of a node that run ahead of one another, run after run, as kernels/ahead/runs.py has it.
+"""Members of a node that run ahead of one another, run after run, as kernels/ahead has it.
 
 The functions are those of the package, run by the interpreter (see ``recorded``); there are no messages.  In each run
-one member, the root, posts a word, which all others read.
+one member, the root, has a word, which all others read: in the root's line, or where a large array lies; or of which
+they take a copy that the root has made in its memory, as of pieces that it receives for its node.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from types import SimpleNamespace
 from support.protocols.recorded import WORD, Recorder, reread, small_slots
 from support.protocols.weak_memory import Step
 
+IN_LINES, IN_PLACE, IN_PIECES = "in lines", "in place", "in pieces"
+
 
 @cache
-def recorded_runs(size: int, lines: int, roots: tuple[int, ...]) -> tuple[tuple[Step, ...], ...]:
+def recorded_runs(size: int, lines: int, roots: tuple[int, ...], way: str = IN_LINES) -> tuple[tuple[Step, ...], ...]:
     """Record the programs of ``size`` members, which have ``lines`` lines each, for one run with each of ``roots``."""
     recorder = Recorder(size)
-    members = [_Member(recorder, rank, lines) for rank in range(size)]
+    members = [_Member(recorder, rank, lines, way) for rank in range(size)]
     for member in members:
         member.joins(members)
 
@@ -31,45 +34,81 @@ def recorded_runs(size: int, lines: int, roots: tuple[int, ...]) -> tuple[tuple[
 
 
 class _Member:
-    def __init__(self, recorder: Recorder, rank: int, lines: int):
-        from spmd_grid.kernels.ahead import runs, slots
+    def __init__(self, recorder: Recorder, rank: int, lines: int, way: str):
+        from spmd_grid.kernels.ahead import messages, pieces, runs, slots
         from spmd_grid.kernels.protocol import sleeping
 
-        self.recorder, self.rank, self.lines = recorder, rank, lines
+        self.recorder, self.rank, self.lines, self.way = recorder, rank, lines, way
         self.at = at = small_slots()
         self.ahead_at = ahead_at = SimpleNamespace(**vars(slots) | {"LINES": lines, "LINE_ARRAY": 2 * WORD})
         self.line_bytes = 3 * WORD
+
+        def _reaches(address: int, value: int) -> bool:
+            return recorder.wait_for(0, address, value, 0) == at.FINE
+
         words = {name: getattr(recorder, name) for name in ("load", "store", "store_release", "wait_for", "move")}
         words |= {
             "at": at,
             "ahead_at": ahead_at,
             "load_acquire": lambda address: recorder.words[address],
             "_LAG": lines // 2,
+            "copy_at": lambda copy, table, columns, first, last, source, into, how: recorder.move(source, into, WORD),
+            "fold_at": lambda fold, rows, count, n, into, buffer: recorder.move(recorder.words[rows], into, n * WORD),
         }
         words["wake"] = reread(sleeping, words)["wake"]
+        words |= {name: reread(messages, words)[name] for name in messages.__all__}
+        words |= {name: reread(pieces, words | {"_reaches": _reaches})[name] for name in pieces.__all__}
         kernels = reread(runs, words)
-        self._begin, self._go = kernels["begin_ahead"], kernels["go_ahead"]
-        self.block = recorder.allocate(lines * 3, f"block {rank}")
+        self._begin, self._go, self._end = kernels["begin_ahead"], kernels["go_ahead"], kernels["end_ahead"]
+        self.block = recorder.allocate(lines * 3 + 16, f"block {rank}")
         for turn in range(lines):
             for i, what in enumerate(("number", "key", "array")):
                 recorder.names[self.block + turn * self.line_bytes + i * WORD] = f"{what} {rank}.{turn}"
+        self.x = recorder.allocate(1, f"x {rank}") if way != IN_LINES else recorder.allocate(1)
+        self.memory = recorder.allocate(1, f"memory {rank}")
+        self.result = recorder.allocate(1)
 
     def joins(self, members: Sequence[_Member]) -> None:
-        at, ahead_at, words = self.at, self.ahead_at, self.recorder.words
+        at, ahead_at = self.at, self.ahead_at
         self.state, self.meeting = (self.recorder.allocate(n) for n in (ahead_at.BLOCKS + len(members), at.BLOCKS))
         self.call, self.rows = self.recorder.allocate(at.RUN_WORDS), self.recorder.allocate(len(members))
         self._set(self.state, {at.MEMBERS: len(members), at.MEMBER: self.rank, at.LINE_BYTES: self.line_bytes})
         self._set(self.state, {ahead_at.BLOCKS + i: member.block for i, member in enumerate(members)})
+        self._set(self.state, {ahead_at.SEGMENT_BYTES: 1 << 60, ahead_at.TESTS: 1 << 60})
         self._set(self.call, {at.RUN_ROWS: self.rows})
-        self.programs = []
-        for root in range(len(members)):  # of the plan with this root
-            program, need = self.recorder.allocate(ahead_at.WORDS), self.recorder.allocate(ahead_at.NEED_WORDS)
-            words[need], words[need + WORD] = root, root
-            posts = ahead_at.OWN_ARRAY if root == self.rank else ahead_at.NO_ARRAY
-            self._set(program, {ahead_at.STATE: self.state, ahead_at.MEETING: self.meeting, ahead_at.KEY: 10 + root})
-            self._set(program, {ahead_at.POSTS: posts, ahead_at.POST_BYTES: WORD, ahead_at.NEED_ROWS: need})
-            self._set(program, {ahead_at.NEEDS: int(root != self.rank)})
-            self.programs.append(program)
+        self.programs = [self._program(root, members) for root in range(len(members))]
+
+    def _program(self, root: int, members: Sequence[_Member]) -> int:
+        """The program of the plan with this root."""
+        ahead_at, is_root, in_pieces = self.ahead_at, root == self.rank, self.way == IN_PIECES
+        program, need = self.recorder.allocate(ahead_at.WORDS), self.recorder.allocate(ahead_at.NEED_WORDS)
+        self._set(need, {ahead_at.NEED_MEMBER: root, ahead_at.NEED_SOURCE: root})
+        posts = ahead_at.OWN_ARRAY if is_root and not in_pieces else ahead_at.NO_ARRAY
+        self._set(program, {ahead_at.STATE: self.state, ahead_at.MEETING: self.meeting, ahead_at.KEY: 10 + root})
+        self._set(program, {ahead_at.POSTS: posts, ahead_at.POST_BYTES: WORD, ahead_at.NEED_ROWS: need})
+        self._set(program, {ahead_at.NEEDS: int(not is_root and not in_pieces)})
+        if self.way != IN_LINES:
+            self._set(program, {ahead_at.PIECES: self._pieces(root, members[root])})
+        return program
+
+    def _pieces(self, root: int, maker: _Member) -> int:
+        """Root makes a piece of its array in its memory, if not in place; the others take it, or the array."""
+        ahead_at, recorder, in_pieces = self.ahead_at, self.recorder, self.way == IN_PIECES
+        pieces = recorder.allocate(ahead_at.PIECE_WORDS)
+        step, take, row = (recorder.allocate(n) for n in (ahead_at.STEP_WORDS, ahead_at.TAKE_WORDS, 2))
+        self._set(pieces, {ahead_at.STEP_ROWS: step, ahead_at.TAKE_ROWS: take, ahead_at.INPUT_ROWS: row})
+        self._set(pieces, {ahead_at.FOLDED: recorder.allocate(1), ahead_at.MEMORY: self.memory})
+        self._set(row, {ahead_at.POSITION_SOURCE: ahead_at.IN_MEMORY, ahead_at.POSITION_AT: self.x})
+        self._set(step, {ahead_at.LAST_INPUT: 1, ahead_at.FOLD_INTO: self.memory, ahead_at.ELEMENTS: 1})
+        self._set(step, {ahead_at.MADE: 1})
+        source, position = (ahead_at.IN_MEMORY, maker.memory) if in_pieces else (root, 0)
+        self._set(take, {ahead_at.POSITION_SOURCE: source, ahead_at.POSITION_AT: position, ahead_at.TAKE_MEMBER: root})
+        self._set(take, {ahead_at.TAKE_MADE: int(in_pieces), ahead_at.TAKE_LAST: 1})
+        if root == self.rank:
+            self._set(pieces, {ahead_at.LENT: 1, ahead_at.STEPS: int(in_pieces)})
+        else:
+            self._set(pieces, {ahead_at.TAKES: 1})
+        return pieces
 
     def _set(self, base: int, values: dict[int, int]) -> None:
         for slot, value in values.items():
@@ -77,10 +116,12 @@ class _Member:
 
     def run(self, number: int, root: int) -> None:
         """A run, in which all read what the root has made for it."""
-        x = self.recorder.allocate(1)
-        self.recorder.words[x] = 1000 * number + root
-        assert self._begin(self.call, self.programs[root], x, 0, True) == self.at.FINE
-        assert self._go(self.call, self.programs[root], x, 0, True) == self.at.FINE
+        program, recorder = self.programs[root], self.recorder
+        if root == self.rank or self.way == IN_LINES:
+            recorder.store(self.x, 0, 1000 * number + root)
+        assert self._begin(self.call, program, self.x, True) == self.at.FINE
+        assert self._go(self.call, program, self.x, self.result, True) == self.at.FINE
         if root != self.rank:
-            array = self.recorder.words[self.rows + root * WORD]
-            assert self.recorder.load(array) == 1000 * number + root
+            array = self.recorder.words[self.rows + root * WORD] if self.way == IN_LINES else self.result
+            assert recorder.load(array) == 1000 * number + root
+        assert self._end(program, True) == self.at.FINE

@@ -127,7 +127,11 @@ def _resharding(
     shared = [grid.allocate(box.shape, np.float64) for box in boxes]
     plain = [np.empty(box.shape) for box in boxes]
     plan = plan_reshard(before.sharding, after.sharding, before.global_shape, "float64")
-    contenders = {OURS: Contender(lambda: run_plan(plan, shared[0], grid, shared[1]), shared[0], shared[1])}
+    bound = plan.bind(grid)
+    contenders = {
+        OURS: Contender(lambda: run_plan(plan, shared[0], grid, shared[1]), shared[0], shared[1]),
+        _PLAN: Contender(lambda: bound.run(shared[0], shared[1]), shared[0], shared[1]),
+    }
     by_hand = stack.enter_context(reshardings_by_hand.hand_written(comm, plain[0], plain[1], before, after))
     contenders |= {name: Contender(update, plain[0], plain[1]) for name, update in by_hand.items()}
     for number, (name, contender) in enumerate(contenders.items()):

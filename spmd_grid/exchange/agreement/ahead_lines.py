@@ -53,7 +53,7 @@ class RunAhead(Protocol):
 def make_ahead_lines(meeting: SpanningMeeting) -> AheadLines | None:
     """The lines; None where a node has no memory for them, alike on all members.  Collective."""
     comm, arena = meeting.comm, meeting.comm.process.arena
-    n_bytes = ahead_at.LINES * _LINE_BYTES + 64  # and a word
+    n_bytes = ahead_at.LINES * _LINE_BYTES + 2 * 64  # and two words
     block = arena.allocate(n_bytes, zeroed=True) if comm.near else np.zeros(n_bytes, np.uint8)
     offset = -1 if block is None else max(arena.offset_of(kernels.address_of(block), n_bytes), 0)
     offsets = [struct.unpack("q", each)[0] for each in swap_in_frame(comm, struct.pack("q", offset))]
@@ -113,12 +113,30 @@ class AheadLines:
         """The address to which offsets that a member of the node posts are relative."""
         return self.comm.process.arena.base_of(self.comm.processes[member]) or 0
 
-    def allocate(self, n_bytes: int) -> np.ndarray | None:
-        """Memory that the others of the node see; None if any member gets none, alike on all.  Collective."""
-        memory = np.empty(0, np.uint8)
-        found = self.comm.process.arena.allocate(n_bytes) if n_bytes and self.comm.near else memory
-        flags = swap_in_frame(self.comm, bytes([found is not None]))
-        return found if all(flag == b"\x01" for flag in flags) else None
+    def allocate(self, n_bytes: int) -> tuple[np.ndarray, dict[int, int]] | None:
+        """Memory that the others of the node see, and the addresses of theirs, by member; None if any member gets none.
+
+        Collective.
+        """
+        comm, arena, memory, offset = self.comm, self.comm.process.arena, np.empty(0, np.uint8), 0
+        if n_bytes and len(self.near) > 1:
+            found = arena.allocate(n_bytes)
+            offset = -1 if found is None else arena.offset_of(kernels.address_of(found), n_bytes)
+            memory = memory if found is None else found
+        elif n_bytes:
+            memory = np.empty(n_bytes, np.uint8)
+        offsets = [struct.unpack("q", each)[0] for each in swap_in_frame(comm, struct.pack("q", offset))]
+        if min(offsets) < 0:
+            return None
+        addresses = {member: self.segment_of(member) + offsets[member] for member in self.near}
+        return memory, addresses | {comm.rank: kernels.address_of(memory)}
+
+    def reserve(self, n_messages: int) -> None:
+        """Makes it possible to test ``n_messages`` at once.  Local."""
+        n_bytes = n_messages * self.posting.status_bytes + 8
+        if n_bytes > self._statuses.nbytes:
+            self._statuses = np.zeros(n_bytes, np.uint8)
+            self.state[at.STATUSES] = kernels.address_of(self._statuses)
 
     def text(self, key: int) -> str:
         """The plan of this key."""

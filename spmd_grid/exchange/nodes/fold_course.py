@@ -7,11 +7,13 @@ fold, which then need not go there.  The course with the fewest crossings is tak
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["FoldCourse", "Visit", "fold_course"]
+__all__ = ["FoldCourse", "Visit", "balanced_courses", "fold_courses"]
 
 
 class Visit(NamedTuple):
@@ -32,38 +34,52 @@ class FoldCourse(NamedTuple):
 
     def crossings(self, node_of: Sequence[int]) -> int:
         """Number of times that an array crosses between nodes."""
-        brought = sum(node_of[member] != visit.node for visit in self.visits for member in visit.members)
-        return len(self.visits) - 1 + brought + len(self.spread)
+        return sum(self.ways(node_of).values())
+
+    def ways(self, node_of: Sequence[int]) -> Counter[tuple[int, int]]:
+        """The number of times that an array crosses from one node to another."""
+        hops = [(node_of[member], visit.node) for visit in self.visits for member in visit.members]
+        stops = [*(visit.node for visit in self.visits), *self.spread]
+        return Counter((one, other) for one, other in [*hops, *pairwise(stops)] if one != other)
 
 
 @lru_cache(256)
-def fold_course(node_of: tuple[int, ...], needed: tuple[int, ...], any_order: bool, turn: int = 0) -> FoldCourse:
-    """The course of a fold of all members, whose result the nodes ``needed`` get.  Local.
+def fold_courses(node_of: tuple[int, ...], needed: tuple[int, ...], any_order: bool) -> tuple[FoldCourse, ...]:
+    """The courses with the fewest crossings of a fold of all members, whose result the nodes ``needed`` get.  Local.
 
-    ``any_order``: whether the result does not depend on the order.  Courses of successive ``turn`` end on different
-    nodes where that costs the same, so that together they use all links alike.
+    ``any_order``: whether the result does not depend on the order.  With equal costs, those of more visits come first:
+    each sends one way what another sends the other way.
 
-    >>> for visit in fold_course((0, 0, 1, 1), (0, 1), False).visits:
-    ...     print(visit)
-    Visit(node=0, members=(0, 1))
-    Visit(node=1, members=(2, 3))
-    >>> fold_course((0, 1, 0, 1), (0, 1), False)
-    FoldCourse(visits=(Visit(node=0, members=(0,)), Visit(node=1, members=(1, 2, 3))), spread=(0,))
+    >>> for course in fold_courses((0, 0, 1, 1), (0,), False):
+    ...     print(course.visits, course.spread)
+    (Visit(node=0, members=(0, 1)), Visit(node=1, members=(2, 3))) (0,)
+    (Visit(node=0, members=(0, 1, 2, 3)),) ()
+    >>> fold_courses((0, 0, 1, 1), (0, 1), False)
+    (FoldCourse(visits=(Visit(node=0, members=(0, 1)), Visit(node=1, members=(2, 3))), spread=(0,)),)
     """
-    members: Sequence[int] = range(len(node_of))
     if any_order:
-        last = needed[turn % len(needed)]
-        members = sorted(members, key=lambda member: (node_of[member] == last, node_of[member]))
+        orders = [
+            sorted(range(len(node_of)), key=lambda member: (node_of[member] == last, node_of[member]))
+            for last in needed
+        ]
+    else:
+        orders = [list(range(len(node_of)))]
+    ends = sorted({end for order in orders for end in _ends(node_of, needed, order)})
+    return tuple(FoldCourse(visits, spread) for cost, _, visits, spread in ends if cost == ends[0][0])
+
+
+def _ends(
+    node_of: tuple[int, ...], needed: tuple[int, ...], members: Sequence[int]
+) -> list[tuple[int, int, tuple[Visit, ...], tuple[int, ...]]]:
+    """The best course that ends on each node: its cost, minus the number of visits, the visits, and the spread."""
     runs: list[tuple[int, ...]] = []
     for member in members:
         if runs and node_of[runs[-1][0]] == node_of[member]:
             runs[-1] += (member,)
         else:
             runs.append((member,))
-    # For each node where the fold may be: its cost so far, and its visits.  With equal costs, more visits: each sends
-    # one way what another sends the other way.
     nodes = sorted(set(node_of))
-    best: dict[int, _Way] = {}
+    best: dict[int, _Way] = {}  # for each node where the fold may be: its cost so far, and its visits
     for run in runs:
         home = node_of[run[0]]
         found: dict[int, _Way] = {}
@@ -83,9 +99,36 @@ def fold_course(node_of: tuple[int, ...], needed: tuple[int, ...], any_order: bo
     for node, (cost, order, visits) in best.items():
         spread = _spread(node, needed)
         ends.append((cost + len(spread), order, visits, spread))
-    least = [end for end in sorted(ends) if end[:2] == min(ends)[:2]]
-    _, _, visits, spread = least[turn % len(least)]
-    return FoldCourse(visits, spread)
+    return ends
+
+
+def balanced_courses(
+    node_of: tuple[int, ...], parts: Sequence[tuple[tuple[int, ...], int]], any_order: bool, lanes: int
+) -> list[list[FoldCourse]]:
+    """A course for each lane of each part, so that all ways between nodes carry alike.  Local.
+
+    ``parts``: the nodes that need each, and its size.  Parts with one course are counted first; of courses that
+    lengthen the fullest way alike, lanes take different ones.
+
+    >>> halves = balanced_courses((0, 0, 1, 1), [((0,), 1), ((1,), 1)], False, 2)
+    >>> [[len(course.visits) for course in lanes] for lanes in halves]
+    [[1, 2], [2, 2]]
+    """
+    loads: Counter[tuple[int, int]] = Counter()
+    found: list[list[FoldCourse]] = [[] for _ in parts]
+    choices = [fold_courses(node_of, needed, any_order) for needed, _ in parts]
+    for number in sorted(range(len(parts)), key=lambda number: len(choices[number])):
+        for lane in range(lanes):
+            turned = choices[number][lane % len(choices[number]) :] + choices[number][: lane % len(choices[number])]
+            size = parts[number][1]
+            fullest = [
+                max((loads[way] + size * n for way, n in each.ways(node_of).items()), default=0) for each in turned
+            ]
+            course = turned[fullest.index(min(fullest))]
+            for way, n in course.ways(node_of).items():
+                loads[way] += size * n
+            found[number].append(course)
+    return found
 
 
 def _spread(node: int, needed: Collection[int]) -> tuple[int, ...]:

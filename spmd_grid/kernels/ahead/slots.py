@@ -12,7 +12,7 @@ OTHER = KEYS + LINES  # another run that was found: its number, its key, and the
 TESTS = OTHER + 3  # tests of messages before ON_WAIT is called
 PROGRAM = TESTS + 1  # address of the program of the last run
 SEGMENT, SEGMENT_BYTES = PROGRAM + 1, PROGRAM + 2  # the memory of this process that others see
-BLOCKS = PROGRAM + 3  # addresses of the blocks of the node's members: lines
+BLOCKS = PROGRAM + 3  # addresses of the blocks of the node's members: lines, and two words
 # Bytes from the start of a line; its first words are its number, its key, and where a large array is.
 LINE_ARRAY = 64
 
@@ -32,18 +32,15 @@ MEETING = 19  # address of the state of the group's meeting, where RAN_AHEAD is
 ARRIVED, SENT = 20, 21  # the last runs whose messages have arrived, and have been begun
 CARRIES, CARRY_ROWS = 22, 23  # lines of the node that go to messages, likewise
 PACKS, PACK_ROWS = 24, 25  # copies to messages, likewise
-LARGE = 26  # whether arrays are large: they do not travel in lines and behind keys
-STAGING = 27  # address of memory for an array that others of the node read, where they cannot where it lies
-WORKED = 28  # the last run whose copies have been made
-DIRECT = 29  # whether large arrays come where they belong, so that copies need not wait for them
-WORDS = 30
+PIECES = 26  # address of the program of the pieces in which large arrays travel; 0: they travel in lines and messages
+WORKED = 27  # the last run whose copies have been made
+WORDS = 28
 NO_ARRAY, OWN_ARRAY, RECEIVED = 0, 1, 2
 
 # A message: the number of the run, its key, then cells.
 PEER, BUFFER, BYTES = 0, 1, 2  # of a message: the other member, the address of its memory, its size
 SOURCES, SOURCE_ROWS = 3, 4  # of one to receive: their number, and the address of their numbers among RUN_ROWS
-BODY_BYTES, BODY, BODY_AT = 5, 6, 7  # of a large array: its address, or 0 and its place in x or out
-MESSAGE_WORDS = 8
+MESSAGE_WORDS = 5
 # A copy to a message: a source, the rows of the table, and the address to copy to.
 PACK_SOURCE, PACK_FIRST, PACK_LAST, PACK_CELLS = 0, 1, 2, 3
 PACK_WORDS = 4
@@ -51,3 +48,37 @@ CELLS = 16  # bytes from the start of a message
 NEED_MEMBER, NEED_SOURCE = 0, 1  # a line to read: whose, and the number of its array among RUN_ROWS
 NEED_SEGMENT = 2  # address to which the offset of a large array is relative
 NEED_WORDS = 3
+
+# A program of pieces (see pieces.py).
+STEP, TAKE, BEGUN = 0, 1, 2  # steps and takes of this run that are done, and sends begun
+LENT = 3  # whether others of the node read this member's array or memory
+STEPS, STEP_ROWS, TAKES, TAKE_ROWS = 4, 5, 6, 7
+GATE, HERE = 8, 9  # the first step that needs lines of the node; the last run in which they were there
+ARRIVALS, ARRIVAL_ROWS = 10, 11  # pieces to receive, in the order of their senders
+LEAVE_ROWS, INPUT_ROWS = 12, 13  # pieces to send, and inputs of folds, of all steps
+PIECE_HANDLES = 14  # address of the handles of arrivals, and then of sends
+FOLD, FOLDED = 15, 16  # address of the compiled fold, and of words for the addresses of its inputs
+MEMORY = 17  # address of this member's memory, of which the first POST_BYTES are for an array that others cannot read
+PREPARED, PREPARE_ROWS = 18, 19  # rows of the table that copy x there, for others to read; 0: they read x if they can
+PIECE_TABLE, PIECE_COLUMNS = 20, 21  # address of the table of all copies; words per row
+PIECE_WORDS = 22
+FIRST_ARRIVAL, LAST_ARRIVAL = 0, 1  # of a step: handles of the pieces that it waits for
+FIRST_INPUT, LAST_INPUT, FOLD_INTO, ELEMENTS = 2, 3, 4, 5  # what it folds, into which address
+FIRST_PACKED, LAST_PACKED = 6, 7  # rows of the table that copy from x to the memory
+FIRST_LEAVE, LAST_LEAVE = 8, 9
+MADE = 10  # the number of pieces for others of the node that are there after it
+STEP_WORDS = 11
+ARRIVAL_PEER, ARRIVAL_AT, ARRIVAL_BYTES, ARRIVAL_HANDLE = 0, 1, 2, 3
+ARRIVAL_WORDS = 4
+IN_MEMORY = -1  # a position: a source among RUN_ROWS and a byte of its array, or IN_MEMORY and an address
+POSITION_SOURCE, POSITION_AT = 0, 1
+POSITION_WORDS = 2
+LEAVE_PEER, LEAVE_BYTES = 2, 3  # of a piece to send, after its position
+LEAVE_WORDS = 4
+TAKE_MEMBER, TAKE_MADE = (
+    2,
+    3,
+)  # of a take, after its position: a member of the node, and how many pieces it must have made
+TAKE_FIRST, TAKE_LAST = 4, 5  # the rows of the table that copy to the result
+TAKE_WORDS = 6
+MADE_BITS = 20  # a member's word has the number of the run, then that of pieces in these bits

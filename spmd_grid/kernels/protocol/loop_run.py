@@ -167,7 +167,7 @@ def _run_ahead(run: int, x: int, out: int, patient: bool) -> int:
         return at.BY_PYTHON
     program = load(run, at.RUN_AHEAD)
     store(load(run, at.RUN_ROWS), load(load(run, at.RUN_MEETING), at.MEMBER), x)
-    code = begin_ahead(run, program, x, out, patient)
+    code = begin_ahead(run, program, x, patient)
     if code == at.OTHERS or code == at.ANOTHER_RUN:
         return at.BY_PYTHON
     if code == at.FINE:
@@ -186,7 +186,7 @@ def run_ahead(run: int, x: int, out: int, begins: int) -> int:
     if begins:
         if load(load(run, at.RUN_MEETING), at.IN_USE):
             return at.BUSY
-        code = begin_ahead(run, program, x, out, True)
+        code = begin_ahead(run, program, x, True)
     return _go_ahead(run, program, x, out, True) if code == at.FINE else code
 
 

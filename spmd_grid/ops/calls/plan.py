@@ -34,6 +34,8 @@ _TURNS = 2  # runs of a plan on arrays of one kind that Python makes, before com
 class PlannedCall(CallAhead, Protocol):
     """The part of a `CollectiveCall` that plans use."""
 
+    takes_array: bool
+
     def opening(self, facts: Facts) -> Opening:
         """Make or look up the opening that states ``facts``."""
 
@@ -113,9 +115,8 @@ class OperationPlan(LoopPlan):
             opening = made.refusal(made.blame(error))
         self._agreed, _ = made.agree_by_itself(opening, None)
         self._call.meeting = meeting_of(self._call.comm)
-        self._ahead = PlanAhead.make(
-            self._name, self._gate, self._call, self._agreed, self.shape, self.dtype, self._activity
-        )
+        kind, convert = (self.shape, self.dtype), partial(op.convert, self._call)
+        self._ahead = PlanAhead.make(self._name, self._gate, self._call, self._agreed, *kind, convert, self._activity)
         if QuickCall.is_possible(self._call) and type(self).run is OperationPlan.run:
             run = f"{op.name}.plan.run"
             self._quick = QuickCall(run, self._gate, self._call, self.run, allocate=grid.allocate)

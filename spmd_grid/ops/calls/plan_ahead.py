@@ -36,7 +36,6 @@ _TURNS = 2  # runs on arrays of one kind that Python makes, before compiled ones
 class CallAhead(PlannedRun, Protocol):
     """The part of a `CollectiveCall` that runs without a meeting use."""
 
-    takes_array: bool
     fingerprint: bytes
 
     def label(self, member: int) -> str:
@@ -49,7 +48,16 @@ class CallAhead(PlannedRun, Protocol):
 class PlanAhead:
     """The runs of one plan: of ``call``, on which members have ``agreed``, with arrays of ``shape`` and ``dtype``."""
 
-    def __init__(self, run: AheadRun, call: CallAhead, agreed: Any, shape: Shape | None, dtype: np.dtype | None):
+    def __init__(
+        self,
+        run: AheadRun,
+        call: CallAhead,
+        agreed: Any,
+        shape: Shape | None,
+        dtype: np.dtype | None,
+        convert: Callable[[np.ndarray], np.ndarray],
+    ):
+        self._convert = convert
         self._run, self._call, self._agreed, self._shape, self._dtype = run, call, agreed, shape, dtype
         self._turns: Counter[bool] = Counter()  # of runs that Python has made, by whether ``out`` was given
 
@@ -61,9 +69,14 @@ class PlanAhead:
         agreed: Any,
         shape: Shape | None,
         dtype: np.dtype | None,
+        convert: Callable[[np.ndarray], np.ndarray],
         activity: Callable[[], LoopActivity],
+        run_name: str = "",
     ) -> PlanAhead | None:
-        """The runs of the plan of operation ``name``; None if its members have to meet, alike on all.  Collective."""
+        """The runs of the plan of operation ``name``; None if its members have to meet, alike on all.  Collective.
+
+        ``convert``: makes of an array the one that takes part.  ``run_name``: the run's name in errors.
+        """
         meeting = call.meeting
         if call.path is not MIXED or not isinstance(meeting, CrossingMeeting) or not hasattr(agreed, "ahead_work"):
             return None
@@ -71,14 +84,16 @@ class PlanAhead:
         lines = None if work is None else meeting.ahead_lines()
         if work is None or lines is None:
             return None
-        staging = lines.allocate(work.post_bytes if work.is_large else 0)
-        if staging is None:
+        memory = lines.allocate(0 if work.pieces is None else work.pieces.n_bytes)
+        if memory is None:
             return None
         facts = call.fingerprint + b"".join(map(encode_facts, agreed.facts))
         target = None if agreed.shape is None else agreed.new_target
-        run = AheadRun(name, gate, call, work, lines, facts, target, activity(), staging)
+        run_name = run_name or f"{name}.plan.run"
+        run = AheadRun(name, run_name, gate, call, work, lines, facts, target, activity(), memory[1])
+        run.keep(memory[0])
         run.prepare(work.work, None, b"", None, None)
-        return PlanAhead(run, call, agreed, shape, dtype)
+        return PlanAhead(run, call, agreed, shape, dtype, convert)
 
     def run(self, call: CallAhead, x: Any, out: np.ndarray | None, is_closed: bool) -> np.ndarray | None:
         """Run on ``x``, as the calling thread's ``call``.  Collective, and without a meeting."""
@@ -86,20 +101,27 @@ class PlanAhead:
         try:
             if is_closed:
                 raise RequestError(f"{name}: the plan has been closed")
-            if call.takes_array:
+            if self._shape is not None:
                 x = as_array(name, x)
                 check_array(name, x, self._shape, self._dtype)
             if out is not None and self._agreed.shape is not None:
-                check_output(name, out, x if call.takes_array else None)
+                check_output(name, out, x if self._shape is not None else None)
                 given = [Facts(None, None, out.shape, out.dtype)]
                 check_out(name, given, [self._agreed.shape], self._agreed.dtype, lambda _: call.label(comm.rank))
+            if self._shape is not None:
+                x = self._convert(x)
         except SpmdError as error:
             blamed = call.blame(error)
             blamed.cuts_off = True
             raise blamed from None
         if recorder is not None:
             recorder.moved(self._agreed)
-        return self._run.run(x if call.takes_array else None, out, comm.process.gate.thread_name())
+        return self._run.run(None if self._shape is None else x, out, comm.process.gate.thread_name())
+
+    @property
+    def _converts(self) -> bool:
+        """Whether arrays take part in another dtype, which Python gives them."""
+        return self._shape is not None and self._agreed.dtype != self._dtype
 
     def describe(self) -> str:
         """The way of the arrays, for users."""
@@ -112,9 +134,9 @@ class PlanAhead:
     def learn(self, quick: QuickCall, out: np.ndarray | None, result: np.ndarray | None) -> None:
         """Prepare a compiled run for arrays like those of one that Python has made.  Local."""
         process = self._call.comm.process
-        if process.recorder is not None or process.gate.thread_name():
+        if process.recorder is not None or process.gate.thread_name() or self._converts:
             return
-        if out is None and self._run.ahead.is_large:
+        if out is None and self._run.ahead.pieces is not None:
             return  # where Python goes on with a run, messages come into the result that was made before
         self._turns[out is None] += 1
         if self._turns[out is None] == _TURNS:
@@ -122,7 +144,7 @@ class PlanAhead:
             quick.enlist(run, result, quick.maker(out, result))
 
     def _prepared(self, result: np.ndarray | None) -> AheadRun:
-        x = np.empty(self._shape or (), self._dtype) if self._call.takes_array else None
+        x = None if self._shape is None else np.empty(self._shape, self._dtype)
         run = self._run.again()
         run.prepare(run.ahead.work, None, b"", x, result)
         return run
@@ -131,8 +153,9 @@ class PlanAhead:
         """Return the part that compiled code may run by itself.  Local."""
 
         def find(x: Any, out: np.ndarray) -> Ran | None:
-            given = np.empty(self._shape or (), self._dtype) if self._call.takes_array else None
-            return Ran(None, b"", given, self._run.ahead.work) if out.flags.c_contiguous else None
+            given = None if self._shape is None else np.empty(self._shape, self._dtype)
+            suits = out.flags.c_contiguous and not self._converts
+            return Ran(None, b"", given, self._run.ahead.work) if suits else None
 
         run = self._run
         return CompiledPart(run.name, run.gate, self._call, run.activity, find, make=lambda *_: run.again())

@@ -16,6 +16,7 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.opening import Opening
 from spmd_grid.ops.loops.compiled_run import CompiledRun, Finish, PlannedRun
 from spmd_grid.ops.loops.entry import LoopActivity
+from spmd_grid.ops.loops.piece_program import PieceProgram
 from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.ops.movement.ahead import AheadWork
 from spmd_grid.transport.communicator import HEADER_BYTES
@@ -30,12 +31,14 @@ class AheadRun(CompiledRun):
     """The run of a plan whose members do not meet.
 
     ``agreed``: what they have agreed on when the plan was made, the bytes ``facts``, equal on all.  ``new_target()``
-    makes the array for the result; None where this member has none.
+    makes the array for the result; None where this member has none.  ``memory``: the addresses of the memory for pieces
+    of the members of the node, among them its own.
     """
 
     def __init__(
         self,
         operation: str,
+        name: str,
         gate: Gate,
         call: PlannedRun,
         work: AheadWork,
@@ -43,14 +46,14 @@ class AheadRun(CompiledRun):
         facts: bytes,
         new_target: Callable[[], np.ndarray] | None,
         activity: LoopActivity,
-        staging: np.ndarray,
+        memory: dict[int, int],
         like: AheadRun | None = None,
     ):
-        super().__init__(f"{operation}.plan.run", gate, call)
+        super().__init__(name, gate, call)
         self.operation, self.activity = operation, activity
         self.ahead, self._lines, self._facts, self._new_target = work, lines, facts, new_target
         self._keys: dict[str, int] = {}  # by threads
-        self._staging = staging
+        self._memory = memory
         self._program: np.ndarray = self._program_words() if like is None else like.keep(like._program).copy()
         self._like = like  # whose memory for messages this run uses too
         self._program[ahead_at.KEY] = self._key("")
@@ -58,14 +61,16 @@ class AheadRun(CompiledRun):
 
     def again(self) -> AheadRun:
         """Another run of the same plan, to be prepared for arrays of one kind.  Local."""
-        shared = self.ahead, self._lines, self._facts, self._new_target, self.activity, self._staging
-        return AheadRun(self.operation, self.gate, self.call, *shared, self)
+        shared = self.ahead, self._lines, self._facts, self._new_target, self.activity, self._memory
+        return AheadRun(self.operation, self.name, self.gate, self.call, *shared, self)
 
     def prepare(
         self, work: LoopWork, opening: Opening | None, headers: bytes, x: np.ndarray | None, out: np.ndarray | None
     ) -> None:
         self.opening, self._meeting = opening, self.call.meeting
         self._fill(self.ahead.work, _NO_HEADERS, x, out)
+        if self._new_target is not None:
+            self._describe(self.state[at.RUN_OUT :], out, True)
         self.state[at.RUN_AHEAD] = kernels.address_of(self._program)
         self.is_prepared = True
 
@@ -127,26 +132,21 @@ class AheadRun(CompiledRun):
         received, sends, packs = [], [], []
         copies: list[kernels.BoxRow] = []
         for sent in work.sends:
-            address, body = self._message(0 if work.is_large else sent.n_bytes), 0
-            n_bytes = ahead_at.CELLS + (0 if work.is_large else sent.n_bytes)
-            if work.is_large and sent.at is None:
-                body = self._message(sent.n_bytes)
-            sends.append([sent.peer, address, n_bytes, 0, 0, sent.n_bytes, body, sent.at or 0])
+            address = self._message(sent.n_bytes)
+            sends.append([sent.peer, address, ahead_at.CELLS + sent.n_bytes, 0, 0])
             for source, rows in sent.packs:
-                packs.append([source, len(copies), len(copies) + len(rows), body or address + ahead_at.CELLS])
+                packs.append([source, len(copies), len(copies) + len(rows), address + ahead_at.CELLS])
                 copies += rows
         nodes = lines.meeting.nodes
         for taken in work.receives:  # another run may send more
             most = len(nodes.nodes[nodes.node_of[taken.peer]]) * at.LINE_ARRAY_BYTES
             where = self._words([[source] for source in taken.sources])
-            body = self._message(taken.n_bytes) if work.is_large and taken.at is None else 0
-            head = [taken.peer, self._message(most), ahead_at.CELLS + most, len(taken.sources), where]
-            received.append([*head, taken.n_bytes, body, taken.at or 0])
+            received.append([taken.peer, self._message(most), ahead_at.CELLS + most, len(taken.sources), where])
         needs = [[lines.near.index(each), source, lines.segment_of(each)] for each, source in work.needs]
         carries = [[lines.near.index(each), each, lines.segment_of(each)] for each in work.carries]
-        is_direct = all(each.at is not None for each in work.receives) and work.posts != ahead_at.RECEIVED
-        words[ahead_at.DIRECT] = work.is_large and is_direct
-        words[ahead_at.LARGE], words[ahead_at.STAGING] = work.is_large, kernels.address_of(self._staging)
+        if work.pieces is not None:
+            program = PieceProgram(work.pieces, lines, self._memory, self.call.comm.rank)
+            words[ahead_at.PIECES] = self.keep(program).address
         words[ahead_at.SENDS], words[ahead_at.SEND_ROWS] = len(sends), self._words(sends)
         words[ahead_at.RECEIVES], words[ahead_at.RECEIVE_ROWS] = len(received), self._words(received)
         words[ahead_at.NEEDS], words[ahead_at.NEED_ROWS] = len(needs), self._words(needs)
@@ -155,7 +155,7 @@ class AheadRun(CompiledRun):
         words[ahead_at.POSTS], words[ahead_at.POST_BYTES] = work.posts, work.post_bytes
         table = self.keep(kernels.build_table(copies))
         words[ahead_at.TABLE], words[ahead_at.COLUMNS] = kernels.address_of(table), table.shape[1]
-        handles = self.keep(np.zeros(2 * (len(sends) + len(received)) * posting.handle_bytes + 8, np.uint8))
+        handles = self.keep(np.zeros((len(sends) + len(received)) * posting.handle_bytes + 8, np.uint8))
         words[ahead_at.HANDLES], words[ahead_at.HANDLE_BYTES] = kernels.address_of(handles), posting.handle_bytes
         words[ahead_at.ISEND], words[ahead_at.IRECV] = posting.isend, posting.irecv
         words[ahead_at.DATATYPE], words[ahead_at.COMMUNICATOR] = posting.datatype, posting.comm

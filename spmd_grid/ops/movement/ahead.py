@@ -16,21 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid.exchange.nodes.node_map import NodeMap
-from spmd_grid.exchange.transfer.transfer import Transfer, run_of
+from spmd_grid.exchange.transfer.transfer import Transfer
 from spmd_grid.grid.box import Box
 from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.ops.loops.work import LoopWork, copies_of
+from spmd_grid.ops.movement.pieces import Item, Pieces
 from spmd_grid.typing import Shape
 
-__all__ = ["AheadMessage", "AheadWork", "Item", "ahead_messages", "ahead_work", "decode_receives", "encode_receives"]
-
-
-class Item(NamedTuple):
-    """A box of the array of ``source``, for some members of one node."""
-
-    source: int
-    box: Box
+__all__ = ["AheadMessage", "AheadWork", "ahead_messages", "ahead_work", "decode_receives", "encode_receives"]
 
 
 class AheadMessage(NamedTuple):
@@ -53,39 +47,45 @@ class AheadMessage(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """A message to ``peer``: ``packs`` are rows that copy to it, by source; or it lies in x, from byte ``at`` on."""
+    """A message to ``peer``: ``packs`` are rows that copy to it, by source."""
 
     peer: int
-    n_bytes: int
-    packs: list[tuple[int, list[BoxRow]]]
-    at: int | None
+    n_bytes: int = 0
+    packs: Sequence[tuple[int, list[BoxRow]]] = ()
 
 
 class Incoming(NamedTuple):
-    """A message from ``peer`` with arrays of ``sources``; its place is byte ``at`` of the result, or None."""
+    """A message from ``peer`` with arrays of ``sources``."""
 
     peer: int
-    n_bytes: int
-    sources: list[int]
-    at: int | None
+    n_bytes: int = 0
+    sources: Sequence[int] = ()
 
 
 class AheadWork(NamedTuple):
-    """This member's part of a movement.
+    """This member's part of a run.
 
     ``posts``: what the others of the node read in this member's line, of ``post_bytes``.  ``carries``: the members
     whose lines go to messages.  ``needs``: whose lines this member reads itself, and whose arrays lie there.  ``work``:
-    the copies to the result.  ``is_large``: arrays do not travel in lines, and follow messages as they are.
+    the copies to the result.  ``pieces``: in which large arrays travel; messages then only say which run it is.
     """
 
-    sends: list[Outgoing]
-    receives: list[Incoming]
+    sends: Sequence[Outgoing]
+    receives: Sequence[Incoming]
     posts: int
     post_bytes: int
-    carries: list[int]
-    needs: list[tuple[int, int]]
+    carries: Sequence[int]
+    needs: Sequence[tuple[int, int]]
     work: LoopWork
-    is_large: bool
+    pieces: Pieces | None = None
+
+    @staticmethod
+    def by_pieces(pieces: Pieces, me: int, read_bytes: int, constant: np.ndarray | None = None) -> AheadWork:
+        """The work of member ``me`` in a run in pieces; others of the node read ``read_bytes`` of its array."""
+        posts = ahead_at.OWN_ARRAY if read_bytes else ahead_at.NO_ARRAY
+        sends, receives = list(map(Outgoing, pieces.receivers)), list(map(Incoming, pieces.senders))
+        needs = [(each, each) for each in pieces.read_by(me)]
+        return AheadWork(sends, receives, posts, read_bytes, (), needs, LoopWork(constant=constant), pieces)
 
 
 def encode_receives(transfer: Transfer) -> bytes:
@@ -100,13 +100,11 @@ def decode_receives(text: bytes) -> list[Item]:
     return [Item(peer, Box(tuple(starts), tuple(stops))) for peer, starts, stops in json.loads(text)]
 
 
-def ahead_messages(
-    received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int, is_large: bool = False
-) -> list[AheadMessage]:
+def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int) -> list[AheadMessage]:
     """The messages between nodes, alike on all members; ``received``: what each of these needs.
 
     Items of one pair of nodes go in one message, by the first member of either node where there are several, if it has
-    at most ``most_cells``, and if the receiver has nothing else to post for its node.  Large ones go one by one.
+    at most ``most_cells``, and if the receiver has nothing else to post for its node.
     """
     items: dict[tuple[int, int], dict[Item, list[int]]] = {}
     posting = set()  # members whose own arrays others of their node need
@@ -119,7 +117,7 @@ def ahead_messages(
                 posting.add(item.source)
     for (here, _), these in items.items():
         sources = {item.source for item in these}
-        if len(sources) > 1 and not is_large:
+        if len(sources) > 1:
             posting |= sources - {nodes.nodes[here][0]}
     messages = []
     for (here, there), these in items.items():
@@ -128,7 +126,7 @@ def ahead_messages(
         sender = min(sources) if len(sources) == 1 else nodes.nodes[here][0]
         receiver = min(readers) if len(readers) == 1 else nodes.nodes[there][0]
         message = AheadMessage(sender, receiver, tuple(these), frozenset(readers))
-        is_short = len(these) == 1 if is_large else len(readers) == 1 or message.cells <= most_cells
+        is_short = len(readers) == 1 or message.cells <= most_cells
         if is_short and (len(readers) == 1 or receiver not in posting):
             messages.append(message)
             if len(readers) > 1:
@@ -147,7 +145,6 @@ def ahead_work(
     work: LoopWork,
     dtype: np.dtype,
     nodes: NodeMap,
-    is_large: bool,
 ) -> AheadWork:
     """The part of this member in ``transfer`` of arrays of these shapes; ``work`` copies from whole arrays.  Local."""
     me, size = transfer.rank, dtype.itemsize
@@ -160,17 +157,12 @@ def ahead_work(
         sources = [item.source for item in message.items]
         if message.sender == me:
             packs = [(item.source, _packed(shapes[item.source], item, message, dtype)) for item in message.items]
-            lies_at = _run_at(shapes[me], message.items[0].box, size) if is_large else None
-            sends.append(Outgoing(message.receiver, message.cells * size, packs if lies_at is None else [], lies_at))
+            sends.append(Outgoing(message.receiver, message.cells * size, packs))
             carries += [source for source in sources if source != me and source not in carries]
         elif me in sources:
             posts, post_bytes = ahead_at.OWN_ARRAY, _bytes(shapes[me], dtype)
         if message.receiver == me:
-            lies_at = None
-            if is_large:
-                [receive] = [each for each in transfer.receives if each.peer == sources[0]]
-                lies_at = _run_at(transfer.target_shape, receive.box, size)
-            receives.append(Incoming(message.sender, message.cells * size, sources, lies_at))
+            receives.append(Incoming(message.sender, message.cells * size, sources))
             if message.readers != {me}:
                 posts, post_bytes = ahead_at.RECEIVED, message.cells * size
     if any(item.source == me for member in near if member != me for item in received[member]):
@@ -188,16 +180,7 @@ def ahead_work(
         assert transfer.target_shape is not None  # it receives
         whole, start = Box.from_shape(item.box.shape), message.start(item) * size
         copies[source] = copies_of(whole.shape, whole, transfer.target_shape, receive.box, dtype, 0, start)
-    for incoming in receives:
-        if incoming.at is not None:
-            copies[incoming.sources[0]] = []  # it is received where it belongs
-    return AheadWork(sends, receives, posts, post_bytes, carries, needs, work._replace(copies=copies), is_large)
-
-
-def _run_at(shape: Shape | None, box: Box, itemsize: int) -> int | None:
-    """The byte at which a box lies as one run in a contiguous array; None where it does not."""
-    run = None if shape is None else run_of(shape, [box])
-    return None if run is None else run[0] * itemsize
+    return AheadWork(sends, receives, posts, post_bytes, carries, needs, work._replace(copies=copies))
 
 
 def _bytes(shape: Shape | None, dtype: np.dtype) -> int:

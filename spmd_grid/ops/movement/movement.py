@@ -29,6 +29,7 @@ from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work, 
 from spmd_grid.ops.movement.crossing import CrossingCopies
 from spmd_grid.ops.movement.fetched_copies import FetchedCopies
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
+from spmd_grid.ops.movement.pieces import pieces_of_movement
 from spmd_grid.ops.movement.relayed_copies import RelayedCopies
 from spmd_grid.transport.communicator import Frames, tag_of
 from spmd_grid.typing import Shape
@@ -40,7 +41,7 @@ __all__ = ["Movement"]
 _ONE_WAY = "broadcast", "scatter", "gather", "pairwise"
 
 # Bytes of the largest arrays for which the time of a meeting counts.
-_MOST_AHEAD = 1 << 25
+_MOST_AHEAD = 1 << 23
 
 
 class Movement:
@@ -148,16 +149,22 @@ class Movement:
             max(fact.nbytes for fact in self.facts),
         )
         is_large, pattern = not is_short(self.facts, self.call.meeting), self.transfer.pattern
+        most *= self.comm.size if pattern == "all_gather" else 1
         if is_large:
-            suits = pattern in (*_ONE_WAY, "all_to_all") and self.comm.size <= FEW_MEMBERS and most <= _MOST_AHEAD
+            suits = pattern in (*_ONE_WAY, "all_to_all", "all_gather") and self.comm.size <= FEW_MEMBERS
+            suits = suits and most <= _MOST_AHEAD
         else:
             suits = pattern in _ONE_WAY
         if not suits or len(dtypes) > 1:
             return None
         received = [decode_receives(text) for text in swap(encode_receives(self.transfer))]
-        messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1), is_large)
         shapes, copies = [fact.shape for fact in self.facts], self._all_copies()
-        return ahead_work(self.transfer, shapes, received, messages, copies, self.dtype, nodes, is_large)
+        if is_large:
+            constant = copies.copies[-1] if copies.constant is not None else ()
+            pieces, read_bytes = pieces_of_movement(self.transfer, shapes, received, self.dtype, nodes, constant)
+            return AheadWork.by_pieces(pieces, self.comm.rank, read_bytes, copies.constant)
+        messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
+        return ahead_work(self.transfer, shapes, received, messages, copies, self.dtype, nodes)
 
     def new_target(self) -> np.ndarray:
         """An array for the result, where this member has one.  Local."""

@@ -1,39 +1,37 @@
 """Reductions of large arrays over several nodes: what crosses between nodes is folded first, and crosses once.
 
-Each part of the arrays takes its course over the nodes (`exchange/nodes/fold_course.py`).  It is cut into lanes, which
-the members of a node carry, and each lane into chunks, so that a chunk is folded while others travel.  Results wait in
-the carriers' stages, from where the members of a node copy them.
+The carriers of each node do their tasks chunk by chunk (``fold_tasks.py``).  Results wait in the carriers' stages, from
+where the members of a node copy them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spmd_grid import kernels
-from spmd_grid.exchange.nodes.fold_course import FoldCourse, fold_course
+from spmd_grid.exchange.nodes.fold_course import balanced_courses
 from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.exchange.transfer.flat_bytes import buffer_pool_of, copy_views, view_of
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box, run_boxes
 from spmd_grid.ops.calls.bounded_cache import keep
-from spmd_grid.ops.reduction.fold_schedule import FoldSchedule, FoldTask, Parts
+from spmd_grid.ops.reduction.fold_schedule import FoldSchedule, Parts
+from spmd_grid.ops.reduction.fold_tasks import Chunk, FoldTask, Positions, chunks_of, tasks_of
 from spmd_grid.ops.reduction.folding import Folding, flat_target
 from spmd_grid.typing import Shape
 
 __all__ = ["CrossingFolding", "FoldedBox"]
 
-# Chunks are as small as pays: a message of the least size takes as long to begin as to send.
-_LEAST_CHUNK, _MOST_CHUNK, _CHUNKS = 1 << 14, 1 << 18, 8
-
-# A carrier waits for a chunk from the next node once it has folded this number of chunks more.
-_AHEAD = 2
-
 # Arrays of at most this many pieces keep their schedules, this many of them.  Buffers are at least this large: smaller
 # ones are not kept, and a schedule is bound to its buffer.
 _KEPT_PIECES, _MOST_SCHEDULES, _LEAST_BUFFER = 4, 16, 1 << 16
+
+
+_CHUNKS = 8  # of a lane: Python begins each
 
 
 class FoldedBox(NamedTuple):
@@ -44,17 +42,6 @@ class FoldedBox(NamedTuple):
     members: Sequence[int]
 
 
-class _Chunk(NamedTuple):
-    """Cells ``start`` to ``stop`` of ``part``: chunk ``number`` of its lane, at the cell ``at`` of areas of a stage."""
-
-    part: int
-    lane: int
-    number: int
-    start: int
-    stop: int
-    at: int
-
-
 class CrossingFolding:
     """Folds ``parts`` of the members' arrays of ``shape`` and ``dtype``, which together are all of them."""
 
@@ -62,12 +49,13 @@ class CrossingFolding:
         self, stage: Stage, shape: Shape, dtype: np.dtype, folding: Folding, parts: Sequence[FoldedBox], any_order: bool
     ):
         self._stage, self._shape, self._dtype, self._folding, self._parts = stage, shape, dtype, folding, parts
-        self._any_order = any_order
+        needed = [(part.nodes, part.box.size) for part in parts]
+        self._courses = balanced_courses(stage.nodes.node_of, needed, any_order, stage.nodes.lanes)
         self._runs = [run_of(shape, [part.box]) for part in parts]
         self._area = stage.n_bytes // 2 // dtype.itemsize  # cells of each half of a stage: arrays, and results
         total = sum(part.box.size for part in parts)
         self._pieces = max(1, -(-total // max(1, self._area - len(parts))))
-        self._kept_chunks: dict[int, list[_Chunk]] = {}
+        self._kept_chunks: dict[int, list[Chunk]] = {}
         self._schedules: dict[Hashable, FoldSchedule] = {}
         self._needed: dict[int, int] = {}  # bytes of buffers, by piece
 
@@ -91,9 +79,6 @@ class CrossingFolding:
         if finish is not None:
             finish()
 
-    def _course(self, part: int, lane: int) -> FoldCourse:
-        return fold_course(self._stage.nodes.node_of, self._parts[part].nodes, self._any_order, lane)
-
     def _bounds(self, piece: int) -> Iterator[tuple[int, int, int, int]]:
         """Each part, its first cell and its end in a piece, and where they begin in areas of a stage."""
         at = 0
@@ -103,20 +88,8 @@ class CrossingFolding:
             yield number, start, stop, at
             at += stop - start
 
-    def _chunks(self, piece: int) -> Iterator[_Chunk]:
-        lanes = self._stage.nodes.lanes
-        for part, start, stop, at in self._bounds(piece):
-            n = stop - start
-            lane_bytes = -(-n // lanes) * self._dtype.itemsize
-            most = min(max(lane_bytes // _CHUNKS, _LEAST_CHUNK), _MOST_CHUNK)
-            count = -(-lane_bytes // most)
-            for lane in range(lanes):
-                first, last = n * lane // lanes, n * (lane + 1) // lanes
-                for number in range(count):
-                    low = first + (last - first) * number // count
-                    high = first + (last - first) * (number + 1) // count
-                    if low < high:
-                        yield _Chunk(part, lane, number, start + low, start + high, at + low)
+    def _chunks(self, piece: int) -> Iterator[Chunk]:
+        return chunks_of(self._bounds(piece), self._stage.nodes.lanes, self._dtype.itemsize, _CHUNKS)
 
     def _put(self, x: np.ndarray, piece: int) -> None:
         """Copy this member's cells of a piece to its stage."""
@@ -137,7 +110,7 @@ class CrossingFolding:
         member = self._stage.comm.rank if member is None else member
         return self._stage.cells(member, (area * self._area + at) * self._dtype.itemsize, n, self._dtype)
 
-    def _take(self, chunks: Sequence[_Chunk], flat: np.ndarray) -> None:
+    def _take(self, chunks: Sequence[Chunk], flat: np.ndarray) -> None:
         """Copy results from the stages of this node's carriers."""
         nodes, own, me = self._stage.nodes, self._stage.node, self._stage.comm.rank
         pairs = []
@@ -147,7 +120,7 @@ class CrossingFolding:
                 pairs.append((found, flat[chunk.start : chunk.stop]))
         copy_views(pairs)
 
-    def _chunks_of(self, piece: int) -> list[_Chunk]:
+    def _chunks_of(self, piece: int) -> list[Chunk]:
         """The chunks of a piece, kept for the next run if there are few pieces."""
         found = self._kept_chunks.get(piece)
         if found is None:
@@ -156,7 +129,7 @@ class CrossingFolding:
                 self._kept_chunks[piece] = found
         return found
 
-    def _run_tasks(self, piece: int, chunks: Sequence[_Chunk], arrays: Sequence[Any] | None) -> None:
+    def _run_tasks(self, piece: int, chunks: Sequence[Chunk], arrays: Sequence[Any] | None) -> None:
         """Do this member's tasks of a piece; those of arrays that lie where they lay before are known."""
         comm = self._stage.comm
         pool, read = buffer_pool_of(comm.process), None
@@ -176,62 +149,20 @@ class CrossingFolding:
         schedule.run(comm)
         pool.give_back([memory])
 
-    def _own_tasks(self, chunks: Sequence[_Chunk], read: Mapping[int, int] | None, parts: Parts) -> Iterator[FoldTask]:
+    def _own_tasks(
+        self, chunks: Sequence[Chunk], read: Mapping[int, int] | None, parts: Parts
+    ) -> Iterator[FoldTask[np.ndarray]]:
         """The tasks of this member: those of the lanes that it carries.  ``read``: addresses of arrays, by member."""
         lanes = self._stage.nodes.lanes_of(self._stage.comm.rank)
+        positions = Positions(
+            lambda member, chunk: self._row(member, chunk, read), self._result, partial(self._buffer, parts)
+        )
         for chunk in chunks:
             if chunk.lane in lanes:
-                yield from self._tasks(chunk, read, parts)
+                course = self._courses[chunk.part][chunk.lane]
+                yield from tasks_of(chunk, course, self._stage.nodes, self._stage.node, positions)
 
-    def _tasks(self, chunk: _Chunk, read: Mapping[int, int] | None, parts: Parts) -> Iterator[FoldTask]:
-        """The tasks of this member, a carrier of the chunk's lane on its node."""
-        nodes, own, n = self._stage.nodes, self._stage.node, chunk.stop - chunk.start
-        course = self._course(chunk.part, chunk.lane)
-        n_visits = len(course.visits)
-        stops = [course.visits[-1].node, *course.spread]
-
-        def key(visit: float) -> tuple[float, ...]:
-            return chunk.number + _AHEAD * visit, chunk.part, chunk.lane, visit
-
-        def carrier(node: int) -> int:
-            return nodes.carrier(node, chunk.lane)
-
-        for number, visit in enumerate(course.visits):
-            brought = key(number - 0.5)
-            if visit.node != own:
-                near = [member for member in visit.members if nodes.node_of[member] == own]
-                if near:
-                    sent = [(carrier(visit.node), self._row(member, chunk, read)) for member in near]
-                    yield FoldTask(brought, sends=sent)
-                continue
-            task = FoldTask(key(number), is_last=number == n_visits - 1)
-            if number:
-                before = self._buffer(n, parts)
-                task.receives.append((key(number - 1), carrier(course.visits[number - 1].node), before))
-                task.rows.append(kernels.address_of(before))
-            for member in visit.members:
-                if nodes.node_of[member] == own:
-                    row = self._row(member, chunk, read)
-                else:
-                    row = self._buffer(n, parts)
-                    task.receives.append((brought, carrier(nodes.node_of[member]), row))
-                task.rows.append(kernels.address_of(row))
-            if task.is_last:
-                task.into = self._cells(None, chunk.at, n, area=1)
-                task.sends = [(carrier(node), task.into) for node in stops[1:2]]
-            else:
-                task.into = self._buffer(n, parts)
-                task.sends = [(carrier(course.visits[number + 1].node), task.into)]
-            yield task
-        if own in course.spread:
-            hop = stops.index(own)
-            result = self._cells(None, chunk.at, n, area=1)
-            last = n_visits - 1
-            task = FoldTask(key(last + hop), [(key(last + hop - 1), carrier(stops[hop - 1]), result)])
-            task.sends = [(carrier(node), result) for node in stops[hop + 1 : hop + 2]]
-            yield task
-
-    def _row(self, member: int, chunk: _Chunk, read: Mapping[int, int] | None) -> np.ndarray:
+    def _row(self, member: int, chunk: Chunk, read: Mapping[int, int] | None) -> np.ndarray:
         """The cells of a chunk of a member of this node: in its array, if these are read there, or in its stage.
 
         The array is not kept alive by its cells.
@@ -243,7 +174,11 @@ class CrossingFolding:
         assert run is not None  # `run` reads arrays in place only then
         return kernels.bytes_at(read[member] + (run[0] + chunk.start) * item, n * item).view(self._dtype)
 
-    def _buffer(self, n: int, parts: Parts) -> np.ndarray:
+    def _result(self, chunk: Chunk) -> np.ndarray:
+        """The cells of this member's stage for a chunk's result."""
+        return self._cells(None, chunk.at, chunk.stop - chunk.start, area=1)
+
+    def _buffer(self, parts: Parts, n: int) -> np.ndarray:
         """Memory for cells of a message."""
         return parts.take(n * self._dtype.itemsize).view(self._dtype)
 

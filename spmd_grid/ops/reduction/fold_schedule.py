@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from spmd_grid import kernels
 from spmd_grid.exchange.transfer.flat_bytes import flat_bytes
+from spmd_grid.ops.reduction.fold_tasks import FoldTask
 from spmd_grid.ops.reduction.folding import Folding
 from spmd_grid.transport.communicator import Communicator, tag_of
 
-__all__ = ["FoldSchedule", "FoldTask", "Parts"]
+__all__ = ["FoldSchedule", "Parts"]
 
 _TAG = tag_of("blocking movements")
 _LINE = 128  # bytes: parts of a buffer share no line
-
-
-@dataclass
-class FoldTask:
-    """A task of a carrier: wait for arrays of other nodes, fold rows into ``into``, send arrays on.
-
-    ``key``: tasks are done in this order, which depends on no process, so messages match in order.  ``receives``: the
-    keys of the senders' tasks, the senders, and the cells.  ``rows``: addresses; none if nothing is folded.
-    """
-
-    key: tuple[float, ...]
-    receives: list[tuple[tuple[float, ...], int, np.ndarray]] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    into: np.ndarray | None = None
-    is_last: bool = False
-    sends: list[tuple[int, np.ndarray]] = field(default_factory=list)
 
 
 class Parts:
@@ -51,7 +36,7 @@ class Parts:
 class FoldSchedule:
     """The tasks of one member, sorted; valid as long as all arrays lie where they lay."""
 
-    def __init__(self, tasks: Sequence[FoldTask], folding: Folding):
+    def __init__(self, tasks: Sequence[FoldTask[np.ndarray]], folding: Folding):
         tasks = sorted(tasks, key=lambda task: task.key)
         received = [(sent, sender, i, cells) for i, task in enumerate(tasks) for sent, sender, cells in task.receives]
         received.sort(key=lambda each: each[0])
@@ -59,7 +44,7 @@ class FoldSchedule:
         self._steps = []
         for task in tasks:
             fold = folding.addresses if task.is_last else folding.partly
-            rows = np.array(task.rows, np.int64) if task.rows and task.into is not None else None
+            rows = np.array([kernels.address_of(row) for row in task.rows], np.int64) if task.rows else None
             self._steps.append((fold, rows, task.into, [(to, flat_bytes(cells)) for to, cells in task.sends]))
 
     def run(self, comm: Communicator) -> None:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.nodes.node_map import NodeMap
+from spmd_grid.exchange.nodes.stage import Stage
 from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.traffic import traffic_of
 from spmd_grid.grid.box import Box
 from spmd_grid.ops.calls.collective import CollectiveCall
+from spmd_grid.ops.movement.ahead import AheadWork
+from spmd_grid.ops.movement.member_arrays import fresh
+from spmd_grid.ops.reduction.ahead import FoldInPieces
 from spmd_grid.ops.reduction.crossing_folding import CrossingFolding, FoldedBox
 from spmd_grid.ops.reduction.reduction import Reduction
 from spmd_grid.reduction_kind import ReductionKind
 from spmd_grid.transport.communicator import Frames
+from spmd_grid.typing import Shape
 from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["SpanningReduction", "reduction_of"]
+
+# Bytes of the largest arrays for which the time of a meeting counts.
+_MOST_AHEAD = 1 << 23
 
 
 class SpanningReduction(Reduction):
@@ -39,18 +49,54 @@ class SpanningReduction(Reduction):
 
     def _crossing_folding(self) -> CrossingFolding | None:
         """The fold over several nodes; None where messages between all members serve as well."""
-        stage, n_bytes = self.call.meeting.stage, self._n * self.dtype.itemsize
-        if stage is None or not self.call.lets_read or not stage.is_worthwhile(n_bytes):
+        stage = self._stage
+        if stage is None or not self.call.lets_read:
             return None
-        node_of, whole = stage.nodes.node_of, Box.from_shape(self.source_shape)
+        parts, folding = self._parts(stage.nodes), self._folding
+        return CrossingFolding(stage, self.source_shape, self.dtype, folding, parts, self._any_order)
+
+    @property
+    def _stage(self) -> Stage | None:
+        """The memory in which what crosses waits; None where messages between all members serve as well."""
+        stage: Stage | None = self.call.meeting.stage
+        return stage if stage is not None and stage.is_worthwhile(self._n * self.dtype.itemsize) else None
+
+    @property
+    def _any_order(self) -> bool:
+        return self.dtype.kind in "biu"  # others round, or have two zeros
+
+    def _parts(self, nodes: NodeMap) -> list[FoldedBox]:
+        """The boxes that are folded, and who gets them."""
+        node_of, whole = nodes.node_of, Box.from_shape(self.source_shape)
         if self._blocks is not None:
-            parts = [FoldedBox(box, (node_of[i],), (i,)) for i, box in enumerate(self._blocks) if not box.is_empty]
-        elif self._root is not None:
-            parts = [FoldedBox(whole, (node_of[self._root],), (self._root,))]
-        else:
-            parts = [FoldedBox(whole, tuple(range(len(stage.nodes.nodes))), range(self.comm.size))]
-        any_order = self.dtype.kind in "biu"  # others round, or have two zeros
-        return CrossingFolding(stage, self.source_shape, self.dtype, self._folding, parts, any_order)
+            return [FoldedBox(box, (node_of[i],), (i,)) for i, box in enumerate(self._blocks) if not box.is_empty]
+        if self._root is not None:
+            return [FoldedBox(whole, (node_of[self._root],), (self._root,))]
+        return [FoldedBox(whole, tuple(range(len(nodes.nodes))), range(self.comm.size))]
+
+    def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
+        """This member's part of a run without a meeting; None where there is none, alike on all members.  Local."""
+        kind, n_bytes = self.kind.name, self._n * self.dtype.itemsize
+        if self._arrays.come_with_frames or self._stage is None or n_bytes > _MOST_AHEAD:
+            return None
+        if not self.kind.elementwise or self.kind.is_average or not kernels.supports(self.dtype, kind):
+            return None
+        folds = FoldInPieces(self.comm.rank, nodes, self.source_shape, self.dtype, self._parts(nodes), self._any_order)
+        return AheadWork.by_pieces(folds.pieces(kind, self.has_result), self.comm.rank, folds.read_bytes)
+
+    @property
+    def shape(self) -> Shape | None:
+        """The shape of this member's result; None where it has none."""
+        return self.cut.shape if self.has_result else None
+
+    @property
+    def facts(self) -> Sequence[Facts]:
+        """The shapes and dtypes of the arrays, by member."""
+        return self._arrays.facts
+
+    def new_target(self) -> np.ndarray:
+        """An array for the result, where this member has one.  Local."""
+        return fresh(self.call.grid, self.cut.shape, self.dtype)
 
     def run(self, x: Any, out: np.ndarray | None, frames: Frames) -> np.ndarray | None:
         """Combine the arrays; ``frames`` are those in which the members agreed.  Collective."""

@@ -104,6 +104,13 @@ class BoundPlan:
         relay = self._exchanges[0].program(x, result)
         return None if relay is None else LoopWork(relay=relay)
 
+    def only_move(self) -> Redistribution | None:
+        """The movement of boxes of one array that is all of the plan; None where there is more to it."""
+        exchanges, has_halo = self._exchanges, self.plan.target.sharding.halo_sizes is not None
+        if len(exchanges) != 1 or not isinstance(exchanges[0], BoxExchange) or has_halo or len(self.plan.dtypes) > 1:
+            return None
+        return None if self.plan.moves[0].hidden is not None else self.plan.moves[0]
+
     def traffic(self) -> Traffic:
         """The bytes that this process sends to each other one, for traces."""
         comm = self._comm

@@ -174,13 +174,8 @@ class PreparedReshard:
     ) -> tuple[list[np.ndarray] | None, list[np.ndarray] | None, Opening]:
         """The arrays of this process, and the opening that states their types, or why it cannot take part.  Local."""
         call, specified = self._call, self._specified
-        dtypes = None if specified.types is None else specified.types.dtypes
-        arrays = outs = None
         try:
-            if self._source_shape is not None:
-                arrays = source_arrays(local, specified.source, self._source_shape, dtypes)
-            if self._target_shape is not None and out is not None:
-                outs = output_arrays(out, local, specified.target, self._target_shape, dtypes, arrays is not None)
+            arrays, outs = self._checked(local, out)
             found = arrays or outs
             if found is None:
                 return arrays, outs, self._opening_of(specified.types)
@@ -188,13 +183,25 @@ class PreparedReshard:
             if types is None or types.several != is_list:
                 types = ArrayTypes(is_list, tuple([array.dtype for array in found]))
             return arrays, outs, self._opening_of(types)
-        except Exception as error:  # whatever went wrong here, the other processes wait to learn of it
+        except SpmdError as error:
+            if call.comm.size == 1:
+                raise
+            return None, None, call.refusal(call.blame(error))
+
+    def _checked(self, local: LocalArrays, out: LocalArrays) -> tuple[list[np.ndarray] | None, list[np.ndarray] | None]:
+        """The arrays of this process.  Local.  Raises an error for the others to learn of, whatever went wrong."""
+        specified = self._specified
+        dtypes, arrays, outs = None if specified.types is None else specified.types.dtypes, None, None
+        try:
+            if self._source_shape is not None:
+                arrays = source_arrays(local, specified.source, self._source_shape, dtypes)
+            if self._target_shape is not None and out is not None:
+                outs = output_arrays(out, local, specified.target, self._target_shape, dtypes, arrays is not None)
+        except Exception as error:
             kind = type(error) if isinstance(error, SpmdError) else SpmdError
             text = str(error) if isinstance(error, SpmdError) else f"{type(error).__name__}: {error}"
-            shown = kind(f"reshard: {text}")
-            if call.comm.size == 1:
-                raise shown from None
-            return None, None, call.refusal(call.blame(shown))
+            raise kind(f"reshard: {text}") from None
+        return arrays, outs
 
     def _opening_of(self, types: ArrayTypes | None) -> Opening:
         found = self._openings.get(types)

@@ -33,10 +33,14 @@ class ReshardSpecification:
     plan: PlanValue | None = field(default=None, compare=False)
 
     @classmethod
-    def of_plan(cls, plan: PlanValue) -> ReshardSpecification:
-        """The specification of a plan that was made before the arrays are known."""
+    def of_plan(cls, plan: PlanValue, is_bound: bool = False) -> ReshardSpecification:
+        """The specification of a plan that was made before the arrays are known.
+
+        ``is_bound``: whether all runs are those of a bound plan.
+        """
         types = ArrayTypes(plan.several, plan.dtypes)
-        return cls(plan.source, plan.target, plan.signature, lambda dtypes, comm: plan, types, plan)
+        signature = f"{plan.signature}, bound" if is_bound else plan.signature
+        return cls(plan.source, plan.target, signature, lambda dtypes, comm: plan, types, plan)
 
 
 class ReshardOperation(CollectiveOperation):

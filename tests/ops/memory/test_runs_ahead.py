@@ -6,7 +6,7 @@ from support.jobs import run_job
 RESULTS = """
 import numpy as np
 import spmd_grid as sg
-from support.ops.compiled_runs import steps
+from support.ops.compiled_runs import in_loop
 
 grid = sg.init_grid((-1,), check=CHECK)
 n, me = grid.size, grid.rank
@@ -76,12 +76,49 @@ blocks = [[np.full((5, 300), 10.0 * i + j) for j in range(n)] for i in range(n)]
 with sg.all_to_all.plan(grid, (5 * n, 300), float, [0], 0, 1) as plan:
     sent, received = np.concatenate(blocks[me], 0), np.concatenate([each[me] for each in blocks], 1)
     check(plan, lambda k: sent + k, lambda k: received + k, float)
+rows = np.cumsum([0, 40, 0, 300, 41])[: n + 1]
+for dim in (0, 1):
+    wide = np.arange(90.0 * rows[-1]).reshape(-1, 90) if dim == 0 else np.arange(50.0 * rows[-1]).reshape(50, -1)
+    own = np.take(wide, range(rows[me], rows[me + 1]), dim)
+    with sg.all_gather.plan(grid, own.shape, float, [0], dim) as plan:
+        check(plan, lambda k: own + k, lambda k: wide + k, float)
+ufuncs = {"sum": np.add, "max": np.maximum}
+kinds = ((5000,), float, "sum"), ((43, 130), np.float32, "sum"), ((43, 130), np.int16, "max"), ((9000,), np.int8, "sum")
+for shape, dtype, kind in kinds:
+    own = [np.random.default_rng(i).standard_normal(shape) * 100 for i in range(n)]
+    result = np.dtype(np.int16 if dtype == np.int8 else dtype)
+    def folded(k):  # in the order of the group, which decides the bits
+        arrays = [(each + k).astype(dtype).astype(result) for each in own]
+        total = arrays[0]
+        for each in arrays[1:]:
+            total = ufuncs[kind](total, each)
+        return total
+    given = lambda k: (own[me] + k).astype(dtype)
+    with sg.all_reduce.plan(grid, shape, dtype, [0], kind, result) as plan:
+        check(plan, given, folded, result)
+    with sg.reduce.plan(grid, shape, dtype, [0], kind, [n - 2], result) as plan:
+        check(plan, given, lambda k: folded(k) if me == n - 2 else None, result)
+    for dim in range(len(shape)):
+        extent = -(-shape[dim] // n)
+        block = [slice(None)] * dim + [slice(me * extent, (me + 1) * extent)]
+        with sg.reduce_scatter.plan(grid, shape, dtype, [0], kind, dim, result) as plan:
+            check(plan, given, lambda k: folded(k)[tuple(block)], result)
+with sg.all_reduce.plan(grid, (5000,), float, [0]) as plan:  # as below
+    x, out, results = np.zeros(5000), np.zeros(5000), np.zeros((20, 5000))
+    for turn in range(3):
+        inputs = np.arange(20.0)[:, None] + 1000 * me + 20 * turn + np.zeros(5000)
+        if (me + turn) % 2:
+            in_loop(plan, inputs, x, out, results)
+        else:
+            for each, into in zip(inputs, results):
+                plan.run(each, into)
+        assert (results == n * (inputs - 1000 * me) + 1000 * sum(range(n))).all()
 with sg.shift.plan(grid, (300,), float, [0], 0, 2, True) as plan:  # in a compiled loop on some, in Python on others
     x, out, results = np.zeros(300), np.zeros(300), np.zeros((50, 300))
     for turn in range(3):
         inputs = np.arange(50.0)[:, None] + 1000 * me + 50 * turn + np.zeros(300)
         if (me + turn) % 2:
-            steps(plan, inputs, x, out, results)
+            in_loop(plan, inputs, x, out, results)
         else:
             for each, into in zip(inputs, results):
                 plan.run(each, into)
@@ -102,12 +139,15 @@ from mpi4py import MPI
 n, me = MPI.COMM_WORLD.size, MPI.COMM_WORLD.rank
 last = n - 1
 
-def attempt(size, act, *texts):
+def attempt(size, act, *texts, reduces=False):
     grid = sg.init_grid((-1,), comm=MPI.COMM_WORLD.Dup())
     of = lambda root: ((size,), float) if me == root else (None, None)
-    plans = [sg.broadcast.plan(grid, *of(root), [0], [root]) for root in (0, 1)]
+    if reduces:
+        plans = [sg.all_reduce.plan(grid, (size,), float, [0], kind) for kind in ("sum", "max")]
+    else:
+        plans = [sg.broadcast.plan(grid, *of(root), [0], [root]) for root in (0, 1)]
     def run(number=0):
-        return plans[number].run(np.full(size, 7.0) if me == number else None, out)
+        return plans[number].run(np.full(size, 7.0) if reduces or me == number else None, out)
     out = np.zeros(size)
     for _ in range(20):
         run()
@@ -121,7 +161,7 @@ def attempt(size, act, *texts):
     except sg.SpmdError as error:
         found = error
     assert all(text in str(found) for text in texts), (act.__name__, found)
-    assert size > 4 or (out == -1).all() or (out == 7).all()
+    assert any((out == each).all() for each in (-1, 7, 7 * n))
     try:
         run()
     except sg.SpmdError as error:
@@ -151,7 +191,7 @@ def a_run_in_place_of_a_meeting(grid, run, plans, out):
         run()
 
 def x_of_another_shape(grid, run, plans, out):
-    plans[0].run(np.ones(3) if me == 0 else None, out)
+    plans[0].run(np.ones(3) if me == 0 else np.ones(len(out)), out)
 
 def out_that_is_read_only(grid, run, plans, out):
     out.flags.writeable = me != last
@@ -172,6 +212,12 @@ for size in (4, 20_000):
     attempt(size, x_of_another_shape, f"x has shape (3,); the plan is for ({size},) (on rank 0 ")
     attempt(size, out_that_is_read_only, f"out is read-only; it must be writeable (on rank {last} ")
     attempt(size, a_plan_that_is_closed, f"the plan has been closed (on rank {last} ")
+for act in (another_plan_on_the_last, another_plan_beside_the_root):
+    attempt(20_000, act, "all_reduce.plan.run(grid_axes=[0], reduction='max')", reduces=True)
+for act in (one_run_less_on_the_last, one_run_less_on_the_root, a_run_in_place_of_a_meeting):
+    attempt(20_000, act, "all_reduce", reduces=True)
+attempt(20_000, x_of_another_shape, "x has shape (3,); the plan is for (20000,) (on rank 0 ", reduces=True)
+attempt(20_000, out_that_is_read_only, f"out is read-only; it must be writeable (on rank {last} ", reduces=True)
 print("fine")
 """
 

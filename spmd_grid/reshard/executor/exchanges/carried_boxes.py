@@ -20,7 +20,7 @@ from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.transport.communicator import Communicator, Frames
 
-__all__ = ["CarriedBoxes", "carried_bytes"]
+__all__ = ["CarriedBoxes", "carried_bytes", "stays_within"]
 
 
 def carried_bytes(comm: Communicator) -> int:
@@ -34,7 +34,7 @@ def carried_bytes(comm: Communicator) -> int:
     return meeting.carried_bytes if isinstance(meeting, CrossingMeeting) else 0
 
 
-def _stays_within(move: Redistribution, comm: Communicator) -> bool:
+def stays_within(move: Redistribution, comm: Communicator) -> bool:
     """Whether all that members of ``comm`` need comes from members: the steps of a plan may connect fewer processes."""
     grid, members = move.target.grid, set(comm.processes)
     devices = [device for process in comm.processes if (device := grid.device_of_process(process)) is not None]
@@ -78,7 +78,7 @@ class CarriedBoxes:
         move = plan.moves[0]
         if len(plan.moves) > 1:
             move = Redistribution(source, plan.target, dtype.itemsize, move.node_size)
-        if move.hidden is not None or not _stays_within(move, comm):
+        if move.hidden is not None or not stays_within(move, comm):
             return None
         devices = [source.grid.device_of_process(process) for process in comm.processes]
         facts = [

@@ -80,6 +80,12 @@ class NodeSharing:
                 found += [Piece(receiver, piece.box) for piece in crossing if piece.process == self._me]
         return found
 
+    @property
+    def crossing_cells(self) -> int:
+        """The number of cells that cross between nodes.  Local."""
+        nodes = range(len(self._nodes.nodes))
+        return sum(piece.box.size for node in nodes for each in self._to(node).crossing.values() for piece in each)
+
     def gives(self) -> list[Piece]:
         """The pieces of its result that others of this node copy.  Local."""
         return [Piece(taker, box) for owner, taker, box in self._shared if owner == self._me]

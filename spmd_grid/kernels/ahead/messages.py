@@ -1,0 +1,105 @@
+"""Messages of runs without a meeting: begun, waited for, and compared before anything that they bring is used."""
+
+from __future__ import annotations
+
+import numba  # noqa: F401 - imported first: see compiled.py
+
+from spmd_grid.kernels.address import complete_messages, give_way, load, post_message, store
+from spmd_grid.kernels.ahead import slots as ahead_at
+from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.waits import look_around
+
+__all__ = ["begin_message", "begin_messages", "compare", "finish_messages", "have_come", "requests", "take_messages"]
+
+
+@inner
+def compare(state: int, number: int, other: int, key: int, who: int) -> int:
+    """Compare the number and the key of a run of ``who`` with those of this process: FINE or ANOTHER_RUN."""
+    if other == number and key == load(state, ahead_at.KEYS + number % ahead_at.LINES):
+        return at.FINE
+    store(state, ahead_at.OTHER, other)
+    store(state, ahead_at.OTHER + 1, key)
+    store(state, ahead_at.OTHER + 2, who)
+    return at.ANOTHER_RUN
+
+
+@inner
+def begin_message(program: int, function: int, peer: int, buffer: int, n_bytes: int, request: int) -> bool:
+    """Begin to send or to receive a message; whether MPI has taken it."""
+    return (
+        post_message(
+            function,
+            buffer,
+            n_bytes,
+            load(program, ahead_at.DATATYPE),
+            peer,
+            load(program, ahead_at.TAG),
+            load(program, ahead_at.COMMUNICATOR),
+            request,
+        )
+        == 0
+    )
+
+
+@inner
+def begin_messages(program: int, function: int, rows: int, count: int, handles: int) -> bool:
+    """Begin messages; whether MPI has taken them."""
+    for i in range(count):
+        row = rows + 8 * ahead_at.MESSAGE_WORDS * i
+        handle = handles + i * load(program, ahead_at.HANDLE_BYTES)
+        peer, buffer, n_bytes = (
+            load(row, ahead_at.PEER),
+            load(row, ahead_at.BUFFER),
+            load(row, ahead_at.BYTES),
+        )
+        if not begin_message(program, function, peer, buffer, n_bytes, handle):
+            return False
+    return True
+
+
+@inner
+def requests(program: int, outgoing: int) -> int:
+    """The address of the handles of receives, or of sends."""
+    before = load(program, ahead_at.RECEIVES) if outgoing else 0
+    return load(program, ahead_at.HANDLES) + before * load(program, ahead_at.HANDLE_BYTES)
+
+
+@inner
+def have_come(state: int, handles: int, count: int) -> int:
+    """Test messages: FINE, OTHERS if not all are complete, or CUT."""
+    flag = load(state, at.FLAG)
+    if complete_messages(load(state, at.TEST_MESSAGES), count, handles, flag, load(state, at.STATUSES)) != 0:
+        return at.CUT
+    return at.FINE if load(flag, 0) else at.OTHERS
+
+
+@inner
+def finish_messages(state: int, handles: int, count: int, outgoing: int, patient: bool) -> int:
+    """Wait for messages: FINE, OTHERS, ENDED or CUT."""
+    while True:
+        for i in range(load(state, ahead_at.TESTS)):
+            code = have_come(state, handles, count)
+            if code != at.OTHERS:
+                return code
+            if i >= load(state, at.POLLS):
+                give_way()
+        if not patient:
+            return at.OTHERS
+        if not look_around(state, 0, 0, outgoing):
+            return at.ENDED
+
+
+@inner
+def take_messages(run: int, program: int, state: int, number: int) -> int:
+    """Compare what stands before the cells of the messages that have arrived, and note where these lie."""
+    for i in range(load(program, ahead_at.RECEIVES)):
+        row = load(program, ahead_at.RECEIVE_ROWS) + 8 * ahead_at.MESSAGE_WORDS * i
+        message = load(row, ahead_at.BUFFER)
+        code = compare(state, number, load(message, 0), load(message, 1), load(row, ahead_at.PEER))
+        if code != at.FINE:
+            return code
+        for j in range(load(row, ahead_at.SOURCES)):
+            source = load(load(row, ahead_at.SOURCE_ROWS), j)
+            store(load(run, at.RUN_ROWS), source, message + ahead_at.CELLS)
+    return at.FINE

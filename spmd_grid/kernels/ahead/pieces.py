@@ -1,0 +1,263 @@
+"""Large arrays of runs without a meeting, in pieces: while one travels, others are folded and copied.
+
+A program has *steps* and *takes*.  A step waits for pieces from other nodes, folds or packs cells in this member's
+memory, which the others of its node see, sends pieces on, and says in a word how many are there.  A take copies a piece
+that a member of the node has made or received, or cells of its array, to the result, once that word or the member's
+line says so.  Takes are made while messages travel.  A step, or a take, that has to wait holds up those after it.
+
+Before a member receives the first piece of another node, or takes anything, it compares the number of the run and its
+key with all from which it gets something: other nodes send them ahead of their pieces, in a message of their own.
+"""
+
+from __future__ import annotations
+
+import numba  # noqa: F401 - imported first: see compiled.py
+
+from spmd_grid.kernels.address import copy_at, fold_at, give_way, load, load_acquire, store, store_release
+from spmd_grid.kernels.ahead import slots as ahead_at
+from spmd_grid.kernels.ahead.messages import (
+    begin_message,
+    begin_messages,
+    compare,
+    finish_messages,
+    have_come,
+    requests,
+    take_messages,
+)
+from spmd_grid.kernels.compiled import inner
+from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.sleeping import wake
+from spmd_grid.kernels.protocol.waits import look_around
+
+__all__ = ["done_word", "finish_sends", "go_by_pieces"]
+
+
+@inner
+def _reaches(address: int, value: int) -> bool:
+    """Whether the word at ``address`` is at least ``value``."""
+    return load_acquire(address) >= value
+
+
+@inner
+def _line(state: int, member: int, number: int) -> int:
+    return load(state, ahead_at.BLOCKS + member) + number % ahead_at.LINES * load(state, at.LINE_BYTES)
+
+
+@inner
+def done_word(state: int, member: int) -> int:
+    """The address of the word in which a member says up to which run it has read all large arrays and pieces."""
+    return load(state, ahead_at.BLOCKS + member) + ahead_at.LINES * load(state, at.LINE_BYTES)
+
+
+@inner
+def _made_word(state: int, member: int) -> int:
+    """The address of the word in which a member says which pieces are there for the others of its node."""
+    return done_word(state, member) + 64
+
+
+@inner
+def _position(run: int, row: int) -> int:
+    source = load(row, ahead_at.POSITION_SOURCE)
+    if source == ahead_at.IN_MEMORY:
+        return load(row, ahead_at.POSITION_AT)
+    return load(load(run, at.RUN_ROWS), source) + load(row, ahead_at.POSITION_AT)
+
+
+@inner
+def _handle(program: int, pieces: int, number: int) -> int:
+    return load(pieces, ahead_at.PIECE_HANDLES) + number * load(program, ahead_at.HANDLE_BYTES)
+
+
+@inner
+def _lines(run: int, program: int, pieces: int, state: int, number: int) -> int:
+    """Compare the lines of this run that are needed, and note where their arrays lie: FINE, OTHERS or ANOTHER_RUN."""
+    if load(pieces, ahead_at.HERE) == number:
+        return at.FINE
+    for i in range(load(program, ahead_at.NEEDS)):
+        row = load(program, ahead_at.NEED_ROWS) + 8 * ahead_at.NEED_WORDS * i
+        member = load(row, ahead_at.NEED_MEMBER)
+        line = _line(state, member, number)
+        if not _reaches(line, number):
+            return at.OTHERS
+        code = compare(state, number, number, load(line, 1), -1 - member)
+        if code != at.FINE:
+            return code
+        array = load(row, ahead_at.NEED_SEGMENT) + load(line, 2)
+        store(load(run, at.RUN_ROWS), load(row, ahead_at.NEED_SOURCE), array)
+    store(pieces, ahead_at.HERE, number)
+    return at.FINE
+
+
+@inner
+def _arrive(run: int, program: int, pieces: int, state: int, number: int) -> int:
+    """Compare what other nodes send ahead of their pieces, and begin to receive these; FINE, OTHERS or an error."""
+    if load(program, ahead_at.ARRIVED) == number:
+        return at.FINE
+    code = have_come(state, requests(program, 0), load(program, ahead_at.RECEIVES))
+    if code == at.FINE:
+        code = take_messages(run, program, state, number)
+    if code != at.FINE:
+        return code
+    for i in range(load(pieces, ahead_at.ARRIVALS)):
+        row = load(pieces, ahead_at.ARRIVAL_ROWS) + 8 * ahead_at.ARRIVAL_WORDS * i
+        peer, buffer = load(row, ahead_at.ARRIVAL_PEER), load(row, ahead_at.ARRIVAL_AT)
+        handle = _handle(program, pieces, load(row, ahead_at.ARRIVAL_HANDLE))
+        n_bytes = load(row, ahead_at.ARRIVAL_BYTES)
+        if not begin_message(program, load(program, ahead_at.IRECV), peer, buffer, n_bytes, handle):
+            return at.CUT
+    store(program, ahead_at.ARRIVED, number)
+    return at.FINE
+
+
+@inner
+def _work(run: int, pieces: int, row: int, x: int) -> None:
+    """Fold and pack what a step folds and packs."""
+    first, last = load(row, ahead_at.FIRST_INPUT), load(row, ahead_at.LAST_INPUT)
+    if first < last:
+        folded = load(pieces, ahead_at.FOLDED)
+        for i in range(first, last):
+            store(
+                folded, i - first, _position(run, load(pieces, ahead_at.INPUT_ROWS) + 8 * ahead_at.POSITION_WORDS * i)
+            )
+        into, elements = load(row, ahead_at.FOLD_INTO), load(row, ahead_at.ELEMENTS)
+        fold_at(load(pieces, ahead_at.FOLD), folded, last - first, elements, into, 0)
+    first, last = load(row, ahead_at.FIRST_PACKED), load(row, ahead_at.LAST_PACKED)
+    if first < last:
+        table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
+        copy_at(load(run, at.RUN_COPY), table, columns, first, last, x, load(pieces, ahead_at.MEMORY), 0)
+
+
+@inner
+def _step(run: int, program: int, pieces: int, state: int, number: int, x: int) -> int:
+    """Make the next step: FINE, OTHERS if something is not there yet, or an error."""
+    step, code = load(pieces, ahead_at.STEP), at.FINE
+    row = load(pieces, ahead_at.STEP_ROWS) + 8 * ahead_at.STEP_WORDS * step
+    if step >= load(pieces, ahead_at.GATE):
+        code = _lines(run, program, pieces, state, number)
+    first, last = load(row, ahead_at.FIRST_ARRIVAL), load(row, ahead_at.LAST_ARRIVAL)
+    if code == at.FINE and first < last:
+        code = _arrive(run, program, pieces, state, number)
+        if code == at.FINE:
+            code = have_come(state, _handle(program, pieces, first), last - first)
+    if code != at.FINE:
+        return code
+    _work(run, pieces, row, x)
+    for i in range(load(row, ahead_at.FIRST_LEAVE), load(row, ahead_at.LAST_LEAVE)):
+        leave = load(pieces, ahead_at.LEAVE_ROWS) + 8 * ahead_at.LEAVE_WORDS * i
+        handle = _handle(program, pieces, load(pieces, ahead_at.ARRIVALS) + i)
+        peer, n_bytes = load(leave, ahead_at.LEAVE_PEER), load(leave, ahead_at.LEAVE_BYTES)
+        if not begin_message(program, load(program, ahead_at.ISEND), peer, _position(run, leave), n_bytes, handle):
+            return at.CUT
+    store(pieces, ahead_at.BEGUN, load(row, ahead_at.LAST_LEAVE))
+    store(pieces, ahead_at.STEP, step + 1)
+    if load(row, ahead_at.MADE):
+        word = _made_word(state, load(state, at.MEMBER))
+        store_release(word, (number << ahead_at.MADE_BITS) + load(row, ahead_at.MADE))
+        wake(state, word)
+    return at.FINE
+
+
+@inner
+def _take(run: int, program: int, pieces: int, state: int, number: int, out: int) -> int:
+    """Make the next take: FINE, OTHERS if its piece is not there yet, or ANOTHER_RUN."""
+    row = load(pieces, ahead_at.TAKE_ROWS) + 8 * ahead_at.TAKE_WORDS * load(pieces, ahead_at.TAKE)
+    code = _lines(run, program, pieces, state, number)
+    if code == at.FINE and load(program, ahead_at.RECEIVES):
+        code = _arrive(run, program, pieces, state, number)
+    if code == at.FINE and load(row, ahead_at.TAKE_MADE):
+        made = (number << ahead_at.MADE_BITS) + load(row, ahead_at.TAKE_MADE)
+        if not _reaches(_made_word(state, load(row, ahead_at.TAKE_MEMBER)), made):
+            return at.OTHERS
+    if code == at.FINE:
+        table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
+        first, last = load(row, ahead_at.TAKE_FIRST), load(row, ahead_at.TAKE_LAST)
+        copy_at(load(run, at.RUN_COPY), table, columns, first, last, _position(run, row), out, 0)
+        store(pieces, ahead_at.TAKE, load(pieces, ahead_at.TAKE) + 1)
+    return code
+
+
+@inner
+def _advance(run: int, program: int, pieces: int, state: int, number: int, x: int, out: int) -> int:
+    """Make a step or a take: FINE, OTHERS if neither can be made yet, or an error."""
+    step, code = load(pieces, ahead_at.STEP), at.OTHERS
+    has_steps = step < load(pieces, ahead_at.STEPS)
+    if has_steps:
+        code = _step(run, program, pieces, state, number, x)
+    if code == at.OTHERS and load(pieces, ahead_at.TAKE) < load(pieces, ahead_at.TAKES):
+        code = _take(run, program, pieces, state, number, out)
+    if code == at.OTHERS and load(pieces, ahead_at.BEGUN):
+        if not has_steps or (step >= load(pieces, ahead_at.GATE) and load(pieces, ahead_at.HERE) != number):
+            # Nothing else asks MPI, which sends on only when it is asked.
+            handle = _handle(program, pieces, load(pieces, ahead_at.ARRIVALS))
+            if have_come(state, handle, load(pieces, ahead_at.BEGUN)) == at.CUT:
+                return at.CUT
+    return code
+
+
+@inner
+def _look_around(program: int, pieces: int, state: int, number: int) -> bool:
+    """Let the interpreter do other work; False if the wait is given up."""
+    step, take = load(pieces, ahead_at.STEP), load(pieces, ahead_at.TAKE)
+    has_steps = step < load(pieces, ahead_at.STEPS)
+    row = load(pieces, ahead_at.TAKE_ROWS) + 8 * ahead_at.TAKE_WORDS * take
+    if has_steps and (step < load(pieces, ahead_at.GATE) or load(pieces, ahead_at.HERE) == number):
+        return look_around(state, 0, 0, 0)
+    if not has_steps and load(row, ahead_at.TAKE_MADE):
+        member = load(row, ahead_at.TAKE_MEMBER)
+        return look_around(state, _made_word(state, member), number, member)
+    for i in range(load(program, ahead_at.NEEDS)):
+        member = load(load(program, ahead_at.NEED_ROWS) + 8 * ahead_at.NEED_WORDS * i, ahead_at.NEED_MEMBER)
+        line = _line(state, member, number)
+        if not _reaches(line, number):
+            return look_around(state, line, number, member)
+    return True
+
+
+@inner
+def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int:
+    """Make all steps and takes of a run: FINE, ENDED, CUT or ANOTHER_RUN; OTHERS as of `go_ahead`."""
+    state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
+    number = load(state, at.EPOCH)
+    if load(program, ahead_at.SENT) != number:
+        rows, count = load(program, ahead_at.SEND_ROWS), load(program, ahead_at.SENDS)
+        for i in range(count):
+            message = load(rows + 8 * ahead_at.MESSAGE_WORDS * i, ahead_at.BUFFER)
+            store(message, 0, number)
+            store(message, 1, load(program, ahead_at.KEY))
+        if not begin_messages(program, load(program, ahead_at.ISEND), rows, count, requests(program, 1)):
+            return at.CUT
+        for word in (ahead_at.STEP, ahead_at.TAKE, ahead_at.BEGUN):
+            store(pieces, word, 0)
+        store(program, ahead_at.SENT, number)
+    tries = 0
+    while True:
+        code = _advance(run, program, pieces, state, number, x, out)
+        if code == at.FINE:
+            tries = 0
+        elif code != at.OTHERS:
+            return code
+        elif load(pieces, ahead_at.STEP) == load(pieces, ahead_at.STEPS) and (
+            load(pieces, ahead_at.TAKE) == load(pieces, ahead_at.TAKES)
+        ):
+            return at.FINE
+        else:
+            tries += 1
+            if tries >= load(state, ahead_at.TESTS):
+                if not patient:
+                    return at.OTHERS
+                if not _look_around(program, pieces, state, number):
+                    return at.ENDED
+                tries = 0
+            elif tries >= load(state, at.POLLS):
+                give_way()
+    return at.FINE
+
+
+@inner
+def finish_sends(program: int, patient: bool) -> int:
+    """Wait until the pieces that this member has sent have gone: as `finish_messages`."""
+    state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
+    handle = _handle(program, pieces, load(pieces, ahead_at.ARRIVALS))
+    if not load(pieces, ahead_at.BEGUN):
+        return at.FINE
+    return finish_messages(state, handle, load(pieces, ahead_at.BEGUN), 1, patient)

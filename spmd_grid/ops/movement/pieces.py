@@ -1,0 +1,287 @@
+"""Large arrays that cross between nodes in pieces: what each member does with them, as compiled code needs it.
+
+A piece of a box that several members of a node need crosses once: one of them receives it, each of them some, and the
+others copy it from that one's memory (``kernels/ahead/pieces.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spmd_grid.exchange.nodes.node_map import NodeMap
+from spmd_grid.exchange.transfer.transfer import Transfer, run_of
+from spmd_grid.grid.box import Box, run_boxes
+from spmd_grid.kernels import BoxRow
+from spmd_grid.kernels.ahead.slots import IN_MEMORY
+from spmd_grid.ops.loops.work import copies_of
+from spmd_grid.typing import Shape
+
+__all__ = ["Arrival", "Item", "Leave", "Memory", "Pieces", "Position", "Step", "Take", "pieces_of_movement"]
+
+# Large messages leave the cable idle at their ends; many small ones cost more than they hide.
+_LEAST_PIECE, _MOST_PIECE, _PIECES = 1 << 14, 1 << 17, 16
+
+_LINE = 64  # bytes: pieces share no line
+
+
+class Item(NamedTuple):
+    """A box of the array of ``source``, for some members of one node."""
+
+    source: int
+    box: Box
+
+
+class Position(NamedTuple):
+    """Byte ``at`` of the array of a member of the node, or of a memory (IN_MEMORY)."""
+
+    source: int
+    at: int
+
+
+class Arrival(NamedTuple):
+    """A piece from ``peer``, to byte ``at`` of this member's memory; ``order``: that in which the peer sends."""
+
+    order: tuple[Any, ...]
+    peer: int
+    at: int
+    n_bytes: int
+
+
+class Leave(NamedTuple):
+    """A piece to ``peer``."""
+
+    peer: int
+    position: Position
+    n_bytes: int
+
+
+class Step(NamedTuple):
+    """Wait for arrivals, fold ``inputs`` of some elements into byte ``into`` of the memory, or pack; then send.
+
+    ``made``: the number of pieces that others of the node may take after it; 0: no more than before.
+    """
+
+    arrivals: Sequence[Arrival] = ()
+    inputs: Sequence[Position] = ()
+    into: int = 0
+    elements: int = 0
+    packs: Sequence[BoxRow] = ()
+    leaves: Sequence[Leave] = ()
+    made: int = 0
+
+
+class Take(NamedTuple):
+    """Copy ``rows`` to the result, once ``member`` has ``made`` a number of pieces; 0: from its array, or a constant.
+
+    IN_MEMORY stands for the memory of ``member``.
+    """
+
+    member: int
+    made: int
+    position: Position
+    rows: Sequence[BoxRow]
+
+
+class Pieces(NamedTuple):
+    """A member's part of a run: its steps, its takes, and the bytes of its memory.
+
+    ``gate``: the first step that reads arrays of others of the node.  ``fold``: the address of the compiled fold.
+    ``prepared``: rows that copy the array to the start of the memory, for others to read.  ``lends``: whether others of
+    the node read this member's array or memory.
+    """
+
+    steps: Sequence[Step]
+    takes: Sequence[Take]
+    n_bytes: int
+    gate: int
+    fold: int
+    prepared: Sequence[BoxRow]
+    lends: bool
+
+    def read_by(self, me: int) -> list[int]:
+        """The other members of the node whose arrays or memory this one, ``me``, reads."""
+        found = {position.source for step in self.steps for position in step.inputs}
+        found |= {leave.position.source for step in self.steps for leave in step.leaves}
+        found |= {take.member for take in self.takes}
+        return sorted(found - {me, IN_MEMORY})
+
+    @property
+    def senders(self) -> list[int]:
+        """The members that send pieces to this one."""
+        return sorted({arrival.peer for step in self.steps for arrival in step.arrivals})
+
+    @property
+    def receivers(self) -> list[int]:
+        """The members to which this one sends pieces."""
+        return sorted({leave.peer for step in self.steps for leave in step.leaves})
+
+
+class Memory:
+    """A memory that is given out part by part."""
+
+    def __init__(self) -> None:
+        self.n_bytes = 0
+
+    def take(self, n_bytes: int) -> int:
+        """The first byte of the next part."""
+        start = self.n_bytes
+        self.n_bytes += -(-n_bytes // _LINE) * _LINE
+        return start
+
+
+class _Piece(NamedTuple):
+    """Cells ``start`` to ``stop`` of an item, from its source to ``receiver``; some ``readers`` need them."""
+
+    order: tuple[int, int]
+    item: Item
+    receiver: int
+    readers: tuple[int, ...]
+    start: int
+    stop: int
+
+
+def _crossing(received: Sequence[Sequence[Item]], nodes: NodeMap, itemsize: int) -> list[_Piece]:
+    """All pieces that cross, in the order in which they are sent; alike on all members."""
+    readers: dict[tuple[int, Item], list[int]] = {}
+    for member, items in enumerate(received):
+        for item in items:
+            node = nodes.node_of[member]
+            if node != nodes.node_of[item.source] and item.box.size:
+                readers.setdefault((node, item), []).append(member)
+    pieces = []
+    for number, ((_, item), members) in enumerate(readers.items()):
+        n_bytes = item.box.size * itemsize
+        most = min(max(n_bytes // _PIECES, _LEAST_PIECE), _MOST_PIECE)
+        count = -(-n_bytes // most)
+        cuts = [item.box.size * i // count for i in range(count + 1)]
+        for i, (start, stop) in enumerate(zip(cuts, cuts[1:])):
+            if start < stop:
+                receiver = members[(i + item.source) % len(members)]
+                pieces.append(_Piece((i, number), item, receiver, tuple(members), start, stop))
+    return sorted(pieces)
+
+
+class _Group(NamedTuple):
+    """The facts of a movement that all members know: shapes, the boxes that each needs, and the pieces that cross."""
+
+    shapes: Sequence[Shape | None]
+    received: Sequence[Sequence[Item]]
+    dtype: np.dtype
+    nodes: NodeMap
+    pieces: Sequence[_Piece]
+
+    def near(self, member: int) -> tuple[int, ...]:
+        """The members of the node of ``member``."""
+        return self.nodes.nodes[self.nodes.node_of[member]]
+
+    def bytes_read(self, member: int) -> int:
+        """The bytes of the array of ``member`` if others of its node read it, else 0."""
+        others = [other for other in self.near(member) if other != member]
+        shape = self.shapes[member]
+        if shape is None or not any(item.source == member for other in others for item in self.received[other]):
+            return 0
+        return Box.from_shape(shape).size * self.dtype.itemsize
+
+    def memory(self, member: int) -> tuple[int, dict[_Piece, int]]:
+        """The bytes of the memory of ``member``, and where the pieces that it packs or receives lie in it."""
+        memory, positions = Memory(), {}
+        memory.take(self.bytes_read(member))
+        for piece in self.pieces:
+            packs = piece.item.source == member and run_of(self.shapes[member] or (), [piece.item.box]) is None
+            if packs or piece.receiver == member:
+                positions[piece] = memory.take((piece.stop - piece.start) * self.dtype.itemsize)
+        return memory.n_bytes, positions
+
+
+def pieces_of_movement(
+    transfer: Transfer,
+    shapes: Sequence[Shape | None],
+    received: Sequence[Sequence[Item]],
+    dtype: np.dtype,
+    nodes: NodeMap,
+    constant: Sequence[BoxRow] = (),
+) -> tuple[Pieces, int]:
+    """The part of this member in ``transfer`` of arrays of these shapes; ``received``: what each member needs.  Local.
+
+    Also the bytes of its array that others of the node read.  ``constant``: rows that fill the result before anything
+    else, from the array after those of all members.
+    """
+    me = transfer.rank
+    group = _Group(shapes, received, dtype, nodes, _crossing(received, nodes, dtype.itemsize))
+    n_bytes, positions = group.memory(me)
+    leaves = [_departure(group, piece, positions.get(piece)) for piece in group.pieces if piece.item.source == me]
+    mine = [piece for piece in group.pieces if piece.receiver == me]
+    arrivals = []
+    for made, piece in enumerate(mine, 1):
+        arrival = Arrival(piece.order, piece.item.source, positions[piece], _bytes(group, piece))
+        arrivals.append(Step([arrival], made=made))
+    takes = [Take(me, 0, Position(transfer.size, 0), constant)] if constant else []
+    takes += _near_takes(group, transfer)
+    takes += _far_takes(group, transfer)
+    lends = group.bytes_read(me) > 0 or any(len(piece.readers) > 1 for piece in mine)
+    steps = leaves + arrivals
+    return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends), group.bytes_read(me)
+
+
+def _bytes(group: _Group, piece: _Piece) -> int:
+    return (piece.stop - piece.start) * group.dtype.itemsize
+
+
+def _departure(group: _Group, piece: _Piece, at: int | None) -> Step:
+    """The step that sends a piece from where it lies, or packs it first, ``at`` a byte of the memory."""
+    source, box, itemsize = piece.item.source, piece.item.box, group.dtype.itemsize
+    shape = group.shapes[source]
+    assert shape is not None  # it is sent
+    if at is None:
+        [start, _] = run_of(shape, [box]) or [0, 0]
+        position = Position(source, (start + piece.start) * itemsize)
+        return Step(leaves=[Leave(piece.receiver, position, _bytes(group, piece))])
+    rows: list[BoxRow] = []
+    for cells, n in _cells(box, piece.start, piece.stop):
+        whole = Box.from_shape(cells.shape)
+        rows += copies_of(shape, cells, cells.shape, whole, group.dtype, at + n * itemsize)
+    return Step(packs=rows, leaves=[Leave(piece.receiver, Position(IN_MEMORY, at), _bytes(group, piece))])
+
+
+def _cells(box: Box, start: int, stop: int) -> Iterator[tuple[Box, int]]:
+    """Boxes of the cells from number ``start`` of ``box`` on, and how many of these cells are in those before."""
+    n = 0
+    for inner in run_boxes(box.shape, start, stop):
+        yield inner.shift(box.starts), n
+        n += inner.size
+
+
+def _near_takes(group: _Group, transfer: Transfer) -> list[Take]:
+    """The takes from arrays of this node: its own one first."""
+    near = group.near(transfer.rank)
+    takes = []
+    for receive in sorted(transfer.receives, key=lambda each: each.peer != transfer.rank):
+        shape = group.shapes[receive.peer]
+        if receive.peer in near and shape is not None and transfer.target_shape is not None:
+            rows = copies_of(shape, receive.source_box, transfer.target_shape, receive.box, group.dtype)
+            takes.append(Take(receive.peer, 0, Position(receive.peer, 0), rows))
+    return takes
+
+
+def _far_takes(group: _Group, transfer: Transfer) -> list[Take]:
+    """The takes of pieces that this member or another one of its node receives, in the order of these."""
+    me, itemsize, near = transfer.rank, group.dtype.itemsize, group.near(transfer.rank)
+    positions = {member: group.memory(member)[1] for member in near}
+    made, takes = dict.fromkeys(near, 0), []
+    for piece in group.pieces:
+        if piece.receiver not in near:
+            continue
+        made[piece.receiver] += 1
+        for receive in transfer.receives if me in piece.readers else ():
+            if Item(receive.peer, receive.source_box) != piece.item or transfer.target_shape is None:
+                continue
+            rows: list[BoxRow] = []
+            for cells, n in _cells(receive.box, piece.start, piece.stop):
+                whole = Box.from_shape(cells.shape)
+                rows += copies_of(cells.shape, whole, transfer.target_shape, cells, group.dtype, 0, n * itemsize)
+            position = Position(IN_MEMORY, positions[piece.receiver][piece])
+            takes.append(Take(piece.receiver, made[piece.receiver], position, rows))
+    return takes
