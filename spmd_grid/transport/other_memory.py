@@ -12,7 +12,6 @@ from functools import cache
 
 import numpy as np
 
-from spmd_grid import kernels
 from spmd_grid.errors import TransportError
 
 __all__ = ["OtherMemory", "is_word_at"]
@@ -33,8 +32,7 @@ class OtherMemory:
         self._process, self._call = process, _process_vm_readv()
         self._runs = [(_merged(part[:, [1, 2]]), _merged(part[:, [0, 2]])) for part in _parts(runs)]
         self._arguments = [
-            (kernels.address_of(here), len(here), kernels.address_of(there), len(there), 0)
-            for here, there in self._runs
+            (here.ctypes.data, len(here), there.ctypes.data, len(there), 0) for here, there in self._runs
         ]
         self._sizes = [int(here[:, 1].sum()) for here, _ in self._runs]
 
@@ -54,7 +52,7 @@ def is_word_at(process: int, address: int, word: int) -> bool:
     """Whether the system copies from the memory of a process, and finds ``word`` there.  Local."""
     found = np.zeros(1, np.int64)
     try:
-        OtherMemory(process, np.array([[address, kernels.address_of(found), 8]])).copy()
+        OtherMemory(process, np.array([[address, found.ctypes.data, 8]])).copy()
     except TransportError:
         return False
     return int(found[0]) == word
