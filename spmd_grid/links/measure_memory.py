@@ -5,7 +5,8 @@ caches is displaced by the others, as there.  The engine's own compiled copy is 
 sizes of a processor's own cache, and of all, are those for which the law of `links/copies.py` fits the times best.
 
 Other machines in the same processor disturb memory for seconds, which only adds time: so it is measured several times,
-and the shortest counts.
+and the shortest counts.  Of the time of Python code the median counts, since processes that share a core may, by
+chance, not run at the same time.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Memory(NamedTuple):
 def memory_of(times: Sequence[Sequence[float]], team: Team) -> Memory:
     """The memory of which `MemoryTimes.measure` gave ``times``, several times.  Local."""
     call, roll, alone, together, *copies = np.min(times, axis=0).tolist()
+    call = float(np.median([each[0] for each in times]))
     sizes = _sizes(team)
     found = fitted([2 * size for size in sizes], [seconds / size for seconds, size in zip(copies, sizes, strict=True)])
     if team.most == 1:

@@ -1,7 +1,8 @@
 """The rows of the links benchmark: collectives, halos, a program, and random reshardings, of few bytes and of many.
 
 Other reshardings than those that the model was ever compared with are drawn for another *seed*: then there are only
-these.  The sizes of large arrays follow from the measured links, so that each takes some hundredths of a second to cross.
+these.  The sizes of large arrays follow from the measured links, so that each takes some hundredths of a second to
+cross.
 """
 
 from __future__ import annotations

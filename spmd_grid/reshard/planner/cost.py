@@ -142,11 +142,11 @@ def step_totals(step: Step, itemsize: int, node_size: int) -> Totals:
 def chain_cost(steps: Sequence[Step], itemsize: int, links: LinkModel) -> Cost:
     """The cost of consecutive steps; arrays between them, and messages, are kept for the next run.  Local.
 
-    One step alone is compiled.  Of several, Python moves each, which takes `call_seconds`.
+    One step alone is compiled; several are moved by Python, which takes `call_seconds`.
     """
     parts = [part for step in steps for part in run_steps_of(step)]
     found = _sum([step_cost(part, itemsize, links) for part in parts], parts, itemsize)
-    return found._replace(seconds=found.seconds + (len(parts) if len(parts) > 1 else 0) * links.call_seconds)
+    return found._replace(seconds=found.seconds + (links.call_seconds if len(parts) > 1 else 0.0))
 
 
 def _sum(costs: Sequence[Cost], steps: Sequence[Step], itemsize: int) -> Cost:

@@ -24,7 +24,7 @@ SHAPES = [(24, 24), (7, 5), (2, 3), (301, 260)]
 
 
 def contributions(sharding, shape, dtype):
-    """What each device contributes: by the coordinates along partial axes, in their order, a whole array."""
+    """Contributions of whole arrays, by the coordinates of devices along the partial axes, in their order."""
     axes = sharding.partial_axes
     extents = [sharding.grid.shape[axis] for axis in axes]
     cells = np.arange(np.prod(shape)).reshape(shape)

@@ -16,7 +16,7 @@ from spmd_grid import kernels
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.meeting import Meeting
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
-from spmd_grid.exchange.agreement.relay import RING_BYTES, RelayProgram
+from spmd_grid.exchange.agreement.relay import RelayProgram
 from spmd_grid.exchange.channel.calls import ChannelCall
 from spmd_grid.exchange.channel.channel import Channel
 from spmd_grid.exchange.channel.copy_table import Taken
@@ -44,7 +44,6 @@ __all__ = ["MOST_STAGED_BYTES", "BoxExchange"]
 # On one node, no process holds more than this besides its arrays: staging, twice, and stacks of contributions.  With
 # less, more rounds would be needed, in which processes that share a processor wait for one another.
 MOST_STAGED_BYTES = 2 << 20
-_BESIDE_RING = MOST_STAGED_BYTES - RING_BYTES
 
 # The most bytes of a result that one compiled call copies, which keeps the interpreter's lock.
 _MOST_COPIED = 1 << 24
@@ -92,7 +91,7 @@ class BoxExchange:
         self._relay = self._relay_of(boxes)
         self._is_far = False
         if self.relays:
-            capacity = min(capacity, _BESIDE_RING)
+            capacity //= 2  # the ring has the other half of what all exchanges of a plan may hold
         self._rounds = self._agree_on_rounds(gives, takes, prod(into) if self._folds else 0, capacity)
         self._channel = Channel(
             comm,
