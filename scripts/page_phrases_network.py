@@ -42,10 +42,12 @@ def many(rows: Sequence[network_report.NetworkRow], sends_twice: bool) -> list[n
     return twice if sends_twice else [row for row in large if row not in twice]
 
 
-def many_once(rows: Sequence[network_report.NetworkRow], meets: bool) -> list[network_report.NetworkRow]:
-    """The rows of many bytes of which code by hand sends none twice: those whose runs meet, or plans that do not."""
-    once = many(rows, sends_twice=False)
-    return [row for row in once if (row.case.case.kind == RESHARDING or "reduce" in row.case.case.what) == meets]
+def many_once(
+    rows: Sequence[network_report.NetworkRow], kind: str, reduces: bool = False
+) -> list[network_report.NetworkRow]:
+    """The rows of many bytes of which code by hand sends none twice: reductions, other operations, or reshardings."""
+    once = _of_kinds(many(rows, sends_twice=False), kind)
+    return [row for row in once if ("reduce" in row.case.case.what) == reduces]
 
 
 def small_reshardings(rows: Sequence[network_report.NetworkRow]) -> list[network_report.NetworkRow]:

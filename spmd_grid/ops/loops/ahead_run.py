@@ -99,7 +99,7 @@ class AheadRun(CompiledRun):
             raise
 
     def _finish(self, x: np.ndarray | None, out: np.ndarray | None, begins: bool) -> np.ndarray | None:
-        given = None if x is None else np.ascontiguousarray(x)
+        given = None if x is None else np.require(x, requirements=("C", "A"))
         target = None
         if self._new_target is not None:
             target = self._new_target() if out is None or not out.flags.c_contiguous else out

@@ -61,6 +61,7 @@ class Movement:
         "_fetched",
         "_inline",
         "_relayed",
+        "_sent",
         "call",
         "comm",
         "dtype",
@@ -90,6 +91,7 @@ class Movement:
         self._arrays = MemberArrays(call, facts, mixes or crosses)
         self._crossing = CrossingCopies(call, self._arrays, transfer, dtype) if crosses else None
         self._copies = DirectCopies(transfer)
+        self._sent: dict[int, int] | None = None  # in runs without a meeting, in pieces
         self._inline: tuple[list[Any] | None, list[tuple[np.ndarray, tuple[slice, ...]]]] = (None, [])
         self._far: dict[bytes | None, Transfer] = {}
         large = self._arrays.way is DIRECT and max(fact.nbytes for fact in facts) > RELAYED_FROM
@@ -162,6 +164,7 @@ class Movement:
         if is_large:
             constant = copies.copies[-1] if copies.constant is not None else ()
             pieces, read_bytes = pieces_of_movement(self.transfer, shapes, received, self.dtype, nodes, constant)
+            self._sent = pieces.sent
             return AheadWork.by_pieces(pieces, self.comm.rank, read_bytes, copies.constant)
         messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
         return ahead_work(self.transfer, shapes, received, messages, copies, self.dtype, nodes)
@@ -202,7 +205,7 @@ class Movement:
 
     def traffic(self) -> Traffic:
         """The movement's part of a trace, on the path that is taken if arrays can be read."""
-        crossing = None if self._crossing is None else self._crossing.sent
+        crossing = self._sent if self._crossing is None else self._crossing.sent
         way = self._arrays.way_in_traces
         return traffic_of(self.comm, self.dtype.itemsize, way, self.transfer, crossing=crossing)
 

@@ -109,6 +109,14 @@ class Pieces(NamedTuple):
         return sorted(found - {me, IN_MEMORY})
 
     @property
+    def sent(self) -> dict[int, int]:
+        """The bytes that this member sends to each member of another node."""
+        found: dict[int, int] = {}
+        for leave in (leave for step in self.steps for leave in step.leaves):
+            found[leave.peer] = found.get(leave.peer, 0) + leave.n_bytes
+        return found
+
+    @property
     def senders(self) -> list[int]:
         """The members that send pieces to this one."""
         return sorted({arrival.peer for step in self.steps for arrival in step.arrivals})

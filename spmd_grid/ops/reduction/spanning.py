@@ -45,6 +45,7 @@ class SpanningReduction(Reduction):
         blocks: Sequence[Box] | None = None,
     ):
         super().__init__(call, facts, kind, root, blocks)
+        self._sent: dict[int, int] | None = None  # in runs without a meeting, in pieces
         self._crossing = self._crossing_folding() if self._arrays.way is MIXED and kind.elementwise else None
 
     def _crossing_folding(self) -> CrossingFolding | None:
@@ -82,7 +83,9 @@ class SpanningReduction(Reduction):
         if not self.kind.elementwise or self.kind.is_average or not kernels.supports(self.dtype, kind):
             return None
         folds = FoldInPieces(self.comm.rank, nodes, self.source_shape, self.dtype, self._parts(nodes), self._any_order)
-        return AheadWork.by_pieces(folds.pieces(kind, self.has_result), self.comm.rank, folds.read_bytes)
+        pieces = folds.pieces(kind, self.has_result)
+        self._sent = pieces.sent
+        return AheadWork.by_pieces(pieces, self.comm.rank, folds.read_bytes)
 
     @property
     def shape(self) -> Shape | None:
@@ -118,15 +121,16 @@ class SpanningReduction(Reduction):
 
     def describe(self) -> str:
         """Describe which member combines what."""
-        if self._crossing is None:
+        if self._crossing is None and self._sent is None:
             return super().describe()
         return "members of a node combine their arrays, and what they have combined crosses to the next node"
 
     def traffic(self) -> Traffic:
         """The reduction's part of a trace: the messages between nodes, if there are such."""
-        if self._crossing is None or self._arrays.come_with_frames:
+        crossing = self._sent if self._crossing is None else self._crossing.sent
+        if crossing is None or self._arrays.come_with_frames:
             return super().traffic()
-        return traffic_of(self.comm, self.dtype.itemsize, self._arrays.way_in_traces, crossing=self._crossing.sent)
+        return traffic_of(self.comm, self.dtype.itemsize, self._arrays.way_in_traces, crossing=crossing)
 
 
 def reduction_of(

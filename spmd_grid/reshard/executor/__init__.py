@@ -6,6 +6,7 @@ members           processes, coordinates and ranks
 prepared_reshard  a resharding as a collective operation
 kept_plans        the bound plans that a group keeps
 bound_plan        a plan bound to processes
+ahead             bound plans whose runs do not meet, between nodes
 reshard_run       the same for hot and compiled loops
 exchanges         the exchanges of its steps
 """

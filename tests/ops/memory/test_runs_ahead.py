@@ -161,7 +161,8 @@ def attempt(size, act, *texts, reduces=False):
     except sg.SpmdError as error:
         found = error
     assert all(text in str(found) for text in texts), (act.__name__, found)
-    assert any((out == each).all() for each in (-1, 7, 7 * n))
+    # Pieces of a large array may have been taken when the members that compare others find the difference.
+    assert size > 4 and not reduces or any((out == each).all() for each in (-1, 7, 7 * n))
     try:
         run()
     except sg.SpmdError as error:
