@@ -135,22 +135,22 @@ def test_relays_within_a_node(side, rings):
         ("broadcast", 2, 0, 1),
         ("broadcast", 3, 1, 1),  # the node between gets it and sends it on
         ("all_gather", 2, 2, 2),
-        ("reduce_scatter", 2, 1, 0.5),  # what the first node's members get comes back
+        ("reduce_scatter", 2, 0.75, 0.75),  # what a node's members get comes back, of each half as many
         ("reduce_scatter", 3, 1 + 1 / 3, 1),
         ("all_reduce", 2, 1, 1),
         ("shift", 2, 1, 1),
     ],
 )
 def test_bytes_that_go_one_way_are_faster(name, nodes, into, out_of):
-    """A node passes 1 byte per second each way if bytes go both ways, and 1.5 if they go one way."""
-    links = free_links(cable_bandwidth=1, one_way=1.5)
+    """A node passes 1 byte per second each way if bytes go both ways, and 1.2 if they go one way."""
+    links = free_links(cable_bandwidth=1, one_way=1.2)
     n, grid = 1 << 24, sg.Grid((2 * nodes,))
     found = operation_seconds(name, n * 2 * nodes if name == "scatter" else n, grid, (0,), links) / n
     chunks = (
         {"all_reduce": 2, "reduce_scatter": 1}.get(name, 0) * (nodes - 1) * (1 << 19) / 2 / n
     )  # of 256 KiB, 2 lanes
     members = 2 * nodes * (nodes - 1) / nodes / 2 if name in ("gather", "scatter", "all_gather") else 1
-    assert found == pytest.approx(max(max(into, out_of) / 1.5, (into + out_of) / 2) * members + chunks)
+    assert found == pytest.approx(max(max(into, out_of) / 1.2, (into + out_of) / 2) * members + chunks)
 
 
 def test_messages_of_small_operations():
