@@ -187,6 +187,7 @@ BENCHES: dict[str, Figures] = {
             "rows far apart": phrases.rows_far_apart,
             "times": phrases.times,
             "plain Alltoallw": phrases.plain_alltoallw,
+            "plain slower": phrases.plain_reshardings_slower,
         },
         NearAndFar.of,
     ),

@@ -111,6 +111,13 @@ def plain_slower(rows: Sequence[Row[Any]]) -> str:
     return f"{len(slower)} of the {len(large)} rows from 8 KiB on" + (f" ({names})" if names else "")
 
 
+def plain_reshardings_slower(rows: Sequence[Row[Any]]) -> str:
+    """The reshardings in which ours is slower than by hand, from plain arrays."""
+    ratios = [(row.ratio(row.best(), reshard_report.NUMPY), row.case.name) for row in rows]
+    slower = [f"{ratio:.2f}x {name}" for ratio, name in ratios if ratio < 1]
+    return f"{len(slower)} of the {len(rows)} rows" + (f" ({'; '.join(slower)})" if slower else "")
+
+
 def open_lines(rows: Sequence[halo_report.RowFigures]) -> str:
     """The ratios of persistent requests to ours, where ranks have one neighbour."""
     return value_range([row.over_persistent for row in rows if not row.case.periodic], 1)
