@@ -20,7 +20,7 @@ def placed(grid, array, where):
     elif where == "plain":
         made = np.empty_like(array)
     else:
-        made = np.empty((array.shape[0] + 1, array.shape[1] + 3), array.dtype)[1:, 2:-1]
+        made = np.ones((array.shape[0] + 1, array.shape[1] + 3), array.dtype)[1:, 2:-1]
     made[...] = array
     return made
 
