@@ -25,8 +25,7 @@ Between up to 8 nodes with several members, arrays are folded in the order of th
 comes out goes back the same way, in chunks that overlap.  There the bytes are
 
     reduce_scatter    n (1 + 1 / H)     n              the arrays come, and the blocks of a node's members go back to
-                                                       it; on two nodes n and n / 2, which with two members on
-                                                       each are shared out as 3 n / 4 both ways
+                                                       it; on two nodes n and n / 2, or of two members 3 n / 4
     all_reduce        2 n               2 n            the arrays come, and the whole result goes back; n on two nodes
     reduce            n                 n
 
@@ -268,9 +267,8 @@ def _crossing(name: str, n: int, crowd: Crowd) -> tuple[float, float]:
         return (0, n) if crowd.nodes == 2 else (n, n)
     if _is_folded(name, crowd):
         if name == "reduce_scatter":
-            if crowd.nodes > 2:
-                return n * (1 + 1 / crowd.nodes), n
-            return (0.75 * n, 0.75 * n) if crowd.on_node == 2 else (n, 0.5 * n)
+            on_two = (0.75 * n, 0.75 * n) if crowd.on_node == 2 else (n, 0.5 * n)
+            return on_two if crowd.nodes == 2 else (n * (1 + 1 / crowd.nodes), n)
         both = n if crowd.nodes == 2 or name == "reduce" else 2 * n
         return both, both
     each = {
