@@ -104,7 +104,7 @@ class _NearMember(Member):
         return 0
 
     def _complete(self, function: int, count: int, requests: int, flag: int, statuses: int) -> int:
-        """Receives the other node's message, which holds the line of its one member, with a word."""
+        """Completes the message of the other node: the line of its one member, and the word that this brings."""
         at, words, epoch = self.at, self.recorder.words, self._get(self.at.EPOCH)
         words[self.inbox + WORD * at.HEAD_FLAGS] = WORD * at.BODY_BYTES
         for word in range(at.FRAME_WORDS):

@@ -103,26 +103,21 @@ for shape, dtype, kind in kinds:
         block = [slice(None)] * dim + [slice(me * extent, (me + 1) * extent)]
         with sg.reduce_scatter.plan(grid, shape, dtype, [0], kind, dim, result) as plan:
             check(plan, given, lambda k: folded(k)[tuple(block)], result)
-with sg.all_reduce.plan(grid, (5000,), float, [0]) as plan:  # as below
-    x, out, results = np.zeros(5000), np.zeros(5000), np.zeros((20, 5000))
+def check_by_turns(plan, m, steps, want):  # in a compiled loop on some, in Python on others
+    x, out, results = np.zeros(m), np.zeros(m), np.zeros((steps, m))
     for turn in range(3):
-        inputs = np.arange(20.0)[:, None] + 1000 * me + 20 * turn + np.zeros(5000)
+        base = np.arange(float(steps))[:, None] + steps * turn + np.zeros(m)
+        inputs = base + 1000 * me
         if (me + turn) % 2:
             in_loop(plan, inputs, x, out, results)
         else:
             for each, into in zip(inputs, results):
                 plan.run(each, into)
-        assert (results == n * (inputs - 1000 * me) + 1000 * sum(range(n))).all()
-with sg.shift.plan(grid, (300,), float, [0], 0, 2, True) as plan:  # in a compiled loop on some, in Python on others
-    x, out, results = np.zeros(300), np.zeros(300), np.zeros((50, 300))
-    for turn in range(3):
-        inputs = np.arange(50.0)[:, None] + 1000 * me + 50 * turn + np.zeros(300)
-        if (me + turn) % 2:
-            in_loop(plan, inputs, x, out, results)
-        else:
-            for each, into in zip(inputs, results):
-                plan.run(each, into)
-        assert (results == inputs + 1000 * ((me - 2) % n - me)).all()
+        assert (results == want(base)).all()
+with sg.all_reduce.plan(grid, (5000,), float, [0]) as plan:
+    check_by_turns(plan, 5000, 20, lambda base: n * base + 1000 * sum(range(n)))
+with sg.shift.plan(grid, (300,), float, [0], 0, 2, True) as plan:
+    check_by_turns(plan, 300, 50, lambda base: base + 1000 * ((me - 2) % n))
 plan = sg.broadcast.plan(grid, *((4,), float) if me == 0 else (None, None), [0], [0])
 started = plan.start(np.ones(4) if me == 0 else None)  # which meets
 plan.run(np.zeros(4) if me == 0 else None)

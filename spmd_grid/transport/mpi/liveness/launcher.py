@@ -57,7 +57,7 @@ def _launcher() -> int | None:
 
 
 def _end(descriptor: int) -> None:
-    """Waits for the process to end, and asks it to, again and again, if it has not."""
+    """Asks the process to end until it does, a few times, if it has not ended by itself."""
     ended = select.poll()
     ended.register(descriptor, select.POLLIN)
     seconds = _PATIENCE
