@@ -9,50 +9,56 @@ import ctypes
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from spmd_grid.errors import TransportError
 
-__all__ = ["OtherMemory", "is_word_at"]
+__all__ = ["MemoryCall", "calls_for", "is_word_at"]
 
 # The system takes as many runs in a call; and a call cannot be interrupted, so it copies few bytes.
 _MOST_RUNS, _MOST_BYTES = 1024, 1 << 26
 
-_Call = Callable[[int, int, int, int, int, int], int]
+_Function = Callable[[int, int, int, int, int, int], int]
 
 
-class OtherMemory:
-    """Copies of runs of bytes from the memory of a process, given by the system's id of it.
+class MemoryCall(NamedTuple):
+    """A call of the system that copies from the memory of a process, given by the system's id of it.
 
-    ``runs``: for each run its address there, its address here, and its length in bytes.
+    ``here`` and ``there``: runs of bytes in this process and in that one, each an address and a length.
     """
 
-    def __init__(self, process: int, runs: np.ndarray):
-        self._process, self._call = process, _process_vm_readv()
-        self._runs = [(_merged(part[:, [1, 2]]), _merged(part[:, [0, 2]])) for part in _parts(runs)]
-        self._arguments = [
-            (here.ctypes.data, len(here), there.ctypes.data, len(there), 0) for here, there in self._runs
-        ]
-        self._sizes = [int(here[:, 1].sum()) for here, _ in self._runs]
+    process: int
+    here: np.ndarray
+    there: np.ndarray
 
-    def copy(self) -> None:
+    @property
+    def n_bytes(self) -> int:
+        """The number of bytes that it copies."""
+        return int(self.here[:, 1].sum())
+
+    def make(self) -> None:
         """Copy all runs.  Raises TransportError where the system refuses to.  Local."""
-        for arguments, n_bytes in zip(self._arguments, self._sizes, strict=True):
-            if self._call is None or self._call(self._process, *arguments) != n_bytes:
-                reason = os.strerror(ctypes.get_errno())
-                error = TransportError(
-                    f"the system does not copy from the memory of process {self._process} ({reason})"
-                )
-                error.cuts_off = True
-                raise error
+        function = _process_vm_readv()
+        runs = self.here.ctypes.data, len(self.here), self.there.ctypes.data, len(self.there)
+        if function is None or function(self.process, *runs, 0) != self.n_bytes:
+            reason = os.strerror(ctypes.get_errno())
+            error = TransportError(f"the system does not copy from the memory of process {self.process} ({reason})")
+            error.cuts_off = True
+            raise error
+
+
+def calls_for(process: int, runs: np.ndarray) -> list[MemoryCall]:
+    """The calls that copy runs of bytes: for each its address there, its address here, and its length.  Local."""
+    return [MemoryCall(process, _merged(part[:, [1, 2]]), _merged(part[:, [0, 2]])) for part in _parts(runs)]
 
 
 def is_word_at(process: int, address: int, word: int) -> bool:
     """Whether the system copies from the memory of a process, and finds ``word`` there.  Local."""
     found = np.zeros(1, np.int64)
     try:
-        OtherMemory(process, np.array([[address, found.ctypes.data, 8]])).copy()
+        MemoryCall(process, np.array([[found.ctypes.data, 8]]), np.array([[address, 8]])).make()
     except TransportError:
         return False
     return int(found[0]) == word
@@ -83,7 +89,7 @@ def _merged(runs: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _process_vm_readv() -> _Call | None:
+def _process_vm_readv() -> _Function | None:
     function = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
     if function is not None:
         address, number = ctypes.c_void_p, ctypes.c_ulong

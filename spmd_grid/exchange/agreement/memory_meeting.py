@@ -21,6 +21,7 @@ from spmd_grid.exchange.agreement.node_meeting import read_locations
 from spmd_grid.exchange.agreement.quicker_way import QuickerWays
 from spmd_grid.exchange.agreement.relay import COPIED_IF_RELAYED, RELAYED_FROM, RING_BYTES, RelayProgram, Rings
 from spmd_grid.exchange.agreement.staging_ring import RING_HELD_BYTES
+from spmd_grid.exchange.transfer.fetch import FetchProgram
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, Frames
 from spmd_grid.transport.other_memory import is_word_at
@@ -186,9 +187,9 @@ class MemoryMeeting(LineMeeting):
         """
         return self._ways.begin(("fetched", key), self.most) == 1
 
-    def depart_all(self) -> None:
-        """Tells the others that this member has read their arrays; returns once all others have read.  Collective."""
-        if kernels.depart(self._address, True) != at.FINE:
+    def fetch(self, program: FetchProgram, result: np.ndarray | None) -> None:
+        """Run a fetch on which the members have agreed in the last meeting.  Collective."""
+        if not program.run(result):
             self._raise_ended()
 
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:

@@ -25,6 +25,16 @@ __all__ = [
     "BY_SIZE",
     "FIXED_COLUMNS",
     "NEVER",
+    "READ_BYTES",
+    "READ_FROM",
+    "READ_HERE",
+    "READ_HERE_RUNS",
+    "READ_INTO",
+    "READ_PROCESS",
+    "READ_SOURCE",
+    "READ_THERE",
+    "READ_THERE_RUNS",
+    "READ_WORDS",
     "STREAM_FROM",
     "BoxRow",
     "box_row",
@@ -40,6 +50,13 @@ FIXED_COLUMNS = 4  # the columns before shape[D]
 BY_SIZE, ALWAYS, NEVER, BY_LINES = 0, 1, 2, 3
 STREAM_FROM = 8 << 20  # bytes that a call copies: from here on they would not stay in the caches anyway
 _LEAST_RESULT = 16 << 20  # bytes: smaller ones stay in the cache that all cores share
+
+# A row of a table of the system's copies (see system_copies.py): the process that is read; the runs of this process and
+# of that one, each an address of words and a number; the bytes that they copy ...
+READ_PROCESS, READ_HERE, READ_HERE_RUNS, READ_THERE, READ_THERE_RUNS, READ_BYTES = range(6)
+READ_SOURCE = 6  # ... which of the arrays is read ...
+READ_INTO, READ_FROM = 7, 8  # ... and what has been added to the addresses of the runs here and there
+READ_WORDS = 9
 
 
 class BoxRow(NamedTuple):

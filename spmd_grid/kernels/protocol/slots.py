@@ -306,6 +306,16 @@ FROM_X, INTO_RESULT, FIRST_RING = 0, 1, 2  # bases of the table's rows; then the
 FOLD_ELEMENTS, FOLD_OUT, FOLD_FIRST = 0, 1, 2
 NO_ROW = -1  # in place of the bytes from the start of a row: a member has none
 
+# -- a fetch: copies of the members' arrays, also out of the memory of other processes (see fetching.py) ---------------
+FETCH_STATE = 0  # address of the state of the meeting
+FETCH_SOURCES = 1  # address of words: the addresses of the members' arrays, each in its own process
+FETCH_COPY, FETCH_TABLE, FETCH_COLUMNS, FETCH_COPIES = 2, 3, 4, 5  # the compiled copies and their table; its rows
+FETCH_STREAMS = 6  # whether they stream
+FETCH_READS, FETCH_CALLS = 7, 8  # address of a table of the system's copies, and its rows
+FETCH_DONE = 9  # the calls that have been made
+FETCH_WORDS = 10
+UNREAD = 13  # outcome: a call did not copy all its bytes
+
 # -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6
 

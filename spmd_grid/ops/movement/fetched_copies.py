@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -12,12 +11,13 @@ from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
+from spmd_grid.exchange.transfer.fetch import FetchProgram
+from spmd_grid.exchange.transfer.memory_reads import MemoryReads
 from spmd_grid.exchange.transfer.transfer import Receive, Transfer
 from spmd_grid.kernels import BoxRow
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.transport.communicator import Frames
-from spmd_grid.transport.other_memory import OtherMemory
 from spmd_grid.typing import Shape
 
 __all__ = ["FetchedCopies"]
@@ -38,7 +38,7 @@ class FetchedCopies:
         self._key = call.fingerprint, self._most
         self._are_long: bool | None = None  # whether the runs of all members are
         self._suited: dict[bytes | None, bool] = {}
-        self._copies: dict[Hashable, list[Callable[[], object]]] = {}
+        self._programs: dict[Hashable, FetchProgram] = {}
 
     def suits(self, frames: Frames) -> bool:
         """Whether this beats relaying the arrays, of which not all lie in the node's memory.
@@ -58,31 +58,31 @@ class FetchedCopies:
         """Copy all boxes to ``target``.  Collective."""
         meeting = self._call.meeting
         assert isinstance(meeting, MemoryMeeting)
-        if target is not None:
-            key = frames.locations, kernels.address_of(target), target.strides
-            copies = self._copies.get(key)
-            if copies is None:
-                copies = self._copies_into(target, meeting, frames)
-                keep(self._copies, key, copies)
-            for copy in copies:
-                copy()
-        meeting.depart_all()
-
-    def _copies_into(self, target: np.ndarray, meeting: MemoryMeeting, frames: Frames) -> list[Callable[[], object]]:
-        """The copies that make the result, from this member's own array first."""
-        addresses, into = meeting.addresses(frames, self._facts), kernels.address_of(target)
+        addresses = meeting.addresses(frames, self._facts)
         assert addresses is not None  # `suits` has seen them
+        key = () if target is None else target.strides, tuple(found.process for found in addresses)
+        program = self._programs.get(key)
+        if program is None:
+            program = self._program(meeting, target, key[1])
+            keep(self._programs, key, program)
+        program.sources[:] = [found.address for found in addresses]
+        meeting.fetch(program, target)
+
+    def _program(self, meeting: MemoryMeeting, target: np.ndarray | None, processes: Sequence[int]) -> FetchProgram:
+        """The copies that make the result, from this member's own array first."""
         me, size = self._transfer.rank, self._transfer.size
-        copies: list[Callable[[], object]] = []
-        for receive in sorted(self._transfer.receives, key=lambda receive: (receive.peer - me) % size):
-            found, row = addresses[receive.peer], self._row(receive, target.strides)
-            if row is not None and found.process:
-                runs = _runs_of(row) + np.array([found.address, into, 0])
-                copies.append(OtherMemory(found.process, runs).copy)
+        rows: list[BoxRow] = []
+        reads: list[tuple[int, int, np.ndarray]] = []
+        receives = () if target is None else self._transfer.receives
+        for receive in sorted(receives, key=lambda receive: (receive.peer - me) % size):
+            assert target is not None
+            row, peer = self._row(receive, target.strides), receive.peer
+            if row is not None and processes[peer]:
+                reads.append((peer, processes[peer], _runs_of(row)))
             elif row is not None:
-                table = kernels.build_table([row])
-                copies.append(partial(_copy_table, table, found.address, into, kernels.streams_for(target.nbytes)))
-        return copies
+                rows.append(row._replace(source_base=peer))
+        streams = kernels.streams_for(0 if target is None else target.nbytes)
+        return FetchProgram(meeting.address, size, rows, MemoryReads(reads), streams)
 
     def _have_long_runs(self) -> bool:
         """Whether what members need is in long runs.  Collective when first called."""
@@ -107,10 +107,6 @@ class FetchedCopies:
             for box, strides in ((source, given), (target, into))
         )
         return kernels.box_row(source.shape, dtype.itemsize, given, start, into, end)
-
-
-def _copy_table(table: np.ndarray, source: int, into: int, streams: int) -> None:
-    kernels.copy_table(kernels.address_of(table), table.shape[1], len(table), source, into, streams)
 
 
 def _runs_of(row: BoxRow) -> np.ndarray:

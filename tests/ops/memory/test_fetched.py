@@ -11,8 +11,9 @@ from spmd_grid.exchange.agreement import memory_meeting
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.quicker_way import TRIES, QuickerWay
+from spmd_grid.exchange.transfer.fetch import FetchProgram
 from spmd_grid.ops.calls.shape_rules import cut_box
-from spmd_grid.transport.other_memory import OtherMemory, is_word_at
+from spmd_grid.transport.other_memory import calls_for, is_word_at
 
 SHAPE = (66, 2051)  # of doubles
 KINDS = "plain", "one in the arena", "every other row"
@@ -32,8 +33,8 @@ def made(grid, values, kind):
 def in_meeting(body, monkeypatch, *args):
     """Run ``body``, in which arrays of over 64 KiB may be fetched; how often they were, and whether they can be."""
     monkeypatch.setattr(memory_meeting, "_MOST_COMPILED", 1 << 16)
-    copies, copy = [], OtherMemory.copy
-    monkeypatch.setattr(OtherMemory, "copy", lambda self: (copies.append(1), copy(self))[1])
+    copies, run = [], FetchProgram.run
+    monkeypatch.setattr(FetchProgram, "run", lambda self, result: (copies.append(1), run(self, result))[1])
     grid = sg.init_grid((-1,))
     sg.all_reduce(np.ones(1), grid, [0])
     meeting = meeting_of(grid.group((0,)))
@@ -126,21 +127,8 @@ def test_refused_to_one(spmd, monkeypatch, n):
     spmd(n, refused, monkeypatch)
 
 
-def test_copies_of_own_memory():
-    """More runs than the system takes in a call."""
-    source, target = np.arange(5000, dtype=np.int64), np.zeros(5000, np.int64)
-    starts = 8 * np.arange(0, 5000, 2)
-    runs = np.stack([source.ctypes.data + starts, target.ctypes.data + starts, np.full(len(starts), 8)], axis=1)
-    word = np.array([77])
-    if not is_word_at(os.getpid(), word.ctypes.data, 77):
-        pytest.skip("the system copies from no process")
-    OtherMemory(os.getpid(), runs).copy()
-    assert np.array_equal(target, np.where(source % 2, 0, source))
-    assert not is_word_at(os.getpid(), word.ctypes.data, 78)
-
-
 def test_a_process_that_is_not_there():
     word = np.array([77])
     assert not is_word_at(1 << 22, word.ctypes.data, 77)
     with pytest.raises(sg.TransportError, match="does not copy from the memory of process 4194304"):
-        OtherMemory(1 << 22, np.array([[word.ctypes.data, word.ctypes.data, 8]])).copy()
+        calls_for(1 << 22, np.array([[word.ctypes.data, word.ctypes.data, 8]]))[0].make()
