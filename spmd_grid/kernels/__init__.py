@@ -39,6 +39,7 @@ __all__ = [
     "course_address",
     "depart",
     "fetch",
+    "fetch_address",
     "flatten",
     "fold",
     "fold_address",
@@ -66,6 +67,7 @@ __all__ = [
 _ADDRESSES = {
     "copy_address": "copy.boxes.copy_rows",
     "course_address": "protocol.course.course",
+    "fetch_address": "copy.fetching.fetch_course",
     "loop_run_address": "protocol.loop_run.loop_run",
     "relay_address": "protocol.relay.relay_course",
     "traced_course_address": "protocol.traced_course.traced_course",

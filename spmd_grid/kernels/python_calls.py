@@ -24,10 +24,12 @@ __all__ = [
     "items_in",
     "length_of",
     "list_item_of",
+    "lock_python",
     "new_integer",
     "new_reference",
     "release",
     "on_integers",
+    "unlock_python",
     "word_in",
 ]
 
@@ -47,8 +49,8 @@ release = types.ExternalFunction("Py_DecRef", types.void(_object))
 clear_error = types.ExternalFunction("PyErr_Clear", types.void())
 _complain = types.ExternalFunction("PyErr_BadArgument", types.int32())
 _has_error = types.ExternalFunction("PyErr_Occurred", _object())
-_unlock = types.ExternalFunction("PyEval_SaveThread", _object())
-_lock = types.ExternalFunction("PyEval_RestoreThread", types.void(_object))
+unlock_python = types.ExternalFunction("PyEval_SaveThread", _object())
+lock_python = types.ExternalFunction("PyEval_RestoreThread", types.void(_object))
 _as_word = types.ExternalFunction("PyLong_AsLongLong", types.int64(_object))
 
 
@@ -91,9 +93,9 @@ def on_integers(function: Callable[..., Any]) -> Compiled:
         words = _integers(arguments, n)
         if _has_error():
             return 0
-        thread = _unlock()
+        thread = unlock_python()
         result = run(*words)
-        _lock(thread)
+        lock_python(thread)
         return new_integer(result)
 
     entry.__module__, entry.__name__ = function.__module__, function.__name__

@@ -4,6 +4,7 @@ import pytest
 
 from spmd_grid.exchange.agreement import quicker_way
 from spmd_grid.exchange.agreement.quicker_way import TRIED_AGAIN_AFTER, TRIES, WATCHED, QuickerWay, QuickerWays
+from spmd_grid.kernels.protocol import slots as at
 
 
 class Members:
@@ -17,8 +18,8 @@ class Members:
     def run(self):
         """One run of all members; the way that they took."""
         largest = [max(column) for column in zip(*[ways._least for ways in self.ways], strict=True)]
-        if self.ways[0]._runs != 2 * TRIES:  # they watch one way
-            largest = largest[self.ways[0]._way :]
+        if self.ways[0].words[at.WAYS_RUNS] != 2 * TRIES:  # they watch one way
+            largest = largest[self.ways[0].words[at.WAYS_WAY] :]
         taken = []
         for ways, cost in zip(self.ways, self.costs, strict=True):
             answers = iter(largest)

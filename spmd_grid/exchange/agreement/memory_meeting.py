@@ -18,7 +18,7 @@ from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.line_meeting import LineMeeting
 from spmd_grid.exchange.agreement.node_meeting import read_locations
-from spmd_grid.exchange.agreement.quicker_way import QuickerWays
+from spmd_grid.exchange.agreement.quicker_way import QuickerWay, QuickerWays
 from spmd_grid.exchange.agreement.relay import COPIED_IF_RELAYED, RELAYED_FROM, RING_BYTES, RelayProgram, Rings
 from spmd_grid.exchange.agreement.staging_ring import RING_HELD_BYTES
 from spmd_grid.exchange.transfer.fetch import FetchProgram
@@ -26,7 +26,7 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.transport.communicator import Communicator, Frames
 from spmd_grid.transport.other_memory import is_word_at
 
-__all__ = ["STAGED_BYTES", "KnownRelay", "MemoryMeeting", "MemberAddress"]
+__all__ = ["MOST_COMPILED", "STAGED_BYTES", "KnownRelay", "MemoryMeeting", "MemberAddress"]
 
 # The most bytes of copies that a process holds for a group: of large arrays, which are copied or relayed, and of small.
 STAGED_BYTES = max(RING_BYTES + 8 * COPIED_IF_RELAYED, RING_HELD_BYTES)
@@ -42,7 +42,10 @@ _YIELDS = 40
 _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 
 # Bytes of the largest arrays that compiled runs relay, which keep the interpreter's lock while they copy.
-_MOST_COMPILED = 1 << 24
+MOST_COMPILED = 1 << 24
+
+# Bytes of the largest arrays that the system never copies: caches hold a part of them, so owners pack them faster.
+_PACKED = 1 << 21
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
@@ -134,7 +137,7 @@ class MemoryMeeting(LineMeeting):
 
     def known_relay(self, n_bytes: int, most_if_near: int) -> KnownRelay | None:
         """Find how compiled runs relay arrays of ``n_bytes``; None where they do not, or none were relayed.  Local."""
-        may = RELAYED_FROM < n_bytes <= max(most_if_near, _MOST_COMPILED) and self.relays
+        may = RELAYED_FROM < n_bytes <= max(most_if_near, MOST_COMPILED) and self.relays
         rings = self.rings() if may and self._rings is not None else None
         return None if rings is None else KnownRelay(rings, n_bytes > most_if_near, n_bytes <= _RELAYED_IF_FAR)
 
@@ -146,9 +149,9 @@ class MemoryMeeting(LineMeeting):
     def may_fetch(self, n_bytes: int) -> bool:
         """Whether the system's copies may beat a relay of arrays, of which the largest has ``n_bytes``.
 
-        Local; the same on all members.  Smaller ones, of which caches hold a part, are better packed by their owners.
+        Local; the same on all members.
         """
-        return n_bytes > _MOST_COMPILED
+        return n_bytes > _PACKED
 
     def fetches(self) -> bool:
         """Whether all members can relay, and copy from one another's memory by the system.  Collective at first."""
@@ -187,6 +190,15 @@ class MemoryMeeting(LineMeeting):
         """
         return self._ways.begin(("fetched", key), self.most) == 1
 
+    def known_ways(self, key: Hashable) -> QuickerWay | None:
+        """The way of runs with this ``key``, as `better_fetched` has it, if there have been any.  Local."""
+        return self._ways.find(("fetched", key))
+
+    @property
+    def processes(self) -> list[int] | None:
+        """The system's ids of the members' processes, if it is known that all can be read.  Local."""
+        return self._processes or None
+
     def fetch(self, program: FetchProgram, result: np.ndarray | None) -> None:
         """Run a fetch on which the members have agreed in the last meeting.  Collective."""
         if not program.run(result):
@@ -194,7 +206,7 @@ class MemoryMeeting(LineMeeting):
 
     def _location_of(self, x: np.ndarray, in_place: bool) -> tuple[int, int]:
         offset, flags = super()._location_of(x, in_place)
-        if offset < 0 and x.nbytes > _MOST_COMPILED and x.flags.c_contiguous and self._processes != []:
+        if offset < 0 and x.nbytes > _PACKED and x.flags.c_contiguous and self._processes != []:
             self._strides[0], self._strides[1:] = kernels.address_of(x), 0
             flags = at.STRIDED | at.OUTSIDE
         return offset, flags

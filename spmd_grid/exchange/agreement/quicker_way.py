@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from time import perf_counter_ns
 
+import numpy as np
+
+from spmd_grid.kernels.protocol import slots as at
+
 __all__ = ["TRIED_AGAIN_AFTER", "TRIES", "WATCHED", "QuickerWay", "QuickerWays"]
 
 TRIES = 3  # of each way, of which the quickest counts: others may have waited for a late member
@@ -13,19 +17,20 @@ TRIED_AGAIN_AFTER = 256  # runs, since virtual processors move
 
 _CHANGED = 1.5  # times as long, or as short, as before
 _NEVER = (1 << 62) - 1  # nanoseconds
-_MOST_KEPT = 64
+_MOST_KEPT = 256
 
 
 class QuickerWay:
     """Chooses one of two ways for each run, alike on all members: by turns at first, then the quicker one.
 
     Both are tried again after a number of runs, and as soon as the times of the way that is taken have changed.
+    ``words`` has the numbers by which compiled code makes and times runs in between, and counts them
+    (kernels/protocol/loop_run.py): see WAYS_* in kernels/protocol/slots.py.
     """
 
     def __init__(self) -> None:
-        self._runs = 0
-        self._least = [_NEVER, _NEVER]  # nanoseconds of the quickest run of each way, lately
-        self._way = 0
+        self.words = np.zeros(at.WAYS_WORDS, np.int64)
+        self._least = self.words[at.WAYS_LEAST : at.WAYS_LEAST + 2]
         self._usual = 0  # nanoseconds of the slowest member's quickest run of the way that is taken, when first watched
         self._began = 0
 
@@ -34,37 +39,47 @@ class QuickerWay:
 
         ``most``: finds the largest of the members' numbers.
         """
-        after_tries = self._runs - 2 * TRIES
+        words = self.words
+        runs, way = int(words[at.WAYS_RUNS]) % TRIED_AGAIN_AFTER, int(words[at.WAYS_WAY])
+        after_tries = runs - 2 * TRIES
         if after_tries == 0:
-            self._choose(most)
-        elif after_tries > 0 and after_tries % WATCHED == 0 and self._has_changed(most):
-            self._runs = 0
-        if self._runs == 0:
+            way = self._choose(most)
+        elif after_tries > 0 and after_tries % WATCHED == 0 and self._has_changed(most, way):
+            runs = 0
+        if runs == 0:
             self._forget_times()
-        if self._runs < 2 * TRIES:
-            self._way = self._runs % 2
-        self._runs = (self._runs + 1) % TRIED_AGAIN_AFTER
+        if runs < 2 * TRIES:
+            way = runs % 2
+        words[at.WAYS_RUNS], words[at.WAYS_WAY] = runs + 1, way
+        watched = runs - (runs - 2 * TRIES) % WATCHED + WATCHED
+        words[at.WAYS_UNTIL] = 0 if runs < 2 * TRIES else min(watched, TRIED_AGAIN_AFTER)
         self._began = perf_counter_ns()
-        return self._way
+        return way
 
     def end(self) -> None:
         """Note the time of the run that ends.  Local."""
-        self._least[self._way] = min(self._least[self._way], perf_counter_ns() - self._began)
+        way = self.words[at.WAYS_WAY]
+        self._least[way] = min(self._least[way], perf_counter_ns() - self._began)
 
-    def _choose(self, most: Callable[[int], int]) -> None:
-        first, second = most(self._least[0]), most(self._least[1])
-        self._way, self._usual = int(second < first), 0
+    def retire(self) -> None:
+        """Leaves all runs to Python, which has forgotten this.  Local."""
+        self.words[at.WAYS_UNTIL] = 0
+
+    def _choose(self, most: Callable[[int], int]) -> int:
+        first, second = [most(int(least)) for least in self._least]
+        self._usual = 0
         self._forget_times()
+        return int(second < first)
 
-    def _has_changed(self, most: Callable[[int], int]) -> bool:
+    def _has_changed(self, most: Callable[[int], int], way: int) -> bool:
         """Whether the runs since it was asked last took other times than usual, which are those when first asked."""
-        lately = most(self._least[self._way])
+        lately = most(int(self._least[way]))
         self._forget_times()
         self._usual = self._usual or lately
         return max(lately, self._usual) > _CHANGED * min(lately, self._usual)
 
     def _forget_times(self) -> None:
-        self._least = [_NEVER, _NEVER]
+        self._least[:] = _NEVER
 
 
 class QuickerWays:
@@ -79,10 +94,16 @@ class QuickerWays:
         tried = self._ways.get(key)
         if tried is None:
             if len(self._ways) >= _MOST_KEPT:
+                for forgotten in self._ways.values():
+                    forgotten.retire()
                 self._ways.clear()
             tried = self._ways[key] = QuickerWay()
         self._tried = tried
         return tried.begin(most)
+
+    def find(self, key: Hashable) -> QuickerWay | None:
+        """The ways of runs with this key, if there have been any.  Local."""
+        return self._ways.get(key)
 
     def end(self) -> None:
         """Note the end of the last run that began, once.  Local."""

@@ -19,10 +19,12 @@ class FetchProgram:
 
     ``state``: the address of the state of the meeting; ``rows`` copy arrays that this process can see, ``reads``
     others; both name their sources by the members' indices.  ``sources``: the addresses of the members' arrays, each in
-    its own process, to be filled before each run.
+    its own process, to be filled before each run.  ``is_long``: whether other threads of Python run meanwhile.
     """
 
-    def __init__(self, state: int, members: int, rows: Sequence[BoxRow], reads: MemoryReads, streams: int):
+    def __init__(
+        self, state: int, members: int, rows: Sequence[BoxRow], reads: MemoryReads, streams: int, is_long: bool
+    ):
         table, self.reads = kernels.build_table(rows), reads
         self.sources = np.zeros(members, np.int64)
         self._words = words = np.zeros(at.FETCH_WORDS, np.int64)
@@ -30,7 +32,7 @@ class FetchProgram:
         words[at.FETCH_STATE], words[at.FETCH_SOURCES] = state, kernels.address_of(self.sources)
         words[at.FETCH_COPY], words[at.FETCH_TABLE] = kernels.copy_address, kernels.address_of(table)
         words[at.FETCH_COLUMNS], words[at.FETCH_COPIES] = table.shape[1], len(table)
-        words[at.FETCH_STREAMS] = streams
+        words[at.FETCH_STREAMS], words[at.FETCH_IS_LONG] = streams, is_long
         words[at.FETCH_READS], words[at.FETCH_CALLS] = reads.address, reads.rows
         self.address = kernels.address_of(words)
 

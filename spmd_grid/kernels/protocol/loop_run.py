@@ -13,6 +13,10 @@ Larger arrays are relayed after the meeting, in which nothing but headers is pos
 can be read where they lie: a member whose array can be read leaves these operations to Python, and one without an array
 goes on in Python where the others have posted readable ones.  In the long waits of a relay Python's other threads run,
 which find the token of the gate taken.
+
+Where runs of large arrays outside the node's memory have *ways*, each member posts the address of its array, and all
+relay, or all have the system copy from there (``copy/fetching.py``), as they have found out in Python's runs.  All
+count these runs alike, and no others: where a member has posted neither an address nor a readable array, all relay.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from spmd_grid.kernels.ahead.runs import begin_ahead, end_ahead, go_ahead
 from spmd_grid.kernels.compiled import by_address, inner
 from spmd_grid.kernels.copy.boxes import move
 from spmd_grid.kernels.protocol import slots as at
+from spmd_grid.kernels.protocol.clock import nanoseconds, read_clock
 from spmd_grid.kernels.protocol.sleeping import wake
 from spmd_grid.kernels.protocol.waits import announce, wait_a_while, wait_for
 from spmd_grid.kernels.python_calls import on_integers
@@ -35,8 +40,11 @@ _HEADER_WORDS = at.FRAME_WORDS // 2
 
 
 @inner
-def _post(run: int, state: int, x: int, epoch: int) -> None:
-    """Post the key, the array at ``x`` and, unless the line holds it, what members in Python's run read."""
+def _post(run: int, state: int, x: int, epoch: int, told: int) -> None:
+    """Post the key, the array at ``x`` and, unless the line holds it, what members in Python's run read.
+
+    ``told``: the address of an array that lies outside the segment, if others may want it.
+    """
     odd = epoch & 1
     turn = odd * load(state, at.LINE_BYTES)
     rank, key, n_bytes = load(state, at.MEMBER), load(run, at.RUN_KEY), load(run, at.RUN_BYTES)
@@ -48,7 +56,13 @@ def _post(run: int, state: int, x: int, epoch: int) -> None:
         offset = load(state, at.BLOCK_OFFSET) + turn + at.LINE_ARRAY if n_bytes else -1
         store(line + at.LINE_LOCATION, at.LOCATION_OFFSET, offset)
         store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, n_bytes * at.BODY_BYTES)
+        if told:
+            for i in range(at.LOCATION_STRIDES, at.LOCATION_WORDS):
+                store(line + at.LINE_LOCATION, i, 0)
         store(state, at.HOLDS + odd, key)
+    if load(run, at.RUN_WAYS):
+        store(line + at.LINE_LOCATION, at.LOCATION_FLAGS, at.STRIDED | at.OUTSIDE if told else 0)
+        store(line + at.LINE_LOCATION, at.LOCATION_STRIDES, told)
     if 0 < n_bytes <= at.SHORT_BYTES:
         move(x, line + at.LINE_SHORT, n_bytes)
         key |= at.SHORT
@@ -85,18 +99,32 @@ def _depends(run: int, state: int) -> int:
 
 
 @inner
+def _asks_now(run: int, state: int) -> bool:
+    """Whether members measure how far apart they are, which Python does, before the relay that comes next."""
+    asks = load(state, at.ASKS)
+    return load(run, at.RUN_RELAY) != 0 and asks != 0 and (load(state, at.RELAYS) + 1) % at.RELAYS_ASK == 0
+
+
+@inner
 def _meet(run: int, state: int, x: int, patient: bool) -> int:
-    """Meet the other members, and note where the arrays of all lie."""
-    epoch, asks = load(state, at.EPOCH) + 1, load(state, at.ASKS)
+    """Meet the other members, and note where the arrays of all lie: FINE, BY_WAYS, BY_PYTHON, OTHERS or ENDED."""
+    epoch, asks, ways = load(state, at.EPOCH) + 1, load(state, at.ASKS), load(run, at.RUN_WAYS)
     depends, rank = _depends(run, state), load(state, at.MEMBER)
-    if depends and load(depends, rank) and 0 <= x - load(run, at.RUN_SEGMENT) < load(run, at.RUN_SEGMENT_BYTES):
+    has_array = load(run, at.RUN_UNLESS_READ) and load(load(run, at.RUN_UNLESS_READ), rank)
+    is_read = has_array and 0 <= x - load(run, at.RUN_SEGMENT) < load(run, at.RUN_SEGMENT_BYTES)
+    if depends and is_read:
         return at.BY_PYTHON
     if not load(load(run, at.RUN_TOKENS), 0) or (asks and epoch % asks == 0):
         return at.BY_PYTHON
-    if load(run, at.RUN_RELAY) and asks and (load(state, at.RELAYS) + 1) % at.RELAYS_ASK == 0:
+    way = 0
+    if ways and not is_read:
+        way = load(ways, at.WAYS_WAY)
+        if load(ways, at.WAYS_RUNS) >= load(ways, at.WAYS_UNTIL) or not (way or load(run, at.RUN_RELAY)):
+            return at.BY_PYTHON
+    if not way and _asks_now(run, state):
         return at.BY_PYTHON
     store(state, at.EPOCH, epoch)
-    _post(run, state, x, epoch)
+    _post(run, state, x, epoch, x if ways and has_array and not is_read else 0)
     if not announce(state):
         return at.ENDED
     turn, outside = (epoch & 1) * load(state, at.LINE_BYTES), depends and load(depends, rank)
@@ -118,7 +146,33 @@ def _meet(run: int, state: int, x: int, patient: bool) -> int:
             if depends and load(depends, i) and load(line + at.LINE_LOCATION, at.LOCATION_OFFSET) < 0:
                 outside = 1
         store(rows, i, array + shift)
+    if ways:
+        return _by_ways(run, state, x, turn, is_read)
     return at.OTHERS if depends and not outside else at.FINE
+
+
+@inner
+def _by_ways(run: int, state: int, x: int, turn: int, is_read: int) -> int:
+    """Whether members run it as they have found to be quicker, and note the addresses of their arrays: as `_meet`.
+
+    FINE: they relay.  ``is_read``: this member's array is readable, but was not posted so.
+    """
+    hides, lends = is_read != 0, False
+    sources, members = load(load(run, at.RUN_FETCH), at.FETCH_SOURCES), load(run, at.RUN_UNLESS_READ)
+    rank = load(state, at.MEMBER)
+    for i in range(load(state, at.MEMBERS)):
+        if load(members, i) and i != rank:
+            location = load(state, at.BLOCKS + i) + turn + at.LINE_LOCATION
+            if load(location, at.LOCATION_FLAGS) & at.OUTSIDE:
+                store(sources, i, load(location, at.LOCATION_STRIDES))
+            elif load(location, at.LOCATION_OFFSET) < 0:
+                hides = True
+            else:
+                lends = True
+    store(sources, rank, x)
+    if hides:
+        return at.OTHERS if not load(run, at.RUN_RELAY) or _asks_now(run, state) else at.FINE
+    return at.OTHERS if lends else at.BY_WAYS
 
 
 @inner
@@ -145,6 +199,31 @@ def _relay(run: int, state: int, x: int, out: int, patient: bool) -> int:
     code = call(load(run, at.RUN_RELAY_COURSE), load(run, at.RUN_RELAY), x, out)
     store(state, at.LATCH, 0)
     return at.FINE if code == at.FINE else at.CUT
+
+
+@inner
+def _run_by_ways(run: int, state: int, x: int, out: int, patient: bool) -> int:
+    """Relay or fetch, as members have found to be quicker, and note the time: FINE or CUT; or OTHERS, uncounted."""
+    ways = load(run, at.RUN_WAYS)
+    clock, way = ways + 8 * at.WAYS_CLOCK, load(ways, at.WAYS_WAY)
+    read_clock(clock)
+    began = nanoseconds(clock)
+    if way:
+        latch = 0 if patient else load(run, at.RUN_LATCH)
+        store(state, at.LATCH, latch)
+        code = call(load(run, at.RUN_FETCH_COURSE), load(run, at.RUN_FETCH), out, latch)
+        store(state, at.LATCH, 0)
+        if code == at.UNREAD:  # Python finds the reason
+            store(load(run, at.RUN_FETCH), at.FETCH_DONE, 0)
+            return at.OTHERS
+        code = at.FINE if code == at.FINE else at.CUT
+    else:
+        code = _relay(run, state, x, out, patient)
+    if code == at.FINE:
+        read_clock(clock)
+        store(ways, at.WAYS_LEAST + way, min(load(ways, at.WAYS_LEAST + way), nanoseconds(clock) - began))
+        store(ways, at.WAYS_RUNS, load(ways, at.WAYS_RUNS) + 1)
+    return code
 
 
 @inner
@@ -211,7 +290,9 @@ def run_once(run: int, x: int, out: int, patient: bool) -> int:
         code = _run_ahead(run, x, out, patient)
     else:
         code = _meet(run, state, x, patient)
-    if code == at.FINE and not load(run, at.RUN_AHEAD):
+    if code == at.BY_WAYS:
+        code = _run_by_ways(run, state, x, out, patient)
+    elif code == at.FINE and not load(run, at.RUN_AHEAD):
         if load(run, at.RUN_RELAY):
             code = _relay(run, state, x, out, patient)
         else:

@@ -220,7 +220,9 @@ RUN_UNLESS_READ = RUN_ARGS + 2  # address of words: which members have arrays th
 RUN_IF_FAR = RUN_UNLESS_READ + 1  # whether they are relayed all the same between far processors
 RUN_SEGMENT, RUN_SEGMENT_BYTES = RUN_IF_FAR + 1, RUN_IF_FAR + 2  # where others can read this process's arrays
 RUN_AHEAD = RUN_SEGMENT_BYTES + 1  # address of the program of a run that does not meet (kernels/ahead); 0: it meets
-RUN_WORDS = RUN_AHEAD + 1
+RUN_WAYS = RUN_AHEAD + 1  # address of the words by which runs are relayed or fetched; 0: they are not fetched
+RUN_FETCH, RUN_FETCH_COURSE = RUN_WAYS + 1, RUN_WAYS + 2  # addresses of the fetch's program and of the compiled fetch
+RUN_WORDS = RUN_FETCH_COURSE + 1
 BY_PYTHON = 8  # outcome: nothing has begun; Python runs the plan
 OTHERS = 9  # outcome: some members are not in this run; Python goes on from the meeting, which IN_USE keeps for it
 CUT = 10  # outcome: a relay was given up, whose meeting remains IN_USE
@@ -313,8 +315,18 @@ FETCH_COPY, FETCH_TABLE, FETCH_COLUMNS, FETCH_COPIES = 2, 3, 4, 5  # the compile
 FETCH_STREAMS = 6  # whether they stream
 FETCH_READS, FETCH_CALLS = 7, 8  # address of a table of the system's copies, and its rows
 FETCH_DONE = 9  # the calls that have been made
-FETCH_WORDS = 10
+FETCH_IS_LONG = 10  # whether other threads of Python run meanwhile
+FETCH_WORDS = 11
 UNREAD = 13  # outcome: a call did not copy all its bytes
+
+# -- the quicker of two ways, of which 0 is a relay and 1 a fetch (see quicker_way.py) ---------------------------------
+WAYS_RUNS = 0  # runs so far, since both were tried
+WAYS_UNTIL = 1  # the next run that Python makes: compiled code makes those before it
+WAYS_WAY = 2
+WAYS_LEAST = 3  # nanoseconds of the quickest run of each way lately
+WAYS_CLOCK = 5  # words for the time: seconds and nanoseconds
+WAYS_WORDS = 7
+BY_WAYS = 14  # result of a meeting: the members run it as WAYS_WAY says
 
 # -- why a compiled loop's array is invalid -----------------------------------------------------------------------
 WRONG_COUNT, WRONG_DTYPE, WRONG_SHAPE, NOT_CONTIGUOUS, READ_ONLY, HAS_FUNCTIONS = 1, 2, 3, 4, 5, 6

@@ -124,10 +124,14 @@ class CompiledRun:
         state[at.RUN_BARRED] = kernels.address_of(self.keep(self.gate.barred))
         state[at.RUN_KEY] = 2 * int.from_bytes(blake2b(headers, digest_size=7).digest(), "little") + 2
         state[at.RUN_HEADERS] = kernels.address_of(self.keep(np.frombuffer(headers, np.uint8)))
-        state[at.RUN_BYTES] = 0 if x is None or work.relay is not None else x.nbytes
+        follows = work.relay is not None or work.fetch is not None  # all the work, after a meeting without arrays
+        state[at.RUN_BYTES] = 0 if x is None or follows else x.nbytes
         state[at.RUN_LATCH] = kernels.address_of(self.keep(self.gate.latch))
         if work.relay is not None:
             state[at.RUN_RELAY], state[at.RUN_RELAY_COURSE] = self.keep(work.relay).address, kernels.relay_address
+        if work.fetch is not None and work.ways is not None:
+            state[at.RUN_WAYS] = kernels.address_of(self.keep(work.ways.words))
+            state[at.RUN_FETCH], state[at.RUN_FETCH_COURSE] = self.keep(work.fetch).address, kernels.fetch_address
         if work.unless_read:
             members = self.keep(np.isin(np.arange(size), work.unless_read).astype(np.int64))
             state[at.RUN_UNLESS_READ], state[at.RUN_IF_FAR] = kernels.address_of(members), work.if_far
@@ -149,7 +153,7 @@ class CompiledRun:
             state[at.RUN_SCRATCH] = kernels.address_of(self.keep(work.scratch))
             folded[1:] = [kernels.address_of(row) for row in work.scratch]
         self._describe(state[at.RUN_X :], x, False)
-        has_result = work.fold is not None or work.relay is not None or len(work.copies) > 0
+        has_result = work.fold is not None or follows or len(work.copies) > 0
         self._describe(state[at.RUN_OUT :], out if has_result else None, True)
 
     def _describe(self, words: np.ndarray, array: np.ndarray | None, is_written: bool) -> None:

@@ -12,7 +12,9 @@ from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.agreement.line_meeting import LineMeeting
 from spmd_grid.exchange.agreement.meeting import Meeting
+from spmd_grid.exchange.agreement.quicker_way import QuickerWay
 from spmd_grid.exchange.agreement.relay import RelayProgram
+from spmd_grid.exchange.transfer.fetch import FetchProgram
 from spmd_grid.exchange.transfer.flat_bytes import view_of
 from spmd_grid.exchange.transfer.transfer import run_of
 from spmd_grid.grid.box import Box
@@ -36,6 +38,7 @@ class LoopWork(NamedTuple):
     ``scratch``, whose rows are then folded.  Otherwise the members' arrays are folded, ``shift`` bytes after their
     first.  ``relay``: makes it all after the meeting, for arrays of any size; but not if all arrays of the members that
     ``unless_read`` lists can be read where they lie, unless processors are far apart and it is taken ``if_far``.
+    ``fetch``: does it instead, in runs that ``ways`` say, where none of them can be read so.
     """
 
     copies: Sequence[Sequence[kernels.BoxRow]] = ()
@@ -46,6 +49,8 @@ class LoopWork(NamedTuple):
     relay: RelayProgram | None = None
     unless_read: Sequence[int] = ()
     if_far: bool = False
+    fetch: FetchProgram | None = None
+    ways: QuickerWay | None = None
 
     @property
     def table(self) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from spmd_grid import kernels
 from spmd_grid.exchange.agreement.header import Facts
-from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
+from spmd_grid.exchange.agreement.memory_meeting import MOST_COMPILED, MemoryMeeting
 from spmd_grid.exchange.channel.copy_table import c_strides
 from spmd_grid.exchange.paths import DIRECT
 from spmd_grid.exchange.transfer.fetch import FetchProgram
@@ -17,6 +17,7 @@ from spmd_grid.exchange.transfer.transfer import Receive, Transfer
 from spmd_grid.kernels import BoxRow
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
+from spmd_grid.ops.loops.work import LoopWork
 from spmd_grid.transport.communicator import Frames
 from spmd_grid.typing import Shape
 
@@ -60,29 +61,41 @@ class FetchedCopies:
         assert isinstance(meeting, MemoryMeeting)
         addresses = meeting.addresses(frames, self._facts)
         assert addresses is not None  # `suits` has seen them
-        key = () if target is None else target.strides, tuple(found.process for found in addresses)
-        program = self._programs.get(key)
+        into, processes = () if target is None else target.strides, tuple(found.process for found in addresses)
+        program = self._programs.get((into, processes))
         if program is None:
-            program = self._program(meeting, target, key[1])
-            keep(self._programs, key, program)
+            program = self._program(meeting, into, processes)
+            keep(self._programs, (into, processes), program)
         program.sources[:] = [found.address for found in addresses]
         meeting.fetch(program, target)
 
-    def _program(self, meeting: MemoryMeeting, target: np.ndarray | None, processes: Sequence[int]) -> FetchProgram:
-        """The copies that make the result, from this member's own array first."""
+    def loop_work(self, relayed: LoopWork | None, into: Shape) -> LoopWork | None:
+        """Return what compiled runs do for results with such strides; ``relayed`` is for relays alone.  Local."""
+        meeting = self._call.meeting
+        if not (self._are_long and self._call.lets_read and isinstance(meeting, MemoryMeeting)):
+            return relayed
+        ways, processes = meeting.known_ways(self._key), meeting.processes
+        if ways is None or processes is None:
+            return relayed
+        has_array = [member for member, fact in enumerate(self._facts) if fact.nbytes]
+        away = [processes[i] if i in has_array and i != self._transfer.rank else 0 for i in range(len(processes))]
+        work = LoopWork() if relayed is None else relayed
+        return work._replace(fetch=self._program(meeting, into, away), ways=ways, unless_read=has_array)
+
+    def _program(self, meeting: MemoryMeeting, into: Shape, processes: Sequence[int]) -> FetchProgram:
+        """The copies that make a result with strides ``into``, from this member's own array first."""
         me, size = self._transfer.rank, self._transfer.size
         rows: list[BoxRow] = []
         reads: list[tuple[int, int, np.ndarray]] = []
-        receives = () if target is None else self._transfer.receives
-        for receive in sorted(receives, key=lambda receive: (receive.peer - me) % size):
-            assert target is not None
-            row, peer = self._row(receive, target.strides), receive.peer
+        for receive in sorted(self._transfer.receives, key=lambda receive: (receive.peer - me) % size):
+            row, peer = self._row(receive, into), receive.peer
             if row is not None and processes[peer]:
                 reads.append((peer, processes[peer], _runs_of(row)))
             elif row is not None:
                 rows.append(row._replace(source_base=peer))
-        streams = kernels.streams_for(0 if target is None else target.nbytes)
-        return FetchProgram(meeting.address, size, rows, MemoryReads(reads), streams)
+        n_bytes = sum(int(runs[:, 2].sum()) for *_, runs in reads)
+        streams = kernels.streams_for(self._n_bytes)
+        return FetchProgram(meeting.address, size, rows, MemoryReads(reads), streams, n_bytes > MOST_COMPILED)
 
     def _have_long_runs(self) -> bool:
         """Whether what members need is in long runs.  Collective when first called."""
@@ -96,6 +109,13 @@ class FetchedCopies:
             meeting = self._call.meeting
             self._are_long = not meeting.most(not are_long)
         return self._are_long
+
+    @property
+    def _n_bytes(self) -> int:
+        """Number of bytes of this member's result."""
+        return sum(
+            receive.box.size * self._facts[receive.peer].array()[1].itemsize for receive in self._transfer.receives
+        )
 
     def _row(self, receive: Receive, into: Shape) -> BoxRow | None:
         """The row that copies a box of a contiguous array."""

@@ -185,7 +185,8 @@ class Movement:
         mine = self._arrays.facts[self.comm.rank]
         given = () if mine.shape is None else c_strides(mine.shape, self.dtype.itemsize)
         into = () if self.shape is None else c_strides(self.shape, self.dtype.itemsize)
-        return self._relayed.loop_work(given, into)
+        work = self._relayed.loop_work(given, into)
+        return work if self._fetched is None else self._fetched.loop_work(work, into)
 
     @property
     def staging_bytes(self) -> int:

@@ -5,17 +5,21 @@ from functools import partial
 
 import numpy as np
 import pytest
+from support.ops.compiled_runs import in_loop, in_loop_holding
 
 import spmd_grid as sg
 from spmd_grid.exchange.agreement import memory_meeting
 from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.agreement.quicker_way import TRIES, QuickerWay
+from spmd_grid.exchange.transfer import memory_reads
 from spmd_grid.exchange.transfer.fetch import FetchProgram
+from spmd_grid.exchange.transfer.memory_reads import _row as row_of
 from spmd_grid.ops.calls.shape_rules import cut_box
 from spmd_grid.transport.other_memory import calls_for, is_word_at
 
 SHAPE = (66, 2051)  # of doubles
+STEPS = 24
 KINDS = "plain", "one in the arena", "every other row"
 
 
@@ -32,7 +36,7 @@ def made(grid, values, kind):
 
 def in_meeting(body, monkeypatch, *args):
     """Run ``body``, in which arrays of over 64 KiB may be fetched; how often they were, and whether they can be."""
-    monkeypatch.setattr(memory_meeting, "_MOST_COMPILED", 1 << 16)
+    monkeypatch.setattr(memory_meeting, "_PACKED", 1 << 16)
     copies, run = [], FetchProgram.run
     monkeypatch.setattr(FetchProgram, "run", lambda self, result: (copies.append(1), run(self, result))[1])
     grid = sg.init_grid((-1,))
@@ -112,6 +116,48 @@ def fetches_uneven(monkeypatch):
 @pytest.mark.parametrize("n", [2, 3])
 def test_uneven_blocks(spmd, monkeypatch, n):
     spmd(n, fetches_uneven, monkeypatch)
+
+
+def check_compiled(grid, run):
+    """Plain calls, plans and loops of arrays that lie elsewhere each time, and now and then in the arena."""
+    n, me = grid.grid.size, grid.rank
+    steps = np.random.default_rng(9).standard_normal((STEPS, n, *SHAPE))
+    xs = [made(grid, steps[0, me], "plain") for _ in range(3)]
+    results = np.empty((STEPS, *SHAPE))
+    with sg.shift.plan(grid, SHAPE, "f8", [0], 0, 1, True) as plan:
+        for number in range(2 * STEPS):
+            x, step = xs[number % 3], steps[number % STEPS]
+            if number % 16 == 11:
+                x = made(grid, step[me], "one in the arena")
+            x[...] = step[me]
+            whole, part = np.empty((n * SHAPE[0], SHAPE[1])), np.empty(SHAPE)
+            assert np.array_equal(sg.all_gather(x, grid, [0], 0, out=whole), np.concatenate(step)), number
+            assert np.array_equal(plan.run(x, part), step[me - 1]), number
+        for _ in range(2):
+            run(plan, steps[:, me], xs[0], xs[1], results)
+            assert np.array_equal(results, steps[:, me - 1])
+
+
+def compiled_runs(monkeypatch, run, refuses):
+    """Runs that are all fetched, between Python's few by compiled code; ``refuses``: one member's tables are wrong.
+
+    Then Python makes its calls again, by the numbers from which the tables were made.
+    """
+    monkeypatch.setattr(QuickerWay, "_choose", lambda self, most: (self._forget_times(), 1)[1])
+    monkeypatch.setattr(QuickerWay, "_has_changed", lambda self, most, way: False)
+    if refuses and os.environ.get("PMI_RANK", "0") == "0":
+        monkeypatch.setattr(memory_reads, "_row", lambda call, source: [1 << 22, *row_of(call, source)[1:]])
+    copies, fetches = in_meeting(check_compiled, monkeypatch, run)
+    simulated = sg.init_grid((-1,)).group((0,)).shares_objects
+    if fetches and not refuses and not simulated:
+        assert TRIES < copies < STEPS
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("refuses", [False, True])
+def test_compiled_runs(spmd, monkeypatch, n, refuses):
+    for run in (in_loop, in_loop_holding):
+        spmd(n, compiled_runs, monkeypatch, run, refuses)
 
 
 def refused(monkeypatch):
