@@ -6,18 +6,15 @@ step, of one array that is large, and if no cell crosses to a node more often th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Callable
 
 import numpy as np
 
 from spmd_grid.errors import SpmdError
 from spmd_grid.exchange.agreement.crossing_meeting import CrossingMeeting
-from spmd_grid.exchange.agreement.header import Facts
 from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.flat_bytes import copy_views
-from spmd_grid.exchange.transfer.transfer import Receive, Transfer
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.arguments import gate_of
@@ -29,15 +26,14 @@ from spmd_grid.ops.movement.ahead import AheadWork
 from spmd_grid.ops.movement.pieces import Item, pieces_of_movement
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
+from spmd_grid.reshard.executor.exchanges.as_movement import facts_of, receives_of, transfer_of
 from spmd_grid.reshard.executor.exchanges.carried_boxes import stays_within
 from spmd_grid.reshard.executor.exchanges.node_sharing import NodeSharing
-from spmd_grid.reshard.executor.members import coords_of_process, member_of
 from spmd_grid.reshard.executor.prepared_reshard import PreparedReshard
 from spmd_grid.reshard.executor.specification import ReshardSpecification
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.plan_value import PlanValue
 from spmd_grid.transport.communicator import Communicator
-from spmd_grid.typing import Shape
 from spmd_grid.watch.traffic import Traffic
 
 __all__ = ["ReshardAhead"]
@@ -122,23 +118,16 @@ class _Movement:
     def __init__(self, bound: BoundPlan, move: Redistribution, comm: Communicator, grid: ProcessGrid):
         self._bound, self._comm, self._grid = bound, comm, grid
         (self.dtype,) = bound.plan.dtypes
-        self._receives = [_receives_of(move, process, comm) for process in comm.processes]
-        source, target, device = move.source, move.target, move.target.grid.device_of_process
-        devices = [source.grid.device_of_process(process) for process in comm.processes]
-        self.facts = [
-            Facts(None, None) if each is None else Facts(source.local_shape(source.grid.multi_index(each)), self.dtype)
-            for each in devices
-        ]
-        own = device(comm.processes[comm.rank])
-        self.shape: Shape | None = None if own is None else target.local_shape(target.grid.multi_index(own))
+        self._receives = [receives_of(move, process, comm) for process in comm.processes]
+        self.facts = facts_of(move.source, comm, self.dtype)
+        self._transfer = transfer_of(move, comm, self._receives[comm.rank])
+        self.shape = self._transfer.target_shape
 
     def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork:
         """This member's part of a run.  Local."""
         shapes = [fact.shape for fact in self.facts]
         items = [[Item(each.peer, each.source_box) for each in receives] for receives in self._receives]
-        ends = self._comm.rank, self._comm.size, shapes[self._comm.rank], self.shape
-        transfer = Transfer("pairwise", *ends, (), tuple(self._receives[self._comm.rank]), 0)
-        pieces, read_bytes = pieces_of_movement(transfer, shapes, items, self.dtype, nodes)
+        pieces, read_bytes = pieces_of_movement(self._transfer, shapes, items, self.dtype, nodes)
         return AheadWork.by_pieces(pieces, self._comm.rank, read_bytes)
 
     def new_target(self) -> np.ndarray:
@@ -161,39 +150,18 @@ class _Movement:
         return sum(box.size for _, _, box in found)
 
 
-def _receives_of(move: Redistribution, process: int, comm: Communicator) -> Sequence[Receive]:
-    """The boxes that a process gets, those that it has itself among them; peers are members of ``comm``."""
-    device = move.target.grid.device_of_process(process)
-    if device is None:
-        return ()
-    target = move.target.grid.multi_index(device)
-    corner, kept, own = move.target.local_box(target).starts, move.kept_box(target), move.own_source(target)
-    pieces = [(piece.process, piece.box) for piece in move.receives(target)]
-    if kept is not None and own is not None:
-        pieces.append((process, kept))
-    found = []
-    for peer, box in pieces:
-        origin = move.source.local_box(coords_of_process(move.source.grid, peer)).starts
-        found.append(Receive(member_of(peer, comm), box.relative_to(origin), box.relative_to(corner)))
-    return found
-
-
 def _movement_of(bound: BoundPlan, call: CollectiveCall, grid: ProcessGrid) -> _Movement | None:
     """The movement of a plan of one step whose arrays are large; None for others, alike on all members.  Local."""
     move, comm, meeting = bound.only_move(), call.comm, call.meeting
     if move is None or comm.size > _MOST_MEMBERS or not isinstance(meeting, CrossingMeeting):
         return None
-    if not _LEAST_BYTES < _largest(move, comm) <= _MOST_BYTES or not stays_within(move, comm):
+    if not _LEAST_BYTES < _largest(move, comm, bound.plan.dtypes[0]) <= _MOST_BYTES or not stays_within(move, comm):
         return None
     movement = _Movement(bound, move, comm, grid)
     crossing = movement.crossings(meeting.nodes)
     return movement if 0 < crossing <= NodeSharing(move, comm, meeting.nodes).crossing_cells else None
 
 
-def _largest(move: Redistribution, comm: Communicator) -> int:
+def _largest(move: Redistribution, comm: Communicator, dtype: np.dtype) -> int:
     """The bytes of the largest array of any member."""
-    sizes = [0]
-    for layout in (move.source, move.target):
-        devices = [layout.grid.device_of_process(process) for process in comm.processes]
-        sizes += [prod(layout.local_shape(layout.grid.multi_index(each))) for each in devices if each is not None]
-    return max(sizes) * move.itemsize
+    return max(fact.nbytes for layout in (move.source, move.target) for fact in facts_of(layout, comm, dtype))

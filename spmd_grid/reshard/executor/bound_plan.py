@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from spmd_grid.exchange.agreement.choose_meeting import meeting_of
 from spmd_grid.exchange.agreement.relay import RING_BYTES
 from spmd_grid.exchange.paths import allows_memory, chosen_path
 from spmd_grid.exchange.transfer.flat_bytes import copy_views, scratch
@@ -15,6 +16,8 @@ from spmd_grid.grid.layout import Layout
 from spmd_grid.grid.process_grid import ProcessGrid
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork
+from spmd_grid.ops.movement.fetched_copies import FetchedCopies
+from spmd_grid.reshard.executor.exchanges.as_movement import facts_of, receives_of, transfer_of
 from spmd_grid.reshard.executor.exchanges.box_exchange import MOST_STAGED_BYTES, BoxExchange
 from spmd_grid.reshard.executor.exchanges.carried_boxes import CarriedBoxes
 from spmd_grid.reshard.executor.exchanges.chunked_exchange import ChunkedExchange
@@ -47,6 +50,7 @@ class BoundPlan:
         self._may_run_in_place = self.carried is None and (
             len(self._exchanges) != 1 or self._exchanges[0].works_in_place
         )
+        self._fetched = None if activity is None else self._fetched_copies(activity)
         self._sent: dict[int, int] | None = None
         self._between: list[Arrays] | None = None
         coords = coords_of(plan.target, comm)
@@ -62,6 +66,21 @@ class BoundPlan:
             return NativeExchange(part, self.plan.dtypes, comm, self._grid)
         capacity = MOST_STAGED_BYTES // len(self.plan.run_steps)
         return BoxExchange(move, self.plan.dtypes, comm, activity, capacity, bool(self._exchanges))
+
+    def _fetched_copies(self, call: CollectiveCall) -> FetchedCopies | None:
+        """Copies by the system that may take the place of a relay.  Collective; alike on all processes."""
+        move, comm, relays = (
+            self.only_move(),
+            self._comm,
+            [each.relay for each in self._exchanges if isinstance(each, BoxExchange)],
+        )
+        if move is None or relays[0] is None or relays[0].is_certain:  # compiled runs relay what is certain
+            return None
+        facts, meeting = facts_of(move.source, comm, self.plan.dtypes[0]), relays[0].meeting
+        if not meeting.may_fetch(max(fact.nbytes for fact in facts)):
+            return None
+        receives = receives_of(move, comm.processes[comm.rank], comm)
+        return FetchedCopies(call, facts, transfer_of(move, comm, receives))
 
     def run(self, arrays: Arrays, outs: Arrays, frames: Frames) -> Arrays:
         """The arrays in the target's layout, in ``outs`` where given; None on a process outside the target.
@@ -131,12 +150,16 @@ class BoundPlan:
         On one node no more than `MOST_STAGED_BYTES`, unless the plan runs in chunks, which have a limit of their own.
         Messages count in chunks only.
         """
-        relays = any(isinstance(exchange, BoxExchange) and exchange.relays for exchange in self._exchanges)
+        relays = any(isinstance(exchange, BoxExchange) and exchange.relay is not None for exchange in self._exchanges)
         return sum(exchange.staging_bytes for exchange in self._exchanges) + RING_BYTES * relays
 
     def _run_exchanges(self, arrays: Arrays, results: Arrays, frames: Frames) -> None:
         if self.carried is not None:
             self.carried.run(frames, None if arrays is None else arrays[0], None if results is None else results[0])
+            return
+        if self._fetched is not None and self._fetched.suits(frames):
+            self._fetched.run(None if results is None else results[0], frames)
+            meeting_of(self._comm).note_end()
             return
         stops = [arrays, *self._kept_between(), results]
         for exchange, before, after in zip(self._exchanges, stops, stops[1:]):

@@ -15,6 +15,7 @@ import numpy as np
 
 from spmd_grid.errors import GridError, SpmdError
 from spmd_grid.exchange.agreement.header import Facts
+from spmd_grid.exchange.agreement.memory_meeting import MemoryMeeting
 from spmd_grid.exchange.paths import chosen_path
 from spmd_grid.grid.device_grid import Grid
 from spmd_grid.grid.process_grid import ProcessGrid
@@ -149,7 +150,7 @@ class PreparedReshard:
             activity = self._call if name is None else _Named(self._call, name)
             return recorder.run(activity, local, self.run, local, out)
         arrays, outs, opening = self._check_arrays(local, out)
-        types, frames, bound = self._agree(opening, arrays)
+        types, frames, bound = self._agree(opening, self._posted(arrays, outs))
         if recorder is not None:
             recorder.moved(bound)
         results = bound.run(arrays, outs, frames)
@@ -157,10 +158,21 @@ class PreparedReshard:
             self._learn(types, opening, frames.headers, local, out, results, name)
         return results if results is None or types.several else results[0]
 
-    def _agree(self, opening: Opening, arrays: list[np.ndarray] | None) -> tuple[ArrayTypes, Frames, BoundPlan]:
-        """The meeting that opens a run, with the array if it is small, and the plan that is ready to run after it."""
+    def _posted(self, arrays: list[np.ndarray] | None, outs: list[np.ndarray] | None) -> np.ndarray | None:
+        """The array with which this process meets the others: a small one, or one that the system may copy.  Local."""
+        if arrays is None or len(arrays) > 1:
+            return None
+        [x], meeting = arrays, self._call.meeting
+        if x.nbytes <= carried_bytes(self._call.comm):
+            return x
+        is_fetched = isinstance(meeting, MemoryMeeting) and self._call.lets_read and meeting.may_fetch(x.nbytes)
+        if not is_fetched or meeting.reads_in_place(x) or (outs is not None and np.may_share_memory(x, outs[0])):
+            return None
+        return x
+
+    def _agree(self, opening: Opening, x: np.ndarray | None) -> tuple[ArrayTypes, Frames, BoundPlan]:
+        """The meeting that opens a run, with an array or none, and the plan that is ready to run after it."""
         call = self._call
-        x = None if arrays is None or len(arrays) > 1 or arrays[0].nbytes > carried_bytes(call.comm) else arrays[0]
         types, frames = call.agree(opening, x)
         if types in self._plans and (bound := self._kept.find(self._plans[types][1])) is not None:
             return types, frames, bound

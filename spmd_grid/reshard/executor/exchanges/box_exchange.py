@@ -90,7 +90,7 @@ class BoxExchange:
         self._follows = follows
         self._relay = self._relay_of(boxes)
         self._is_far = False
-        if self.relays:
+        if self._relay is not None:
             capacity //= 2  # the ring has the other half of what all exchanges of a plan may hold
         self._rounds = self._agree_on_rounds(gives, takes, prod(into) if self._folds else 0, capacity)
         self._channel = Channel(
@@ -283,9 +283,9 @@ class BoxExchange:
         return () if source is None else self._move.sends(source)
 
     @property
-    def relays(self) -> bool:
-        """Whether boxes may be relayed, through the ring of the group."""
-        return self._relay is not None
+    def relay(self) -> RelayedBoxes | None:
+        """The relay by which boxes may pass, through the ring of the group."""
+        return self._relay
 
     def program(self, x: np.ndarray | None, result: np.ndarray | None) -> RelayProgram | None:
         """The relay that moves the boxes of such arrays, if one does at any distance; alike on all members."""
