@@ -162,7 +162,7 @@ class PreparedReshard:
         """The array with which this process meets the others: a small one, or one that the system may copy.  Local."""
         if arrays is None or len(arrays) > 1:
             return None
-        [x], meeting = arrays, self._call.meeting
+        [x], meeting = arrays, self._call.comm.meeting
         if x.nbytes <= carried_bytes(self._call.comm):
             return x
         is_fetched = isinstance(meeting, MemoryMeeting) and self._call.lets_read and meeting.may_fetch(x.nbytes)

@@ -2,6 +2,7 @@
 
 box_exchange        an exchange of boxes, which most steps are
 local_boxes         its boxes as parts of local arrays
+as_movement         its boxes as those of an operation that moves them
 staged_rounds       boxes that pass through staging memory, round by round
 relayed_boxes       the same in the steps of a relay
 relayed_folds       contributions in the steps of a relay, and their folds
