@@ -69,15 +69,13 @@ class BoundPlan:
 
     def _fetched_copies(self, call: CollectiveCall) -> FetchedCopies | None:
         """Copies by the system that may take the place of a relay.  Collective; alike on all processes."""
-        move, comm, relays = (
-            self.only_move(),
-            self._comm,
-            [each.relay for each in self._exchanges if isinstance(each, BoxExchange)],
-        )
-        if move is None or relays[0] is None or relays[0].is_certain:  # compiled runs relay what is certain
+        move, comm = self.only_move(), self._comm
+        exchange = None if move is None else self._exchanges[0]
+        relay = exchange.relay if isinstance(exchange, BoxExchange) else None
+        if move is None or relay is None or relay.is_certain:  # as compiled runs relay
             return None
-        facts, meeting = facts_of(move.source, comm, self.plan.dtypes[0]), relays[0].meeting
-        if not meeting.may_fetch(max(fact.nbytes for fact in facts)):
+        facts = facts_of(move.source, comm, self.plan.dtypes[0])
+        if not relay.meeting.may_fetch(max(fact.nbytes for fact in facts)):
             return None
         receives = receives_of(move, comm.processes[comm.rank], comm)
         return FetchedCopies(call, facts, transfer_of(move, comm, receives))
