@@ -12,7 +12,6 @@ import spmd_grid as sg
 from spmd_grid.exchange.agreement import memory_meeting
 from spmd_grid.exchange.agreement.quicker_way import TRIES, QuickerWay
 from spmd_grid.exchange.transfer import memory_reads
-from spmd_grid.exchange.transfer.fetch import FetchProgram
 from spmd_grid.exchange.transfer.memory_reads import _row as row_of
 from spmd_grid.ops.calls.shape_rules import cut_box
 from spmd_grid.transport.other_memory import calls_for, is_word_at
