@@ -3,7 +3,7 @@
 Every process sends to its partner on the next node, and receives from that on the node before, so that all cables carry
 bytes both ways, as in most operations.  One process of each node does so, then all of them: together they show what a
 cable carries.  Where processors are the limit, bytes that all go one way pass faster: every other node sends to the
-next one, which says by what factor: that of one process or of all, the smaller.  The four take turns.  Sizes grow until
+next one, which says by what factor, of one process and of all.  The four take turns.  Sizes grow until
 an exchange takes long enough to be timed, or has the size of the messages of operations.  Within nodes,
 `links/measure_memory.py` measures.
 
@@ -39,10 +39,10 @@ __all__ = ["measure_links"]
 _TAG = tag_of("blocking movements")
 
 _SMALL, _LEAST, _MOST = 8, 1 << 15, 1 << 19  # bytes of messages
-_LONG_ENOUGH = 0.01  # seconds of an exchange
+_LONG_ENOUGH = 0.01  # seconds of an exchange; twice as long are several in a row, since buffers take the first at once
 _SMALL_ROUNDS, _IN_A_ROW, _BATCHES = 20, 16, 7
 _IN_FLIGHT = 2  # messages of many bytes at a time, as operations have them
-_BOTH_WAYS_AT_MOST = 2.0  # times as long as one way: even where one processor does everything
+_BOTH_WAYS_AT_MOST = 4.0  # times as long as one way: as many bytes, and switches between what sends and receives
 
 
 def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int]) -> LinkModel:
@@ -53,7 +53,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
     team = Team(comm, near)
     memory = MemoryTimes(team)
     times = [memory.measure()]
-    far = _Far(LinkModel.network_latency, LinkModel.network_bandwidth, LinkModel.message_seconds, None, 0.0, 1.0)
+    far = _Far(LinkModel.network_latency, LinkModel.network_bandwidth, LinkModel.message_seconds, None, 0.0, 1.0, 1.0)
     if team.n_nodes > 1:
         far = _Crossings(team).far()
     times += [memory.measure() for _ in range(2)]
@@ -68,11 +68,16 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         cache_bytes=found.copies.cache_bytes,
         core_bandwidth=found.copies.core_bandwidth,
         core_bytes=found.copies.core_bytes,
+        alone_bandwidth=found.alone.core_bandwidth,
+        alone_bytes=found.alone.core_bytes,
+        alone_cache_bytes=found.alone.cache_bytes,
+        run_seconds=found.run_seconds,
         message_seconds=far.message_seconds,
         call_seconds=found.call_seconds,
         wake_seconds=far.wake_seconds,
         cable_bandwidth=far.cable,
         one_way=far.one_way,
+        process_one_way=far.process_one_way,
         bus_bandwidth=found.bus,
         nodes=tuple(nodes),
         machine=machine_of(comm, near),
@@ -82,7 +87,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
 
 
 class _Far(NamedTuple):
-    """The pace of a process that sends to another node; the cable of all of a node, and the factor of one way."""
+    """The pace of a process that sends to another node; the cable of all of a node, and the factors of one way."""
 
     latency: float
     bandwidth: float
@@ -90,6 +95,7 @@ class _Far(NamedTuple):
     cable: float | None
     wake_seconds: float
     one_way: float
+    process_one_way: float
 
 
 class _Crossings:
@@ -115,10 +121,11 @@ class _Crossings:
             (team.most, least, True),
         ]
         calls = [self._exchange(*pattern) for pattern in patterns]
+        rounds = []
         for call in calls:
             call()  # connects
-        shortest = team.pace_of(calls[0], 1, 1)
-        found = team.paces_of(calls, max(2, ceil(_LONG_ENOUGH / 2 / shortest)), _BATCHES, [True] * len(calls))
+            rounds.append(max(2, ceil(2 * _LONG_ENOUGH / team.pace_of(call, 2, 1))))
+        found = team.paces_of(calls, rounds, _BATCHES, [True] * len(calls))
         one, one_alone, together, alone = [
             _IN_FLIGHT * n_bytes / max(seconds - rest, seconds / 2)
             for (_, n_bytes, _), seconds in zip(patterns, found, strict=True)
@@ -129,7 +136,8 @@ class _Crossings:
             max(row - waited, 1e-8) / (_IN_A_ROW - 1),
             team.least * together,  # less than one alone where their processors are the limit
             max(waited - latency, 0.0),
-            min(max(min(one_alone / one, alone / together), 1.0), _BOTH_WAYS_AT_MOST),
+            min(max(alone / together, 1.0), _BOTH_WAYS_AT_MOST),
+            min(max(one_alone / one, 1.0), _BOTH_WAYS_AT_MOST),
         )
 
     def _size(self) -> int:

@@ -114,21 +114,24 @@ class Team:
         Members run ahead of one another by part of a call, so a single call says little.  ``counts``: whether this
         process's time counts, and not the others' alone.
         """
-        return self.paces_of([call], rounds, batches, [counts])[0]
+        return self.paces_of([call], [rounds], batches, [counts])[0]
 
     def paces_of(
-        self, calls: Sequence[Callable[[], object]], rounds: int, batches: int, counts: Sequence[bool]
+        self, calls: Sequence[Callable[[], object]], rounds: Sequence[int], batches: int, counts: Sequence[bool]
     ) -> list[float]:
-        """The paces of several calls whose batches take turns, so that a disturbance meets all of them."""
+        """The paces of several calls whose batches take turns, so that a disturbance meets all of them.
+
+        ``rounds``: by call, how often a batch makes it.
+        """
         means: list[list[float]] = [[] for _ in calls]
         for _ in range(batches):
-            for call, found in zip(calls, means, strict=True):
+            for call, n, found in zip(calls, rounds, means, strict=True):
                 self.comm.barrier()
                 self.roll()  # members of a node may have left the barrier one after the other
                 began = perf_counter()
-                for _ in range(rounds):
+                for _ in range(n):
                     call()
-                found.append((perf_counter() - began) / rounds)
+                found.append((perf_counter() - began) / n)
         return [
             self.slowest(sorted(found)[batches // 4] if each else 0.0)
             for found, each in zip(means, counts, strict=True)
