@@ -142,11 +142,11 @@ def test_the_less_disturbed_measurement_counts():
 
 
 def test_a_model_is_measured_anew_once_the_pace_has_changed():
-    paces = iter([Pace(1, 1), Pace(1.05, 1), Pace(1, 0.8), Pace(1, 0.8), Pace(1, 0.79), Pace(2, 2)])
+    paces = iter([Pace(1, 1), Pace(1.1, 1), Pace(1, 0.8), Pace(1, 0.8), Pace(1, 0.79), Pace(2, 2)])
     numbers = iter(range(10))
     moments = Moments(lambda: next(paces), lambda: LinkModel(node_latency=next(numbers)), most=2)
     assert moments.links().node_latency == 0
-    assert moments.change() == 1.05 and moments.links().node_latency == 0
+    assert moments.change() == 1.1 and moments.links().node_latency == 0
     assert moments.change() == 1.25 and moments.links().node_latency == 1, "copies are faster"
     assert moments.change() == pytest.approx(0.8 / 0.79) and moments.links().node_latency == 1
     assert moments.change() == 2 / 0.8 and moments.links().node_latency == 1, "not more often than that"

@@ -32,7 +32,7 @@ def test_measured_models(spmd, name):
         assert all(value > 0 for value in (model.node_latency, model.node_bandwidth, model.memory_bandwidth))
         assert all(value > 0 for value in (model.network_latency, model.network_bandwidth, model.message_seconds))
         assert model.core_bandwidth >= model.cache_bandwidth >= model.memory_bandwidth and model.alone_bandwidth > 0
-        assert 1 <= model.one_way <= 4 and 1 <= model.process_one_way <= 4 and model.run_seconds >= 0
+        assert 1 <= model.one_way <= 4 and 1 <= model.process_one_way <= 2 and model.run_seconds >= 0
         assert 0 < model.core_bytes <= model.cache_bytes and model.alone_bytes > 0
         assert (model.cable_bandwidth is None) == (name == "one node")
         assert [model.node_of(p) for p in range(4)] == [sorted(set(MAPS[name])).index(node) for node in MAPS[name]]

@@ -114,6 +114,8 @@ def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     packs = _PACKED_FROM < largest <= _LARGEST_PACKED
     works = []
     for p in sorted(processes):
-        halved = own[p] if move.hidden is not None else min(own[p], again[p]) if packs else 0
+        halved = min(own[p], again[p]) if packs else 0
+        if move.hidden is not None:  # contributions that are not one run are packed, and read from there
+            halved = own[p] if p in kept and runs_of(kept[p], held[p]) == 1 else 0
         works.append(_Work(links.node_of(p), own[p] * size, sent[p] * size, received[p] * size, halved * size, runs[p]))
     return works, largest
