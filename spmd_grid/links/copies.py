@@ -12,6 +12,9 @@ for itself as long as it runs, and more of the others: then those are `alone_byt
 caches hold `alone_cache_bytes`.  What a process reads a second time,
 soon after the first, is in that cache whatever the run touches, and only its copy is written: half of a copy.
 
+Boxes are copied run by run of memory.  The first lines of each run are slower, until the processor fetches ahead: each
+takes `run_seconds` besides, or as much of that as it has of `RUN_BYTES`.
+
 Copies out of another process's memory are bounded by the bus of the node besides.
 """
 
@@ -19,7 +22,9 @@ from __future__ import annotations
 
 from spmd_grid.links.model import LinkModel
 
-__all__ = ["copy_seconds", "near_bandwidth", "near_seconds"]
+__all__ = ["RUN_BYTES", "copy_seconds", "near_bandwidth", "near_seconds", "run_starts"]
+
+RUN_BYTES = 1 << 10  # of the runs by which `run_seconds` is measured
 
 
 def copy_seconds(links: LinkModel, n_bytes: float, touched: float, alone: bool = False) -> float:
@@ -34,7 +39,7 @@ def copy_seconds(links: LinkModel, n_bytes: float, touched: float, alone: bool =
     fast = links.cache_bandwidth or links.memory_bandwidth
     own, first, caches = links.core_bandwidth, links.core_bytes, links.cache_bytes
     if alone and links.alone_bandwidth:
-        own, first, caches = links.alone_bandwidth, links.alone_bytes, links.alone_cache_bytes
+        own, first, caches = links.alone_bandwidth, links.alone_bytes, max(caches, links.alone_cache_bytes)
     slow = _mixed(caches, fast, links.memory_bandwidth, touched)
     if own is None:
         return n_bytes * slow
@@ -55,6 +60,11 @@ def near_seconds(links: LinkModel, n_bytes: float, processes: int, touched: floa
     near = near_bandwidth(links, processes)
     past = near if links.cache_bandwidth is None else min(near, links.memory_bandwidth)
     return n_bytes * _mixed(links.cache_bytes, near, past, touched)
+
+
+def run_starts(n_runs: int, n_bytes: float) -> float:
+    """How many `run_seconds` a copy of ``n_bytes`` in ``n_runs`` takes.  Plans only."""
+    return min(n_runs, n_bytes / RUN_BYTES)
 
 
 def _mixed(held: int, fast: float, slow: float, touched: float) -> float:

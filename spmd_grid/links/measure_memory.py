@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid import kernels
+from spmd_grid.links.copies import RUN_BYTES
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.team import LINE_BYTES, SEEN_BYTES, Team
 from spmd_grid.transport.communicator import tag_of
@@ -32,7 +33,7 @@ _SMALL, _SMALL_ROUNDS, _LARGE_ROUNDS = 8, 20, 2
 # ones take no longer than a meeting; larger ones are written past the caches on purpose.
 _SIZES, _MOST_OF_NODE = (1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 15 << 20), 1 << 30
 _STEPS_OF_SIZE = 4  # sizes of caches that are tried, for each doubling
-_RUNS, _RUN_BYTES, _APART = 256, 1 << 10, 4  # runs of a copy, their bytes, and how many of these lie between them
+_RUNS, _APART = 256, 4  # runs of a copy, each of a fourth of what lies from its start to that of the next
 
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
@@ -134,8 +135,8 @@ class MemoryTimes:
         rest = team.steady_pace_of(self._met(line, team.most))
         near = self._near(rest) if team.most > 1 else [0.0, 1.0, 1.0]
         met = [self._copy_seconds(copy, team.most, rest) for copy in arrays]
-        runs = self._source[: _APART * _RUNS * _RUN_BYTES].reshape(_RUNS, -1)[:, :_RUN_BYTES]
-        target = self._target[: _RUNS * _RUN_BYTES]
+        runs = self._source[: _APART * _RUNS * RUN_BYTES].reshape(_RUNS, -1)[:, :RUN_BYTES]
+        target = self._target[: _RUNS * RUN_BYTES]
         calls = [_copy(runs, target.reshape(runs.shape)), _copy(self._source[: len(target)], target), *arrays]
         call = team.steady_pace_of(line)
         alone = [_rest_of(team.steady_pace_of(each), call) for each in calls]

@@ -9,7 +9,7 @@ import pytest
 import spmd_grid as sg
 from spmd_grid.links import copies as copies_module
 from spmd_grid.links import measure_memory
-from spmd_grid.links.copies import copy_seconds, near_seconds
+from spmd_grid.links.copies import copy_seconds, near_seconds, run_starts
 from spmd_grid.links.measure_memory import fitted
 from spmd_grid.links.model import LinkModel
 
@@ -59,21 +59,26 @@ def test_processes_that_wait_for_no_other_have_more_of_the_caches():
 @pytest.mark.parametrize(
     "source, target, runs",
     [
-        ([[], []], [[0, 1], []], 0),  # rows are one run
+        ([[], []], [[0, 1], []], 1),  # rows are one run
         ([[], []], [[], [0, 1]], 724),
         ([[], []], [[0], [1]], 362),
-        ([[0], [1]], [[0, 1], []], 181 + 181),  # what is kept and what lands; what is packed is one run
-        ([[0, 1], []], [[0], []], 0),
+        ([[0], [1]], [[0, 1], []], 181 + 1 + 181),  # what is kept, packed and landed
+        ([[0, 1], []], [[0], []], 3),
     ],
     ids=str,
 )
 def test_runs_of_memory(source, target, runs):
-    """Of boxes, of which those that are one run of memory count once."""
+    """Runs of 2 KiB and more, some of which are all of a box."""
     links = replace(CACHED, memory_bandwidth=1e99, cache_bandwidth=None, node_bandwidth=1e99, run_seconds=1)
     found = sg.plan_reshard(
         sg.Sharding(GRID, source), sg.Sharding(GRID, target), (724, 724), "f8", "direct", links=links
     ).seconds
-    assert runs <= found <= runs + 3
+    assert found == pytest.approx(runs)
+
+
+def test_short_runs():
+    """Runs of 256 bytes take a fourth of what a run of a KiB takes; of longer ones, the first KiB."""
+    assert run_starts(8, 8 << 8) == 2 and run_starts(8, 8 << 10) == run_starts(8, 8 << 20) == 8
 
 
 @pytest.mark.parametrize("core", [0.25, 0.5, 3])

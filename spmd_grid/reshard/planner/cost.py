@@ -26,7 +26,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from spmd_grid.links.copies import copy_seconds, near_seconds
+from spmd_grid.links.copies import copy_seconds, near_seconds, run_starts
 from spmd_grid.links.costs import Crowd, crowd_of
 from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
@@ -105,7 +105,7 @@ def _slice_seconds(step: Step, itemsize: int, target: int, links: LinkModel) -> 
     first = (0,) * step.target.grid.ndim
     box, own = move.kept_box(first), move.own_source(first)
     runs = 0 if box is None or own is None else runs_of(box, move.source_box(own), move.target_box(first))
-    return copy_seconds(links, target, 2 * target, alone=True) + runs * links.run_seconds
+    return copy_seconds(links, target, 2 * target, alone=True) + run_starts(runs, target) * links.run_seconds
 
 
 def _exchange_seconds(traffic: NodeTraffic, link: Link, touched: float, links: LinkModel) -> float:

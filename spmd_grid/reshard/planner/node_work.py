@@ -13,11 +13,11 @@ takes as long as all of them would if the work were divided, or as its own part 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from spmd_grid.grid.box import Box
-from spmd_grid.links.copies import copy_seconds, near_bandwidth, near_seconds
+from spmd_grid.links.copies import copy_seconds, near_bandwidth, near_seconds, run_starts
 from spmd_grid.links.model import LinkModel
 from spmd_grid.reshard.geometry.messages import Piece, Redistribution
 
@@ -32,7 +32,7 @@ class _Work(NamedTuple):
     """Bytes that a process of a node keeps, sends and receives.
 
     ``halved``: those of the first that are half of a copy, since a fold only reads them, or since they have just been
-    packed.  ``runs``: of memory, of what it keeps, packs and lands.
+    packed.  ``runs``: of memory, of what it keeps, packs and lands, as `run_starts` counts them.
     """
 
     node: int
@@ -40,7 +40,7 @@ class _Work(NamedTuple):
     sent: int
     received: int
     halved: int
-    runs: int
+    runs: float
 
 
 def runs_of(box: Box, *arrays: Box) -> int:
@@ -90,22 +90,27 @@ def seconds_within_node(
 def _listed(move: Redistribution, links: LinkModel) -> tuple[list[_Work], int]:
     """The bytes of all processes, and those of the largest box."""
     source, target, size = move.source.grid, move.target.grid, move.itemsize
-    sent, received, again, runs = (Counter[int]() for _ in range(4))
+    sent, received, again = (Counter[int]() for _ in range(3))
+    runs: dict[int, float] = defaultdict(float)
     held = {source.process(device): move.source_box(source.multi_index(device)) for device in range(source.size)}
     kept: dict[int, Box] = {}
+
+    def starts(box: Box, *arrays: Box) -> float:
+        return run_starts(runs_of(box, *arrays), box.size * size)
+
     taken: list[Piece] = []
     for device in range(target.size):
         coords, process = target.multi_index(device), target.process(device)
         box, pieces, into = move.kept_box(coords), move.receives(coords), move.target_box(coords)
         if box is not None:
             kept[process] = box
-            runs[process] += runs_of(box, held[process], into)
+            runs[process] += starts(box, held[process], into)
         received[process] = sum(piece.box.size for piece in pieces)
-        runs[process] += sum([runs_of(piece.box, into) for piece in pieces])
+        runs[process] += sum([starts(piece.box, into) for piece in pieces])
         taken += pieces
     for piece in taken:
         sent[piece.process] += piece.box.size
-        runs[piece.process] += runs_of(piece.box, held[piece.process])
+        runs[piece.process] += starts(piece.box, held[piece.process])
         if piece.process in kept:
             again[piece.process] += kept[piece.process].intersect(piece.box).size
     processes = {*held, *received}
