@@ -6,9 +6,8 @@ out: whole arrays, and runs of memory one by one.  The engine's own compiled cop
 the sizes of a processor's own cache, and of all, are those for which the law of `links/copies.py` fits the times best.
 What calls and meetings take besides, copies of a line show.
 
-Other machines in the same processor disturb memory for seconds, which only adds time: so it is measured several times,
-and the shortest counts.  Of the time of Python code the median counts, since processes that share a core may, by
-chance, not run at the same time.
+Other machines in the same processor disturb memory for seconds, and processes that share a core may, by chance, not run
+at the same time: so all is measured several times, and the medians count.
 """
 
 from __future__ import annotations
@@ -67,8 +66,7 @@ class Memory(NamedTuple):
 
 def memory_of(times: Sequence[Sequence[float]], team: Team) -> Memory:
     """The memory of which `MemoryTimes.measure` gave ``times``, several times.  Local."""
-    call, roll, one, together, in_runs, at_once, *copies = np.min(times, axis=0).tolist()
-    call = float(np.median([each[0] for each in times]))
+    call, roll, one, together, in_runs, at_once, *copies = np.median(times, axis=0).tolist()
     sizes = _sizes(team)
     met, alone = (
         fitted([2 * size for size in sizes], [seconds / size for seconds, size in zip(each, sizes, strict=True)])
