@@ -63,7 +63,7 @@ def near_seconds(links: LinkModel, n_bytes: float, processes: int, touched: floa
 
 
 def run_starts(n_runs: int, n_bytes: float) -> float:
-    """How many `run_seconds` a copy of ``n_bytes`` in ``n_runs`` takes.  Plans only."""
+    """The multiple of `run_seconds` that a copy of ``n_bytes`` in ``n_runs`` takes.  Plans only."""
     return min(n_runs, n_bytes / RUN_BYTES)
 
 
