@@ -41,6 +41,7 @@ _TAG = tag_of("blocking movements")
 _SMALL, _LEAST, _MOST = 8, 1 << 15, 1 << 19  # bytes of messages
 _LONG_ENOUGH = 0.01  # seconds of an exchange; twice as long are several in a row, since buffers take the first at once
 _SMALL_ROUNDS, _IN_A_ROW, _BATCHES = 20, 16, 7
+_SPANS, _BATCHES_OF_SPAN = 2, 5  # of exchanges of many bytes, between measurements of memory
 _IN_FLIGHT = 2  # messages of many bytes at a time, as operations have them
 # By what factors bytes may be faster that go one way: as many of them again are handled where they go both ways, which
 # one process does all by itself; the processes of a node make way for one another besides.
@@ -56,9 +57,13 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
     memory = MemoryTimes(team)
     times = [memory.measure()]
     far = _Far(LinkModel.network_latency, LinkModel.network_bandwidth, LinkModel.message_seconds, None, 0.0, 1.0, 1.0)
-    if team.n_nodes > 1:
-        far = _Crossings(team).far()
-    times += [memory.measure() for _ in range(2)]
+    crossings = _Crossings(team) if team.n_nodes > 1 else None
+    for _ in range(_SPANS):
+        if crossings is not None:
+            crossings.exchange()
+        times.append(memory.measure())
+    if crossings is not None:
+        far = crossings.far()
     found = memory_of(times, team)
     model = LinkModel(
         node_latency=found.latency,
@@ -105,39 +110,39 @@ class _Crossings:
 
     def __init__(self, team: Team):
         self._team, self._comm = team, team.comm
+        self._waited = self._small(1)
+        self._latency = self._small(1, idle_seconds=self._waited, polls=True)
+        self._waited = self._small(1, idle_seconds=self._waited)
+        self._row = self._small(team.most, _IN_A_ROW)
+        self._meeting = team.pace_of(self._meet, _SMALL_ROUNDS, _BATCHES)
+        size = self._size()
+        least = max(_LEAST, size // team.most)  # of each message where all send
+        patterns = [(1, size, False), (1, size, True), (team.most, least, False), (team.most, least, True)]
+        self._calls = [self._exchange(*pattern) for pattern in patterns]
+        self._bytes = [_IN_FLIGHT * n_bytes for _, n_bytes, _ in patterns]
+        self._rounds: list[int] = []
+        self._found: list[list[float]] = []
+        for call in self._calls:
+            call()  # connects
+            self._rounds.append(ceil(2 * _LONG_ENOUGH / team.pace_of(call, 2, 1)))
+
+    def exchange(self) -> None:
+        """Times the exchanges of many bytes once more.  Collective."""
+        self._found.append(self._team.paces_of(self._calls, self._rounds, _BATCHES_OF_SPAN, [True] * len(self._calls)))
 
     def far(self) -> _Far:
-        """The network between the nodes.  Collective."""
-        team = self._team
-        waited = self._small(1)
-        latency = self._small(1, idle_seconds=waited, polls=True)
-        waited = self._small(1, idle_seconds=waited)
-        row = self._small(team.most, _IN_A_ROW)
-        meeting = team.pace_of(self._meet, _SMALL_ROUNDS, _BATCHES)
-        size, rest = self._size(), waited + meeting
-        least = max(_LEAST, size // team.most)  # of each message where all send
-        patterns = [
-            (1, size, False),
-            (1, size, True),
-            (team.most, least, False),
-            (team.most, least, True),
-        ]
-        calls = [self._exchange(*pattern) for pattern in patterns]
-        rounds = []
-        for call in calls:
-            call()  # connects
-            rounds.append(max(2, ceil(2 * _LONG_ENOUGH / team.pace_of(call, 2, 1))))
-        found = team.paces_of(calls, rounds, _BATCHES, [True] * len(calls))
+        """The network between the nodes, by the medians of all times that `exchange` has found.  Local."""
+        rest, team = self._waited + self._meeting, self._team
         one, one_alone, together, alone = [
-            _IN_FLIGHT * n_bytes / max(seconds - rest, seconds / 2)
-            for (_, n_bytes, _), seconds in zip(patterns, found, strict=True)
+            n_bytes / max(seconds - rest, seconds / 2)
+            for n_bytes, seconds in zip(self._bytes, np.median(self._found, axis=0).tolist(), strict=True)
         ]
         return _Far(
-            latency,
+            self._latency,
             one,
-            max(row - waited, 1e-8) / (_IN_A_ROW - 1),
+            max(self._row - self._waited, 1e-8) / (_IN_A_ROW - 1),
             team.least * together,  # less than one alone where their processors are the limit
-            max(waited - latency, 0.0),
+            max(self._waited - self._latency, 0.0),
             min(max(alone / together, 1.0), _BOTH_WAYS_AT_MOST),
             min(max(one_alone / one, 1.0), _OF_PROCESS_AT_MOST),
         )
