@@ -3,9 +3,9 @@
 Every process sends to its partner on the next node, and receives from that on the node before, so that all cables carry
 bytes both ways, as in most operations.  One process of each node does so, then all of them: together they show what a
 cable carries.  Where processors are the limit, bytes that all go one way pass faster: every other node sends to the
-next one, which says by what factor, of one process and of all.  The four take turns.  Sizes grow until
-an exchange takes long enough to be timed, or has the size of the messages of operations.  Within nodes,
-`links/measure_memory.py` measures.
+next one, which says by what factor, of one process and of all.  The four take turns, twice, between measurements of
+memory (`links/measure_memory.py`).  Sizes grow until an exchange takes long enough to be timed, or has the size of the
+messages of operations.
 
 Latencies are those of a process that polls, as compiled meetings do.  What a few bytes take beyond that where processes
 wait as they do for many bytes are the model's `wake_seconds`: processes that share a processor sleep between polls.

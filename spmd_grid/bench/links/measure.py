@@ -28,7 +28,7 @@ _SMALL_BYTES, _LEAST_BYTES, _MOST_BYTES = 4096, 1 << 18, 1 << 23
 _CROSSING_SECONDS = 0.04  # of a large array over one cable
 _BATCH_SECONDS, _ROW_SECONDS = 0.02, 0.8
 _NAP = 1e-4  # seconds
-_TURNS, _MOST_MODELS = 3, 12
+_TURNS, _MOST_MODELS = 3, 12  # of measurements after the first, the last two of disturbed rows alone
 
 
 class _Sleepers:

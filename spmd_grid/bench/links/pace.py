@@ -7,8 +7,8 @@ a row compares the model with the clock at one pace.  Nothing of the engine or o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from os import sched_yield
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,7 +50,7 @@ class PaceOf:
         def exchange() -> None:
             requests = [comm.Irecv(received, whence), comm.Isend(sent, to)]
             while not all([each.Test() for each in requests]):
-                sched_yield()  # ranks may share cores
+                os.sched_yield()  # ranks may share cores
 
         def copy() -> None:
             np.copyto(target, source)
