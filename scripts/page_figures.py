@@ -116,7 +116,8 @@ _LINKS = Figures(
     "links, operation",
     links_report.table().columns[1:4],
     {f"goal {i} at {links}": partial(between.goal, links, i - 1) for links in _SHAPED_LINKS for i in (1, 2, 3)}
-    | {f"reshardings at {links}": partial(between.reshardings, links) for links in _SHAPED_LINKS},
+    | {f"reshardings at {links}": partial(between.reshardings, links) for links in _SHAPED_LINKS}
+    | {f"disturbed at {links}": partial(between.disturbed, links) for links in _SHAPED_LINKS},
 )
 
 BENCHES: dict[str, Figures] = {

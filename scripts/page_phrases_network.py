@@ -80,6 +80,12 @@ def goal(links: str, number: int, rows: Sequence[links_report.LinksRow]) -> str:
     return f"{sum(value <= kept.bound for value in values)} of {len(values)}, at worst {max(values):.2f}x"
 
 
+def disturbed(links: str, rows: Sequence[links_report.LinksRow]) -> str:
+    """The number of rows of these links for which the machine did not keep one pace."""
+    found = [row.disturbed for row in rows if row.case.links == links]
+    return f"{sum(found)} of {len(found)}"
+
+
 def reshardings(links: str, rows: Sequence[links_report.LinksRow]) -> str:
     """Measured times of large reshardings over those of the model."""
     found = [

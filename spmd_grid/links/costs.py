@@ -182,16 +182,16 @@ def far_seconds(links: LinkModel, by_process: float, by_node: float) -> float:
     return max(by_process / links.network_bandwidth, by_node / links.cable)
 
 
-def each_way(links: LinkModel, into: float, out_of: float) -> float:
-    """The bytes that take as long if they go into a node and as many go out of it.  Plans only.
+def each_way(one_way: float, into: float, out_of: float) -> float:
+    """The bytes that take as long if they go into a node, or a process, and as many go out of it.  Plans only.
 
-    Bytes that go one way are faster by `one_way`; in both directions together, no more pass than if both are alike.
+    Bytes beside which none go the other way are faster by ``one_way``.
 
-    >>> links = LinkModel(one_way=1.5)
-    >>> each_way(links, 6, 6), each_way(links, 6, 0), each_way(links, 6, 3)
-    (6.0, 4.0, 4.5)
+    >>> each_way(1.5, 6, 6), each_way(1.5, 6, 0), each_way(1.5, 6, 3)
+    (6.0, 4.0, 5.0)
     """
-    return max(max(into, out_of) / links.one_way, (into + out_of) / 2)
+    both = min(into, out_of)
+    return both + (max(into, out_of) - both) / one_way
 
 
 def agreement_seconds(links: LinkModel, crowd: Crowd) -> float:
@@ -235,10 +235,10 @@ def operation_seconds(name: str, n_bytes: int, grid: Grid, axes: tuple[int, ...]
         rounds, messages = _rounds(name, crowd)
         seconds += rounds * links.network_latency + messages * links.message_seconds
         seconds += _waits(name, n_bytes, max(into, out_of), crowd) * links.wake_seconds
-        crossing = each_way(links, into, out_of)
-        if _is_folded(name, crowd):
-            crossing += (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) * _chunk_bytes(n_bytes, crowd) / 2
-        seconds += far_seconds(links, crossing / _carriers(name, crowd), crowd.groups * crossing)
+        folds = (1 if name == "reduce_scatter" else 2) * (crowd.nodes - 1) if _is_folded(name, crowd) else 0
+        chunks = folds * _chunk_bytes(n_bytes, crowd) / 2
+        of_node, of_process = (each_way(w, into, out_of) + chunks for w in (links.one_way, links.process_one_way))
+        seconds += far_seconds(links, of_process / _carriers(name, crowd), crowd.groups * of_node)
     return seconds
 
 

@@ -3,9 +3,9 @@
 Every process sends to its partner on the next node, and receives from that on the node before, so that all cables carry
 bytes both ways, as in most operations.  One process of each node does so, then all of them: together they show what a
 cable carries.  Where processors are the limit, bytes that all go one way pass faster: every other node sends to the
-next one, which says by what factor: that of one process or of all, the smaller.  The four take turns.  Sizes grow until
-an exchange takes long enough to be timed, or has the size of the messages of operations.  Within nodes,
-`links/measure_memory.py` measures.
+next one, which says by what factor, of one process and of all.  The four take turns, twice, between measurements of
+memory (`links/measure_memory.py`).  Sizes grow until an exchange takes long enough to be timed, or has the size of the
+messages of operations.
 
 Latencies are those of a process that polls, as compiled meetings do.  What a few bytes take beyond that where processes
 wait as they do for many bytes are the model's `wake_seconds`: processes that share a processor sleep between polls.
@@ -39,10 +39,13 @@ __all__ = ["measure_links"]
 _TAG = tag_of("blocking movements")
 
 _SMALL, _LEAST, _MOST = 8, 1 << 15, 1 << 19  # bytes of messages
-_LONG_ENOUGH = 0.01  # seconds of an exchange
+_LONG_ENOUGH = 0.01  # seconds of an exchange; twice as long are several in a row, since buffers take the first at once
 _SMALL_ROUNDS, _IN_A_ROW, _BATCHES = 20, 16, 7
+_SPANS, _BATCHES_OF_SPAN = 2, 5  # of exchanges of many bytes, between measurements of memory
 _IN_FLIGHT = 2  # messages of many bytes at a time, as operations have them
-_BOTH_WAYS_AT_MOST = 2.0  # times as long as one way: even where one processor does everything
+# By what factors bytes may be faster that go one way: as many of them again are handled where they go both ways, which
+# one process does all by itself; the processes of a node make way for one another besides.
+_BOTH_WAYS_AT_MOST, _OF_PROCESS_AT_MOST = 4.0, 2.0
 
 
 def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int]) -> LinkModel:
@@ -53,10 +56,14 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
     team = Team(comm, near)
     memory = MemoryTimes(team)
     times = [memory.measure()]
-    far = _Far(LinkModel.network_latency, LinkModel.network_bandwidth, LinkModel.message_seconds, None, 0.0, 1.0)
-    if team.n_nodes > 1:
-        far = _Crossings(team).far()
-    times += [memory.measure() for _ in range(2)]
+    far = _Far(LinkModel.network_latency, LinkModel.network_bandwidth, LinkModel.message_seconds, None, 0.0, 1.0, 1.0)
+    crossings = _Crossings(team) if team.n_nodes > 1 else None
+    for _ in range(_SPANS):
+        if crossings is not None:
+            crossings.exchange()
+        times.append(memory.measure())
+    if crossings is not None:
+        far = crossings.far()
     found = memory_of(times, team)
     model = LinkModel(
         node_latency=found.latency,
@@ -68,11 +75,16 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
         cache_bytes=found.copies.cache_bytes,
         core_bandwidth=found.copies.core_bandwidth,
         core_bytes=found.copies.core_bytes,
+        alone_bandwidth=found.alone.core_bandwidth,
+        alone_bytes=found.alone.core_bytes,
+        alone_cache_bytes=found.alone.cache_bytes,
+        run_seconds=found.run_seconds,
         message_seconds=far.message_seconds,
         call_seconds=found.call_seconds,
         wake_seconds=far.wake_seconds,
         cable_bandwidth=far.cable,
         one_way=far.one_way,
+        process_one_way=far.process_one_way,
         bus_bandwidth=found.bus,
         nodes=tuple(nodes),
         machine=machine_of(comm, near),
@@ -82,7 +94,7 @@ def measure_links(comm: Communicator, near: Sequence[int], nodes: Sequence[int])
 
 
 class _Far(NamedTuple):
-    """The pace of a process that sends to another node; the cable of all of a node, and the factor of one way."""
+    """The pace of a process that sends to another node; the cable of all of a node, and the factors of one way."""
 
     latency: float
     bandwidth: float
@@ -90,6 +102,7 @@ class _Far(NamedTuple):
     cable: float | None
     wake_seconds: float
     one_way: float
+    process_one_way: float
 
 
 class _Crossings:
@@ -97,39 +110,41 @@ class _Crossings:
 
     def __init__(self, team: Team):
         self._team, self._comm = team, team.comm
+        self._waited = self._small(1)
+        self._latency = self._small(1, idle_seconds=self._waited, polls=True)
+        self._waited = self._small(1, idle_seconds=self._waited)
+        self._row = self._small(team.most, _IN_A_ROW)
+        self._meeting = team.pace_of(self._meet, _SMALL_ROUNDS, _BATCHES)
+        size = self._size()
+        least = max(_LEAST, size // team.most)  # of each message where all send
+        patterns = [(1, size, False), (1, size, True), (team.most, least, False), (team.most, least, True)]
+        self._calls = [self._exchange(*pattern) for pattern in patterns]
+        self._bytes = [_IN_FLIGHT * n_bytes for _, n_bytes, _ in patterns]
+        self._rounds: list[int] = []
+        self._found: list[list[float]] = []
+        for call in self._calls:
+            call()  # connects
+            self._rounds.append(ceil(2 * _LONG_ENOUGH / team.pace_of(call, 2, 1)))
+
+    def exchange(self) -> None:
+        """Times the exchanges of many bytes once more.  Collective."""
+        self._found.append(self._team.paces_of(self._calls, self._rounds, _BATCHES_OF_SPAN, [True] * len(self._calls)))
 
     def far(self) -> _Far:
-        """The network between the nodes.  Collective."""
-        team = self._team
-        waited = self._small(1)
-        latency = self._small(1, idle_seconds=waited, polls=True)
-        waited = self._small(1, idle_seconds=waited)
-        row = self._small(team.most, _IN_A_ROW)
-        meeting = team.pace_of(self._meet, _SMALL_ROUNDS, _BATCHES)
-        size, rest = self._size(), waited + meeting
-        least = max(_LEAST, size // team.most)  # of each message where all send
-        patterns = [
-            (1, size, False),
-            (1, size, True),
-            (team.most, least, False),
-            (team.most, least, True),
-        ]
-        calls = [self._exchange(*pattern) for pattern in patterns]
-        for call in calls:
-            call()  # connects
-        shortest = team.pace_of(calls[0], 1, 1)
-        found = team.paces_of(calls, max(2, ceil(_LONG_ENOUGH / 2 / shortest)), _BATCHES, [True] * len(calls))
+        """The network between the nodes, by the medians of all times that `exchange` has found.  Local."""
+        rest, team = self._waited + self._meeting, self._team
         one, one_alone, together, alone = [
-            _IN_FLIGHT * n_bytes / max(seconds - rest, seconds / 2)
-            for (_, n_bytes, _), seconds in zip(patterns, found, strict=True)
+            n_bytes / max(seconds - rest, seconds / 2)
+            for n_bytes, seconds in zip(self._bytes, np.median(self._found, axis=0).tolist(), strict=True)
         ]
         return _Far(
-            latency,
+            self._latency,
             one,
-            max(row - waited, 1e-8) / (_IN_A_ROW - 1),
+            max(self._row - self._waited, 1e-8) / (_IN_A_ROW - 1),
             team.least * together,  # less than one alone where their processors are the limit
-            max(waited - latency, 0.0),
-            min(max(min(one_alone / one, alone / together), 1.0), _BOTH_WAYS_AT_MOST),
+            max(self._waited - self._latency, 0.0),
+            min(max(alone / together, 1.0), _BOTH_WAYS_AT_MOST),
+            min(max(one_alone / one, 1.0), _OF_PROCESS_AT_MOST),
         )
 
     def _size(self) -> int:

@@ -1,12 +1,13 @@
 """The measurement of a node's memory: copies of arrays in the caches and past them, of one's own and of others.
 
 All members of a node copy at once, and wait for one another before each copy, as in exchanges: so what each has in the
-caches is displaced by the others, as there.  The engine's own compiled copy is timed, on arrays of several sizes; the
-sizes of a processor's own cache, and of all, are those for which the law of `links/copies.py` fits the times best.
+caches is displaced by the others, as there.  Then they copy without waiting, as a process does that cuts its own cells
+out: whole arrays, and runs of memory one by one.  The engine's own compiled copy is timed, on arrays of several sizes;
+the sizes of a processor's own cache, and of all, are those for which the law of `links/copies.py` fits the times best.
+What calls and meetings take besides, copies of a line show.
 
-Other machines in the same processor disturb memory for seconds, which only adds time: so it is measured several times,
-and the shortest counts.  Of the time of Python code the median counts, since processes that share a core may, by
-chance, not run at the same time.
+Other machines in the same processor disturb memory for seconds, and processes that share a core may, by chance, not run
+at the same time: so all is measured several times, and the medians count.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spmd_grid import kernels
+from spmd_grid.links.copies import RUN_BYTES
 from spmd_grid.links.model import LinkModel
 from spmd_grid.links.team import LINE_BYTES, SEEN_BYTES, Team
 from spmd_grid.transport.communicator import tag_of
@@ -30,6 +32,7 @@ _SMALL, _SMALL_ROUNDS, _LARGE_ROUNDS = 8, 20, 2
 # ones take no longer than a meeting; larger ones are written past the caches on purpose.
 _SIZES, _MOST_OF_NODE = (1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 15 << 20), 1 << 30
 _STEPS_OF_SIZE = 4  # sizes of caches that are tried, for each doubling
+_RUNS, _APART = 256, 4  # runs of a copy, each of a fourth of what lies from its start to that of the next
 
 _PYTHON_CALLS = 1000  # of a small function: they take as long as the Python code of an operation
 
@@ -47,9 +50,14 @@ class Copies(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The memory of a node: copies; latency and bandwidth of one process that reads another's memory, and of all."""
+    """The memory of a node: copies; latency and bandwidth of one process that reads another's memory, and of all.
+
+    ``alone``: copies by processes that do not wait; ``run_seconds``: of each run of memory that is copied.
+    """
 
     copies: Copies
+    alone: Copies
+    run_seconds: float
     latency: float
     bandwidth: float
     bus: float
@@ -58,14 +66,17 @@ class Memory(NamedTuple):
 
 def memory_of(times: Sequence[Sequence[float]], team: Team) -> Memory:
     """The memory of which `MemoryTimes.measure` gave ``times``, several times.  Local."""
-    call, roll, alone, together, *copies = np.min(times, axis=0).tolist()
-    call = float(np.median([each[0] for each in times]))
+    call, roll, one, together, in_runs, at_once, *copies = np.median(times, axis=0).tolist()
     sizes = _sizes(team)
-    found = fitted([2 * size for size in sizes], [seconds / size for seconds, size in zip(copies, sizes, strict=True)])
+    met, alone = (
+        fitted([2 * size for size in sizes], [seconds / size for seconds, size in zip(each, sizes, strict=True)])
+        for each in (copies[: len(sizes)], copies[len(sizes) :])
+    )
+    paces = met, alone, max(0.0, in_runs - at_once) / _RUNS
     if team.most == 1:
-        return Memory(found, LinkModel.node_latency, found.cache_bandwidth, found.cache_bandwidth, call)
-    bus = team.most * min(SEEN_BYTES / together, found.cache_bandwidth)
-    return Memory(found, roll, SEEN_BYTES / alone, bus, call)
+        return Memory(*paces, LinkModel.node_latency, met.cache_bandwidth, met.cache_bandwidth, call)
+    bus = team.most * min(SEEN_BYTES / together, met.cache_bandwidth)
+    return Memory(*paces, roll, SEEN_BYTES / one, bus, call)
 
 
 def fitted(touched: Sequence[int], seconds: Sequence[float]) -> Copies:
@@ -114,15 +125,20 @@ class MemoryTimes:
         return found
 
     def measure(self) -> list[float]:
-        """Seconds: of Python code, a meeting in memory, a reading alone and of all, and copies by size.  Collective."""
-        team = self._team
-        rest = team.steady_pace_of(team.roll)
+        """Seconds: of Python code, a meeting in memory, a reading alone and of all, a copy of runs and of as many bytes
+        at once, and of copies by size, with meetings and without.  Collective.
+        """
+        team, sizes = self._team, _sizes(self._team)
+        line, *arrays = [_copy(self._source[:size], self._target[:size]) for size in (LINE_BYTES, *sizes)]
+        rest = team.steady_pace_of(self._met(line, team.most))
         near = self._near(rest) if team.most > 1 else [0.0, 1.0, 1.0]
-        copies = [
-            self._copy_seconds(_copy(self._source[:size], self._target[:size]), team.most, rest)
-            for size in _sizes(team)
-        ]
-        return [team.steady_pace_of(_python), *near, *copies]
+        met = [self._copy_seconds(copy, team.most, rest) for copy in arrays]
+        runs = self._source[: _APART * _RUNS * RUN_BYTES].reshape(_RUNS, -1)[:, :RUN_BYTES]
+        target = self._target[: _RUNS * RUN_BYTES]
+        calls = [_copy(runs, target.reshape(runs.shape)), _copy(self._source[: len(target)], target), *arrays]
+        call = team.steady_pace_of(line)
+        alone = [_rest_of(team.steady_pace_of(each), call) for each in calls]
+        return [team.steady_pace_of(_python), *near, *alone[:2], *met, *alone[2:]]
 
     def _near(self, rest: float) -> list[float]:
         team = self._team
@@ -133,7 +149,14 @@ class MemoryTimes:
         return [team.roll_seconds(), *[self._copy_seconds(copy, n, rest) for n in (1, team.most)]]
 
     def _copy_seconds(self, copy: Callable[[], None], n_members: int, rest: float) -> float:
-        """Seconds of a copy that ``n_members`` of each node make after a meeting, which takes ``rest``."""
+        """Seconds of a copy that ``n_members`` of each node make after a meeting.
+
+        ``rest``: the seconds of meetings and calls, as copies of a line show them.
+        """
+        return _rest_of(self._team.steady_pace_of(self._met(copy, n_members)), rest)
+
+    def _met(self, copy: Callable[[], None], n_members: int) -> Callable[[], None]:
+        """A meeting, and a copy by ``n_members`` of each node."""
         team = self._team
 
         def run() -> None:
@@ -141,8 +164,7 @@ class MemoryTimes:
             if team.position < n_members:
                 copy()
 
-        seconds = team.steady_pace_of(run)
-        return max(seconds - rest, seconds / 2)
+        return run
 
     def _near_by_messages(self, mate: int) -> list[float]:
         """As `_near`, where processes do not see one another's memory: they exchange messages."""
@@ -163,6 +185,11 @@ class MemoryTimes:
 
         large = [team.pace_of(turn(SEEN_BYTES, n), _LARGE_ROUNDS) for n in (1, team.most)]
         return [team.pace_of(turn(_SMALL, team.most), _SMALL_ROUNDS), *large]
+
+
+def _rest_of(seconds: float, other: float) -> float:
+    """Seconds without the ``other`` ones, but at least half."""
+    return max(seconds - other, seconds / 2)
 
 
 def _copy(source: np.ndarray, target: np.ndarray) -> Callable[[], None]:

@@ -43,15 +43,20 @@ _RULES = {
     "cache_bytes": "bytes, from 0",
     "core_bandwidth": _BANDWIDTH,
     "core_bytes": "bytes, from 0",
+    "alone_bandwidth": _BANDWIDTH,
+    "alone_bytes": "bytes, from 0",
+    "alone_cache_bytes": "bytes, from 0",
+    "run_seconds": "seconds, from 0",
     "message_seconds": "seconds, from 0",
     "call_seconds": "seconds, from 0",
     "wake_seconds": "seconds, from 0",
     "cable_bandwidth": _BANDWIDTH,
     "bus_bandwidth": _BANDWIDTH,
     "one_way": "times as fast as bytes that go both ways, at least 1",
+    "process_one_way": "times as fast as bytes that go both ways, at least 1",
     "taper": "cables whose bytes share the bandwidth of one in the network's core, at least 1",
 }
-_OPTIONAL = "cable_bandwidth", "bus_bandwidth", "cache_bandwidth", "core_bandwidth"
+_OPTIONAL = "cable_bandwidth", "bus_bandwidth", "cache_bandwidth", "core_bandwidth", "alone_bandwidth"
 
 
 class Link(NamedTuple):
@@ -80,13 +85,15 @@ class LinkModel:
 
     Local; a value.  ``node_...`` holds within a node, ``network_...`` between nodes, ``memory_bandwidth`` for copies in
     a process's own memory, and ``cache_bandwidth`` for those of the first ``cache_bytes`` that a run touches (None: as
-    fast as others), of which the first ``core_bytes`` are copied at ``core_bandwidth``; ``message_seconds`` is the time
-    that a message keeps its process busy, ``call_seconds`` the time of an operation's Python code, ``wake_seconds``
-    what a process that waited for another node takes to go on.  ``cable_bandwidth`` bounds what all processes of a
-    node send to other nodes together while they receive as much; ``bus_bandwidth`` what they copy from one another;
-    None: no process slows another down.  ``one_way``: by what factor bytes are faster that all go one way, where
-    processors are the limit.  ``taper``: where the core of the network is narrower than all cables together, by what
-    factor.
+    fast as others), of which the first ``core_bytes`` are copied at ``core_bandwidth``; for a process that waits for no
+    other one these are ``alone_cache_bytes``, ``alone_bytes`` and ``alone_bandwidth``; ``run_seconds``: of each run of
+    memory, besides.
+    ``message_seconds`` is the time that a message keeps its process busy, ``call_seconds`` that of an operation's
+    Python code, ``wake_seconds`` what a process that waited for another node takes to go on.  ``cable_bandwidth``
+    bounds what all processes of a node send to other nodes together while they receive as much; ``bus_bandwidth`` what
+    they copy from one another; None: no process slows another down.  ``one_way``, ``process_one_way``: by what factor
+    the bytes of a node, and of one process, are faster that all go one way, where processors are the limit.
+    ``taper``: where the core of the network is narrower than all cables together, by what factor.
 
     ``node_size`` consecutive processes share a node; else ``nodes`` lists the node of every process.  ``axes``
     overrides (latency, bandwidth) by number of a grid axis.  The slowest axis that a step crosses determines its pace.
@@ -110,6 +117,10 @@ class LinkModel:
     cache_bytes: int = 0
     core_bandwidth: float | None = None
     core_bytes: int = 0
+    alone_bandwidth: float | None = None
+    alone_bytes: int = 0
+    alone_cache_bytes: int = 0
+    run_seconds: float = 0.0
     node_size: int = 1
     axes: _Axes = ()
     message_seconds: float = 0.5e-6
@@ -118,6 +129,7 @@ class LinkModel:
     cable_bandwidth: float | None = None
     bus_bandwidth: float | None = None
     one_way: float = 1.0
+    process_one_way: float = 1.0
     taper: float = 1.0
     nodes: tuple[int, ...] | None = None
     machine: Machine | None = field(default=None, compare=False, repr=False)
@@ -135,6 +147,10 @@ class LinkModel:
             cache_bytes: int = ...,
             core_bandwidth: float | None = ...,
             core_bytes: int = ...,
+            alone_bandwidth: float | None = ...,
+            alone_bytes: int = ...,
+            alone_cache_bytes: int = ...,
+            run_seconds: float = ...,
             node_size: int = ...,
             axes: _Axes = ...,
             message_seconds: float = ...,
@@ -143,6 +159,7 @@ class LinkModel:
             cable_bandwidth: float | None = ...,
             bus_bandwidth: float | None = ...,
             one_way: float = ...,
+            process_one_way: float = ...,
             taper: float = ...,
             nodes: Sequence[int] | None = ...,
             machine: Machine | None = ...,
@@ -150,7 +167,7 @@ class LinkModel:
 
     def __post_init__(self) -> None:
         for name, rule in _RULES.items():
-            value, least = getattr(self, name), 1 if name in ("taper", "one_way") else 0
+            value, least = getattr(self, name), 1 if name in ("taper", "one_way", "process_one_way") else 0
             if value is None and name in _OPTIONAL:
                 continue
             if not _is_number(value) or value < least or (value == 0 and "bandwidth" in name):
@@ -175,7 +192,7 @@ class LinkModel:
 
     @classmethod
     def measure(cls, grid: _Measures, path: str | PathLike[str] | None = None) -> LinkModel:
-        """The model of the links between the processes of ``grid``, measured in 1 to 5 seconds.
+        """The model of the links between the processes of ``grid``, measured in 3 to 7 seconds.
 
         Collective over the grid; the same model on every process.  It measures what one process and what all processes
         of a node achieve: latency and bandwidth within nodes and between them, copies in memory, messages in a row.

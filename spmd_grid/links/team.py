@@ -1,7 +1,7 @@
 """The members that measure links together: what they learn of one another, how they time calls, and how they meet.
 
-The lower quartile of a few batches counts, since other work on the machine only adds time, and all members take that of
-the slowest.  What keeps processors busy is timed in batches that are longer than the time for which a system lets one
+The median of a few batches counts, since programs meet what disturbs a machine as well; all members take that of the
+slowest.  What keeps processors busy is timed in batches that are longer than the time for which a system lets one
 process run: where processes share a processor, each would else be timed as if it had it alone.
 """
 
@@ -109,28 +109,31 @@ class Team:
         return float(self._all(value).max())
 
     def pace_of(self, call: Callable[[], object], rounds: int, batches: int = _BATCHES, counts: bool = True) -> float:
-        """Seconds of a collective call when it is made again and again: the lower quartile of several batches.
+        """Seconds of a collective call when it is made again and again: the median of several batches.
 
         Members run ahead of one another by part of a call, so a single call says little.  ``counts``: whether this
         process's time counts, and not the others' alone.
         """
-        return self.paces_of([call], rounds, batches, [counts])[0]
+        return self.paces_of([call], [rounds], batches, [counts])[0]
 
     def paces_of(
-        self, calls: Sequence[Callable[[], object]], rounds: int, batches: int, counts: Sequence[bool]
+        self, calls: Sequence[Callable[[], object]], rounds: Sequence[int], batches: int, counts: Sequence[bool]
     ) -> list[float]:
-        """The paces of several calls whose batches take turns, so that a disturbance meets all of them."""
+        """The paces of several calls whose batches take turns, so that a disturbance meets all of them.
+
+        ``rounds``: by call, how often a batch makes it.
+        """
         means: list[list[float]] = [[] for _ in calls]
         for _ in range(batches):
-            for call, found in zip(calls, means, strict=True):
+            for call, n, found in zip(calls, rounds, means, strict=True):
                 self.comm.barrier()
                 self.roll()  # members of a node may have left the barrier one after the other
                 began = perf_counter()
-                for _ in range(rounds):
+                for _ in range(n):
                     call()
-                found.append((perf_counter() - began) / rounds)
+                found.append((perf_counter() - began) / n)
         return [
-            self.slowest(sorted(found)[batches // 4] if each else 0.0)
+            self.slowest(sorted(found)[(batches - 1) // 2] if each else 0.0)
             for found, each in zip(means, counts, strict=True)
         ]
 

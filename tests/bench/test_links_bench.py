@@ -12,6 +12,7 @@ from spmd_grid.bench.common.rows import CaseOnLinks
 from spmd_grid.bench.links import measure
 from spmd_grid.bench.links.calls import trial_of
 from spmd_grid.bench.links.cases import LARGE, SMALL, Drawn, LinksCase, all_cases, quick_cases, random_pair
+from spmd_grid.bench.links.pace import Moments, Pace, PaceOf
 from spmd_grid.bench.links.report import LinksRow, less_disturbed, summary, table
 from spmd_grid.links.model import LinkModel
 
@@ -27,6 +28,36 @@ class Ranks:
 
     def allgather(self, value):
         return sg.all_gather(np.array([value]), self._grid, [0], 0).tolist()
+
+
+class Done:
+    """A request that is done."""
+
+    def Test(self):
+        return True
+
+
+class Alone(Ranks):
+    """The communicator of a rank that is all of them."""
+
+    rank, size = 0, 1
+
+    def __init__(self):
+        super().__init__(None)
+
+    def Barrier(self):
+        pass
+
+    def allgather(self, value):
+        return [value]
+
+    def Irecv(self, received, whence):
+        return Done()
+
+    Isend = Irecv
+
+    def Ibarrier(self):
+        return Done()
 
 
 def row(case=None, links="slow", predicted=1.0, **measured):
@@ -91,7 +122,8 @@ def test_a_row_in_full():
         grid.process.nodes = (0, 0, 2)
         links = LinkModel(nodes=(0, 0, 2), cable_bandwidth=1e9)
         case = CaseOnLinks("here", LinksCase("all_reduce", SMALL))
-        found = measure._measure_row(case, grid, Ranks(grid), 5, links)
+        found = measure._measure_row(case, grid, Ranks(grid), 5, links, lambda: 1.3)
+        assert found.change == 1.3 and found.disturbed
         return found.case.name, found.n_bytes, found.measured["auto"] > 0, found.predicted["auto"]
 
     first, *others = sg.run_spmd(body, ranks=3)
@@ -99,9 +131,31 @@ def test_a_row_in_full():
     assert all(each == first for each in others)
 
 
-def test_the_shorter_time_counts_for_each_way():
-    once, again = row(auto=1.5, direct=1.0), row(auto=1.2, direct=2.0)
-    assert less_disturbed(once, again) == row(auto=1.2, direct=1.0)
+def test_the_less_disturbed_measurement_counts():
+    """All of it: the model of its moment, and all ways, whose rounds take turns."""
+    slow, fast = row(predicted=1.5, auto=1.5, direct=2.0), row(auto=1.4, direct=1.0)
+    assert less_disturbed(slow, fast) == less_disturbed(fast, slow) == fast
+    moved = replace(fast, change=1.2)
+    assert moved.disturbed and less_disturbed(slow, moved) == less_disturbed(moved, slow) == slow
+    assert summary([slow, moved])[0] == "WARNING: other work on the machine disturbed 1 of 2 rows; measure again"
+    assert "(disturbed)" in table().line(moved) and "(disturbed)" not in table().line(slow)
+
+
+def test_a_model_is_measured_anew_once_the_pace_has_changed():
+    paces = iter([Pace(1, 1), Pace(1.1, 1), Pace(1, 0.8), Pace(1, 0.8), Pace(1, 0.79), Pace(2, 2)])
+    numbers = iter(range(10))
+    moments = Moments(lambda: next(paces), lambda: LinkModel(node_latency=next(numbers)), most=2)
+    assert moments.links().node_latency == 0
+    assert moments.change() == 1.1 and moments.links().node_latency == 0
+    assert moments.change() == 1.25 and moments.links().node_latency == 1, "copies are faster"
+    assert moments.change() == pytest.approx(0.8 / 0.79) and moments.links().node_latency == 1
+    assert moments.change() == 2 / 0.8 and moments.links().node_latency == 1, "not more often than that"
+
+
+def test_the_pace_of_ranks_that_sleep():
+    pace = PaceOf(Alone(), 1 << 20)
+    first, again = pace.now(), pace.now()
+    assert first.exchange > 0 and first.copies > 0 and first.change(again) >= 1
 
 
 def test_ways_that_run_alike_are_one():

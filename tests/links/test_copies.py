@@ -9,7 +9,7 @@ import pytest
 import spmd_grid as sg
 from spmd_grid.links import copies as copies_module
 from spmd_grid.links import measure_memory
-from spmd_grid.links.copies import copy_seconds, near_seconds
+from spmd_grid.links.copies import copy_seconds, near_seconds, run_starts
 from spmd_grid.links.measure_memory import fitted
 from spmd_grid.links.model import LinkModel
 
@@ -23,6 +23,9 @@ CACHED = LinkModel(
     cache_bandwidth=10 * MIB,
     cache_bytes=4 * MIB,
 )
+
+
+GRID = sg.Grid((2, 2))
 
 
 @pytest.mark.parametrize("touched, seconds", [(0, 0.1), (4, 0.1), (8, 0.05 + 0.5), (16, 0.025 + 0.75)])
@@ -43,6 +46,39 @@ def test_the_first_of_what_is_touched_is_in_the_cache_of_the_core():
     for touched, seconds in ((0, 0.05), (1, 0.05), (2, 0.075), (4, 0.0875), (8, 0.5 + 0.05 - 0.05 / 8)):
         assert copy_seconds(links, MIB, touched * MIB) == pytest.approx(seconds)
         assert near_seconds(links, MIB, 2, touched * MIB) == near_seconds(CACHED, MIB, 2, touched * MIB)
+
+
+def test_processes_that_wait_for_no_other_have_more_of_the_caches():
+    links = replace(CACHED, alone_bandwidth=40 * MIB, alone_bytes=2 * MIB, alone_cache_bytes=8 * MIB)
+    for touched, seconds in ((1, 0.025), (4, 0.0625), (8, 0.1 - 0.25 * 0.075), (16, 0.55 - 0.125 * 0.075)):
+        assert copy_seconds(links, MIB, touched * MIB, alone=True) == pytest.approx(seconds)
+        assert copy_seconds(links, MIB, touched * MIB) == copy_seconds(CACHED, MIB, touched * MIB)
+    assert copy_seconds(CACHED, MIB, MIB, alone=True) == copy_seconds(CACHED, MIB, MIB), "a model that does not say it"
+
+
+@pytest.mark.parametrize(
+    "source, target, runs",
+    [
+        ([[], []], [[0, 1], []], 1),  # rows are one run
+        ([[], []], [[], [0, 1]], 724),
+        ([[], []], [[0], [1]], 362),
+        ([[0], [1]], [[0, 1], []], 181 + 1 + 181),  # what is kept, packed and landed
+        ([[0, 1], []], [[0], []], 3),
+    ],
+    ids=str,
+)
+def test_runs_of_memory(source, target, runs):
+    """Runs of 2 KiB and more, some of which are all of a box."""
+    links = replace(CACHED, memory_bandwidth=1e99, cache_bandwidth=None, node_bandwidth=1e99, run_seconds=1)
+    found = sg.plan_reshard(
+        sg.Sharding(GRID, source), sg.Sharding(GRID, target), (724, 724), "f8", "direct", links=links
+    ).seconds
+    assert found == pytest.approx(runs)
+
+
+def test_short_runs():
+    """Runs of 256 bytes take a fourth of what a run of a KiB takes; of longer ones, the first KiB."""
+    assert run_starts(8, 8 << 8) == 2 and run_starts(8, 8 << 10) == run_starts(8, 8 << 20) == 8
 
 
 @pytest.mark.parametrize("core", [0.25, 0.5, 3])
@@ -72,18 +108,26 @@ def test_caches_that_hold_everything():
         ([[0], [1]], [[0, 1], []], 724, 0.15),
         # Four times as much, of 8 MiB, of which half is in the caches.
         ([[0], [1]], [[0, 1], []], 1448, 6 * 0.55),
-        # The first of a node has all cells of both, packs half and keeps half; the other one lands half.
-        ([[1], []], [[0], []], 724, 0.4),
+        # Each packs 4 MiB of 12, and keeps them: it reads them twice, but the second time from its core's cache.
+        ([[0, 1], []], [[0], []], 1448, 2.5 * 4 * 0.7),
+        # The first of a node has all cells of both, and packs and keeps the same half; the other one lands it.
+        ([[1], []], [[0], []], 724, 0.3),
     ],
     ids=str,
 )
 def test_steps_within_nodes(source, target, side, seconds):
     """Boxes of up to 4 MiB pass through a ring, which the caches hold; the busiest process counts."""
-    grid = sg.Grid((2, 2))
-    plan = sg.plan_reshard(
-        sg.Sharding(grid, source), sg.Sharding(grid, target), (side, side), "f8", "direct", links=CACHED
-    )
-    assert plan.seconds == pytest.approx(seconds, rel=0.01)
+    assert step_seconds(sg.Sharding(GRID, source), sg.Sharding(GRID, target), side) == pytest.approx(seconds, rel=0.01)
+
+
+def test_folds_read_what_is_kept():
+    """Of two contributions of 1 MiB, one is packed and taken, and the other one is read, for one result."""
+    found = step_seconds(sg.Sharding(GRID, [[0]], partial_axes=[1]), sg.Sharding(GRID, [[0, 1]]), 724)
+    assert found == pytest.approx((1 + 1 + 1 / 2) / 10, rel=0.01)
+
+
+def step_seconds(source, target, side):
+    return sg.plan_reshard(source, target, (side, side), "f8", "direct", links=CACHED).seconds
 
 
 @pytest.mark.parametrize("module", [copies_module, measure_memory])

@@ -115,16 +115,34 @@ def test_waits_for_other_nodes(name, n_bytes, waits):
     assert found == pytest.approx(waits), "none in the meeting, which polls"
 
 
-@pytest.mark.parametrize("side, rings", [(32, 0), (256, 1), (1024, 2), (2048, 0)])
-def test_relays_within_a_node(side, rings):
+@pytest.mark.parametrize("side, steps", [(32, 0), (256, 1), (1024, 8), (2048, 0)])
+def test_relays_within_a_node(side, steps):
     """Half of a block goes to the mate: below 16 KiB it is read, from 4 MiB on too.  Relays are packed first."""
     links = LinkModel(node_size=2, node_latency=1000, node_bandwidth=1 << 40, memory_bandwidth=1 << 30)
     grid = sg.Grid((2,))
     rows, columns = (sg.Sharding(grid, split) for split in ([[0], []], [[], [0]]))
     plan = sg.plan_reshard(rows, columns, (side, side), "f8", links=links)
     kept = sent = side * side * 8 / 4
-    passes = kept + (sent if rings else 0)
-    assert plan.run_seconds == pytest.approx(1000 * (2 + rings) + passes / 2**30 + sent / 2**40, rel=1e-12)
+    passes = kept + (sent if steps else 0)
+    assert plan.run_seconds == pytest.approx(1000 * (2 + steps) + passes / 2**30 + sent / 2**40, rel=1e-12)
+
+
+def test_steps_of_relays_whose_ends_do_different_work():
+    """One keeps half of its rows, and gives 2 MiB to the other, in 8 steps: both wait twice in each."""
+    links = free_links(node_size=2, node_latency=1)
+    grid = sg.Grid((2,))
+    first = sg.Sharding(sg.Grid((1,)), ())
+    plan = sg.plan_reshard(first, sg.Sharding(grid, [[0], []]), (1024, 512), "f8", links=links)
+    assert plan.run_seconds == pytest.approx(2 + 2 * 8)
+
+
+@pytest.mark.parametrize("one_way, process_one_way, seconds", [(2, 1, 4), (1, 2, 4), (2, 4, 2), (4, 2, 2)])
+def test_one_process_and_a_node_that_only_receive(one_way, process_one_way, seconds):
+    """A gather between two nodes of one process each: what is slower counts, the process or the cable."""
+    links = free_links(cable_bandwidth=1, network_bandwidth=1, one_way=one_way, process_one_way=process_one_way)
+    n = 1 << 24
+    found = operation_seconds("gather", 4 * n, sg.Grid((2,)), (0,), replace(links, node_size=1))
+    assert found == pytest.approx(seconds * n)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +160,7 @@ def test_relays_within_a_node(side, rings):
     ],
 )
 def test_bytes_that_go_one_way_are_faster(name, nodes, into, out_of):
-    """A node passes 1 byte per second each way if bytes go both ways, and 1.2 if they go one way."""
+    """A node passes 1 byte per second each way as long as bytes go both ways, and 1.2 of the rest."""
     links = free_links(cable_bandwidth=1, one_way=1.2)
     n, grid = 1 << 24, sg.Grid((2 * nodes,))
     found = operation_seconds(name, n * 2 * nodes if name == "scatter" else n, grid, (0,), links) / n
@@ -150,7 +168,7 @@ def test_bytes_that_go_one_way_are_faster(name, nodes, into, out_of):
         {"all_reduce": 2, "reduce_scatter": 1}.get(name, 0) * (nodes - 1) * (1 << 19) / 2 / n
     )  # of 256 KiB, 2 lanes
     members = 2 * nodes * (nodes - 1) / nodes / 2 if name in ("gather", "scatter", "all_gather") else 1
-    assert found == pytest.approx(max(max(into, out_of) / 1.2, (into + out_of) / 2) * members + chunks)
+    assert found == pytest.approx((min(into, out_of) + abs(into - out_of) / 1.2) * members + chunks)
 
 
 def test_messages_of_small_operations():

@@ -31,8 +31,9 @@ def test_measured_models(spmd, name):
         model = LinkModel.measure(pretend(MAPS[name]))
         assert all(value > 0 for value in (model.node_latency, model.node_bandwidth, model.memory_bandwidth))
         assert all(value > 0 for value in (model.network_latency, model.network_bandwidth, model.message_seconds))
-        assert model.core_bandwidth >= model.cache_bandwidth >= model.memory_bandwidth and 1 <= model.one_way <= 2
-        assert 0 < model.core_bytes <= model.cache_bytes
+        assert model.core_bandwidth >= model.cache_bandwidth >= model.memory_bandwidth and model.alone_bandwidth > 0
+        assert 1 <= model.one_way <= 4 and 1 <= model.process_one_way <= 2 and model.run_seconds >= 0
+        assert 0 < model.core_bytes <= model.cache_bytes and model.alone_bytes > 0
         assert (model.cable_bandwidth is None) == (name == "one node")
         assert [model.node_of(p) for p in range(4)] == [sorted(set(MAPS[name])).index(node) for node in MAPS[name]]
         return repr(model)
@@ -58,7 +59,7 @@ def test_models_are_kept(spmd, tmp_path):
         one, again = LinkModel.measure(grid, path), LinkModel.measure(grid, str(path))
         assert one == again == LinkModel.load(path) and one.machine == again.machine
         record = json.loads(path.read_text())
-        assert record["version"] == 5 and len(record["machine"]["hosts"]) == 2
+        assert record["version"] == 6 and len(record["machine"]["hosts"]) == 2
         assert [file.name for file in path.parent.iterdir()] == ["links.json"]
 
     spmd(3, body)
@@ -143,8 +144,8 @@ def test_saved_models_are_the_same(tmp_path, model):
     [
         ("", "holds no model of links"),
         ("[1]", "holds no model of links"),
-        ('{"format": "spmd_grid links", "version": 1}', "version 1; this package reads version 5"),
-        ('{"format": "spmd_grid links", "version": 5, "model": {}}', "has no model with the entries"),
+        ('{"format": "spmd_grid links", "version": 5}', "version 5; this package reads version 6"),
+        ('{"format": "spmd_grid links", "version": 6, "model": {}}', "has no model with the entries"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, words):

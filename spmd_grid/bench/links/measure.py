@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from spmd_grid.bench.common.session import Session, setting_text
 from spmd_grid.bench.common.timing import Ranks, calls_of, measure
 from spmd_grid.bench.links.calls import trial_of
 from spmd_grid.bench.links.cases import LARGE, LinksCase
+from spmd_grid.bench.links.pace import Moments, PaceOf
 from spmd_grid.bench.links.report import LinksRow, less_disturbed, summary, table
 from spmd_grid.grid.process_grid import ProcessGrid, init_grid
 from spmd_grid.links.model import LinkModel
@@ -27,6 +28,7 @@ _SMALL_BYTES, _LEAST_BYTES, _MOST_BYTES = 4096, 1 << 18, 1 << 23
 _CROSSING_SECONDS = 0.04  # of a large array over one cable
 _BATCH_SECONDS, _ROW_SECONDS = 0.02, 0.8
 _NAP = 1e-4  # seconds
+_TURNS, _MOST_MODELS = 3, 12  # of measurements after the first, the last two of disturbed rows alone
 
 
 class _Sleepers:
@@ -50,25 +52,28 @@ class _Sleepers:
 def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_name: str = "") -> None:
     """Measure and print the rows of ``cases``; rows of other ``links_name`` in the JSON file stay.
 
-    Collective over all MPI processes.  All rows are measured twice, the second time after all others: other work on the
-    machine disturbs many rounds in succession, and of each way the shorter median counts.
+    Collective over all MPI processes.  All rows are measured twice, the second time after all others, and those during
+    which the machine's pace changed up to twice more; the model is measured anew where it has (`bench/links/pace.py`).
     """
     grid = init_grid((-1,))
     session = Session()
-    links = LinkModel.measure(grid)
-    printed = table()
-    session.say(
-        str(links), f"medians over up to {rounds} rounds, of the slowest rank, the shorter of two", "", printed.head()
-    )
-    named = [CaseOnLinks(links_name, case) for case in cases]
     ranks = _Sleepers(session.comm)
-    early = [_measure_row(each, grid, ranks, rounds, links) for each in named]
-    rows = []
-    for each, before in zip(named, early, strict=True):
-        rows.append(less_disturbed(before, _measure_row(each, grid, ranks, rounds, links)))
-        session.say(printed.line(rows[-1]))
+    printed = table()
+    first = LinkModel.measure(grid)  # the first use of each way takes longer
+    pace = PaceOf(session.comm, _large_bytes(first))
+    moments = Moments(pace.now, lambda: LinkModel.measure(grid), _MOST_MODELS)
+    session.say(str(moments.links()), f"medians over up to {rounds} rounds, of the slowest rank", "", printed.head())
+    named = [CaseOnLinks(links_name, case) for case in cases]
+    rows = [_measure_row(each, grid, ranks, rounds, moments.links(), moments.change) for each in named]
+    for turn in range(_TURNS):
+        for i, each in enumerate(named):
+            if turn == 0 or rows[i].disturbed:
+                again = _measure_row(each, grid, ranks, rounds, moments.links(), moments.change)
+                rows[i] = less_disturbed(rows[i], again)
+    for row in rows:
+        session.say(printed.line(row))
     if session.comm.rank == 0:
-        models = {links_name: str(links)}
+        models = {links_name: [str(each) for each in moments.models]}
         if outputs.json and Path(outputs.json).exists():
             kept = json.loads(Path(outputs.json).read_text())
             others = [LinksRow.from_dict(each) for each in kept["rows"] if each["links"] != links_name]
@@ -79,15 +84,24 @@ def run_bench(cases: Sequence[LinksCase], rounds: int, outputs: Outputs, links_n
         write_files(outputs, setting, caption, printed, rows, summary(rows), {"models": models})
 
 
+def _large_bytes(links: LinkModel) -> int:
+    """The bytes of large arrays: they take some hundredths of a second to cross."""
+    return int(min(_MOST_BYTES, max(_LEAST_BYTES, links.cable * _CROSSING_SECONDS)))
+
+
 def _measure_row(
-    named: CaseOnLinks[LinksCase], grid: ProcessGrid, comm: Ranks, rounds: int, links: LinkModel
+    named: CaseOnLinks[LinksCase],
+    grid: ProcessGrid,
+    comm: Ranks,
+    rounds: int,
+    links: LinkModel,
+    change: Callable[[], float],
 ) -> LinksRow:
-    n_bytes = _SMALL_BYTES
-    if named.case.size == LARGE:
-        n_bytes = int(min(_MOST_BYTES, max(_LEAST_BYTES, links.cable * _CROSSING_SECONDS)))
+    """One measurement of a row; ``change()``: by what factor the pace has changed since ``links`` were measured."""
+    n_bytes = _large_bytes(links) if named.case.size == LARGE else _SMALL_BYTES
     side = max(24, int((n_bytes // 8) ** 0.5) // 24 * 24)
     trial = trial_of(named.case, grid, side, links)
     batches = {name: calls_of(call) for name, call in trial.calls.items()}
     times = measure(comm, batches, rounds, _BATCH_SECONDS, at_most_seconds=_ROW_SECONDS)
     medians = {name: times.median(name) for name in trial.calls}
-    return LinksRow(named, trial.what, trial.n_bytes, trial.predicted, medians)
+    return LinksRow(named, trial.what, trial.n_bytes, trial.predicted, medians, change())

@@ -26,13 +26,13 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from spmd_grid.links.copies import copy_seconds, near_seconds
+from spmd_grid.links.copies import copy_seconds, near_seconds, run_starts
 from spmd_grid.links.costs import Crowd, crowd_of
 from spmd_grid.links.model import Link, LinkModel
 from spmd_grid.reshard.geometry.messages import Redistribution
 from spmd_grid.reshard.planner.direct import run_steps_of
 from spmd_grid.reshard.planner.node_traffic import NodeTraffic, crosses_once, is_listed, node_traffic, probes
-from spmd_grid.reshard.planner.node_work import seconds_within_node
+from spmd_grid.reshard.planner.node_work import runs_of, seconds_within_node
 from spmd_grid.reshard.planner.steps import ALL_GATHER, ALL_REDUCE, BROADCAST, MARK_PARTIAL, NATIVE, SLICE, Step
 from spmd_grid.reshard.volume.descent import Descent, common_axes
 from spmd_grid.reshard.volume.totals import Totals, exchange_totals, most_local
@@ -72,7 +72,7 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
         return chain_cost(parts, itemsize, links)
     source, target = (most_local(layout) * itemsize for layout in (step.source, step.target))
     if step.kind in (SLICE, MARK_PARTIAL):
-        return Cost(copy_seconds(links, target, 2 * target), 0, 0, source + target)
+        return Cost(_slice_seconds(step, itemsize, target, links), 0, 0, source + target)
     move = Redistribution(step.source, step.target, itemsize, links.node_size)
     link = links.between(step.source.grid, step.grid_axes) if step.grid_axes else _link_of(move, links)
     totals = step_totals(step, itemsize, links.node_size)
@@ -89,12 +89,23 @@ def step_cost(step: Step, itemsize: int, links: LinkModel) -> Cost:
     if link.in_node and messages:
         processes = crowd_of(move.target.grid, tuple(range(move.target.grid.ndim)), links).on_node
         seconds = seconds_within_node(move, (sent, received), (source, target), processes, links)
+    elif not (messages or stacked):
+        seconds = _slice_seconds(step, itemsize, target, links)
     else:  # what nothing is sent to make is a copy of the result, and a fold
         traffic = node_traffic(move, links, received, sent, messages) if messages else None
         packed = 0 if traffic is None else traffic.far if is_listed(move, links) else sent
         seconds = copy_seconds(links, max(target, stacked) + stacked + packed, touched)
         seconds += 0.0 if traffic is None else _exchange_seconds(traffic, link, touched, links)
     return Cost(seconds, received, messages, source + target + buffers + stacked)
+
+
+def _slice_seconds(step: Step, itemsize: int, target: int, links: LinkModel) -> float:
+    """The seconds in which a process copies ``target`` bytes out of its own array, by the runs of the first device."""
+    move = Redistribution(step.source, step.target, itemsize, links.node_size)
+    first = (0,) * step.target.grid.ndim
+    box, own = move.kept_box(first), move.own_source(first)
+    runs = 0 if box is None or own is None else runs_of(box, move.source_box(own), move.target_box(first))
+    return copy_seconds(links, target, 2 * target, alone=True) + run_starts(runs, target) * links.run_seconds
 
 
 def _exchange_seconds(traffic: NodeTraffic, link: Link, touched: float, links: LinkModel) -> float:

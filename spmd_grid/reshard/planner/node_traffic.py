@@ -58,7 +58,7 @@ def node_traffic(move: Redistribution, links: LinkModel, received: int, sent: in
     Plans only.  ``received``, ``sent``: the most bytes of any process; ``messages``: the most of a few.
     """
     if not links.shares_nodes or links.axes:  # single axes have a pace of their own, which nothing shares
-        load = each_way(links, received, sent)
+        load = each_way(links.process_one_way, received, sent)
         return NodeTraffic(0, max(received, sent), load, load, messages)
     if is_listed(move, links):
         return _listed_traffic(move, links)
@@ -67,8 +67,8 @@ def node_traffic(move: Redistribution, links: LinkModel, received: int, sent: in
     return NodeTraffic(
         max(into.near, out_of.near),
         max(into.far, out_of.far),
-        each_way(links, into.far, out_of.far),
-        each_way(links, into.far_of_node, out_of.far_of_node),
+        each_way(links.process_one_way, into.far, out_of.far),
+        each_way(links.one_way, into.far_of_node, out_of.far_of_node),
         max(into.messages, out_of.messages),
     )
 
@@ -121,8 +121,8 @@ def _listed_traffic(move: Redistribution, links: LinkModel) -> NodeTraffic:
             into[node] += sum(piece.box.size for piece in crossing)
     far = max([*received.values(), *sent.values()], default=0)
     load, load_of_node = (
-        max([each_way(links, gets[each], gives[each]) for each in {*gets, *gives}], default=0.0)
-        for gets, gives in ((received, sent), (into, out_of))
+        max([each_way(one_way, gets[each], gives[each]) for each in {*gets, *gives}], default=0.0)
+        for one_way, gets, gives in ((links.process_one_way, received, sent), (links.one_way, into, out_of))
     )
     most_near, most_messages = (max(each.values(), default=0) for each in (near, messages))
     size = move.itemsize

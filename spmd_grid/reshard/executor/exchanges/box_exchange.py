@@ -199,8 +199,7 @@ class BoxExchange:
             self._run_in_rounds(self._rounds, given, into, results)
             return
         if self._folds and self._rows:
-            make = np.empty if self._move.target.sharding.halo_sizes is None else np.zeros
-            into = [make(self._into_shape, dtype) for dtype in self._dtypes]
+            into = self._stacks(self._into_shape)
         channel, comm = self._channel, self._comm
         tags = [next_tag(comm) for _ in self._dtypes]  # on all members, with large boxes or without
         under_way = []
@@ -254,7 +253,7 @@ class BoxExchange:
         if not self._rows:
             for stack, result in zip(into, results, strict=True):
                 self._fold(stack, result)
-        into = self._stacks(rounds)
+        into = self._stacks((rounds.most_stacked,))
         call = self._call(given, into, in_rounds=True)
         for number in range(rounds.count):
             self._channel.run_round(number, call)
@@ -268,10 +267,13 @@ class BoxExchange:
                         kernels.fold(self._kind.name, rows, rows[0])
                         part[...] = rows[0].reshape(part.shape)
 
-    def _stacks(self, rounds: Stacked) -> list[np.ndarray]:
-        """Memory in which every round stacks contributions: one array per dtype, kept between runs."""
+    def _stacks(self, shape: Sequence[int]) -> list[np.ndarray]:
+        """Memory in which contributions are stacked: one array per dtype, kept between runs.
+
+        The first touch of memory costs more than the copies into it.  Cells that no box fills, of halos, stay 0.
+        """
         if self._stacked is None:
-            self._stacked = [np.empty(rounds.most_stacked, dtype) for dtype in self._dtypes]
+            self._stacked = [np.zeros(shape, dtype) for dtype in self._dtypes]
         return self._stacked
 
     @property
