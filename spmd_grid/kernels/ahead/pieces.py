@@ -26,7 +26,7 @@ from spmd_grid.kernels.ahead.messages import (
 )
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.sleeping import wake
+from spmd_grid.kernels.protocol.sleeping import sleep_until, wake
 from spmd_grid.kernels.protocol.waits import look_around
 
 __all__ = ["done_word", "finish_sends", "go_by_pieces"]
@@ -53,6 +53,12 @@ def done_word(state: int, member: int) -> int:
 def _made_word(state: int, member: int) -> int:
     """The address of the word in which a member says which pieces are there for the others of its node."""
     return done_word(state, member) + 64
+
+
+@inner
+def _made(number: int, row: int) -> int:
+    """The value of the word of a member that has made the piece of a take."""
+    return (number << ahead_at.MADE_BITS) + load(row, ahead_at.TAKE_MADE)
 
 
 @inner
@@ -165,8 +171,7 @@ def _take(run: int, program: int, pieces: int, state: int, number: int, out: int
     if code == at.FINE and load(program, ahead_at.RECEIVES):
         code = _arrive(run, program, pieces, state, number)
     if code == at.FINE and load(row, ahead_at.TAKE_MADE):
-        made = (number << ahead_at.MADE_BITS) + load(row, ahead_at.TAKE_MADE)
-        if not _reaches(_made_word(state, load(row, ahead_at.TAKE_MEMBER)), made):
+        if not _reaches(_made_word(state, load(row, ahead_at.TAKE_MEMBER)), _made(number, row)):
             return at.OTHERS
     if code == at.FINE:
         table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
@@ -202,15 +207,32 @@ def _look_around(program: int, pieces: int, state: int, number: int) -> bool:
     row = load(pieces, ahead_at.TAKE_ROWS) + 8 * ahead_at.TAKE_WORDS * take
     if has_steps and (step < load(pieces, ahead_at.GATE) or load(pieces, ahead_at.HERE) == number):
         return look_around(state, 0, 0, 0)
-    if not has_steps and load(row, ahead_at.TAKE_MADE):
+    if not has_steps and load(row, ahead_at.TAKE_MADE) and load(pieces, ahead_at.HERE) == number:
         member = load(row, ahead_at.TAKE_MEMBER)
-        return look_around(state, _made_word(state, member), number, member)
+        return look_around(state, _made_word(state, member), _made(number, row), member)
     for i in range(load(program, ahead_at.NEEDS)):
         member = load(load(program, ahead_at.NEED_ROWS) + 8 * ahead_at.NEED_WORDS * i, ahead_at.NEED_MEMBER)
         line = _line(state, member, number)
         if not _reaches(line, number):
             return look_around(state, line, number, member)
     return True
+
+
+@inner
+def _rest(pieces: int, state: int, number: int) -> int:
+    """Give way to other processes of this core; how many tests of messages that stands for.
+
+    A member that waits for nothing but a piece of another one of its node sleeps until that is there.
+    """
+    row = load(pieces, ahead_at.TAKE_ROWS) + 8 * ahead_at.TAKE_WORDS * load(pieces, ahead_at.TAKE)
+    waits_for_messages = load(pieces, ahead_at.STEP) < load(pieces, ahead_at.STEPS) or load(pieces, ahead_at.BEGUN)
+    if load(state, at.SLEEPS) and not waits_for_messages and load(pieces, ahead_at.HERE) == number:
+        if load(row, ahead_at.TAKE_MADE):
+            member = load(row, ahead_at.TAKE_MEMBER)
+            sleep_until(_made_word(state, member), _made(number, row), load(state, at.SLEEPS))
+            return load(state, ahead_at.TESTS) // at.MOST_SLEEPS
+    give_way()
+    return 0
 
 
 @inner
@@ -249,7 +271,7 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
                     return at.ENDED
                 tries = 0
             elif tries >= load(state, at.POLLS):
-                give_way()
+                tries += _rest(pieces, state, number)
     return at.FINE
 
 

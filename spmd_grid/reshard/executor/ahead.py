@@ -1,7 +1,8 @@
 """Bound reshardings whose runs do not meet, where processes are on several nodes: they send what others need at once.
 
 The first run of a bound plan meets, and compares it.  Later ones do not (`ops/calls/plan_ahead.py`) if the plan has one
-step, of one array that is large, and if no cell crosses to a node more often than in runs that meet.
+step, of one array, and if no cell crosses to a node more often than in runs that meet.  Arrays that come with the
+frames of a meeting travel in lines and messages, larger ones in pieces.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.flat_bytes import copy_views
 from spmd_grid.exchange.transfer.transfer import Receive, Transfer
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.plan_ahead import PlanAhead
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.quick_call import QuickCall
-from spmd_grid.ops.movement.ahead import AheadWork
+from spmd_grid.ops.loops.work import LoopWork, copies_of
+from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work, shares_cores
 from spmd_grid.ops.movement.pieces import Item, pieces_of_movement
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
@@ -44,7 +47,7 @@ __all__ = ["ReshardAhead"]
 
 # Members of the largest groups, and bytes of the largest arrays, for which the time of a meeting counts.
 _MOST_MEMBERS, _MOST_BYTES = 16, 1 << 23
-_LEAST_BYTES = at.LINE_ARRAY_BYTES  # smaller arrays come with the meeting, which crosses once as they do
+_LEAST_BYTES = at.LINE_ARRAY_BYTES  # of larger arrays that travel in pieces
 
 
 class ReshardAhead(PreparedReshard):
@@ -130,16 +133,33 @@ class _Movement:
             for each in devices
         ]
         own = device(comm.processes[comm.rank])
+        self._is_short = bound.carried is not None
         self.shape: Shape | None = None if own is None else target.local_shape(target.grid.multi_index(own))
 
-    def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork:
-        """This member's part of a run.  Local."""
+    def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
+        """This member's part of a run; None where runs have to meet, alike on all members.  Collective."""
         shapes = [fact.shape for fact in self.facts]
         items = [[Item(each.peer, each.source_box) for each in receives] for receives in self._receives]
         ends = self._comm.rank, self._comm.size, shapes[self._comm.rank], self.shape
         transfer = Transfer("pairwise", *ends, (), tuple(self._receives[self._comm.rank]), 0)
-        pieces, read_bytes = pieces_of_movement(transfer, shapes, items, self.dtype, nodes)
+        if self._is_short:
+            messages = ahead_messages(items, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
+            if sum(message.cells for message in messages) > self.crossings(nodes):
+                return None
+            return ahead_work(transfer, shapes, items, messages, LoopWork(self._copies(transfer)), self.dtype, nodes)
+        pieces, read_bytes = pieces_of_movement(
+            transfer, shapes, items, self.dtype, nodes, shares_cores(self._comm, swap)
+        )
         return AheadWork.by_pieces(pieces, self._comm.rank, read_bytes)
+
+    def _copies(self, transfer: Transfer) -> list[list[BoxRow]]:
+        """The rows that copy from whole arrays to the result, by member."""
+        copies: list[list[BoxRow]] = [[] for _ in self.facts]
+        for receive in transfer.receives:
+            shape, dtype = self.facts[receive.peer].array()
+            assert transfer.target_shape is not None  # it receives
+            copies[receive.peer] += copies_of(shape, receive.source_box, transfer.target_shape, receive.box, dtype)
+        return copies
 
     def new_target(self) -> np.ndarray:
         """An array for the result.  Local."""
@@ -179,14 +199,17 @@ def _receives_of(move: Redistribution, process: int, comm: Communicator) -> Sequ
 
 
 def _movement_of(bound: BoundPlan, call: CollectiveCall, grid: ProcessGrid) -> _Movement | None:
-    """The movement of a plan of one step whose arrays are large; None for others, alike on all members.  Local."""
+    """The movement of a plan of one step, unless its arrays are too large; None for others, alike on all.  Local."""
     move, comm, meeting = bound.only_move(), call.comm, call.meeting
     if move is None or comm.size > _MOST_MEMBERS or not isinstance(meeting, CrossingMeeting):
         return None
-    if not _LEAST_BYTES < _largest(move, comm) <= _MOST_BYTES or not stays_within(move, comm):
+    is_short = bound.carried is not None
+    if not is_short and (not _LEAST_BYTES < _largest(move, comm) <= _MOST_BYTES or not stays_within(move, comm)):
         return None
     movement = _Movement(bound, move, comm, grid)
     crossing = movement.crossings(meeting.nodes)
+    if is_short:
+        return movement if crossing else None
     return movement if 0 < crossing <= NodeSharing(move, comm, meeting.nodes).crossing_cells else None
 
 
