@@ -119,7 +119,7 @@ def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cell
 
     Items of one pair of nodes go in one message, by the first member of either node where there are several, if it has
     at most ``most_cells``, and if the receiver has nothing else to post for its node.  Where each member sends one item
-    to one other, it does so itself, and waits for nobody of its node.
+    to one other, it does so itself, and waits for no member of its node.
     """
     items: dict[tuple[int, int], dict[Item, list[int]]] = {}
     posting = set()  # members whose own arrays others of their node need
