@@ -26,7 +26,7 @@ from spmd_grid.kernels.ahead.messages import (
 )
 from spmd_grid.kernels.compiled import inner
 from spmd_grid.kernels.protocol import slots as at
-from spmd_grid.kernels.protocol.sleeping import sleep_until, wake
+from spmd_grid.kernels.protocol.sleeping import wake
 from spmd_grid.kernels.protocol.waits import look_around
 
 __all__ = ["done_word", "finish_sends", "go_by_pieces"]
@@ -219,23 +219,6 @@ def _look_around(program: int, pieces: int, state: int, number: int) -> bool:
 
 
 @inner
-def _rest(pieces: int, state: int, number: int) -> int:
-    """Give way to other processes of this core; how many tests of messages that stands for.
-
-    A member that waits for nothing but a piece of another one of its node sleeps until that is there.
-    """
-    row = load(pieces, ahead_at.TAKE_ROWS) + 8 * ahead_at.TAKE_WORDS * load(pieces, ahead_at.TAKE)
-    waits_for_messages = load(pieces, ahead_at.STEP) < load(pieces, ahead_at.STEPS) or load(pieces, ahead_at.BEGUN)
-    if load(state, at.SLEEPS) and not waits_for_messages and load(pieces, ahead_at.HERE) == number:
-        if load(row, ahead_at.TAKE_MADE):
-            member = load(row, ahead_at.TAKE_MEMBER)
-            sleep_until(_made_word(state, member), _made(number, row), load(state, at.SLEEPS))
-            return load(state, ahead_at.TESTS) // at.MOST_SLEEPS
-    give_way()
-    return 0
-
-
-@inner
 def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int:
     """Make all steps and takes of a run: FINE, ENDED, CUT or ANOTHER_RUN; OTHERS as of `go_ahead`."""
     state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
@@ -271,7 +254,7 @@ def go_by_pieces(run: int, program: int, x: int, out: int, patient: bool) -> int
                     return at.ENDED
                 tries = 0
             elif tries >= load(state, at.POLLS):
-                tries += _rest(pieces, state, number)
+                give_way()
     return at.FINE
 
 

@@ -188,15 +188,14 @@ def end_ahead(program: int, patient: bool) -> int:
     """End a run after its copies: wait until messages have gone, and others have read large arrays and pieces."""
     state, pieces = load(program, ahead_at.STATE), load(program, ahead_at.PIECES)
     number, rank, code = load(state, at.EPOCH), load(state, at.MEMBER), at.FINE
+    if pieces and load_acquire(done_word(state, rank)) != number:
+        store_release(done_word(state, rank), number)  # after the loads of what others have posted and made
+        wake(state, done_word(state, rank))
     if load(program, ahead_at.SENDS):
         code = finish_messages(state, requests(program, 1), load(program, ahead_at.SENDS), 1, patient)
     if not pieces or code != at.FINE:
         return code
     code = finish_sends(program, patient)
-    if code == at.FINE and load_acquire(done_word(state, rank)) != number:
-        # After the loads of what others have posted and made, and the sends, which may be of their arrays.
-        store_release(done_word(state, rank), number)
-        wake(state, done_word(state, rank))
     for i in range(load(state, at.MEMBERS)):
         if code == at.FINE and load(pieces, ahead_at.LENT) and i != rank:
             code = _wait(state, i, number, patient)

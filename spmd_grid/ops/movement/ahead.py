@@ -10,7 +10,7 @@ What goes from one node to another is one message, as in meetings, where that is
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,6 @@ from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.ahead import slots as ahead_at
 from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.ops.movement.pieces import Item, Pieces
-from spmd_grid.transport.communicator import Communicator
 from spmd_grid.typing import Shape
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "ahead_work",
     "decode_receives",
     "encode_receives",
-    "shares_cores",
 ]
 
 
@@ -107,11 +105,6 @@ def encode_receives(transfer: Transfer) -> bytes:
 def decode_receives(text: bytes) -> list[Item]:
     """The boxes that another member receives."""
     return [Item(peer, Box(tuple(starts), tuple(stops))) for peer, starts, stops in json.loads(text)]
-
-
-def shares_cores(comm: Communicator, swap: Callable[[bytes], list[bytes]]) -> bool:
-    """Whether members share cores on any node.  Collective; ``swap``: gives the bytes of all members."""
-    return b"1" in swap(b"0" if comm.times_well else b"1")
 
 
 def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cells: int) -> list[AheadMessage]:

@@ -25,14 +25,7 @@ from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.bounded_cache import keep
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of, is_short
-from spmd_grid.ops.movement.ahead import (
-    AheadWork,
-    ahead_messages,
-    ahead_work,
-    decode_receives,
-    encode_receives,
-    shares_cores,
-)
+from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work, decode_receives, encode_receives
 from spmd_grid.ops.movement.crossing import CrossingCopies
 from spmd_grid.ops.movement.fetched_copies import FetchedCopies
 from spmd_grid.ops.movement.member_arrays import DirectCopies, MemberArrays, fresh
@@ -170,10 +163,7 @@ class Movement:
         shapes, copies = [fact.shape for fact in self.facts], self._all_copies()
         if is_large:
             constant = copies.copies[-1] if copies.constant is not None else ()
-            is_crowded = shares_cores(self.comm, swap)
-            pieces, read_bytes = pieces_of_movement(
-                self.transfer, shapes, received, self.dtype, nodes, is_crowded, constant
-            )
+            pieces, read_bytes = pieces_of_movement(self.transfer, shapes, received, self.dtype, nodes, constant)
             self._sent = pieces.sent
             return AheadWork.by_pieces(pieces, self.comm.rank, read_bytes, copies.constant)
         messages = ahead_messages(received, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))

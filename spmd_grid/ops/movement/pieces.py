@@ -1,13 +1,12 @@
 """Large arrays that cross between nodes in pieces: what each member does with them, as compiled code needs it.
 
 A piece of a box that several members of a node need crosses once: one of them receives it, each of them some, and the
-others copy it from that one's memory (``kernels/ahead/pieces.py``).  Where members share cores, one of each node sends
-and receives all pieces, from the others' arrays and to its memory, so that the others can sleep.
+others copy it from that one's memory (``kernels/ahead/pieces.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,24 +141,17 @@ class Memory:
 
 
 class _Piece(NamedTuple):
-    """Cells ``start`` to ``stop`` of an item, from ``sender`` to ``receiver``; some ``readers`` need them."""
+    """Cells ``start`` to ``stop`` of an item, from its source to ``receiver``; some ``readers`` need them."""
 
     order: tuple[int, int]
     item: Item
-    sender: int
     receiver: int
     readers: tuple[int, ...]
     start: int
     stop: int
 
 
-def _crossing(
-    shapes: Sequence[Shape | None],
-    received: Sequence[Sequence[Item]],
-    nodes: NodeMap,
-    itemsize: int,
-    is_crowded: bool,
-) -> list[_Piece]:
+def _crossing(received: Sequence[Sequence[Item]], nodes: NodeMap, itemsize: int) -> list[_Piece]:
     """All pieces that cross, in the order in which they are sent; alike on all members."""
     readers: dict[tuple[int, Item], list[int]] = {}
     for member, items in enumerate(received):
@@ -167,43 +159,17 @@ def _crossing(
             node = nodes.node_of[member]
             if node != nodes.node_of[item.source] and item.box.size:
                 readers.setdefault((node, item), []).append(member)
-    pieces, carriers = [], _carriers(shapes, readers, nodes) if is_crowded else {}
-    for number, ((node, item), members) in enumerate(readers.items()):
-        sender, carrier = carriers.get((node, item), (item.source, None))
+    pieces = []
+    for number, ((_, item), members) in enumerate(readers.items()):
         n_bytes = item.box.size * itemsize
         most = min(max(n_bytes // _PIECES, _LEAST_PIECE), _MOST_PIECE)
         count = -(-n_bytes // most)
         cuts = [item.box.size * i // count for i in range(count + 1)]
         for i, (start, stop) in enumerate(zip(cuts, cuts[1:])):
             if start < stop:
-                receiver = members[(i + item.source) % len(members)] if carrier is None else carrier
-                pieces.append(_Piece((i, number), item, sender, receiver, tuple(members), start, stop))
+                receiver = members[(i + item.source) % len(members)]
+                pieces.append(_Piece((i, number), item, receiver, tuple(members), start, stop))
     return sorted(pieces)
-
-
-def _carriers(
-    shapes: Sequence[Shape | None], readers: Mapping[tuple[int, Item], Sequence[int]], nodes: NodeMap
-) -> dict[tuple[int, Item], tuple[int, int]]:
-    """The member that sends an item to a node, and the one that receives it there, if all are sent as they lie."""
-    if any(run_of(shapes[item.source] or (), [item.box]) is None for _, item in readers):
-        return {}
-    sources: dict[tuple[int, int], set[int]] = {}
-    needing: dict[tuple[int, int], set[int]] = {}
-    for (there, item), members in readers.items():
-        way = nodes.node_of[item.source], there
-        sources.setdefault(way, set()).add(item.source)
-        needing.setdefault(way, set()).update(members)
-
-    def carrier(members: set[int], node: int, other: int) -> int:
-        near = nodes.nodes[node]
-        return min(members) if len(members) == 1 else near[other % len(near)]
-
-    found = {}
-    for there, item in readers:
-        here = nodes.node_of[item.source]
-        way = here, there
-        found[there, item] = carrier(sources[way], here, there), carrier(needing[way], there, here)
-    return found
 
 
 class _Group(NamedTuple):
@@ -223,9 +189,7 @@ class _Group(NamedTuple):
         """The bytes of the array of ``member`` if others of its node read it, else 0."""
         others = [other for other in self.near(member) if other != member]
         shape = self.shapes[member]
-        is_read = any(item.source == member for other in others for item in self.received[other])
-        is_sent = any(piece.item.source == member != piece.sender for piece in self.pieces)
-        if shape is None or not (is_read or is_sent):
+        if shape is None or not any(item.source == member for other in others for item in self.received[other]):
             return 0
         return Box.from_shape(shape).size * self.dtype.itemsize
 
@@ -246,35 +210,28 @@ def pieces_of_movement(
     received: Sequence[Sequence[Item]],
     dtype: np.dtype,
     nodes: NodeMap,
-    is_crowded: bool,
     constant: Sequence[BoxRow] = (),
 ) -> tuple[Pieces, int]:
     """The part of this member in ``transfer`` of arrays of these shapes; ``received``: what each member needs.  Local.
 
-    Also the bytes of its array that others of the node read.  ``is_crowded``: whether members share cores anywhere.
-    ``constant``: rows that fill the result before anything else, from the array after those of all members.
+    Also the bytes of its array that others of the node read.  ``constant``: rows that fill the result before anything
+    else, from the array after those of all members.
     """
     me = transfer.rank
-    crossing = _crossing(shapes, received, nodes, dtype.itemsize, is_crowded)
-    group = _Group(shapes, received, dtype, nodes, crossing)
+    group = _Group(shapes, received, dtype, nodes, _crossing(received, nodes, dtype.itemsize))
     n_bytes, positions = group.memory(me)
-    sent = [piece for piece in group.pieces if piece.sender == me]
-    leaves = [_departure(group, piece, positions.get(piece)) for piece in sent]
+    leaves = [_departure(group, piece, positions.get(piece)) for piece in group.pieces if piece.item.source == me]
     mine = [piece for piece in group.pieces if piece.receiver == me]
     arrivals = []
     for made, piece in enumerate(mine, 1):
-        arrival = Arrival(piece.order, piece.sender, positions[piece], _bytes(group, piece))
+        arrival = Arrival(piece.order, piece.item.source, positions[piece], _bytes(group, piece))
         arrivals.append(Step([arrival], made=made))
     takes = [Take(me, 0, Position(transfer.size, 0), constant)] if constant else []
-    # A piece of each receiver comes first: it has compared what other nodes run then, and others here have sent.
-    far = _far_takes(group, transfer)
-    first = {take.member: take for take in reversed(far)}
-    later = [take for take in far if take is not first[take.member]]
-    takes += [*first.values(), *_near_takes(group, transfer), *later]
-    lends = group.bytes_read(me) > 0 or any(piece.readers != (me,) for piece in mine)
+    takes += _near_takes(group, transfer)
+    takes += _far_takes(group, transfer)
+    lends = group.bytes_read(me) > 0 or any(len(piece.readers) > 1 for piece in mine)
     steps = leaves + arrivals
-    gate = next((i for i, piece in enumerate(sent) if piece.item.source != me), len(steps))
-    return Pieces(steps, takes, n_bytes, gate, 0, (), lends), group.bytes_read(me)
+    return Pieces(steps, takes, n_bytes, len(steps), 0, (), lends), group.bytes_read(me)
 
 
 def _bytes(group: _Group, piece: _Piece) -> int:

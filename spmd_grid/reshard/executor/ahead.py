@@ -28,7 +28,7 @@ from spmd_grid.ops.calls.plan_ahead import PlanAhead
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.quick_call import QuickCall
 from spmd_grid.ops.loops.work import LoopWork, copies_of
-from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work, shares_cores
+from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work
 from spmd_grid.ops.movement.pieces import Item, pieces_of_movement
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
@@ -137,7 +137,7 @@ class _Movement:
         self.shape: Shape | None = None if own is None else target.local_shape(target.grid.multi_index(own))
 
     def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
-        """This member's part of a run; None where runs have to meet, alike on all members.  Collective."""
+        """This member's part of a run; None where runs have to meet, alike on all members.  Local."""
         shapes = [fact.shape for fact in self.facts]
         items = [[Item(each.peer, each.source_box) for each in receives] for receives in self._receives]
         ends = self._comm.rank, self._comm.size, shapes[self._comm.rank], self.shape
@@ -147,9 +147,7 @@ class _Movement:
             if sum(message.cells for message in messages) > self.crossings(nodes):
                 return None
             return ahead_work(transfer, shapes, items, messages, LoopWork(self._copies(transfer)), self.dtype, nodes)
-        pieces, read_bytes = pieces_of_movement(
-            transfer, shapes, items, self.dtype, nodes, shares_cores(self._comm, swap)
-        )
+        pieces, read_bytes = pieces_of_movement(transfer, shapes, items, self.dtype, nodes)
         return AheadWork.by_pieces(pieces, self._comm.rank, read_bytes)
 
     def _copies(self, transfer: Transfer) -> list[list[BoxRow]]:

@@ -7,10 +7,7 @@ RESULTS = """
 import numpy as np
 import spmd_grid as sg
 from support.ops.compiled_runs import in_loop
-from spmd_grid.ops.movement import movement
 
-if not CROWDED:  # as where each rank has a core of its own
-    movement.shares_cores = lambda comm, swap: False
 grid = sg.init_grid((-1,), check=CHECK)
 n, me = grid.size, grid.rank
 
@@ -229,18 +226,15 @@ def run(tmp_path, text, n, per_node):
 
 
 @pytest.mark.parametrize(
-    ("n", "per_node", "check", "crowded"),
+    ("n", "per_node", "check"),
     [
-        (4, "2", "False", "True"),
-        (4, "3", "False", "False"),
-        *(
-            pytest.param(*each, marks=pytest.mark.full)
-            for each in [(3, "1", "False", "True"), (4, "2", "True", "False"), (4, "3", "False", "True")]
-        ),
+        (4, "2", "False"),
+        (4, "3", "False"),
+        *(pytest.param(*each, marks=pytest.mark.full) for each in [(3, "1", "False"), (4, "2", "True")]),
     ],
 )
-def test_results(tmp_path, n, per_node, check, crowded):
-    run(tmp_path, RESULTS.replace("CHECK", check).replace("CROWDED", crowded), n, per_node)
+def test_results(tmp_path, n, per_node, check):
+    run(tmp_path, RESULTS.replace("CHECK", check), n, per_node)
 
 
 @pytest.mark.parametrize("per_node", ["2", pytest.param("1", marks=pytest.mark.full)])
