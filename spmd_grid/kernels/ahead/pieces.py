@@ -56,6 +56,12 @@ def _made_word(state: int, member: int) -> int:
 
 
 @inner
+def _made(number: int, row: int) -> int:
+    """The value of the word of a member that has made the piece of a take."""
+    return (number << ahead_at.MADE_BITS) + load(row, ahead_at.TAKE_MADE)
+
+
+@inner
 def _position(run: int, row: int) -> int:
     source = load(row, ahead_at.POSITION_SOURCE)
     if source == ahead_at.IN_MEMORY:
@@ -165,8 +171,7 @@ def _take(run: int, program: int, pieces: int, state: int, number: int, out: int
     if code == at.FINE and load(program, ahead_at.RECEIVES):
         code = _arrive(run, program, pieces, state, number)
     if code == at.FINE and load(row, ahead_at.TAKE_MADE):
-        made = (number << ahead_at.MADE_BITS) + load(row, ahead_at.TAKE_MADE)
-        if not _reaches(_made_word(state, load(row, ahead_at.TAKE_MEMBER)), made):
+        if not _reaches(_made_word(state, load(row, ahead_at.TAKE_MEMBER)), _made(number, row)):
             return at.OTHERS
     if code == at.FINE:
         table, columns = load(pieces, ahead_at.PIECE_TABLE), load(pieces, ahead_at.PIECE_COLUMNS)
@@ -202,9 +207,9 @@ def _look_around(program: int, pieces: int, state: int, number: int) -> bool:
     row = load(pieces, ahead_at.TAKE_ROWS) + 8 * ahead_at.TAKE_WORDS * take
     if has_steps and (step < load(pieces, ahead_at.GATE) or load(pieces, ahead_at.HERE) == number):
         return look_around(state, 0, 0, 0)
-    if not has_steps and load(row, ahead_at.TAKE_MADE):
+    if not has_steps and load(row, ahead_at.TAKE_MADE) and load(pieces, ahead_at.HERE) == number:
         member = load(row, ahead_at.TAKE_MEMBER)
-        return look_around(state, _made_word(state, member), number, member)
+        return look_around(state, _made_word(state, member), _made(number, row), member)
     for i in range(load(program, ahead_at.NEEDS)):
         member = load(load(program, ahead_at.NEED_ROWS) + 8 * ahead_at.NEED_WORDS * i, ahead_at.NEED_MEMBER)
         line = _line(state, member, number)

@@ -50,12 +50,18 @@ def _wait(state: int, member: int, number: int, patient: bool) -> int:
 
 
 @inner
-def _catch_up(state: int, last: int, patient: bool) -> int:
-    """Compare the lines of all members of the node up to the run ``last``."""
-    while load(state, ahead_at.SEEN) < last:
+def _catch_up(state: int, next_run: int, patient: bool) -> int:
+    """Compare the lines of all members of the node up to the run _LAG before ``next_run``.
+
+    Where they share a core, a member that has to wait sleeps until the others have come to the run before
+    ``next_run``: it would wake up in each run otherwise, and make one.
+    """
+    while load(state, ahead_at.SEEN) < next_run - _LAG:
         number = load(state, ahead_at.SEEN) + 1
         for i in range(load(state, at.MEMBERS)):
             if i != load(state, at.MEMBER):
+                if load(state, at.SLEEPS) and load_acquire(_line(state, i, number)) < number:
+                    wait_a_while(state, _line(state, i, next_run - 1), next_run - 1)
                 code = _wait(state, i, number, patient)
                 if code != at.FINE:
                     return code
@@ -132,7 +138,7 @@ def begin_ahead(run: int, program: int, x: int, patient: bool) -> int:
     """
     state, meeting = load(program, ahead_at.STATE), load(program, ahead_at.MEETING)
     number, key = load(state, at.EPOCH) + 1, load(program, ahead_at.KEY)
-    code = _catch_up(state, number - _LAG, patient)
+    code = _catch_up(state, number, patient)
     if code != at.FINE:
         return code
     store(state, at.EPOCH, number)

@@ -7,7 +7,7 @@ from spmd_grid.kernels.protocol import slots as at
 # The state that the members of a node have for their runs: first the words that waits need, as a meeting's state.
 SEEN = at.HEADER_WORDS + 2  # the last run that all members of the node are known to have begun, and alike
 KEYS = SEEN + 1  # keys of this process's last runs, by number
-LINES = 8  # lines of a member, keys, and runs that a member may be ahead of others of its node, twice
+LINES = 32  # lines of a member, keys, and runs that a member may be ahead of others of its node, twice
 OTHER = KEYS + LINES  # another run that was found: its number, its key, and the member that runs it
 TESTS = OTHER + 3  # tests of messages before ON_WAIT is called
 PROGRAM = TESTS + 1  # address of the program of the last run

@@ -24,7 +24,14 @@ from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.ops.movement.pieces import Item, Pieces
 from spmd_grid.typing import Shape
 
-__all__ = ["AheadMessage", "AheadWork", "ahead_messages", "ahead_work", "decode_receives", "encode_receives"]
+__all__ = [
+    "AheadMessage",
+    "AheadWork",
+    "ahead_messages",
+    "ahead_work",
+    "decode_receives",
+    "encode_receives",
+]
 
 
 class AheadMessage(NamedTuple):
@@ -104,7 +111,8 @@ def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cell
     """The messages between nodes, alike on all members; ``received``: what each of these needs.
 
     Items of one pair of nodes go in one message, by the first member of either node where there are several, if it has
-    at most ``most_cells``, and if the receiver has nothing else to post for its node.
+    at most ``most_cells``, and if the receiver has nothing else to post for its node.  Where each member sends one item
+    to one other, it does so itself, and waits for no member of its node.
     """
     items: dict[tuple[int, int], dict[Item, list[int]]] = {}
     posting = set()  # members whose own arrays others of their node need
@@ -127,7 +135,8 @@ def ahead_messages(received: Sequence[Sequence[Item]], nodes: NodeMap, most_cell
         receiver = min(readers) if len(readers) == 1 else nodes.nodes[there][0]
         message = AheadMessage(sender, receiver, tuple(these), frozenset(readers))
         is_short = len(readers) == 1 or message.cells <= most_cells
-        if is_short and (len(readers) == 1 or receiver not in posting):
+        in_pairs = 1 < len(these) == len(sources) == len(readers) and all(len(each) == 1 for each in these.values())
+        if is_short and not in_pairs and (len(readers) == 1 or receiver not in posting):
             messages.append(message)
             if len(readers) > 1:
                 posting.add(receiver)

@@ -1,7 +1,8 @@
 """Bound reshardings whose runs do not meet, where processes are on several nodes: they send what others need at once.
 
 The first run of a bound plan meets, and compares it.  Later ones do not (`ops/calls/plan_ahead.py`) if the plan has one
-step, of one array that is large, and if no cell crosses to a node more often than in runs that meet.
+step, of one array, and if no cell crosses to a node more often than in runs that meet.  Arrays that come with the
+frames of a meeting travel in lines and messages, larger ones in pieces.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from spmd_grid.exchange.nodes.node_map import NodeMap
 from spmd_grid.exchange.paths import MIXED
 from spmd_grid.exchange.transfer.flat_bytes import copy_views
 from spmd_grid.grid.process_grid import ProcessGrid
+from spmd_grid.kernels import BoxRow
 from spmd_grid.kernels.protocol import slots as at
 from spmd_grid.ops.calls.arguments import gate_of
 from spmd_grid.ops.calls.collective import CollectiveCall
 from spmd_grid.ops.calls.plan_ahead import PlanAhead
 from spmd_grid.ops.loops.entry import CompiledPart, LoopActivity
 from spmd_grid.ops.loops.quick_call import QuickCall
-from spmd_grid.ops.movement.ahead import AheadWork
+from spmd_grid.ops.loops.work import LoopWork, copies_of
+from spmd_grid.ops.movement.ahead import AheadWork, ahead_messages, ahead_work
 from spmd_grid.ops.movement.pieces import Item, pieces_of_movement
 from spmd_grid.reshard.executor.arguments import LocalArrays, LocalResult
 from spmd_grid.reshard.executor.bound_plan import BoundPlan
@@ -40,7 +43,7 @@ __all__ = ["ReshardAhead"]
 
 # Members of the largest groups, and bytes of the largest arrays, for which the time of a meeting counts.
 _MOST_MEMBERS, _MOST_BYTES = 16, 1 << 23
-_LEAST_BYTES = at.LINE_ARRAY_BYTES  # smaller arrays come with the meeting, which crosses once as they do
+_LEAST_BYTES = at.LINE_ARRAY_BYTES  # of larger arrays that travel in pieces
 
 
 class ReshardAhead(PreparedReshard):
@@ -122,13 +125,29 @@ class _Movement:
         self.facts = facts_of(move.source, comm, self.dtype)
         self._transfer = transfer_of(move, comm, self._receives[comm.rank])
         self.shape = self._transfer.target_shape
+        self._is_short = bound.carried is not None
 
-    def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork:
-        """This member's part of a run.  Local."""
+    def ahead_work(self, nodes: NodeMap, swap: Callable[[bytes], list[bytes]]) -> AheadWork | None:
+        """This member's part of a run; None where runs have to meet, alike on all members.  Local."""
         shapes = [fact.shape for fact in self.facts]
         items = [[Item(each.peer, each.source_box) for each in receives] for receives in self._receives]
+        if self._is_short:
+            messages = ahead_messages(items, nodes, at.LINE_ARRAY_BYTES // max(self.dtype.itemsize, 1))
+            if sum(message.cells for message in messages) > self.crossings(nodes):
+                return None
+            work = LoopWork(self._copies())
+            return ahead_work(self._transfer, shapes, items, messages, work, self.dtype, nodes)
         pieces, read_bytes = pieces_of_movement(self._transfer, shapes, items, self.dtype, nodes)
         return AheadWork.by_pieces(pieces, self._comm.rank, read_bytes)
+
+    def _copies(self) -> list[list[BoxRow]]:
+        """The rows that copy from whole arrays to the result, by member."""
+        copies: list[list[BoxRow]] = [[] for _ in self.facts]
+        for receive in self._transfer.receives:
+            shape, dtype = self.facts[receive.peer].array()
+            assert self.shape is not None  # it receives
+            copies[receive.peer] += copies_of(shape, receive.source_box, self.shape, receive.box, dtype)
+        return copies
 
     def new_target(self) -> np.ndarray:
         """An array for the result.  Local."""
@@ -151,14 +170,18 @@ class _Movement:
 
 
 def _movement_of(bound: BoundPlan, call: CollectiveCall, grid: ProcessGrid) -> _Movement | None:
-    """The movement of a plan of one step whose arrays are large; None for others, alike on all members.  Local."""
+    """The movement of a plan of one step, unless its arrays are too large; None for others, alike on all.  Local."""
     move, comm, meeting = bound.only_move(), call.comm, call.meeting
     if move is None or comm.size > _MOST_MEMBERS or not isinstance(meeting, CrossingMeeting):
         return None
-    if not _LEAST_BYTES < _largest(move, comm, bound.plan.dtypes[0]) <= _MOST_BYTES or not stays_within(move, comm):
+    is_short = bound.carried is not None
+    is_long = _LEAST_BYTES < _largest(move, comm, bound.plan.dtypes[0]) <= _MOST_BYTES
+    if not is_short and not (is_long and stays_within(move, comm)):
         return None
     movement = _Movement(bound, move, comm, grid)
     crossing = movement.crossings(meeting.nodes)
+    if is_short:
+        return movement if crossing else None
     return movement if 0 < crossing <= NodeSharing(move, comm, meeting.nodes).crossing_cells else None
 
 

@@ -124,7 +124,11 @@ class BoundPlan:
     def only_move(self) -> Redistribution | None:
         """The movement of boxes of one array that is all of the plan; None where there is more to it."""
         exchanges, has_halo = self._exchanges, self.plan.target.sharding.halo_sizes is not None
-        if len(exchanges) != 1 or not isinstance(exchanges[0], BoxExchange) or has_halo or len(self.plan.dtypes) > 1:
+        if has_halo or len(self.plan.dtypes) > 1:
+            return None
+        if self.carried is not None:
+            return self.carried.move
+        if len(exchanges) != 1 or not isinstance(exchanges[0], BoxExchange):
             return None
         return None if self.plan.moves[0].hidden is not None else self.plan.moves[0]
 
