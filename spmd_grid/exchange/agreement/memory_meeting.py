@@ -45,7 +45,7 @@ _RELAYED_IF_FAR, _LEFT_CACHES = 1 << 23, 1 << 25
 MOST_COMPILED = 1 << 24
 
 # Bytes of the largest arrays that the system never copies: caches hold a part of them, so owners pack them faster.
-_PACKED = 1 << 21
+_PACKED = 1 << 24
 
 _LEAST_STAGED = 1 << 16  # below it, the meetings would cost more than the copies
 
