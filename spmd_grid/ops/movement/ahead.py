@@ -24,14 +24,7 @@ from spmd_grid.ops.loops.work import LoopWork, copies_of
 from spmd_grid.ops.movement.pieces import Item, Pieces
 from spmd_grid.typing import Shape
 
-__all__ = [
-    "AheadMessage",
-    "AheadWork",
-    "ahead_messages",
-    "ahead_work",
-    "decode_receives",
-    "encode_receives",
-]
+__all__ = ["AheadMessage", "AheadWork", "ahead_messages", "ahead_work", "decode_receives", "encode_receives"]
 
 
 class AheadMessage(NamedTuple):
